@@ -1,0 +1,215 @@
+"""The contracts: the seven ports of the loop.
+
+A part is a frozen pytree: numbers are leaves and are traced; sizes, names and functions are static fields.
+Every method works on one environment or one trajectory; batches are made by `vmap`, from outside.
+State is always an explicit value that goes in and comes out.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar
+
+import equinox
+import gymnasium
+from jaxtyping import Array, Float, Key, PyTree
+
+from forage.types import Batch, Clock, Experience, Spec, Step
+
+State = Any
+Metrics = dict[str, Array]
+
+
+class Part(equinox.Module):
+    """Anything that plugs into a port."""
+
+
+class Environment(Part):
+    """What happens next? Pure functions of a state that is a value: returning to a state is copying it."""
+
+    reward_names: ClassVar[tuple[str, ...]] = ()
+    """Names of the entries of a vector reward; empty when the reward is a scalar."""
+
+    @property
+    @abc.abstractmethod
+    def observation_space(self) -> gymnasium.Space[Any]: ...
+
+    @property
+    @abc.abstractmethod
+    def action_space(self) -> gymnasium.Space[Any]: ...
+
+    @property
+    def horizon(self) -> int | None:
+        """Most steps an episode can last, where there is a limit."""
+        return None
+
+    @abc.abstractmethod
+    def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
+        """Returns `(state, observation)` at the start of an episode."""
+
+    @abc.abstractmethod
+    def step(self, state: State, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
+        """Returns the next state and what the step brought. Never resets."""
+
+    def render(self, state: State) -> Any:
+        """Draws one state: `uint8` array of shape (height, width, 3). On the host, in NumPy."""
+        raise NotImplementedError
+
+
+class Tasks(Part):
+    """Which environment, level or context next?
+
+    A task is a pytree shaped like the environment with `None` wherever it leaves the environment alone,
+    so only what differs between tasks is batched.
+    """
+
+    def init(self, key: Key[Array, ""], environment: Environment) -> State:
+        return ()
+
+    @abc.abstractmethod
+    def next(self, state: State, environment: Environment, key: Key[Array, ""]) -> PyTree[Array | None]: ...
+
+    def report(self, state: State, rollout: Experience) -> State:
+        """Hears what was experienced (leaves `time env ...`), once a rollout."""
+        return state
+
+
+class Starts(Part):
+    """Where does an episode begin?"""
+
+    def init(self, key: Key[Array, ""], environment: Environment) -> State:
+        return ()
+
+    @abc.abstractmethod
+    def begin(self, state: State, environment: Environment, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
+        """Returns `(environment state, observation)` for one new episode."""
+
+    def report(self, state: State, env_states: State, rollout: Experience, key: Key[Array, ""]) -> State:
+        """Hears what was experienced, once a rollout. `env_states` are the current states (leaves `env ...`)."""
+        return state
+
+
+class Agent(Part):
+    """What learns? It does not know which road it is on, nor who chose the actions it learns from.
+
+    Static fields that say how the loop is to feed it:
+    `num_envs` environments are stepped `rollout_length` times, then `updates` batches are learned from.
+    """
+
+    on_policy: ClassVar[bool]
+    """Learns from the last rollout only; otherwise from a replay memory."""
+
+    num_envs: equinox.AbstractVar[int]
+    rollout_length: equinox.AbstractVar[int]
+
+    @property
+    def updates(self) -> int:
+        """Batches learned from between two rollouts."""
+        return 1
+
+    @property
+    def batch_size(self) -> int:
+        """Segments in a batch drawn from a replay memory."""
+        return 1
+
+    @property
+    def segment(self) -> int:
+        """Consecutive transitions in each segment drawn from a replay memory."""
+        return 1
+
+    @property
+    def learning_starts(self) -> int:
+        """Environment steps before the first update."""
+        return 0
+
+    @abc.abstractmethod
+    def check(self, spec: Spec) -> None:
+        """Raises `ForageError` when the agent cannot work there, naming what would work."""
+
+    @abc.abstractmethod
+    def init(self, key: Key[Array, ""], spec: Spec) -> State: ...
+
+    def hidden(self, spec: Spec) -> PyTree[Array]:
+        """What the agent remembers at the start of an episode; `()` when it has no memory."""
+        return ()
+
+    @abc.abstractmethod
+    def act(
+        self, state: State, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        """Returns `(action, hidden, aux)` for one observation. `explore=False` gives the evaluation policy."""
+
+    @abc.abstractmethod
+    def learn(
+        self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        """Returns the new state, scalar metrics, and each segment's error (how surprising it was)."""
+
+
+class Behaviour(Part):
+    """How is an action chosen while learning?"""
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        """Raises `ForageError` when the combination cannot work."""
+
+    def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> State:
+        return ()
+
+    def hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
+        """What is remembered within an episode, at its start: the agent's own memory and the behaviour's."""
+        return agent.hidden(spec)
+
+    @abc.abstractmethod
+    def act(
+        self,
+        state: State,
+        agent: Agent,
+        agent_state: State,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
+        """Returns `(action, hidden, aux, source)` for one observation."""
+
+    def report(self, state: State, rollout: Experience, clock: Clock) -> State:
+        """Hears what was experienced, once a rollout."""
+        return state
+
+
+class Rewards(Part):
+    """What counts as good? Applied when experience is learned from, so old experience gets today's rewards."""
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> State:
+        return ()
+
+    def check(self, spec: Spec) -> None:
+        """Raises `ForageError` when this part cannot make one number of the environment's reward."""
+
+    @abc.abstractmethod
+    def relabel(self, state: State, experience: Experience) -> Experience:
+        """Returns the experience (leaves `time batch ...`) with the reward to learn from, one number each."""
+
+    def learn(self, state: State, rollout: Experience, key: Key[Array, ""]) -> tuple[State, Metrics]:
+        """Learns from each new rollout (leaves `time env ...`), before it is remembered."""
+        return state, {}
+
+
+class Memory(Part):
+    """What is kept, and what is replayed?"""
+
+    @abc.abstractmethod
+    def init(self, example: Experience, num_envs: int, rollout_length: int) -> State:
+        """Makes an empty memory for transitions like `example` (no leading axes)."""
+
+    @abc.abstractmethod
+    def add(self, state: State, rollout: Experience, clock: Clock) -> State:
+        """Keeps a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
+
+    @abc.abstractmethod
+    def sample(self, state: State, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
+        """Draws `size` segments of `length` transitions. `clock` reads as it does after the newest rollout."""
+
+    def report(self, state: State, batch: Batch, errors: Float[Array, " batch"]) -> State:
+        """Hears how surprising each segment was."""
+        return state

@@ -1,0 +1,91 @@
+"""The vocabulary: what flows between the parts. Imports nothing of ours but the one error type."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import gymnasium
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+AGENT, GUIDE, PERSON, DATASET, MODEL = range(5)
+"""Who chose an action: the values of `Experience.source`."""
+
+
+class ForageError(Exception):
+    """Something a person can mend. Its text is one sentence: what was wrong and what would have worked."""
+
+
+class Step(NamedTuple):
+    """What one environment step returns, before any reset.
+
+    `observation` is of the state the step led to, also when the episode ends there.
+    `terminated`: the task is over, nothing comes after, the value is zero.
+    `truncated`: only the clock ran out; value goes on from `observation`. Never both.
+    `reward` is a scalar, or a vector whose entries `Environment.reward_names` names.
+    """
+
+    observation: PyTree[Array]
+    reward: Float[Array, "*objectives"]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+    info: dict[str, Array]
+
+
+class Experience(NamedTuple):
+    """One transition, or an array of them with leading axes `time batch`: the one stream that everything learns from.
+
+    `next_observation` is what the step led to, never the first observation of the following episode.
+    `source` says who chose the action; `aux` is what the agent wants back when it learns
+    (log-probability, value, hidden state before the step).
+    """
+
+    observation: PyTree[Array]
+    action: PyTree[Array]
+    reward: Float[Array, "*shape"]
+    next_observation: PyTree[Array]
+    terminated: Bool[Array, "*shape"]
+    truncated: Bool[Array, "*shape"]
+    source: Int[Array, "*shape"]
+    aux: PyTree[Array]
+
+    @property
+    def ended(self) -> Bool[Array, "*shape"]:
+        """The episode stops after this transition, for either reason."""
+        return self.terminated | self.truncated
+
+
+class Batch(NamedTuple):
+    """What an agent learns from: segments of consecutive transitions, time axis first.
+
+    A one-step sample has `time == 1`; a rollout has one segment for each environment.
+    A segment may run across the end of an episode; `experience.ended` marks where.
+    """
+
+    experience: Experience  # leaves [time, batch, ...]
+    weight: Float[Array, " batch"]  # importance weight of each segment, 1 when sampled uniformly
+    index: Int[Array, " batch"]  # where the memory found the segment
+
+
+class Clock(NamedTuple):
+    """How far the run is. Shared by all seeds, so schedules and ring-buffer pointers cost nothing under `vmap`."""
+
+    steps: Int[Array, ""]  # environment steps taken by each seed
+    total: Float[Array, ""]  # environment steps planned for each seed
+
+    @property
+    def fraction(self) -> Float[Array, ""]:
+        """Share of the planned steps already taken, in [0, 1)."""
+        return self.steps / self.total
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """What an agent may know of an environment."""
+
+    name: str
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    reward_names: tuple[str, ...] = ()
+    num_agents: int = 1
+    horizon: int | None = None
