@@ -63,6 +63,9 @@ class Tasks(Part):
     so only what differs between tasks is batched.
     """
 
+    adapts: ClassVar[bool] = False
+    """`report` changes what `next` draws, so starts drawn earlier are stale after each rollout."""
+
     def init(self, key: Key[Array, ""], environment: Environment) -> State:
         return ()
 
@@ -76,6 +79,9 @@ class Tasks(Part):
 
 class Starts(Part):
     """Where does an episode begin?"""
+
+    adapts: ClassVar[bool] = False
+    """`report` changes what `begin` draws, so starts drawn earlier are stale after each rollout."""
 
     def init(self, key: Key[Array, ""], environment: Environment) -> State:
         return ()
@@ -167,6 +173,7 @@ class Behaviour(Part):
         agent_state: State,
         hidden: PyTree[Array],
         observation: PyTree[Array],
+        spec: Spec,
         clock: Clock,
         key: Key[Array, ""],
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:

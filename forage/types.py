@@ -79,7 +79,7 @@ class Clock(NamedTuple):
         return self.steps / self.total
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)  # compared by identity: spaces have no hash
 class Spec:
     """What an agent may know of an environment."""
 

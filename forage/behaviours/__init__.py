@@ -1,0 +1,1 @@
+"""Behaviours: how is an action chosen while learning?"""

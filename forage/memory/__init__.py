@@ -1,0 +1,1 @@
+"""Memory: what is kept, and what is replayed?"""

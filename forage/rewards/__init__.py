@@ -1,0 +1,1 @@
+"""Rewards: what counts as good?"""

@@ -1,0 +1,1 @@
+"""Starts: where does an episode begin?"""

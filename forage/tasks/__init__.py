@@ -1,0 +1,1 @@
+"""Tasks: which environment, level or context comes next?"""

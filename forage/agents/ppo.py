@@ -1,0 +1,283 @@
+"""Proximal policy optimisation.
+
+Schulman, Wolski, Dhariwal, Radford, Klimov (2017), "Proximal Policy Optimization Algorithms", arXiv 1707.06347, with
+the details of Huang et al. (2022), "The 37 Implementation Details of PPO". Each rollout, with ratio
+r = pi(a|s) / pi_old(a|s), advantage A (GAE) and value target R = A + V_old, minimises over epochs of minibatches
+
+    -min(r A, clip(r, 1 - c, 1 + c) A)  +  value_coefficient (V(s) - R)^2 / 2  -  entropy_coefficient H(pi(.|s))
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+import optax
+from gymnasium import spaces
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.nn.distributions import Actions, Distribution
+from forage.nn.networks import CNN, GRU, Linear, Torso
+from forage.nn.normalise import RunningNorm
+from forage.ports import Agent, Metrics
+from forage.returns import gae
+from forage.spaces import seen, split_mask
+from forage.types import AGENT, Batch, Clock, ForageError, Spec
+
+
+class ActorCritic(equinox.Module):
+    """Policy and value. Vectors get a torso each; images, and agents with memory, share one torso (and the GRU)."""
+
+    torsos: tuple[Torso, ...]
+    gru: GRU | None
+    actor: Linear
+    critic: Linear
+    log_std: Float[Array, " dimensions"] | None
+    actions: Actions = equinox.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, agent: PPO):
+        keys = jax.random.split(key, 5)
+        gain = 2**0.5
+        torsos = [Torso(k, spec.observation_space, agent.hidden_sizes, agent.activation, gain) for k in keys[:2]]
+        shared = agent.memory_size > 0 or isinstance(torsos[0].body, CNN)
+        self.torsos = tuple(torsos[:1] if shared else torsos)
+        size = torsos[0].size
+        self.gru = GRU(keys[2], size, agent.memory_size) if agent.memory_size else None
+        size = agent.memory_size or size
+        self.actions = Actions.of(spec.action_space)
+        self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
+        self.critic = Linear(keys[4], size, 1, gain=1.0)
+        self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
+
+    def policy(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
+        return self.actions.distribution(self.actor(features), self.log_std, split_mask(observation)[1])
+
+    def value(self, features: Float[Array, " features"]) -> Float[Array, ""]:
+        return self.critic(features)[0]
+
+    def remember(self, hidden: PyTree[Array], observation: PyTree[Array]) -> Float[Array, " size"]:
+        """The GRU's new hidden state, which is also the features of policy and value."""
+        assert self.gru is not None
+        return self.gru(hidden, self.torsos[0](observation))
+
+
+class PPOState(NamedTuple):
+    network: ActorCritic
+    optimiser: Any
+    norm: RunningNorm | None  # of observations
+
+
+class Targets(NamedTuple):
+    """What the loss needs of each transition beside the observation; leaves `time env`."""
+
+    action: PyTree[Array]
+    log_probability: Float[Array, "time env"]
+    value: Float[Array, "time env"]
+    advantage: Float[Array, "time env"]
+    by_agent: Bool[Array, "time env"]  # the policy gradient is of the agent's own actions only
+
+
+class PPO(Agent):
+    """Proximal policy optimisation (Schulman et al., 2017, arXiv 1707.06347), also with a GRU and action masks."""
+
+    on_policy: ClassVar[bool] = True
+
+    learning_rate: float = 2.5e-4
+    discount: float = 0.99
+    gae_lambda: float = 0.95
+    clip: float = 0.2
+    entropy_coefficient: float = 0.01
+    value_coefficient: float = 0.5
+    max_gradient_norm: float = 0.5
+    final_learning_rate: float = 0.0  # reached linearly at the end of the run, as a share of learning_rate
+    num_envs: int = equinox.field(static=True, default=8)
+    rollout_length: int = equinox.field(static=True, default=128)
+    epochs: int = equinox.field(static=True, default=4)
+    minibatches: int = equinox.field(static=True, default=4)
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
+    activation: str = equinox.field(static=True, default="tanh")
+    memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
+    clip_value: bool = equinox.field(static=True, default=True)
+    normalise_advantage: bool = equinox.field(static=True, default=True)
+    normalise_observation: bool = equinox.field(static=True, default=False)
+
+    def check(self, spec: Spec) -> None:
+        Actions.of(spec.action_space)
+        units = self.num_envs if self.memory_size else self.num_envs * self.rollout_length
+        if units % self.minibatches:
+            what = "environments (whole segments, as the agent has memory)" if self.memory_size else "transitions"
+            raise ForageError(f"PPO cannot cut {units} {what} into {self.minibatches} equal minibatches.")
+        if self.normalise_observation and not isinstance(seen(spec.observation_space), spaces.Box):
+            raise ForageError(f"Only boxes can be normalised, and {spec.name} gives {spec.observation_space}.")
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
+        network = ActorCritic(key, spec, self)
+        shape = seen(spec.observation_space).shape
+        norm = RunningNorm.of(shape) if self.normalise_observation and shape is not None else None
+        return PPOState(network, self.optimiser(1.0).init(network), norm)
+
+    def hidden(self, spec: Spec) -> PyTree[Array]:
+        return jnp.zeros(self.memory_size) if self.memory_size else ()
+
+    def optimiser(self, learning_rate: Any) -> optax.GradientTransformation:
+        steps = optax.chain(
+            optax.clip_by_global_norm(self.max_gradient_norm), optax.adam(learning_rate, eps=1e-5)
+        )
+        return optax.flatten(steps)  # one fused operation instead of a dozen small ones
+
+    def act(
+        self, state: PPOState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        network, before = state.network, hidden
+        observation = normalised(state.norm, observation)
+        if self.memory_size:
+            features = hidden = network.remember(hidden, observation)
+        else:
+            features = network.torsos[0](observation)
+        policy = network.policy(features, observation)
+        action = policy.sample(key) if explore else policy.mode()
+        return action if network.actions.discrete else network.actions.to_box(action), hidden, before
+
+    def learn(
+        self, state: PPOState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[PPOState, Metrics, Float[Array, " env"]]:
+        experience = batch.experience
+        raw = experience.observation
+        observation, next_observation = (
+            over_rollout(lambda o: normalised(state.norm, o))(o) for o in (raw, experience.next_observation)
+        )
+        action = experience.action
+        if not state.network.actions.discrete:
+            action = over_rollout(state.network.actions.to_unit)(action)
+
+        # The network that acted, on the whole rollout at once; it also values what each step led to.
+        if self.memory_size:
+            start = experience.aux[0]  # hidden state at the start of each segment
+            first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
+            log_probability, _, value = self.forward(state.network, observation, action, start, first)
+        else:
+            start = first = None
+            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action))
+            log_probability, _, value = self.forward(state.network, *rows, start, first)
+            log_probability, value = (x.reshape(experience.reward.shape) for x in (log_probability, value))
+        next_value = self.next_values(state.network, experience.aux, observation, next_observation)
+        advantage = jax.vmap(gae, in_axes=(1, 1, 1, 1, 1, None, None), out_axes=1)(
+            experience.reward, value, next_value, experience.terminated, experience.truncated,
+            self.discount, self.gae_lambda,
+        )  # fmt: skip
+        targets = Targets(action, log_probability, value, advantage, experience.source == AGENT)
+
+        rate = self.learning_rate * (1 - clock.fraction * (1 - self.final_learning_rate))
+        optimiser = self.optimiser(rate)
+
+        def minibatch(carry, data):
+            network, optimiser_state = carry
+            gradient, metrics = jax.grad(self.loss, has_aux=True)(network, *data)
+            updates, optimiser_state = optimiser.update(gradient, optimiser_state, network)
+            return (optax.apply_updates(network, updates), optimiser_state), metrics
+
+        def epoch(carry, key):
+            return jax.lax.scan(minibatch, carry, self.cut(key, observation, targets, start, first))
+
+        carry, metrics = jax.lax.scan(epoch, (state.network, state.optimiser), jax.random.split(key, self.epochs))
+        metrics = jax.tree.map(jnp.mean, metrics)
+        metrics["explained_variance"] = 1 - advantage.var() / jnp.maximum((advantage + value).var(), 1e-8)
+        norm = state.norm
+        if norm is not None:  # after learning: what acted is what learned
+            seen_now = split_mask(raw)[0]
+            norm = norm.update(seen_now.reshape(-1, *norm.mean.shape).astype(jnp.float32))
+        return PPOState(*carry, norm), metrics, jnp.abs(advantage).mean(0)
+
+    def cut(self, key: Key[Array, ""], observation: PyTree[Array], targets: Targets, start: Any, first: Any):
+        """Shuffles once, then cuts into minibatches: transitions, or with memory whole segments."""
+        if first is None:
+            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, targets))
+            order = jax.random.permutation(key, targets.value.size)
+            rows = jax.tree.map(lambda x: x[order].reshape(self.minibatches, -1, *x.shape[1:]), rows)
+            return *rows, None, None
+        order = jax.random.permutation(key, first.shape[1])
+
+        def segments(x: Array) -> Array:
+            return x[:, order].reshape(x.shape[0], self.minibatches, -1, *x.shape[2:]).swapaxes(0, 1)
+
+        start = start[order].reshape(self.minibatches, -1, *start.shape[1:])
+        return *jax.tree.map(segments, (observation, targets)), start, segments(first)
+
+    def loss(
+        self, network: ActorCritic, observation: PyTree[Array], targets: Targets, start: Any, first: Any
+    ) -> tuple[Float[Array, ""], Metrics]:
+        log_probability, entropy, value = self.forward(network, observation, targets.action, start, first)
+        log_ratio = log_probability - targets.log_probability
+        ratio = jnp.exp(log_ratio)
+        advantage = targets.advantage
+        if self.normalise_advantage:
+            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
+        gain = jnp.minimum(ratio * advantage, clipped * advantage)
+        policy_loss = -jnp.mean(gain * targets.by_agent)
+        error = (value - targets.value - targets.advantage) ** 2
+        if self.clip_value:
+            near = targets.value + jnp.clip(value - targets.value, -self.clip, self.clip)
+            error = jnp.maximum(error, (near - targets.value - targets.advantage) ** 2)
+        value_loss = 0.5 * error.mean()
+        entropy = entropy.mean()
+        total = policy_loss + self.value_coefficient * value_loss - self.entropy_coefficient * entropy
+        return total, {
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": entropy,
+            "approximate_kl": jnp.mean(ratio - 1 - log_ratio),
+            "clip_fraction": jnp.mean(jnp.abs(ratio - 1) > self.clip),
+        }
+
+    def forward(self, network: ActorCritic, observation: PyTree[Array], action: PyTree[Array], start: Any, first: Any):
+        """Log-probability, entropy and value of rows `batch`, or with memory of segments `time batch`."""
+
+        def heads(actor_features: Array, critic_features: Array, observation: PyTree[Array], action: Array):
+            policy = network.policy(actor_features, observation)
+            return policy.log_probability(action), policy.entropy(), network.value(critic_features)
+
+        def plain(observation: PyTree[Array], action: Array):
+            features = [torso(observation) for torso in network.torsos]
+            return heads(features[0], features[-1], observation, action)
+
+        if first is None:
+            return jax.vmap(plain)(observation, action)
+        assert network.gru is not None
+        inputs = over_rollout(lambda o: network.gru.inputs(network.torsos[0](o)))(observation)
+
+        def step(hidden: Array, inputs: tuple[Array, Array]):
+            x, first = inputs
+            hidden = jax.vmap(network.gru.step)(jnp.where(first[:, None], 0.0, hidden), x)
+            return hidden, hidden
+
+        _, features = jax.lax.scan(step, start, (inputs, first))
+        return over_rollout(lambda f, o, a: heads(f, f, o, a))(features, observation, action)
+
+    def next_values(self, network: ActorCritic, hidden: Any, observation: PyTree[Array], next_observation: Any):
+        """Value of what each step led to, also where the episode ended there; with memory, continuing this episode's."""
+
+        def plain(next_observation: PyTree[Array]):
+            return network.value(network.torsos[-1](next_observation))
+
+        def remembering(hidden: Array, observation: PyTree[Array], next_observation: PyTree[Array]):
+            return network.value(network.remember(network.remember(hidden, observation), next_observation))
+
+        if self.memory_size:
+            return over_rollout(remembering)(hidden, observation, next_observation)
+        return over_rollout(plain)(next_observation)
+
+
+def over_rollout(function: Any) -> Any:
+    """Maps a function of one transition over axes `time env`."""
+    return jax.vmap(jax.vmap(function))
+
+
+def normalised(norm: RunningNorm | None, observation: PyTree[Array]) -> PyTree[Array]:
+    if norm is None:
+        return observation
+    if isinstance(observation, dict):
+        return observation | {"observation": norm(observation["observation"].astype(jnp.float32))}
+    return norm(observation.astype(jnp.float32))

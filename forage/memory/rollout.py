@@ -1,0 +1,24 @@
+"""The last rollout, and nothing else."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from forage.ports import Memory
+from forage.types import Batch, Clock, Experience
+
+
+class LastRollout(Memory):
+    """What on-policy agents learn from: one segment for each environment, as long as the rollout."""
+
+    def init(self, example: Experience, num_envs: int, rollout_length: int) -> Experience:
+        return jax.tree.map(lambda x: jnp.zeros((rollout_length, num_envs, *x.shape), x.dtype), example)
+
+    def add(self, state: Experience, rollout: Experience, clock: Clock) -> Experience:
+        return rollout
+
+    def sample(self, state: Experience, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
+        num_envs = state.reward.shape[1]
+        return Batch(state, jnp.ones(num_envs), jnp.arange(num_envs))

@@ -1,0 +1,171 @@
+"""Action distributions: over one decision, masked where actions are discrete. Sampling takes one random number each."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from forage.types import ForageError
+
+
+class Categorical(NamedTuple):
+    """p(a) proportional to exp(logit_a); masked actions have probability zero."""
+
+    log_probabilities: Float[Array, " actions"]
+
+    @classmethod
+    def of(cls, logits: Float[Array, " actions"], mask: Bool[Array, " actions"] | None = None) -> Categorical:
+        if mask is not None:
+            logits = jnp.where(mask, logits, -1e9)  # finite, so that gradients of masked entries are zero, not NaN
+        return cls(jax.nn.log_softmax(logits))
+
+    def sample(self, key: Key[Array, ""]) -> Int[Array, ""]:
+        cumulative = jnp.cumsum(jnp.exp(self.log_probabilities))
+        # Strictly below the total even after rounding, so an action of probability zero is never drawn.
+        threshold = jax.random.uniform(key) * cumulative[-1]
+        return jnp.sum(cumulative <= threshold).astype(jnp.int32)
+
+    def mode(self) -> Int[Array, ""]:
+        return jnp.argmax(self.log_probabilities).astype(jnp.int32)
+
+    def log_probability(self, action: Int[Array, ""]) -> Float[Array, ""]:
+        # A one-hot product rather than a gather: its gradient is a product too, not a scatter.
+        chosen = jnp.arange(self.log_probabilities.shape[-1]) == action
+        return jnp.sum(jnp.where(chosen, self.log_probabilities, 0.0))
+
+    def entropy(self) -> Float[Array, ""]:
+        return -jnp.sum(jnp.exp(self.log_probabilities) * self.log_probabilities)
+
+
+class MultiCategorical(NamedTuple):
+    """Independent categorical choices, side by side."""
+
+    choices: tuple[Categorical, ...]
+
+    def sample(self, key: Key[Array, ""]) -> Int[Array, " choices"]:
+        keys = jax.random.split(key, len(self.choices))
+        return jnp.stack([choice.sample(k) for choice, k in zip(self.choices, keys, strict=True)])
+
+    def mode(self) -> Int[Array, " choices"]:
+        return jnp.stack([choice.mode() for choice in self.choices])
+
+    def log_probability(self, action: Int[Array, " choices"]) -> Float[Array, ""]:
+        return sum((c.log_probability(action[i]) for i, c in enumerate(self.choices)), jnp.zeros(()))
+
+    def entropy(self) -> Float[Array, ""]:
+        return sum((choice.entropy() for choice in self.choices), jnp.zeros(()))
+
+
+class Gaussian(NamedTuple):
+    """Independent normals: N(mean, exp(log_std)^2)."""
+
+    mean: Float[Array, " dimensions"]
+    log_std: Float[Array, " dimensions"]
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, " dimensions"]:
+        return self.mean + jnp.exp(self.log_std) * jax.random.normal(key, self.mean.shape)
+
+    def mode(self) -> Float[Array, " dimensions"]:
+        return self.mean
+
+    def log_probability(self, value: Float[Array, " dimensions"]) -> Float[Array, ""]:
+        z = (value - self.mean) * jnp.exp(-self.log_std)
+        return jnp.sum(-0.5 * z * z - self.log_std - 0.5 * math.log(2 * math.pi))
+
+    def entropy(self) -> Float[Array, ""]:
+        return jnp.sum(self.log_std + 0.5 * math.log(2 * math.pi * math.e))
+
+
+class SquashedGaussian(NamedTuple):
+    """tanh of a Gaussian: actions in (-1, 1)^d (Haarnoja et al., 2018, arXiv 1812.05905, appendix C)."""
+
+    mean: Float[Array, " dimensions"]
+    log_std: Float[Array, " dimensions"]
+
+    def sample(self, key: Key[Array, ""]) -> tuple[Float[Array, " dimensions"], Float[Array, ""]]:
+        """Returns an action and its log-density, log N(u) - sum log(1 - tanh(u)^2), differentiable in the parameters."""
+        noise = jax.random.normal(key, self.mean.shape)
+        u = self.mean + jnp.exp(self.log_std) * noise
+        log_normal = -0.5 * noise * noise - self.log_std - 0.5 * math.log(2 * math.pi)
+        # log(1 - tanh(u)^2) in a form that does not round to log(0).
+        log_slope = 2 * (math.log(2) - u - jax.nn.softplus(-2 * u))
+        return jnp.tanh(u), jnp.sum(log_normal - log_slope)
+
+    def mode(self) -> Float[Array, " dimensions"]:
+        return jnp.tanh(self.mean)
+
+
+Distribution = Categorical | MultiCategorical | Gaussian
+
+
+@dataclasses.dataclass(frozen=True)
+class Actions:
+    """What a policy must know of an action space. Hashable, so a network can keep it as a static field.
+
+    Continuous policies work in the unit box: `to_box` and `to_unit` translate, u = -1 at `low` and +1 at `high`
+    (the identity where the space has no bounds).
+    """
+
+    shape: tuple[int, ...]
+    sizes: tuple[int, ...] = ()  # choices of each discrete decision; empty when continuous
+    low: tuple[float, ...] = ()  # empty when unbounded
+    high: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, space: spaces.Space[Any]) -> Actions:
+        if isinstance(space, spaces.Discrete) and int(space.start) == 0:
+            return cls((), (int(space.n),))
+        if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1 and not space.start.any():
+            return cls(space.shape, tuple(int(n) for n in space.nvec))
+        if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+            if not space.is_bounded("both"):
+                return cls(space.shape)
+            low, high = (tuple(bound.reshape(-1).astype(float).tolist()) for bound in (space.low, space.high))
+            return cls(space.shape, (), low, high)
+        raise ForageError(
+            f"Agents act in Discrete and flat MultiDiscrete spaces that count from 0 and in Box spaces of floats, "
+            f"not in {space}; wrap the environment."
+        )
+
+    @property
+    def discrete(self) -> bool:
+        return bool(self.sizes)
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a policy network puts out."""
+        return sum(self.sizes) if self.discrete else math.prod(self.shape)
+
+    def distribution(
+        self, outputs: Float[Array, " outputs"], log_std: Float[Array, " outputs"] | None, mask: Array | None
+    ) -> Distribution:
+        """The distribution that a network's outputs (logits, or means in the unit box) stand for."""
+        if log_std is not None:
+            return Gaussian(outputs, log_std)
+        if not self.shape:
+            return Categorical.of(outputs, mask)
+        cuts = np.cumsum(self.sizes)[:-1].tolist()
+        masks = [None] * len(self.sizes) if mask is None else jnp.split(mask, cuts)
+        return MultiCategorical(
+            tuple(Categorical.of(o, m) for o, m in zip(jnp.split(outputs, cuts), masks, strict=True))
+        )
+
+    def to_box(self, unit: Float[Array, " dimensions"]) -> Float[Array, "*shape"]:
+        if self.low:
+            low, high = jnp.array(self.low), jnp.array(self.high)
+            unit = low + (unit + 1) * 0.5 * (high - low)
+        return unit.reshape(self.shape)
+
+    def to_unit(self, action: Float[Array, "*shape"]) -> Float[Array, " dimensions"]:
+        action = action.reshape(-1)
+        if self.low:
+            low, high = jnp.array(self.low), jnp.array(self.high)
+            action = 2 * (action - low) / (high - low) - 1
+        return action

@@ -1,0 +1,23 @@
+"""The environment's own reward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forage.ports import Rewards
+from forage.types import Experience, ForageError, Spec
+
+
+class EnvironmentReward(Rewards):
+    """The reward as the environment gives it, when that is one number."""
+
+    def check(self, spec: Spec) -> None:
+        if spec.reward_names:
+            names = ", ".join(spec.reward_names)
+            raise ForageError(
+                f"{spec.name} gives several rewards ({names}) and agents learn from one; "
+                f"say how to weigh them, as in --rewards weighted --rewards.weights {spec.reward_names[0]}=1."
+            )
+
+    def relabel(self, state: Any, experience: Experience) -> Experience:
+        return experience

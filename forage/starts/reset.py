@@ -1,0 +1,16 @@
+"""Episodes begin where the environment says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Array, Key, PyTree
+
+from forage.ports import Environment, Starts
+
+
+class Reset(Starts):
+    """`environment.reset`."""
+
+    def begin(self, state: Any, environment: Environment, key: Key[Array, ""]) -> tuple[Any, PyTree[Array]]:
+        return environment.reset(key)
