@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage import spaces
@@ -395,55 +397,125 @@ def finite(tree: PyTree[Array]) -> Bool[Array, ""]:
     return jnp.stack(flags).all() if flags else jnp.bool_(True)
 
 
-@jax.jit
-def initialise(experiment: Experiment, members: PyTree[Array | None], keys: Key[Array, " seed"]) -> ExperimentState:
-    """One state for each seed (leaves `seed ...`). `members`: see `advance`."""
-    return jax.vmap(lambda member, key: equinox.combine(member, experiment).init(key))(members, keys)
-
-
-@functools.partial(jax.jit, donate_argnames="state")
 def advance(
-    experiment: Experiment,
-    members: PyTree[Array | None],
-    state: ExperimentState,
-    clock: Clock,
-    iterations: Int[Array, ""],
+    experiment: Experiment, state: ExperimentState, clock: Clock, iterations: Int[Array, ""]
 ) -> tuple[ExperimentState, Clock, Report]:
     """Runs `iterations` turns of the loop for every seed (leaves `seed ...`). One compilation serves any number.
 
-    `members` is shaped like `experiment`, with `None` where the seeds agree and leaves `seed ...` where they differ:
-    a sweep over hyper-parameters or environments.
+    `experiment` has `seed ...` leaves where the seeds differ (see `vary`), and plain ones elsewhere.
     """
 
-    def over_seeds(function, *arguments):
-        return jax.vmap(lambda member, *rest: function(equinox.combine(member, experiment), *rest))(
-            members, *arguments
-        )
-
-    def turn(_, carry):
+    def turn(_: Int[Array, ""], carry: tuple[ExperimentState, Clock, Report]):
         state, clock, report = carry
-        state, report = over_seeds(lambda experiment, *rest: experiment.iterate(rest[0], clock, rest[1]), state, report)
+        # The clock stays outside the `vmap`: what depends on it alone is computed once for all seeds.
+        state, report = over_seeds(experiment, lambda e, state, report: e.iterate(state, clock, report), state, report)
         return state, clock._replace(steps=clock.steps + experiment.steps_per_iteration), report
 
-    report = over_seeds(lambda experiment, state: experiment.empty_report(state, clock), state)
+    report = over_seeds(experiment, lambda e, state: e.empty_report(state, clock), state)
     state, clock, report = jax.lax.fori_loop(0, iterations, turn, (state, clock, report))
     updates = jnp.maximum(report.metrics["updates"], 1)
     metrics = {name: v if name == "updates" else v / updates for name, v in report.metrics.items()}
     return state, clock, report._replace(metrics=metrics, agent_finite=jax.vmap(finite)(state.learner.agent))
 
 
-@functools.partial(jax.jit, static_argnames=("episodes", "max_steps"))
-def evaluate(
-    experiment: Experiment,
-    members: PyTree[Array | None],
-    state: LearnerState,
-    keys: Key[Array, " seed"],
-    episodes: int,
-    max_steps: int,
-) -> tuple[Float[Array, "seed episode *objectives"], Int[Array, "seed episode"]]:
-    """Plays `episodes` evaluation episodes for every seed. Returns their returns and lengths."""
+class Varied(equinox.Module):
+    """An experiment whose `members` leaves (`seed ...`, `None` elsewhere) differ from seed to seed."""
 
-    def one(member: PyTree[Array | None], state: LearnerState, key: Key[Array, ""]):
-        return equinox.combine(member, experiment).evaluate(state, key, episodes, max_steps)
+    common: Experiment
+    members: PyTree[Array | None]
 
-    return jax.vmap(one)(members, state, keys)
+    @property
+    def steps_per_iteration(self) -> int:
+        return self.common.steps_per_iteration
+
+
+def over_seeds(varied: Varied, function: Any, *arguments: Any) -> Any:
+    """Maps `function(experiment, *arguments)` over seeds; batches only those leaves that differ."""
+    return jax.vmap(lambda member, *rest: function(equinox.combine(member, varied.common), *rest))(
+        varied.members, *arguments
+    )
+
+
+class DeviceRoad:
+    """Runs an experiment's seeds on this machine's devices, as many seeds on each.
+
+    On CPU there may be a device for every seed (`jax_num_cpu_devices`), which keeps all cores busy
+    with programs that are each as quick as a single seed's.
+    """
+
+    def __init__(self, varied: Varied, seeds: list[int], total_steps: int):
+        self.varied = varied
+        self.seeds = seeds
+        self.total_steps = total_steps
+        self.steps_per_iteration = varied.steps_per_iteration
+        devices = jax.local_devices()
+        count = max(n for n in range(1, len(devices) + 1) if len(seeds) % n == 0)
+        self.mesh = jax.sharding.Mesh(np.array(devices[:count]), ("seed",))
+        self.steps = 0
+        self.state: ExperimentState | None = None
+        self._keys = jax.vmap(jax.random.key)(jnp.array(seeds))
+        self._advance = self._compile(advance, (True, False, False), (True, False, True), donate="state")
+        self._evaluations: dict[tuple[int, int], Any] = {}
+
+    def _compile(self, function: Any, inputs: tuple[bool, ...], outputs: Any, donate: str | None = None) -> Any:
+        """Jits `function(varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share out."""
+
+        def place(split: bool) -> Any:
+            return P("seed") if split else P()
+
+        tree = Varied(P(), P("seed"))  # type: ignore[arg-type]  # a prefix of the pytree
+        mapped = jax.shard_map(
+            function,
+            mesh=self.mesh,
+            in_specs=(tree, *map(place, inputs)),
+            out_specs=jax.tree.map(place, outputs),
+            check_vma=False,
+        )
+        return jax.jit(mapped, donate_argnums=(1,) if donate else ())
+
+    def _init(self, varied: Varied, keys: Key[Array, " seed"]) -> ExperimentState:
+        return over_seeds(varied, lambda e, key: e.init(key), keys)
+
+    def begin(self) -> None:
+        """Makes the first state of every seed."""
+        self.state = self._compile(self._init, (True,), True)(self.varied, self._keys)
+
+    def advance(self, iterations: int) -> Report:
+        """Takes `iterations` turns of the loop. Returns the report of every seed (leaves `seed ...`)."""
+        clock = Clock(np.int32(self.steps), np.float32(self.total_steps))  # type: ignore[arg-type]
+        self.state, _, report = self._advance(self.varied, self.state, clock, np.int32(iterations))
+        report = jax.device_get(report)
+        self.steps += iterations * self.steps_per_iteration
+        return report
+
+    def evaluate(self, episodes: int, max_steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Plays `episodes` evaluation episodes for every seed. Returns returns `seed episode ...` and lengths."""
+
+        def run(varied: Varied, learner: LearnerState, keys: Key[Array, " seed"]) -> Any:
+            return over_seeds(varied, lambda e, state, key: e.evaluate(state, key, episodes, max_steps), learner, keys)
+
+        if (episodes, max_steps) not in self._evaluations:
+            self._evaluations[episodes, max_steps] = self._compile(run, (True, True), (True, True))
+        keys = jax.vmap(lambda key: jax.random.fold_in(key, seed))(self._keys)
+        return jax.device_get(self._evaluations[episodes, max_steps](self.varied, self.state.learner, keys))
+
+    def shapes(self) -> ExperimentState:
+        """The shapes and dtypes of `state`."""
+        return jax.eval_shape(self._init, self.varied, self._keys)
+
+    def restore(self, state: ExperimentState, steps: int) -> None:
+        """Continues from a saved state."""
+        self.state = jax.device_put(state, jax.sharding.NamedSharding(self.mesh, P("seed")))
+        self.steps = steps
+
+
+def vary(experiment: Experiment, values: dict[str, Array]) -> Varied:
+    """Gives seeds their own values (`seed ...`) of fields named by dotted path, such as `learner.agent.discount`."""
+    members = jax.tree.map(lambda _: None, experiment)
+    for path, value in values.items():
+
+        def where(tree: Any, path: str = path) -> Any:
+            return functools.reduce(getattr, path.split("."), tree)
+
+        members = equinox.tree_at(where, members, value, is_leaf=lambda x: x is None)
+    return Varied(experiment, members)

@@ -1,0 +1,102 @@
+"""Saving and loading pytrees of arrays: atomic, checked, and without running any code from the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from forage.types import ForageError
+
+FORMAT = "forage-checkpoint-1"
+
+
+def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
+    """Each leaf with its path, such as `.learner.agent.network.actor.weight`."""
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]]
+
+
+def is_key(leaf: Any) -> bool:
+    return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
+
+
+def write_atomically(path: Path, write: Any) -> None:
+    """Calls `write(file)` on a temporary neighbour and renames it: `path` holds the old bytes or the new, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ForageError(f"Could not save {path}: {error.strerror or error}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    if os.name == "posix":  # make the rename itself durable
+        directory = os.open(path.parent, os.O_RDONLY)
+        os.fsync(directory)
+        os.close(directory)
+
+
+def save(path: Path, tree: PyTree, header: dict[str, Any]) -> None:
+    """Saves the leaves of `tree` and a small JSON `header`."""
+    leaves = {
+        name: np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf) for name, leaf in named_leaves(tree)
+    }
+    text = np.frombuffer(json.dumps({"format": FORMAT, **header}).encode(), np.uint8)
+    arrays = {f"leaf{i}": leaf for i, leaf in enumerate(leaves.values())}
+    names = np.frombuffer(json.dumps(list(leaves)).encode(), np.uint8)
+    write_atomically(path, lambda file: np.savez(file, header=text, names=names, **arrays))
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    return _read(path)[0]
+
+
+def _read(path: Path, arrays: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes())
+            if header.get("format") != FORMAT:
+                raise ForageError(f"{path} is a checkpoint of another format ({header.get('format')}).")
+            if not arrays:
+                return header, {}
+            names = json.loads(file["names"].tobytes())
+            return header, {name: file[f"leaf{i}"] for i, name in enumerate(names)}  # each checked by its CRC
+    except FileNotFoundError:
+        raise ForageError(f"There is no checkpoint {path}.") from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ForageError(f"{path} is not a whole Forage checkpoint ({type(error).__name__}: {error}).") from error
+
+
+def load(path: Path, like: PyTree) -> tuple[PyTree, dict[str, Any]]:
+    """Loads a tree with the structure, shapes and dtypes of `like` (arrays or shapes). Returns it and the header."""
+    header, arrays = _read(path, arrays=True)
+    expected = named_leaves(like)
+    missing = [name for name, _ in expected if name not in arrays]
+    surplus = sorted(set(arrays) - {name for name, _ in expected})
+    if missing or surplus:
+        difference = f"lacks {missing[0]}" if missing else f"holds {surplus[0]}, unknown here"
+        raise ForageError(f"{path} was written by other parts or another version: it {difference}.")
+    leaves = []
+    for name, wanted in expected:
+        array = arrays[name]
+        if is_key(wanted):
+            key = jax.random.wrap_key_data(array)
+            leaves.append(key)
+            continue
+        if array.shape != wanted.shape or array.dtype != wanted.dtype:
+            raise ForageError(
+                f"{path} was written with other sizes: {name} is {array.dtype}{list(array.shape)} there and "
+                f"{wanted.dtype}{list(wanted.shape)} here."
+            )
+        leaves.append(jax.numpy.asarray(array))
+    return jax.tree.unflatten(jax.tree.structure(like), leaves), header

@@ -1,0 +1,153 @@
+"""Parts by name: what `forage list` shows, what options and configuration files may say.
+
+A part is named by its port's table here, or by `module:Class` when it is a user's own.
+Nothing is imported before it is named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import inspect
+import re
+import typing
+from collections.abc import Iterable
+from typing import Any
+
+from forage.types import ForageError
+
+PORTS: dict[str, dict[str, str]] = {
+    "agent": {
+        "ppo": "forage.agents.ppo:PPO",
+        "dqn": "forage.agents.dqn:DQN",
+        "sac": "forage.agents.sac:SAC",
+        "sac-discrete": "forage.agents.sac_discrete:SACDiscrete",
+        "td3": "forage.agents.td3:TD3",
+    },
+    "tasks": {
+        "same": "forage.tasks.same:Same",
+        "randomise": "forage.tasks.randomisation:Randomise",
+    },
+    "starts": {
+        "reset": "forage.starts.reset:Reset",
+        "archive": "forage.starts.archive:Archive",
+    },
+    "behaviour": {
+        "own": "forage.behaviours.own:Own",
+        "epsilon-greedy": "forage.behaviours.epsilon_greedy:EpsilonGreedy",
+        "guide": "forage.behaviours.guide:Guide",
+    },
+    "rewards": {
+        "environment": "forage.rewards.environment:EnvironmentReward",
+        "scale": "forage.rewards.scaling:Scale",
+        "normalise-return": "forage.rewards.scaling:NormaliseReturn",
+        "weighted": "forage.rewards.weighted:Weighted",
+        "rnd": "forage.rewards.rnd:RND",
+    },
+    "memory": {
+        "rollout": "forage.memory.rollout:LastRollout",
+        "uniform": "forage.memory.uniform:UniformReplay",
+        "prioritised": "forage.memory.prioritised:PrioritisedReplay",
+    },
+}
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean a or b?`, or all that is known when there is little, or nothing."""
+    known = list(known)
+    folded = {name.lower(): name for name in known}
+    close = [folded[name] for name in difflib.get_close_matches(word.lower(), folded, n=3, cutoff=0.5)]
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    return f"; there are {', '.join(known)}." if len(known) <= 12 else "."
+
+
+def load(target: str) -> type:
+    """The class that `module:Class` names."""
+    module_name, _, class_name = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), class_name)
+    except ImportError as error:
+        raise ForageError(f"Cannot import {module_name} to get {class_name}: {error}.") from error
+    except AttributeError:
+        raise ForageError(f"Module {module_name} has no class {class_name}.") from None
+
+
+def part_class(port: str, name: str) -> type:
+    """The class of a part, by its name at `port` or as `module:Class`."""
+    if name in PORTS[port]:
+        return load(PORTS[port][name])
+    if ":" in name:
+        return load(name)
+    raise ForageError(f"There is no {port} called {name!r}{nearest(name, PORTS[port])}")
+
+
+def part_name(part: Any) -> str:
+    """The inverse of `part_class`, for any port."""
+    target = f"{type(part).__module__}:{type(part).__qualname__}"
+    return next((name for table in PORTS.values() for name, known in table.items() if known == target), target)
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One hyper-parameter of a part."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+    @property
+    def required(self) -> bool:
+        return self.default is dataclasses.MISSING
+
+
+def fields(cls: type) -> list[Field]:
+    """The hyper-parameters of a part: its dataclass fields, each explained by the comment behind it."""
+    comments: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if dataclasses.is_dataclass(base):
+            comments |= dict(re.findall(r"^    (\w+): [^#\n]*#[ ]*(.+)$", inspect.getsource(base), re.MULTILINE))
+    hints = typing.get_type_hints(cls)
+    result = []
+    for field in dataclasses.fields(cls):
+        default = field.default
+        if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        result.append(Field(field.name, hints.get(field.name, Any), default, comments.get(field.name, "")))
+    return result
+
+
+def to_config(part: Any) -> dict[str, Any]:
+    """A part as plain data: its name and its fields, parts within it likewise."""
+
+    def plain(value: Any) -> Any:
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return to_config(value)
+        if isinstance(value, (tuple, list)):
+            return [plain(item) for item in value]
+        if hasattr(value, "tolist"):
+            return value.tolist()
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        return repr(value)
+
+    return {"part": part_name(part)} | {f.name: plain(getattr(part, f.name)) for f in dataclasses.fields(part)}
+
+
+def from_config(config: dict[str, Any]) -> Any:
+    """The inverse of `to_config`."""
+    name = config["part"]
+    cls = next((load(table[name]) for table in PORTS.values() if name in table), None) or load(name)
+    known = {f.name for f in dataclasses.fields(cls)}
+    values = {}
+    for key, value in config.items():
+        if key == "part":
+            continue
+        if key not in known:
+            raise ForageError(f"{name} has no option {key!r}{nearest(key, known)}")
+        if isinstance(value, dict) and "part" in value:
+            value = from_config(value)
+        values[key] = tuple(value) if isinstance(value, list) else value
+    return cls(**values)
