@@ -17,6 +17,10 @@ from forage.types import ForageError
 FORMAT = "forage-checkpoint-1"
 
 
+class Bytes:
+    """Stands in `like` for bytes of any length."""
+
+
 def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
     """Each leaf with its path, such as `.learner.agent.network.actor.weight`."""
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]]
@@ -92,6 +96,9 @@ def load(path: Path, like: PyTree) -> tuple[PyTree, dict[str, Any]]:
         if is_key(wanted):
             key = jax.random.wrap_key_data(array)
             leaves.append(key)
+            continue
+        if isinstance(wanted, Bytes):
+            leaves.append(array)
             continue
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
             raise ForageError(

@@ -499,6 +499,16 @@ class DeviceRoad:
         keys = jax.vmap(lambda key: jax.random.fold_in(key, seed))(self._keys)
         return jax.device_get(self._evaluations[episodes, max_steps](self.varied, self.state.learner, keys))
 
+    @property
+    def exact(self) -> bool:
+        """A resumed run continues as if never stopped."""
+        return True
+
+    def agent_states(self) -> PyTree[Array]:
+        """The agents' states, leaves `seed ...`."""
+        assert self.state is not None
+        return self.state.learner.agent
+
     def shapes(self) -> ExperimentState:
         """The shapes and dtypes of `state`."""
         return jax.eval_shape(self._init, self.varied, self._keys)

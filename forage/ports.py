@@ -91,7 +91,10 @@ class Starts(Part):
         """Returns `(environment state, observation)` for one new episode."""
 
     def report(self, state: State, env_states: State, rollout: Experience, key: Key[Array, ""]) -> State:
-        """Hears what was experienced, once a rollout. `env_states` are the current states (leaves `env ...`)."""
+        """Hears what was experienced, once a rollout. `env_states` are the current states (leaves `env ...`).
+
+        Where `rollout.ended[-1]` that is a fresh start; elsewhere its observation is `rollout.next_observation[-1]`.
+        """
         return state
 
 
@@ -104,6 +107,9 @@ class Agent(Part):
 
     on_policy: ClassVar[bool]
     """Learns from the last rollout only; otherwise from a replay memory."""
+
+    usual_behaviour: ClassVar[str] = "own"
+    """The behaviour it is used with unless another is named."""
 
     num_envs: equinox.AbstractVar[int]
     rollout_length: equinox.AbstractVar[int]

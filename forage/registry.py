@@ -15,7 +15,7 @@ import typing
 from collections.abc import Iterable
 from typing import Any
 
-from forage.types import ForageError
+from forage.errors import ForageError
 
 PORTS: dict[str, dict[str, str]] = {
     "agent": {

@@ -10,6 +10,8 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Key, PyTree
 
+from forage.types import ForageError
+
 MASK = "action_mask"
 """An observation `{"observation": ..., "action_mask": ...}` says which discrete actions are allowed (non-zero)."""
 
@@ -60,8 +62,45 @@ def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
     return space["observation"] if isinstance(space, spaces.Dict) and MASK in space.keys() else space
 
 
+def is_bounded_box(space: spaces.Space[Any]) -> bool:
+    """Whether actions are continuous, with bounds."""
+    return isinstance(space, spaces.Box) and space.is_bounded("both") and np.issubdtype(space.dtype, np.floating)
+
+
 def describe(space: spaces.Space[Any]) -> str:
     """A few words for messages: `Discrete(2)`, `Box(6,)`."""
     if isinstance(space, spaces.Box):
         return f"Box{tuple(space.shape)}"
     return str(space)
+
+
+def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
+    """A space as plain data, so that a saved agent needs no environment to be loaded."""
+    if isinstance(space, spaces.Dict):
+        return {"kind": "dict", "spaces": {name: to_json(inner) for name, inner in space.items()}}
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"kind": "multi-discrete", "nvec": space.nvec.tolist()}
+    if isinstance(space, spaces.MultiBinary):
+        return {"kind": "multi-binary", "shape": list(space.shape)}
+    if isinstance(space, spaces.Box):
+        low, high = (b.flat[0].item() if (b == b.flat[0]).all() else b.tolist() for b in (space.low, space.high))
+        return {"kind": "box", "low": low, "high": high, "shape": list(space.shape), "dtype": str(space.dtype)}
+    raise ForageError(f"Spaces are boxes, discrete, multi-discrete, multi-binary or dictionaries of these, not {space}.")
+
+
+def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
+    """The inverse of `to_json`."""
+    kind = data["kind"]
+    if kind == "dict":
+        return spaces.Dict({name: from_json(inner) for name, inner in data["spaces"].items()})
+    if kind == "discrete":
+        return spaces.Discrete(data["n"], start=data["start"])
+    if kind == "multi-discrete":
+        return spaces.MultiDiscrete(data["nvec"])
+    if kind == "multi-binary":
+        return spaces.MultiBinary(data["shape"])
+    dtype, shape = np.dtype(data["dtype"]), tuple(data["shape"])
+    low, high = (np.broadcast_to(np.asarray(data[bound], dtype), shape) for bound in ("low", "high"))
+    return spaces.Box(low.copy(), high.copy(), shape, dtype.type)

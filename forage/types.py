@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 import gymnasium
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from forage.errors import ForageError as ForageError
+
 AGENT, GUIDE, PERSON, DATASET, MODEL = range(5)
 """Who chose an action: the values of `Experience.source`."""
-
-
-class ForageError(Exception):
-    """Something a person can mend. Its text is one sentence: what was wrong and what would have worked."""
 
 
 class Step(NamedTuple):

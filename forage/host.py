@@ -1,0 +1,322 @@
+"""The host road: environments in Python or C++ are stepped here; acting and learning are the same jitted functions.
+
+While the environments simulate a step, the device learns: an off-policy agent's updates are dispatched between
+handing out actions and receiving what they brought, so they act with parameters that are one rollout old for one
+step. An on-policy agent always acts with what it has just learned.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Key, PyTree
+
+from forage import spaces
+from forage.checkpoint import Bytes
+from forage.environments.host import HostEnvironment
+from forage.experiment import Episodes, Learner, LearnerState, Report, finite, select
+from forage.types import Clock, Experience
+
+
+class HostState(NamedTuple):
+    """One seed's run, but for its environments."""
+
+    key: Key[Array, ""]
+    learner: LearnerState
+    pending: Experience  # the rollout that is not learned from yet, `time env ...`
+    is_pending: Bool[np.ndarray, ""]  # whether there is one
+    hidden: PyTree[Array]  # leaves [env, ...]
+    ended: Bool[np.ndarray, " env"]  # whether the next step begins an episode
+    episode_return: np.ndarray  # [env, *objectives]
+    episode_length: np.ndarray  # [env]
+    environment: np.ndarray  # the environments' own snapshot as bytes; empty when they cannot be saved
+
+
+@functools.partial(jax.jit, static_argnames="explore")
+def act(
+    learner: Learner,
+    state: LearnerState,
+    hidden: PyTree[Array],
+    ended: Bool[Array, " env"],
+    observation: PyTree[Array],
+    clock: Clock,
+    key: Key[Array, ""],
+    explore: bool = True,
+) -> tuple[Key[Array, ""], PyTree[Array], PyTree[Array], PyTree[Array], PyTree[Array], Array | None]:
+    """Chooses the actions of all environments.
+
+    Returns the next key, the actions to execute, the actions as chosen (before clipping), hidden, aux and source.
+    """
+    key, act_key = jax.random.split(key)
+    keys = jax.random.split(act_key, ended.shape[0])
+    first = learner.behaviour.hidden(learner.agent, learner.spec) if explore else learner.agent.hidden(learner.spec)
+    hidden = select(ended, jax.tree.map(lambda x: x[None], first), hidden)
+    if explore:
+        action, hidden, aux, source = jax.vmap(learner.act, in_axes=(None, 0, 0, None, 0))(
+            state, hidden, observation, clock, keys
+        )
+    else:
+        action, hidden, aux = jax.vmap(
+            lambda hidden, observation, key: learner.agent.act(state.agent, hidden, observation, key, explore=False)
+        )(hidden, observation, keys)
+        source = None
+    return key, spaces.clip(learner.spec.action_space, action), action, hidden, aux, source
+
+
+@functools.partial(jax.jit, donate_argnames="state")
+def learn(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
+    key, learn_key = jax.random.split(key)
+    state, metrics = learner.learn(state, rollout, clock, learn_key)
+    return key, state, metrics
+
+
+class HostExperiment:
+    """The loop for one seed."""
+
+    def __init__(self, learner: Learner, environment: HostEnvironment, seed: int, total_steps: int):
+        self.learner = learner
+        self.environment = environment
+        self.seed = seed
+        self.total_steps = total_steps
+        self.steps = 0
+        self.overlap = not learner.agent.on_policy
+        self.first_hidden = learner.behaviour.hidden(learner.agent, learner.spec)
+        self.observation: PyTree[np.ndarray] = None
+        self.key: Any = None
+        self.state: Any = None
+        self.hidden: Any = None
+        self.pending: Experience | None = None
+
+    def initial(self, key: Key[Array, ""]) -> tuple[Key[Array, ""], LearnerState]:
+        key, init_key = jax.random.split(key)
+        return key, self.learner.init(init_key)
+
+    def begin(self) -> None:
+        num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
+        self.key, self.state = jax.jit(self.initial)(jax.random.key(self.seed))
+        self.hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), self.first_hidden)
+        self.ended = np.ones(num_envs, bool)
+        self.episode_return = np.zeros((num_envs, len(names)) if names else num_envs, np.float32)
+        self.episode_length = np.zeros(num_envs, np.int32)
+        self.observation = self.environment.reset(self.seed)
+
+    def advance(self, iterations: int) -> Report:
+        objectives = self.episode_return.shape[1:]
+        self.count, self.total, self.length = 0, np.zeros(objectives), 0
+        learned: list[dict[str, Array]] = []
+        for _ in range(iterations):
+            learned.append(self.iterate())
+        metrics = jax.device_get([m for m in learned if m])
+        updates = sum(float(m["updates"]) for m in metrics)
+        means = {
+            name: np.float32(sum(m[name] * m["updates"] for m in metrics) / max(updates, 1))
+            for name in (metrics[0] if metrics else {})
+        }
+        return Report(
+            Episodes(np.float32(self.count), np.asarray(self.total, np.float32), np.float32(self.length)),  # type: ignore[arg-type]
+            means | {"updates": np.float32(updates)},  # type: ignore[operator]
+            np.bool_(True),  # type: ignore[arg-type]  # every step was checked as it came
+            np.asarray(finite(self.state.agent)),  # type: ignore[arg-type]
+        )
+
+    def iterate(self) -> dict[str, Array]:
+        """Collects one rollout and learns; with overlap, from the rollout before. Returns the metrics."""
+        agent, environment = self.learner.agent, self.environment
+        clock = self.clock(self.steps)
+        steps: list[Any] = []
+        metrics: dict[str, Array] = {}
+        for time in range(agent.rollout_length):
+            now = self.clock(self.steps + time * environment.num_envs)
+            observation = self.observation
+            # Acting sees the agent and the behaviour only: fewer arrays to hand over at every step.
+            seen = self.state._replace(rewards=(), memory=())
+            self.key, executed, action, self.hidden, aux, source = act(
+                self.learner, seen, self.hidden, self.ended, observation, now, self.key
+            )
+            executed, action, aux, source = jax.device_get((executed, action, aux, source))
+            environment.send(executed)
+            if self.pending is not None:
+                earlier = self.clock(self.steps - agent.rollout_length * environment.num_envs)
+                metrics = self.learn(self.pending, earlier)
+                self.pending = None
+            result = environment.receive()
+            step, self.observation = result.step, result.observation
+            steps.append(
+                Experience(
+                    observation, action, step.reward, step.observation, step.terminated, step.truncated, source, aux
+                )
+            )
+            self.account(step)
+        rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
+        self.steps += agent.rollout_length * environment.num_envs
+        if self.overlap:
+            self.pending = rollout
+            return metrics
+        return self.learn(rollout, clock)
+
+    def learn(self, rollout: Experience, clock: Clock) -> dict[str, Array]:
+        self.key, self.state, metrics = learn(self.learner, self.state, rollout, clock, self.key)
+        return metrics
+
+    def account(self, step: Any) -> None:
+        """Adds a step to the running episodes, and those that ended to the totals."""
+        self.episode_return = self.episode_return + step.reward
+        self.episode_length = self.episode_length + 1
+        self.ended = step.terminated | step.truncated
+        if self.ended.any():
+            self.count += int(self.ended.sum())
+            self.total = self.total + self.episode_return[self.ended].sum(0)
+            self.length += int(self.episode_length[self.ended].sum())
+            self.episode_return[self.ended] = 0
+            self.episode_length[self.ended] = 0
+
+    def clock(self, steps: int) -> Clock:
+        return Clock(np.int32(steps), np.float32(self.total_steps))  # type: ignore[arg-type]
+
+    def blank_rollout(self, state: LearnerState) -> Experience:
+        agent = self.learner.agent
+        shape = (agent.rollout_length, self.environment.num_envs)
+        return jax.tree.map(
+            lambda x: jnp.zeros(shape + x.shape, x.dtype), self.learner.example(state.agent, state.behaviour)
+        )
+
+    def save(self, with_environment: bool = True) -> HostState:
+        """Everything to continue from. After a failure the environments are left out: new episodes begin then."""
+        snapshot = (self.environment.snapshot() if with_environment else None) or b""
+        return HostState(
+            self.key,
+            self.state,
+            self.blank_rollout(self.state) if self.pending is None else self.pending,
+            np.bool_(self.pending is not None),  # type: ignore[arg-type]
+            self.hidden,
+            self.ended,
+            self.episode_return,
+            self.episode_length,
+            np.frombuffer(snapshot, np.uint8),
+        )
+
+    def shapes(self) -> HostState:
+        num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
+        key, learner = jax.eval_shape(self.initial, jax.random.key(0))
+        hidden = jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_envs, *x.shape), x.dtype), self.first_hidden)
+        return HostState(
+            key,
+            learner,
+            jax.eval_shape(self.blank_rollout, learner),
+            np.zeros((), bool),
+            hidden,
+            np.zeros(num_envs, bool),
+            np.zeros((num_envs, len(names)) if names else num_envs, np.float32),
+            np.zeros(num_envs, np.int32),
+            Bytes(),  # type: ignore[arg-type]
+        )
+
+    def restore(self, saved: HostState, steps: int) -> None:
+        self.key, self.state, self.hidden = saved.key, saved.learner, saved.hidden
+        self.ended, self.episode_return = np.array(saved.ended), np.array(saved.episode_return)
+        self.episode_length = np.array(saved.episode_length)
+        self.steps = steps
+        self.pending = saved.pending if saved.is_pending else None
+        if saved.environment.size:
+            self.observation = self.environment.restore(saved.environment.tobytes())
+        else:  # what the run said when it started: these environments cannot be saved, so new episodes begin
+            self.observation = self.environment.reset(self.seed + steps)
+            self.ended = np.ones_like(self.ended)
+            self.episode_return, self.episode_length = self.episode_return * 0, self.episode_length * 0
+
+
+class HostRoad:
+    """Runs the seeds of an experiment one beside the other, each with environments of its own."""
+
+    def __init__(
+        self,
+        learners: list[Learner],
+        build: Callable[[int], HostEnvironment],
+        seeds: list[int],
+        total_steps: int,
+    ):
+        """`learners`: one for each seed, the same but for numbers. `build(num_envs)` makes a batch of environments."""
+        self.seeds = seeds
+        self.build = build
+        agent = learners[0].agent
+        self.steps_per_iteration = agent.num_envs * agent.rollout_length
+        self.experiments = [
+            HostExperiment(learner, build(agent.num_envs), seed, total_steps)
+            for learner, seed in zip(learners, seeds, strict=True)
+        ]
+        self.failed = False
+        self._evaluation: HostEnvironment | None = None
+
+    @property
+    def steps(self) -> int:
+        return self.experiments[0].steps
+
+    @property
+    def exact(self) -> bool:
+        """Whether the environments can be saved, so that a resumed run continues as if never stopped."""
+        return self.experiments[0].environment.snapshot() is not None
+
+    @property
+    def state(self) -> tuple[HostState, ...]:
+        return tuple(experiment.save(not self.failed) for experiment in self.experiments)
+
+    def agent_states(self) -> PyTree[Array]:
+        """The agents' states, leaves `seed ...`."""
+        return jax.tree.map(lambda *x: jnp.stack(x), *(experiment.state.agent for experiment in self.experiments))
+
+    def begin(self) -> None:
+        for experiment in self.experiments:
+            experiment.begin()
+
+    def advance(self, iterations: int) -> Report:
+        self.failed = True  # until all is well: an exception leaves environments in the middle of a step
+        reports = [experiment.advance(iterations) for experiment in self.experiments]
+        self.failed = False
+        names = sorted(set().union(*(report.metrics for report in reports)))
+        same = [r._replace(metrics={n: r.metrics.get(n, np.float32(0)) for n in names}) for r in reports]
+        return jax.tree.map(lambda *x: np.stack(x), *same)
+
+    def evaluate(self, episodes: int, max_steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Plays `episodes` evaluation episodes for every seed, in environments of their own."""
+        if self._evaluation is None or self._evaluation.num_envs != episodes:
+            self._evaluation = self.build(episodes)
+        results = [play(e.learner, e.state, self._evaluation, max_steps, seed + e.seed) for e in self.experiments]
+        returns, lengths = zip(*results, strict=True)
+        return np.stack(returns), np.stack(lengths)
+
+    def shapes(self) -> tuple[HostState, ...]:
+        return tuple(experiment.shapes() for experiment in self.experiments)
+
+    def restore(self, state: tuple[HostState, ...], steps: int) -> None:
+        for experiment, saved in zip(self.experiments, state, strict=True):
+            experiment.restore(saved, steps)
+
+
+def play(
+    learner: Learner, state: LearnerState, environment: HostEnvironment, max_steps: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """One evaluation episode in each environment. Returns returns `env ...` and lengths; see `Experiment.evaluate`."""
+    num_envs = environment.num_envs
+    hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.agent.hidden(learner.spec))
+    observation, key = environment.reset(seed), jax.random.key(seed)
+    ended = np.ones(num_envs, bool)
+    running, length = np.ones(num_envs, bool), np.zeros(num_envs, np.int32)
+    objectives = len(learner.spec.reward_names)
+    total = np.zeros((num_envs, objectives) if objectives else num_envs, np.float32)
+    clock = Clock(np.int32(0), np.float32(1))  # type: ignore[arg-type]
+    for _ in range(max_steps):
+        key, executed, _, hidden, _, _ = act(learner, state, hidden, ended, observation, clock, key, explore=False)
+        step, observation = environment.step(jax.tree.map(np.asarray, executed))
+        total[running] += step.reward[running]
+        length += running
+        ended = step.terminated | step.truncated
+        running &= ~ended
+        if not running.any():
+            break
+    return total, length
+

@@ -1,0 +1,80 @@
+"""A trained agent that acts: no environment and no training options needed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from forage import checkpoint, spaces
+from forage.ports import Agent
+from forage.registry import from_config
+from forage.setup import spec_from_config
+from forage.types import ForageError, Spec
+
+
+class Policy:
+    """Acts as the trained agent does when it is evaluated, or as it explores. Remembers within an episode.
+
+    >>> agent = forage.load("runs/ppo-CartPole-v1")  # doctest: +SKIP
+    >>> action = agent.act(observation)  # doctest: +SKIP
+    """
+
+    def __init__(self, agent: Agent, state: Any, spec: Spec):
+        self.agent, self.state, self.spec = agent, state, spec
+
+        def act(state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
+            action, hidden, _ = agent.act(state, hidden, observation, key, explore)
+            return spaces.clip(spec.action_space, action), hidden
+
+        self._act = jax.jit(act, static_argnums=4)
+        self._like = spaces.example(spec.observation_space)
+        self.reset()
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str], seed: int | None = None) -> Policy:
+        """The agent of `seed`, or without one that of the best seed in evaluation (the first, if there was none)."""
+        path = Path(directory)
+        if not (path / "agent.npz").exists():
+            raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
+        config = json.loads((path / "config.json").read_text())
+        agent, spec = from_config(config["agent"]), spec_from_config(config)
+        repeats = int(np.prod([len(values) for values in config["sweep"].values()]))
+        seeds = config["seeds"] * repeats
+        if seed is None:
+            evaluated = path / "evaluation.json"
+            returns = json.loads(evaluated.read_text())["return"] if evaluated.exists() else [0.0]
+            index = int(np.argmax([-np.inf if value is None else value for value in returns]))
+        elif seed in seeds:
+            index = seeds.index(seed)
+        else:
+            raise ForageError(f"{path} has seeds {', '.join(map(str, config['seeds']))}, not {seed}.")
+        one = jax.eval_shape(lambda key: agent.init(key, spec), jax.random.key(0))
+        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(seeds), *x.shape), x.dtype), one)
+        states, _ = checkpoint.load(path / "agent.npz", like)
+        return cls(agent, jax.tree.map(lambda x: x[index], states), spec)
+
+    def reset(self, seed: int = 0) -> None:
+        """Forgets the episode."""
+        self._hidden = self.agent.hidden(self.spec)
+        self._key = jax.random.key(seed)
+
+    def act(self, observation: Any, explore: bool = False) -> Any:
+        """The action for one observation, as NumPy."""
+        observation = jax.tree.map(lambda like, x: np.asarray(x, like.dtype), self._like, observation)
+        shapes = [(np.shape(x), like.shape) for x, like in zip(*map(jax.tree.leaves, (observation, self._like)))]
+        for found, wanted in shapes:
+            if found != wanted:
+                raise ForageError(f"One observation of {self.spec.name} has shape {wanted}, not {found}.")
+        self._key, key = jax.random.split(self._key)
+        action, self._hidden = self._act(self.state, self._hidden, observation, key, explore)
+        return jax.tree.map(np.asarray, action)
+
+
+def load(directory: str | os.PathLike[str], seed: int | None = None) -> Policy:
+    """Loads a trained agent; see `Policy.load`."""
+    return Policy.load(directory, seed)

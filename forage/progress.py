@@ -1,0 +1,167 @@
+"""What a run shows while it learns: a live display, plain lines, JSON lines, or nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from forage.evaluation.plots import sparkline
+from forage.evaluation.statistics import score
+
+
+class Progress:
+    """Shows nothing; the base of the others, and what `--quiet` gives."""
+
+    def start(self, title: str, lines: list[str], total: int) -> None:
+        """Called once, before the first step."""
+
+    def update(self, row: dict[str, Any], seconds_left: float) -> None:
+        """Called about once a second with the newest numbers; each value is a list over seeds."""
+
+    def row(self, row: dict[str, Any]) -> None:
+        """Called at each point of the curve."""
+
+    def note(self, text: str) -> None:
+        """Something the person should know, shown above the display."""
+
+    def stop(self) -> None:
+        """Called once, however the run ends."""
+
+    def finish(self, result: dict[str, Any], lines: list[str]) -> None:
+        """Called after `stop` when the run is complete."""
+
+
+class Plain(Progress):
+    """A line at every tenth of the run, and at least one a minute: for logs and pipes."""
+
+    def __init__(self) -> None:
+        self.total, self.shown, self.when = 1, -1, 0.0
+
+    def start(self, title: str, lines: list[str], total: int) -> None:
+        self.total, self.when = total, time.monotonic()
+        print(title, *lines, sep="\n  ", flush=True)
+
+    def row(self, row: dict[str, Any]) -> None:
+        tenth = 10 * row["steps"] // self.total
+        if tenth > self.shown or time.monotonic() - self.when > 60:
+            self.shown, self.when = tenth, time.monotonic()
+            print(f"  {row['steps']:>12,} steps   {summary(row)}", flush=True)
+
+    def note(self, text: str) -> None:
+        print(text, flush=True)
+
+    def finish(self, result: dict[str, Any], lines: list[str]) -> None:
+        print(*lines, sep="\n", flush=True)
+
+
+class Json(Progress):
+    """One JSON object a line: each point of the curve, then the result."""
+
+    def row(self, row: dict[str, Any]) -> None:
+        print(json.dumps({"event": "row", **row}), flush=True)
+
+    def note(self, text: str) -> None:
+        print(json.dumps({"event": "note", "text": text}), flush=True)
+
+    def finish(self, result: dict[str, Any], lines: list[str]) -> None:
+        print(json.dumps({"event": "result", **result}), flush=True)
+
+
+class Live(Progress):
+    """A display that stays in place: the return so far and its interval, speed, time left and learning metrics."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live as RichLive
+
+        self.console = Console()
+        self.live = RichLive(console=self.console, refresh_per_second=8, transient=False)
+        self.title, self.total = "", 1
+        self.history: list[float] = []
+
+    def start(self, title: str, lines: list[str], total: int) -> None:
+        self.title, self.total = title, total
+        for line in lines:
+            self.console.print(f"  {line}", style="dim", highlight=False)
+        self.live.start()
+        self.live.update(f"[bold]{title}[/]\n  compiling ...")
+
+    def update(self, row: dict[str, Any], seconds_left: float) -> None:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        head = Table.grid(padding=(0, 2))
+        head.add_row(
+            Text(self.title, style="bold"),
+            ProgressBar(total=self.total, completed=row["steps"], width=30),
+            f"{row['steps']:,} / {self.total:,} steps",
+            f"{row['steps_per_second']:,.0f} steps/s",
+            f"{duration(seconds_left)} left",
+        )
+        values = finite_values(row["return"])
+        lines: list[Any] = [head]
+        if len(values):
+            lines.append(Text.assemble("  return  ", (str(score(values)), "bold green"), f"   {self.curve()}"))
+        shown = [
+            f"{name.replace('_', ' ')} {np.mean(finite_values(row[name])):.3g}"
+            for name in row
+            if name not in NOT_METRICS and len(finite_values(row[name]))
+        ]
+        lines.append(Text("  " + "   ".join(shown[:6]), style="dim"))
+        self.live.update(Group(*lines))
+
+    def curve(self) -> str:
+        return sparkline(self.history, 40) if len(self.history) > 1 else ""
+
+    def row(self, row: dict[str, Any]) -> None:
+        values = finite_values(row["return"])
+        self.history.append(float(np.mean(values)) if len(values) else float("nan"))
+
+    def note(self, text: str) -> None:
+        self.console.print(text, highlight=False)
+
+    def stop(self) -> None:
+        self.live.stop()
+
+    def finish(self, result: dict[str, Any], lines: list[str]) -> None:
+        for line in lines:
+            self.console.print(line, highlight=False)
+
+
+NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "episodes", "updates"}
+
+
+def make(kind: str) -> Progress:
+    """`live`, `plain`, `json`, `quiet`, or `auto`: live on a terminal and plain elsewhere."""
+    if kind == "auto":
+        kind = "live" if sys.stdout.isatty() else "plain"
+    return {"live": Live, "plain": Plain, "json": Json, "quiet": Progress}[kind]()
+
+
+def finite_values(values: Any) -> np.ndarray:
+    """The numbers of a list that may hold `None` for what is not there yet."""
+    array = np.array([np.nan if v is None else v for v in np.atleast_1d(np.array(values, object))], float)
+    return array[np.isfinite(array)]
+
+
+def summary(row: dict[str, Any]) -> str:
+    values = finite_values(row["return"])
+    shown = f"return {score(values)}" if len(values) else "no episode has ended yet"
+    return f"{shown}   {row['steps_per_second']:,.0f} steps/s"
+
+
+def duration(seconds: float) -> str:
+    """`4 s`, `3 min 20 s`, `2 h 5 min`."""
+    if not np.isfinite(seconds):
+        return "?"
+    minutes, seconds = divmod(int(seconds), 60)
+    if minutes < 1:
+        return f"{seconds} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"

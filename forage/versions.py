@@ -1,0 +1,69 @@
+"""What a run was made with, and how that differs from what is here."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jax
+
+PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
+
+
+def versions() -> dict[str, Any]:
+    """Versions of Python and packages, the state of the code, and the machine."""
+    return {
+        "forage": importlib.metadata.version("forage-rl"),
+        "code": code_hash(),
+        "git": git_state(),
+        "python": platform.python_version(),
+        **{package: importlib.metadata.version(package) for package in PACKAGES},
+        "machine": {
+            "system": platform.platform(),
+            "device": jax.devices()[0].device_kind,
+            "backend": jax.default_backend(),
+        },
+    }
+
+
+def differences(then: dict[str, Any]) -> str:
+    """`jax 0.10.1 (here 0.10.2) and other code of forage`, or nothing."""
+    now = versions()
+    found = []
+    for name in ("forage", *PACKAGES):
+        if then.get(name) != now[name]:
+            found.append(f"{name} {then.get(name)} (here {now[name]})")
+    if then.get("code") != now["code"] and then.get("forage") == now["forage"]:
+        found.append(f"other code of forage {now['forage']} (here {now['code']}, there {then.get('code')})")
+    if then.get("machine", {}).get("backend") != now["machine"]["backend"]:
+        found.append(f"the backend {then.get('machine', {}).get('backend')} (here {now['machine']['backend']})")
+    return " and ".join(found)
+
+
+@functools.cache
+def code_hash() -> str:
+    """A short fingerprint of the library's source files that decide what a run computes."""
+    root = Path(__file__).parent
+    doors = {"cli.py", "progress.py", "options.py", "watch.py", "trackers.py", "run.py", "versions.py", "__main__.py"}
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        if path.name not in doors and "evaluation" not in path.parts:
+            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def git_state() -> dict[str, Any] | None:
+    """The commit and whether files differ from it, of the folder the run was started in; `None` outside git."""
+    try:
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
+        if commit.returncode:
+            return None
+        changed = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return {"commit": commit.stdout.strip(), "changed": bool(changed.stdout.strip())}
