@@ -87,9 +87,7 @@ class Learner(Part):
         self, state: LearnerState, hidden: PyTree[Array], observation: PyTree[Array], clock: Clock, key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
         """Chooses the action of one environment. Returns `(action, hidden, aux, source)`."""
-        return self.behaviour.act(
-            state.behaviour, self.agent, state.agent, hidden, observation, self.spec, clock, key
-        )
+        return self.behaviour.act(state.behaviour, self.agent, state.agent, hidden, observation, self.spec, clock, key)
 
     def learn(
         self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]
@@ -104,35 +102,33 @@ class Learner(Part):
         behaviour_state = self.behaviour.report(state.behaviour, rollout, clock)
         clock = clock._replace(steps=clock.steps + rollout.terminated.size)
 
-        def update(
-            carry: tuple[State, State], key: Key[Array, ""]
-        ) -> tuple[tuple[State, State], Metrics]:
+        def update(carry: tuple[State, State], key: Key[Array, ""]) -> tuple[tuple[State, State], Metrics]:
             agent_state, memory_state = carry
             sample_key, learn_key = jax.random.split(key)
-            batch = self.memory.sample(
-                memory_state, self.agent.batch_size, self.agent.segment, clock, sample_key
-            )
+            batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, clock, sample_key)
             batch = batch._replace(experience=self.rewards.relabel(rewards_state, batch.experience))
             agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
             return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
 
-        def updates(carry: tuple[State, State]) -> tuple[tuple[State, State], Metrics]:
-            if self.agent.updates == 1:
-                carry, metrics = update(carry, learn_key)
-                return carry, metrics | {"updates": jnp.float32(1)}
-            carry, metrics = jax.lax.scan(update, carry, jax.random.split(learn_key, self.agent.updates))
-            return carry, jax.tree.map(jnp.mean, metrics) | {"updates": jnp.float32(self.agent.updates)}
-
-        carry = (state.agent, memory_state)
-        if self.agent.learning_starts:
-            # The clock is shared by all seeds, so under `vmap` this stays a branch and does not become a select.
-            shapes = jax.eval_shape(updates, carry)[1]
-            nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-            carry, metrics = jax.lax.cond(
-                clock.steps >= self.agent.learning_starts, updates, lambda carry: (carry, nothing), carry
-            )
+        carry, updates = (state.agent, memory_state), self.agent.updates
+        if updates == 1 and not self.agent.learning_starts:
+            carry, metrics = update(carry, learn_key)
+            metrics = metrics | {"updates": jnp.float32(1)}
         else:
-            carry, metrics = updates(carry)
+            # A loop of no turns before `learning_starts` rather than a `cond`, whose branches work on copies: of what
+            # a memory writes in `report`, all of it would be copied at every update. The clock is shared by all seeds,
+            # so the number of turns is one number under `vmap` too.
+            count = jnp.where(clock.steps >= self.agent.learning_starts, updates, 0)
+            keys = jax.random.split(learn_key, updates)
+            shapes = jax.eval_shape(update, carry, learn_key)[1]
+            nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+            def turn(i: Int[Array, ""], loop: tuple[tuple[State, State], Metrics]):
+                carry, metrics = update(loop[0], keys[i])
+                return carry, jax.tree.map(jnp.add, loop[1], metrics)
+
+            carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
+            metrics = jax.tree.map(lambda x: x / updates, total) | {"updates": count.astype(jnp.float32)}
         return LearnerState(carry[0], behaviour_state, rewards_state, carry[1]), metrics | reward_metrics
 
 

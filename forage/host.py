@@ -319,4 +319,3 @@ def play(
         if not running.any():
             break
     return total, length
-

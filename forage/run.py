@@ -1,12 +1,12 @@
 """A run on disk: configuration, progress, metrics, checkpoints, resume.
 
-    DIRECTORY/config.json        what was asked for: parts, settings, steps, seeds
-    DIRECTORY/versions.json      versions, git state and machine
-    DIRECTORY/metrics.jsonl      a line for each point of the curve; every value a list over members
-    DIRECTORY/checkpoints/       the two newest checkpoints: everything to continue from
-    DIRECTORY/agent.npz          the agents alone, to act with
-    DIRECTORY/evaluation.json    episodes played apart from training, and the score
-    DIRECTORY/curve.png
+DIRECTORY/config.json        what was asked for: parts, settings, steps, seeds
+DIRECTORY/versions.json      versions, git state and machine
+DIRECTORY/metrics.jsonl      a line for each point of the curve; every value a list over members
+DIRECTORY/checkpoints/       the two newest checkpoints: everything to continue from
+DIRECTORY/agent.npz          the agents alone, to act with
+DIRECTORY/evaluation.json    episodes played apart from training, and the score
+DIRECTORY/curve.png
 """
 
 from __future__ import annotations
@@ -173,6 +173,8 @@ class Session:
                 self.save()
             self.loop()
             result, lines = self.conclude()
+        except Interrupted:
+            raise
         except ForageError as error:
             raise ForageError(f"{str(error).rstrip('.')}.{self.what_is_kept()}") from error
         finally:

@@ -19,8 +19,8 @@ from forage.environments.host import HostEnvironment
 from forage.experiment import DeviceRoad, Experiment, Learner, vary
 from forage.host import HostRoad
 from forage.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
-from forage.starts.reset import Reset
 from forage.rewards.environment import EnvironmentReward
+from forage.starts.reset import Reset
 from forage.tasks.same import Same
 from forage.types import ForageError, Spec
 
@@ -150,13 +150,14 @@ def make_setup(
     tasks: Tasks | None = None,
     starts: Starts | None = None,
     sweep: dict[str, Sequence[float]] | None = None,
+    why: str = "",
 ) -> Setup:
     """Fills in what was not said. Raises `ForageError` for what cannot be."""
     from forage.defaults import default_steps
 
     name, environment, environment_config = resolve_environment(environment, environment_options or {})
     spec = environment_spec(name, environment)
-    native, why = isinstance(environment, Environment), ""
+    native = isinstance(environment, Environment)
     if agent is None:
         agent, why = suggest(spec, native)
     if isinstance(agent, str):

@@ -87,7 +87,9 @@ def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
     if isinstance(space, spaces.Box):
         low, high = (b.flat[0].item() if (b == b.flat[0]).all() else b.tolist() for b in (space.low, space.high))
         return {"kind": "box", "low": low, "high": high, "shape": list(space.shape), "dtype": str(space.dtype)}
-    raise ForageError(f"Spaces are boxes, discrete, multi-discrete, multi-binary or dictionaries of these, not {space}.")
+    raise ForageError(
+        f"Spaces are boxes, discrete, multi-discrete, multi-binary or dictionaries of these, not {space}."
+    )
 
 
 def from_json(data: dict[str, Any]) -> spaces.Space[Any]:

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from gymnasium import spaces
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.nn.distributions import Actions, Distribution
 from forage.nn.networks import CNN, GRU, Linear, Torso
@@ -122,9 +122,7 @@ class PPO(Agent):
         return jnp.zeros(self.memory_size) if self.memory_size else ()
 
     def optimiser(self, learning_rate: Any) -> optax.GradientTransformation:
-        steps = optax.chain(
-            optax.clip_by_global_norm(self.max_gradient_norm), optax.adam(learning_rate, eps=1e-5)
-        )
+        steps = optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), optax.adam(learning_rate, eps=1e-5))
         return optax.flatten(steps)  # one fused operation instead of a dozen small ones
 
     def act(

@@ -1,0 +1,3 @@
+from forage.cli import main
+
+main()

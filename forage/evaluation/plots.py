@@ -1,0 +1,200 @@
+"""Pictures of learning: curves for a page, sparklines for a terminal."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from forage.errors import ForageError
+from forage.evaluation.statistics import aggregate_curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Run = tuple[str, Float[np.ndarray, " points"], Float[np.ndarray, "seeds points"]]
+"""A label, the environment steps of each point, and each seed's value there (NaN where it has none)."""
+
+# Told apart by lightness as well as by hue; after the eighth they come again with other dashes.
+PALETTE = ("#2563c9", "#e4652b", "#129473", "#a8327d", "#d29a06", "#6a4bc4", "#2aa5c9", "#6b7280")
+DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+INK, QUIET, FAINT = "#1f2430", "#6b7280", "#e6e8ec"
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def curve(
+    path: str | pathlib.Path,
+    runs: Sequence[Run],
+    title: str,
+    ylabel: str = "return",
+    xlabel: str = "environment steps",
+    references: Sequence[tuple[str, float]] = (),
+    confidence: float = 0.95,
+    size: tuple[float, float] = (7.2, 4.2),
+) -> pathlib.Path:
+    """Draws learning curves into one picture, a PNG or an SVG by the path's suffix, and returns the path.
+
+    Each run is a line, the interquartile mean over its seeds, in a band, its bootstrap interval at `confidence`
+    (see `aggregate_curve`), with its label at the line's end. A run alone shows its seeds as thin lines, too.
+    `references` are dashed levels with a label, such as a random policy's return. `size` is in inches.
+    """
+    path = pathlib.Path(path)
+    if path.suffix not in (".png", ".svg"):
+        raise ForageError(f"A picture is a .png or a .svg, and {path.name} is neither.")
+    if not runs:
+        raise ForageError(f"{path.name} has nothing to show: give at least one run, a (label, steps, values).")
+    figure = _figure(runs, title, ylabel, xlabel, references, confidence, size)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    return path
+
+
+def sparkline(values: Sequence[float] | Float[np.ndarray, " points"], width: int = 40) -> str:
+    """A line of text that shows how values rise and fall: `▁▂▄▇█`, lowest to highest.
+
+    More values than `width` are averaged into `width` columns; fewer take a column each. A column without a finite
+    value is blank. Values that are all the same stand at half height.
+    """
+    if width < 1:
+        raise ForageError(f"A sparkline is at least 1 column wide, and was asked to be {width}.")
+    values = np.asarray(values, np.float64).ravel()
+    columns = np.array_split(values, min(width, len(values))) if len(values) else []
+    finite = [column[np.isfinite(column)] for column in columns]
+    heights = [column.mean() for column in finite if len(column)]
+    low, high = min(heights, default=0), max(heights, default=0)
+
+    def bar(column: np.ndarray) -> str:
+        if not len(column):
+            return " "
+        if high == low:
+            return BARS[3]
+        return BARS[min(len(BARS) - 1, int((column.mean() - low) / (high - low) * len(BARS)))]
+
+    return "".join(bar(column) for column in finite)
+
+
+def count(x: float, _position: int | None = None) -> str:
+    """A round number as people write it: 0, 500, 2.5k, 100k, 1M, 1.5B."""
+    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if abs(x) >= unit:
+            return f"{x / unit:g}{name}".replace("-", "\N{MINUS SIGN}")
+    return f"{x:g}".replace("-", "\N{MINUS SIGN}")
+
+
+def _figure(
+    runs: Sequence[Run],
+    title: str,
+    ylabel: str,
+    xlabel: str,
+    references: Sequence[tuple[str, float]],
+    confidence: float,
+    size: tuple[float, float],
+) -> Figure:
+    from matplotlib.figure import Figure  # a third of a second, which only those who draw should pay
+
+    figure = Figure(figsize=size, dpi=200, layout="constrained", facecolor="white")
+    axes = figure.add_subplot()
+    labels = []
+    for index, (label, steps, values) in enumerate(runs):
+        color = PALETTE[index % len(PALETTE)]
+        dashes = DASHES[index // len(PALETTE) % len(DASHES)]
+        end = _draw_run(axes, steps, values, {"color": color, "linestyle": dashes}, confidence, len(runs) == 1)
+        labels.append((label, end, color))
+    for label, level in references:
+        axes.axhline(level, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        labels.append((label, level, QUIET))
+
+    _style(axes, ylabel, xlabel)
+    axes.set_xlim(0, max(np.max(steps) for _, steps, _ in runs) or 1)
+    axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=20)
+    subtitle = _describe([len(values) for _, _, values in runs], confidence)
+    said = axes.annotate(subtitle, (0, 1), (0, 6), "axes fraction", "offset points", color=QUIET, fontsize=8.5)
+    said.set_in_layout(False)  # its room is the title's padding; it may run on over the labels' margin
+    _label_ends(figure, axes, [entry for entry in labels if entry[0]])
+    return figure
+
+
+def _draw_run(
+    axes: Axes, steps: np.ndarray, values: np.ndarray, look: dict[str, Any], confidence: float, show_seeds: bool
+) -> float:
+    """Draws one run and returns the height at which its line ends, NaN when it has no line."""
+    steps, middle, low, high = aggregate_curve(steps, values, confidence)
+    if show_seeds and len(values) > 1:
+        axes.plot(steps, np.asarray(values).T, color=look["color"], linewidth=0.7, alpha=0.3, zorder=2)
+    axes.fill_between(steps, low, high, color=look["color"], alpha=0.16, linewidth=0, zorder=3)
+    (line,) = axes.plot(steps, middle, **look, linewidth=2, solid_capstyle="round", zorder=4)
+    known = np.flatnonzero(np.isfinite(middle))
+    if len(known) == 1:  # a line through one point is invisible; a dot is not
+        line.set(marker="o", markersize=5, clip_on=False)
+    return float(middle[known[-1]]) if len(known) else math.nan
+
+
+def _style(axes: Axes, ylabel: str, xlabel: str) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(QUIET)
+    axes.grid(axis="y", color=FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=QUIET, labelsize=8.5, length=0)
+    axes.tick_params(axis="x", length=3)
+    axes.margins(y=0.06)
+    axes.set_ylabel(ylabel, color=INK, fontsize=9.5)
+    axes.set_xlabel(xlabel, color=INK, fontsize=9.5)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(count))
+    if max(abs(limit) for limit in axes.get_ylim()) >= 10_000:
+        axes.yaxis.set_major_formatter(FuncFormatter(count))
+
+
+def _describe(seeds: list[int], confidence: float) -> str:
+    """What the line and the band are: a picture that does not say so cannot be trusted."""
+    if max(seeds) == 1:
+        return "1 seed, no interval" if len(seeds) == 1 else "1 seed each, no interval"
+    number = f"{seeds[0]}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
+    thin = ", each seed a thin line" if len(seeds) == 1 else ""
+    return f"interquartile mean of {number} seeds, {confidence * 100:g} % interval shaded{thin}"
+
+
+def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str]]) -> None:
+    """Writes each label to the right of the axes, at the height its line ends, moved just enough not to overlap."""
+    bottom, top = axes.get_ylim()
+    texts = []
+    for label, end, color in labels:
+        text = label if math.isfinite(end) else f"{label} (no score yet)"
+        height = min(max(end, bottom), top) if math.isfinite(end) else bottom
+        weight = "normal" if color == QUIET else "bold"
+        look = {"color": color, "fontsize": 9, "fontweight": weight, "va": "center"}
+        place = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
+        texts.append(axes.annotate(text, (1, height), (7, 0), **place, **look))
+    figure.draw_without_rendering()  # settles the layout, and with it how many points apart two heights are
+    axes_height = axes.get_window_extent().height * 72 / figure.dpi
+    heights = np.array([(text.xy[1] - bottom) / (top - bottom) * axes_height for text in texts])
+    for text, height, placed in zip(texts, heights, _spread(heights, 12.0, 6.0, axes_height), strict=True):
+        text.xyann = (7, placed - height)
+
+
+def _spread(heights: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
+    """Moves heights apart, by as little as possible in all (squared), until none are nearer than `gap`.
+
+    They stay between `low` and `high`, or start from `low` if that is too narrow.
+    """
+    order = np.argsort(heights, kind="stable")
+    # Less their minimum distances, the heights in order need only not decrease: that is isotonic regression, where
+    # neighbours that would cross are pooled at their mean.
+    blocks: list[list[float]] = []
+    for rank, index in enumerate(order):
+        blocks.append([float(heights[index]) - rank * gap])
+        while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):
+            last = blocks.pop()
+            blocks[-1] += last
+    flat = np.array([np.mean(block) for block in blocks for _ in block])
+    placed = np.empty(len(heights))
+    placed[order] = np.maximum(low, np.minimum(flat, high - gap * (len(heights) - 1))) + gap * np.arange(len(heights))
+    return placed

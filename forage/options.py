@@ -1,0 +1,107 @@
+"""Command-line words: options to values, typed by the fields they set, with one sentence for what does not fit."""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Any
+
+from forage.errors import ForageError
+from forage.registry import Field, nearest
+
+Words = dict[str, str | bool]
+
+
+def split(arguments: list[str], flags: set[str]) -> tuple[list[str], Words]:
+    """Parts words into positional ones and options: `--name value`, `--name=value`, `--flag`, `--no-flag`.
+
+    `flags` take no value. Names come back with `_` for `-`, parts' prefixes (`memory.capacity`) kept.
+    """
+    positional: list[str] = []
+    options: Words = {}
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("--"):
+            positional.append(word)
+            continue
+        name, given, value = word[2:].partition("=")
+        name = name.replace("-", "_")
+        if given:
+            options[name] = value
+        elif name in flags:
+            options[name] = True
+        elif name.startswith("no_"):
+            options[name[3:]] = "false"
+        else:
+            following = next(words, None)
+            if following is None or following.startswith("--"):
+                raise ForageError(f"--{name.replace('_', '-')} needs a value after it.")
+            options[name] = following
+    return positional, options
+
+
+def whole_number(text: str) -> int:
+    """`500k`, `5M`, `1e6`, `20_000` or `500`."""
+    scale = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000}.get(text[-1:].lower(), 1)
+    value = float(text[:-1] if scale > 1 else text) * scale
+    if value != int(value):
+        raise ValueError(text)
+    return int(value)
+
+
+def parse(name: str, text: str | bool, wanted: Any) -> Any:
+    """`text` as the type `wanted`: bool, int, float, str, tuples of these, or any of these or None."""
+    text = str(text)
+    shown = "--" + name.replace("_", "-")
+    origin = typing.get_origin(wanted)
+    if origin in (types.UnionType, typing.Union):
+        if text.lower() == "none":
+            return None
+        return parse(name, text, next(a for a in typing.get_args(wanted) if a is not types.NoneType))
+    if origin is tuple:
+        inner = typing.get_args(wanted)[0]
+        return tuple(parse(name, part, inner) for part in text.strip("()").split(",") if part.strip())
+    try:
+        if wanted is bool:
+            return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[text.lower()]
+        if wanted is int:
+            return whole_number(text)
+        if wanted is float:
+            return float(text)
+    except (ValueError, KeyError):
+        kind = {bool: "true or false", int: "a whole number such as 500k", float: "a number"}[wanted]
+        raise ForageError(f"{shown} is {kind}, not {text!r}.") from None
+    if wanted is str:
+        return text
+    raise ForageError(f"{shown} cannot be given on the command line; use Python for it.")
+
+
+def guess(text: str | bool) -> Any:
+    """A number, a truth value, or else text: for options of environments, whose types are not known beforehand."""
+    text = str(text)
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def fill(words: Words, fields: list[Field], prefix: str, owner: str) -> dict[str, Any]:
+    """Takes the options that set `fields` out of `words`. Raises `ForageError` for those with the prefix that set none.
+
+    Without a prefix, what is not a field stays in `words` for somebody else.
+    """
+    known = {field.name: field for field in fields}
+    values = {}
+    for word in list(words):
+        if prefix and not word.startswith(prefix + "."):
+            continue
+        name = word[len(prefix) + 1 :] if prefix else word
+        if name in known:
+            values[name] = parse(word, words.pop(word), known[name].type)
+        elif prefix:
+            raise ForageError(f"{owner} has no option {name.replace('_', '-')}{nearest(name, known)}")
+    return values

@@ -1,0 +1,55 @@
+"""Trackers: thin extras that also write the curve elsewhere. The run's own metrics.jsonl stays the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from forage.errors import ForageError
+from forage.registry import nearest
+
+
+class Tracker(Protocol):
+    def write(self, row: dict[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+class TensorBoard:
+    """Writes each member's curve, and their mean, as TensorBoard events under RUN/tensorboard."""
+
+    def __init__(self, directory: Path):
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError:
+            raise ForageError("TensorBoard needs an extra: pip install 'forage-rl[tensorboard]'.") from None
+        self.writer = SummaryWriter(str(directory / "tensorboard"))
+
+    def write(self, row: dict[str, Any]) -> None:
+        for name, value in row.items():
+            if not isinstance(value, list):
+                self.writer.add_scalar(f"run/{name}", value, row["steps"])
+                continue
+            numbers = [np.nan if v is None else v for v in value]
+            if np.isfinite(numbers).any():
+                self.writer.add_scalar(name, float(np.nanmean(numbers)), row["steps"])
+            if len(numbers) > 1:
+                for member, number in enumerate(numbers):
+                    if np.isfinite(number):
+                        self.writer.add_scalar(f"{name}/{member}", number, row["steps"])
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+TRACKERS = {"tensorboard": TensorBoard}
+
+
+def open_trackers(names: Sequence[str], directory: Path) -> list[Tracker]:
+    """Opens the trackers called `names`."""
+    for name in names:
+        if name not in TRACKERS:
+            raise ForageError(f"There is no extra called {name!r}{nearest(name, TRACKERS)}")
+    return [TRACKERS[name](directory) for name in names]

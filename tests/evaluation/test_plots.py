@@ -1,0 +1,166 @@
+"""Pictures: what they show, what they say of it, that they are files of the right kind; sparklines letter by letter."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import matplotlib
+import matplotlib.image
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from forage.evaluation import plots
+from forage.types import ForageError
+
+NAN = np.nan
+STEPS = np.array([100_000, 200_000, 300_000])
+FIVE = np.array([[0.0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5], [40, 50, 60]])  # middle three: mean 2, 3, 4
+
+
+def draw(runs, references=()):
+    figure = plots._figure(runs, "A title", "return", "environment steps", references, 0.95, (7.2, 4.2))
+    return figure, figure.axes[0]
+
+
+def test_a_run_alone_shows_its_mean_its_interval_and_its_seeds():
+    figure, axes = draw([("ppo", STEPS, FIVE)], references=[("solved", 10)])
+    thick = [line for line in axes.lines if line.get_linewidth() == 2]
+    thin = [line for line in axes.lines if line.get_linewidth() < 1]
+    assert len(thick) == 1
+    assert len(thin) == 5
+    np.testing.assert_allclose(thick[0].get_ydata(), [2, 3, 4])
+    np.testing.assert_array_equal(thick[0].get_xdata(), STEPS)
+    (band,) = axes.collections
+    corners = band.get_paths()[0].vertices
+    assert corners[:, 1].min() >= 0
+    assert corners[:, 1].max() > 4
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["interquartile mean of 5 seeds, 95 % interval shaded, each seed a thin line", "ppo", "solved"]
+    assert axes.get_title("left") == "A title"
+    assert axes.get_xlim() == (0, 300_000)
+    figure.draw_without_rendering()
+    assert {"100k", "200k", "300k"} <= {label.get_text() for label in axes.get_xticklabels()}
+
+
+def test_several_runs_differ_in_look_and_their_labels_do_not_overlap():
+    runs = [(f"run {i}", STEPS, FIVE + 0.01 * i) for i in range(10)]
+    figure, axes = draw(runs)
+    lines = [line for line in axes.lines if line.get_linewidth() == 2]
+    assert len(axes.lines) == 10  # no seeds
+    assert len({(line.get_color(), str(line.get_linestyle())) for line in lines}) == 10
+    labels = axes.texts[1:]
+    assert [label.get_color() for label in labels] == [line.get_color() for line in lines]
+    figure.draw_without_rendering()
+    boxes = sorted((label.get_window_extent() for label in labels), key=lambda box: box.y0)
+    assert all(above.y0 >= below.y1 - 1 for below, above in itertools.pairwise(boxes))
+    assert boxes[0].y0 >= axes.get_window_extent().y0
+    assert max(box.x1 for box in boxes) <= figure.bbox.x1
+    assert [label.get_text() for label in sorted(labels, key=lambda text: text.get_window_extent().y0)] == [
+        f"run {i}" for i in range(10)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        ([1], "1 seed, no interval"),
+        ([1, 1], "1 seed each, no interval"),
+        ([5, 5], "interquartile mean of 5 seeds, 95 % interval shaded"),
+        ([3, 10], "interquartile mean of 3 to 10 seeds, 95 % interval shaded"),
+    ],
+)
+def test_the_picture_says_how_many_seeds_it_rests_on(seeds, said):
+    _, axes = draw([(f"{i}", STEPS, np.tile(FIVE[:1], (n, 1))) for i, n in enumerate(seeds)])
+    assert axes.texts[0].get_text() == said
+
+
+def test_few_or_no_points_are_shown_for_what_they_are():
+    _, axes = draw([("dot", STEPS, [[NAN, NAN, 3.0]]), ("none", STEPS, [[1.0, 2, 3], [NAN, NAN, NAN]])])
+    dot, none = axes.lines
+    assert dot.get_marker() == "o"
+    assert np.isnan(none.get_ydata()).all()
+    assert [text.get_text() for text in axes.texts[1:]] == ["dot", "none (no score yet)"]
+
+
+def test_files(tmp_path):
+    before = dict(matplotlib.rcParams)
+    png = plots.curve(tmp_path / "new" / "a.png", [("ppo", STEPS, FIVE)], "Title", size=(5, 3))
+    svg = plots.curve(str(tmp_path / "a.svg"), [("ppo", [0], [[1.0]]), ("dqn", [0], [[2.0]])], "Title")
+    assert dict(matplotlib.rcParams) == before
+    pixels = matplotlib.image.imread(png)
+    assert pixels.shape == (600, 1000, 4)
+    assert plots.PALETTE[0] in {to_hex(pixel) for pixel in np.unique(pixels.reshape(-1, 4), axis=0)}
+    assert xml.etree.ElementTree.parse(svg).getroot().tag.endswith("svg")
+
+
+def test_what_cannot_be_drawn_is_refused(tmp_path):
+    with pytest.raises(ForageError, match=r"\.png or a \.svg"):
+        plots.curve(tmp_path / "a.gif", [("ppo", STEPS, FIVE)], "Title")
+    with pytest.raises(ForageError, match="at least one run"):
+        plots.curve(tmp_path / "a.png", [], "Title")
+    with pytest.raises(ForageError, match="shape"):
+        plots.curve(tmp_path / "a.png", [("ppo", STEPS, FIVE[:, :2])], "Title")
+    assert not list(tmp_path.iterdir())
+
+
+def test_imports_stay_light(tmp_path):
+    code = (
+        "import sys; from forage.evaluation import plots; plots.sparkline([1, 2]); "
+        "assert not {'matplotlib', 'scipy'} & set(sys.modules); "
+        "plots.curve(sys.argv[1], [('a', [0, 1], [[1, 2]])], 't'); "
+        "assert not {'matplotlib.pyplot', 'scipy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.png")], check=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [(0, "0"), (0.25, "0.25"), (500, "500"), (2500, "2.5k"), (1e5, "100k"), (1e6, "1M"), (1.5e9, "1.5B")],
+)
+def test_count(number, written):
+    assert plots.count(number) == written
+    if number:
+        assert plots.count(-number) == "\N{MINUS SIGN}" + written
+
+
+@pytest.mark.parametrize(
+    ("heights", "placed"),
+    [
+        ([50.0], [50]),
+        ([20.0, 60.0], [20, 60]),  # far enough apart
+        ([54.0, 50.0], [57, 47]),  # moved alike, order kept
+        ([50.0, 50.0, 50.0], [40, 50, 60]),
+        ([0.0, 1.0], [5, 15]),  # no lower than the lowest
+        ([100.0, 99.0], [95, 85]),
+        ([10.0, 60.0, 62.0], [10, 56, 66]),
+    ],
+)
+def test_spread(heights, placed):
+    np.testing.assert_allclose(plots._spread(np.array(heights), 10, 5, 95), placed)
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "line"),
+    [
+        ([1, 2, 3, 4, 5, 6, 7, 8], 40, "▁▂▃▄▅▆▇█"),
+        ([-10, 10, -10], 40, "▁█▁"),
+        ([0, 0, 1, 1, 2, 2], 3, "▁▅█"),  # pairs averaged: 0, 1, 2
+        ([3, 3], 40, "▄▄"),
+        ([0, NAN, np.inf, 5], 40, "▁  █"),
+        ([0, NAN, 6, 4], 2, "▁█"),
+        ([NAN], 40, " "),
+        ([], 40, ""),
+    ],
+)
+def test_sparkline(values, width, line):
+    assert plots.sparkline(values, width) == line
+
+
+def test_sparkline_is_as_wide_as_asked():
+    assert len(plots.sparkline(np.sin(np.arange(1000)), 37)) == 37
+    with pytest.raises(ForageError, match="at least 1 column"):
+        plots.sparkline([1.0], 0)
