@@ -1,0 +1,191 @@
+"""EnvPool on the host road: `envpool:Pong-v5`. Simulation in C++ threads, all environments at once."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import PyTree, UInt8
+
+from forage.environments.host import HostEnvironment, HostStep, array_dtype
+from forage.types import ForageError, Step
+
+
+class EnvPoolEnvironment(HostEnvironment):
+    """`num_envs` environments of one EnvPool, in its Gymnasium interface.
+
+    EnvPool starts an episode one step late: the step after an end ignores the action and returns the first
+    observation. That step is no transition, so environments whose episode ended are reset at once, by themselves,
+    and every `HostStep` is of real steps only. What a step led to is what EnvPool returned with it, also when time
+    ran out.
+
+    - Observations: floats become `float32`; stacked images, channels first in EnvPool, have their channels last
+      (`uint8[84, 84, 4]` for Atari); a Dict of Boxes is flattened in its own order.
+    - `options` are EnvPool's own (`max_episode_steps`, `episodic_life`, `num_threads`, ...). Atari games press fire
+      after a reset where a game waits for it, and have no sticky actions, unless options say otherwise.
+    - `info` names entries of EnvPool's info that `Step.info` shall hold, `float32[env]`.
+    - Its state cannot be saved: `snapshot` is `None`.
+
+    EnvPool takes its seed when it is made, so `reset` with another seed makes it anew.
+    """
+
+    def __init__(self, target: str, num_envs: int, name: str | None = None, info: Sequence[str] = (), **options: Any):
+        pool = load_envpool()
+        check_id(target)
+        name = name or f"envpool:{target}"
+        self._target, self._options, self._info_names = target, options, tuple(info)
+        config = pool.make_spec(target).config
+        for option in options:
+            if option not in {*config._fields, "render_mode"} or option in FIXED:
+                known = sorted(set(config._fields) - FIXED)
+                near = difflib.get_close_matches(option, known, n=3, cutoff=0.4) or known
+                raise ForageError(f"{name} has no option {option}; the nearest are {', '.join(near)}.")
+        self._pool, self._seed = self._make(0, num_envs), 0
+        space = self._pool.single_observation_space
+        self._pool_space = space
+        # Frames stacked in front, as in Atari; images that have their channels last already stay.
+        image = isinstance(space, spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8
+        self._images = image and space.shape[0] < space.shape[2]
+        actions = self._pool.single_action_space
+        self._action_dtype = actions.dtype
+        limit = dict(self._pool.config).get("max_episode_steps")
+        super().__init__(name, self._space(space), _as_float32(actions), num_envs, limit if limit else None)
+        self._started = False
+        self._ids = np.arange(num_envs, dtype=np.int32)
+
+    def _make(self, seed: int, num_envs: int) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # EnvPool's own spaces do not fit their dtypes exactly
+            return load_envpool().make(
+                self._target,
+                env_type="gymnasium",
+                num_envs=num_envs,
+                seed=seed,
+                **{"render_mode": "rgb_array", **self._options},
+            )
+
+    def _reset(self, seed: int) -> PyTree[np.ndarray]:
+        seed = seed % 2**31
+        if self._started or seed != self._seed:
+            self._pool.close()
+            self._pool, self._seed = self._make(seed, self.num_envs), seed
+        self._started = True
+        observation, info = self._pool.reset()
+        return self._convert(observation)[np.argsort(info["env_id"])]
+
+    def _send(self, action: PyTree[np.ndarray]) -> None:
+        if not self._started:
+            raise ForageError(f"{self.name} was stepped before its first reset; call reset(seed) first.")
+        values = np.asarray(action, self._action_dtype)
+        expected = (self.num_envs, *(self.action_space.shape or ()))
+        if values.shape != expected:
+            raise ForageError(f"{self.name} was sent actions of shape {list(values.shape)}; it takes {list(expected)}.")
+        self._pool.send(values, self._ids)
+
+    def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
+        raw, reward, terminated, truncated, info = self._pool.recv()
+        order = np.argsort(info["env_id"])
+        observation = self._convert(raw)[order]
+        terminated, truncated = terminated[order], truncated[order] & ~terminated[order]
+        following = observation
+        ended = np.flatnonzero(terminated | truncated).astype(np.int32)
+        if len(ended):
+            first, fresh = self._pool.reset(ended)
+            following = observation.copy()
+            following[fresh["env_id"]] = self._convert(first)
+        named: Any = {name: self._info(info, name, order) for name in self._info_names}
+        rewards: Any = np.asarray(reward, np.float32)[order]
+        step = Step(observation, rewards, terminated, truncated, named)
+        return HostStep(step, following)
+
+    def _info(self, info: dict[str, Any], name: str, order: np.ndarray) -> np.ndarray:
+        if name not in info:
+            raise ForageError(f"{self.name} has no info {name}; it has {', '.join(sorted(info))}.")
+        return np.asarray(info[name], np.float32)[order]
+
+    def _space(self, space: Any) -> Any:
+        if isinstance(space, spaces.Dict):
+            parts = [self._space(part) for part in space.spaces.values()]
+            if not all(isinstance(part, spaces.Box) for part in parts):
+                raise ForageError(f"{self._target} of EnvPool has observations in {space}; Dicts of Boxes work.")
+            low, high = (
+                np.concatenate([np.asarray(getattr(part, side), np.float32).ravel() for part in parts])
+                for side in ("low", "high")
+            )
+            return spaces.Box(low, high, dtype=np.float32)
+        if self._images and space is self._pool_space:
+            return spaces.Box(np.moveaxis(space.low, 0, -1), np.moveaxis(space.high, 0, -1), dtype=np.uint8)
+        if not isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+            raise ForageError(
+                f"{self._target} of EnvPool has observations in {space}; Box, Discrete and Dicts of Boxes work."
+            )
+        return _as_float32(space)
+
+    def _convert(self, observation: Any) -> np.ndarray:
+        if isinstance(self._pool_space, spaces.Dict):
+            return np.concatenate(_leaves(self._pool_space, observation), axis=1, dtype=np.float32)
+        if self._images:
+            return np.ascontiguousarray(np.moveaxis(observation, 1, -1))
+        return np.asarray(observation).astype(array_dtype(self._pool_space), copy=False)
+
+    def _render(self) -> UInt8[np.ndarray, "height width 3"]:
+        if load_envpool().registration.registry.specs[self._target][0].startswith("envpool.mujoco"):
+            # EnvPool ends the whole process where it finds no OpenGL.
+            raise ForageError(
+                f"{self.name} cannot be drawn; for a video use gymnasium:{self._target}, where it has it."
+            )
+        frame = self._pool.render(np.zeros(1, np.int32)) if self._started else None
+        if frame is None:
+            return super()._render()
+        return np.asarray(frame[0], np.uint8)
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+FIXED = {"num_envs", "batch_size", "seed", "env_seed", "max_num_players", "gym_reset_return_info", "base_path"}
+"""Options of EnvPool that the adapter decides."""
+
+
+def load_envpool() -> Any:
+    """Imports EnvPool, or says how to install it."""
+    try:
+        import envpool
+    except ImportError as error:
+        raise ForageError("EnvPool is not installed: pip install 'forage-rl[envpool]'.") from error
+    return envpool
+
+
+def check_id(target: str) -> None:
+    """Raises `ForageError` with the nearest ids when EnvPool has no such environment."""
+    known = load_envpool().list_all_envs()
+    if target not in known:
+        lower = {id.lower(): id for id in known}
+        near = [lower[id] for id in difflib.get_close_matches(target.lower(), lower, n=3, cutoff=0.5)]
+        hint = f"did you mean {' or '.join(near)}?" if near else "envpool.list_all_envs() lists what it has."
+        raise ForageError(f"EnvPool has no environment {target}; {hint}")
+
+
+def _leaves(space: Any, observation: Any) -> list[np.ndarray]:
+    if isinstance(space, spaces.Dict):
+        return [leaf for key, part in space.spaces.items() for leaf in _leaves(part, observation[key])]
+    return [np.asarray(observation).reshape(len(observation), -1)]
+
+
+def _as_float32(space: Any) -> Any:
+    """The space in the dtype it travels in. EnvPool says "no bound" as the smallest and largest float64."""
+    if not isinstance(space, spaces.Box):
+        return space
+    dtype = array_dtype(space)
+    if dtype.kind != "f":
+        return spaces.Box(space.low, space.high, dtype=dtype.type)
+    limit, tiny = np.finfo(np.float32).max, np.finfo(np.float32).tiny
+    low, high = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
+    unbounded = high > limit
+    # Its lowest is C++'s numeric_limits::min(), the smallest positive number, which is not what was meant.
+    low = np.where((low < -limit) | (unbounded & (low > 0) & (low < tiny)), -np.inf, low)
+    return spaces.Box(low.astype(np.float32), np.where(unbounded, np.inf, high).astype(np.float32), dtype=np.float32)

@@ -1,0 +1,246 @@
+"""The host road's contract: a batch of environments stepped in NumPy, in Python or C++."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from jaxtyping import PyTree, UInt8
+
+from forage.types import ForageError, Spec, Step
+
+
+class HostStep(NamedTuple):
+    """What one step of the batch brought.
+
+    `step.observation` is what each step led to, also where an episode ended.
+    `observation` is what to act on next: the first observation of the new episode where one ended.
+    Where no episode ended the two are the same arrays; treat both as read-only.
+    """
+
+    step: Step  # leaves [env, ...]
+    observation: PyTree[np.ndarray]  # leaves [env, ...]
+
+
+class HostEnvironment(abc.ABC):
+    """`num_envs` environments that are stepped together and start a new episode by themselves.
+
+    Every array has the environment axis first: observations in `observation_space`'s shape and dtype, rewards
+    `float32` of shape `[env]` (`[env, len(reward_names)]` for a vector reward), `terminated` and `truncated`
+    `bool[env]`, never both.
+
+    `step` is `send` then `receive`; what is dispatched between the two runs while the environments are simulated.
+    The default simulates in `receive`, on the calling thread: JAX dispatches asynchronously, so learning that was
+    dispatched after `send` computes meanwhile. A worker thread was measured and was slower than this almost everywhere
+    (handing each step across threads costs more than it hides).
+
+    A subclass implements `_reset`, `_receive`, and `_send` where its simulation can start at once;
+    shapes, dtypes and NaN are checked here, and whatever it raises reaches people as one sentence.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        num_envs: int,
+        horizon: int | None = None,
+        reward_names: tuple[str, ...] = (),
+    ):
+        """Raises `ForageError` when `num_envs` is less than 1. The spaces are those of a single environment."""
+        if num_envs < 1:
+            raise ForageError(f"{name} cannot run with num_envs={num_envs}; 1 or more works.")
+        self.name = name
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.num_envs = num_envs
+        self.horizon = horizon
+        self.reward_names = reward_names
+        self._check = Check(name, observation_space, num_envs, reward_names)
+        self._steps = 0  # of the batch, since the last `reset`
+        self._at: int | None = None  # the environment being stepped, where the adapter knows it
+        self._sent: PyTree[np.ndarray] | None = None
+
+    @property
+    def spec(self) -> Spec:
+        """What an agent may know of these environments."""
+        return Spec(
+            self.name, self.observation_space, self.action_space, reward_names=self.reward_names, horizon=self.horizon
+        )
+
+    def reset(self, seed: int) -> PyTree[np.ndarray]:
+        """Starts every environment afresh and returns the observations to act on, `[env, ...]`."""
+        self._steps, self._sent = 0, None
+        observation = self._guard("reset", self._reset, int(seed))
+        self._check.observation("the reset", observation)
+        return observation
+
+    def step(self, action: PyTree[np.ndarray]) -> HostStep:
+        """Takes one action in each environment; leaves of `action` are `[env, ...]`."""
+        self.send(action)
+        return self.receive()
+
+    def send(self, action: PyTree[np.ndarray]) -> None:
+        """Hands the actions over. The next call must be `receive`."""
+        if self._sent is not None:
+            raise ForageError(f"{self.name} was sent actions twice; call receive() after each send().")
+        self._sent = action
+        self._guard(self._steps + 1, self._send, action)
+
+    def receive(self) -> HostStep:
+        """Waits for what the actions sent last brought."""
+        action, self._sent = self._sent, None
+        if action is None:
+            raise ForageError(f"{self.name} has nothing to receive; call send(action) first.")
+        self._steps += 1
+        result = self._guard(self._steps, self._receive, action)
+        self._check.step(self._steps, result)
+        return result
+
+    def snapshot(self) -> bytes | None:
+        """The exact state of all environments, or `None` where it cannot be saved exactly.
+
+        Not between `send` and `receive`. Whether it is `None` does not change over a run.
+        """
+        if self._sent is not None:
+            raise ForageError(f"{self.name} cannot be saved between send() and receive(); call receive() first.")
+        return self._snapshot()
+
+    def restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
+        """Continues from a `snapshot`, possibly of another process, and returns the observations to act on.
+
+        Snapshots of foreign environments are pickles: restore only files that you wrote.
+        """
+        self._sent = None
+        return self._guard("restoring a snapshot", self._restore, snapshot)
+
+    def render(self) -> UInt8[np.ndarray, "height width 3"]:
+        """Draws environment 0. Raises `ForageError` where that cannot be done."""
+        return self._guard("drawing", self._render)
+
+    def _render(self) -> UInt8[np.ndarray, "height width 3"]:
+        raise ForageError(f"{self.name} cannot be drawn; a video needs an environment with an rgb_array render mode.")
+
+    def close(self) -> None:  # noqa: B027 (not every simulator holds something)
+        """Frees what the simulators hold. Nothing can be called afterwards."""
+
+    @abc.abstractmethod
+    def _reset(self, seed: int) -> PyTree[np.ndarray]: ...
+
+    @abc.abstractmethod
+    def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
+        """Returns what `action`, sent before, brought. Arrays must not be written to afterwards."""
+
+    def _send(self, action: PyTree[np.ndarray]) -> None:  # noqa: B027 (nor can every one start early)
+        """Starts the simulation, where that can be done without waiting for it."""
+
+    def _snapshot(self) -> bytes | None:
+        return None
+
+    def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
+        raise ForageError(f"{self.name} cannot be restored: its state cannot be saved exactly, so start it with reset.")
+
+    def _guard(self, when: str | int, function: Any, *args: Any) -> Any:
+        """Calls the simulator; turns whatever it raises into one sentence."""
+        self._at = None
+        try:
+            return function(*args)
+        except ForageError:
+            raise
+        except Exception as error:
+            which = "" if self._at is None else f" in environment {self._at}"
+            raise ForageError(
+                f"{self.name} failed at {_when(when)}{which} with {type(error).__name__}: {error or 'no message'}; "
+                f"the error is the environment's own, so mend it there or check the action it was given."
+            ) from error
+
+
+def array_dtype(space: gymnasium.Space[Any]) -> np.dtype:
+    """The dtype in which values of an array-like space travel: `float32` for floats, `int32` for long integers."""
+    dtype = np.dtype(space.dtype)  # pyright: ignore[reportArgumentType]
+    if dtype.kind == "f":
+        return np.dtype(np.float32)
+    return np.dtype(np.int32) if dtype.kind in "iu" and dtype.itemsize == 8 else dtype
+
+
+class Expected(NamedTuple):
+    """What an array of a batch must be."""
+
+    key: str  # in a Dict observation; empty otherwise
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+class Check:
+    """Looks at everything a batch of environments returns, before it can spoil a memory or a network.
+
+    Raises `ForageError` naming the environment, the step and what was wrong: structure, shape, dtype, NaN, or an
+    episode that both terminated and was truncated. Runs after every step, so what it expects is worked out once.
+    """
+
+    def __init__(
+        self, name: str, observation_space: gymnasium.Space[Any], num_envs: int, reward_names: tuple[str, ...] = ()
+    ):
+        self.name = name
+        self.single = not isinstance(observation_space, gymnasium.spaces.Dict)
+        parts = {"": observation_space} if self.single else dict(observation_space.spaces)  # pyright: ignore
+        self.observations = [
+            Expected(key, (num_envs, *(part.shape or ())), array_dtype(part)) for key, part in parts.items()
+        ]
+        shape = (num_envs, len(reward_names)) if reward_names else (num_envs,)
+        self.reward = Expected("", shape, np.dtype(np.float32))
+        self.flag = Expected("", (num_envs,), np.dtype(np.bool_))
+
+    def observation(self, when: str | int, observation: PyTree[np.ndarray]) -> None:
+        """Checks observations `[env, ...]`. `when` is the number of a step, or words."""
+        if not self.single and (not isinstance(observation, Mapping) or len(observation) != len(self.observations)):
+            found = sorted(observation) if isinstance(observation, Mapping) else type(observation).__name__
+            wanted = [expected.key for expected in self.observations]
+            raise ForageError(f"{self.name} returned as observation {found} at {_when(when)}; its space has {wanted}.")
+        for expected in self.observations:
+            array = observation if self.single else observation.get(expected.key)
+            self._array(when, "observation", array, expected)
+
+    def step(self, number: int, result: HostStep) -> None:
+        """Checks what step `number` returned."""
+        step = result.step
+        self.observation(number, step.observation)
+        if result.observation is not step.observation:
+            self.observation(f"step {number}, in the first observation of a new episode,", result.observation)
+        self._array(number, "reward", step.reward, self.reward)
+        self._array(number, "terminated", step.terminated, self.flag)
+        self._array(number, "truncated", step.truncated, self.flag)
+        both = step.terminated & step.truncated
+        if both.any():
+            raise ForageError(
+                f"{self.name} said both terminated and truncated at {_when(number)} in environment "
+                f"{np.flatnonzero(both)[0]}; an adapter must let terminated win."
+            )
+
+    def _array(self, when: str | int, what: str, array: Any, expected: Expected) -> None:
+        key, shape, dtype = expected
+        if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
+            what = f"{what} {key}" if key else what
+            found = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
+            raise ForageError(
+                f"{self.name} returned as {what} {found} at {_when(when)}; it should be {dtype}{list(shape)}."
+            )
+        if dtype.kind == "f":
+            flat = array.ravel()
+            # One pass that allocates nothing. Squares cannot cancel, so only a NaN makes their sum NaN.
+            total = flat.dot(flat)
+            if total != total:
+                what = f"{what} {key}" if key else what
+                environment, *where = (int(index) for index in np.argwhere(np.isnan(array))[0])
+                entry = f", entry {where[0] if len(where) == 1 else tuple(where)}" if where else ""
+                raise ForageError(
+                    f"{self.name} returned NaN as {what} at {_when(when)} in environment {environment}{entry}; an "
+                    f"environment must return numbers, so mend it or keep its actions in a range where it is stable."
+                )
+
+
+def _when(when: str | int) -> str:
+    return f"step {when}" if isinstance(when, int) else when
