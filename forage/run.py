@@ -171,6 +171,8 @@ class Session:
             if begin:
                 self.road.begin()
                 self.save()
+            if not self.road.exact:
+                self.display.note(f"{self.setup.name} cannot be saved exactly: after a stop new episodes begin.")
             self.loop()
             result, lines = self.conclude()
         except Interrupted:
@@ -194,8 +196,6 @@ class Session:
         lines = [f"in {self.directory}"]
         if self.setup.why:
             lines.append(f"{part_name(self.setup.agent)} because {self.setup.why}")
-        if not self.road.exact:
-            lines.append(f"{self.setup.name} cannot be saved exactly: after a stop new episodes begin")
         return lines
 
     def loop(self) -> None:

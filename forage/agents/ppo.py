@@ -99,7 +99,7 @@ class PPO(Agent):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
     activation: str = equinox.field(static=True, default="tanh")
     memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
-    clip_value: bool = equinox.field(static=True, default=True)
+    clip_value: bool = equinox.field(static=True, default=False)
     normalise_advantage: bool = equinox.field(static=True, default=True)
     normalise_observation: bool = equinox.field(static=True, default=False)
 
