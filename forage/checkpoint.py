@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from forage import prng
 from forage.types import ForageError
 
 FORMAT = "forage-checkpoint-1"
@@ -31,23 +32,27 @@ def is_key(leaf: Any) -> bool:
 
 
 def write_atomically(path: Path, write: Any) -> None:
-    """Calls `write(file)` on a temporary neighbour and renames it: `path` holds the old bytes or the new, never half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Calls `write(file)` on a temporary neighbour and renames it: `path` holds old bytes or new, never half."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(temporary, "wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise ForageError(f"Could not save {path}: {error.strerror or error}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    if os.name == "posix":  # make the rename itself durable
+    if os.name == "posix":  # make the rename itself durable, where the file system can
         directory = os.open(path.parent, os.O_RDONLY)
-        os.fsync(directory)
-        os.close(directory)
+        try:
+            with contextlib.suppress(OSError):
+                os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 def save(path: Path, tree: PyTree, header: dict[str, Any]) -> None:
@@ -69,15 +74,17 @@ def _read(path: Path, arrays: bool = False) -> tuple[dict[str, Any], dict[str, n
     try:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes())
-            if header.get("format") != FORMAT:
-                raise ForageError(f"{path} is a checkpoint of another format ({header.get('format')}).")
+            if header["format"] != FORMAT:
+                raise ForageError(f"{path} is a checkpoint of another format ({header['format']}).")
             if not arrays:
                 return header, {}
             names = json.loads(file["names"].tobytes())
             return header, {name: file[f"leaf{i}"] for i, name in enumerate(names)}  # each checked by its CRC
     except FileNotFoundError:
         raise ForageError(f"There is no checkpoint {path}.") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except ForageError:
+        raise
+    except Exception as error:  # what damaged bytes make NumPy and zipfile raise has no common type
         raise ForageError(f"{path} is not a whole Forage checkpoint ({type(error).__name__}: {error}).") from error
 
 
@@ -93,17 +100,16 @@ def load(path: Path, like: PyTree) -> tuple[PyTree, dict[str, Any]]:
     leaves = []
     for name, wanted in expected:
         array = arrays[name]
-        if is_key(wanted):
-            key = jax.random.wrap_key_data(array)
-            leaves.append(key)
-            continue
         if isinstance(wanted, Bytes):
             leaves.append(array)
             continue
+        key = is_key(wanted)
+        if key:  # keys travel as their bits
+            wanted = jax.eval_shape(jax.random.key_data, wanted)
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
             raise ForageError(
                 f"{path} was written with other sizes: {name} is {array.dtype}{list(array.shape)} there and "
                 f"{wanted.dtype}{list(wanted.shape)} here."
             )
-        leaves.append(jax.numpy.asarray(array))
+        leaves.append(prng.from_data(array) if key else jax.numpy.asarray(array))
     return jax.tree.unflatten(jax.tree.structure(like), leaves), header

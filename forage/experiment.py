@@ -19,7 +19,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage import spaces
+from forage import prng, spaces
 from forage.ports import Agent, Behaviour, Environment, Memory, Metrics, Part, Rewards, Starts, Tasks
 from forage.types import AGENT, Clock, Experience, Spec
 
@@ -48,7 +48,7 @@ class Learner(Part):
         return LearnerState(
             agent_state,
             behaviour_state,
-            self.rewards.init(keys[2], self.spec),
+            self.rewards.init(keys[2], self.spec, self.agent.num_envs),
             self.memory.init(
                 self.example(agent_state, behaviour_state), self.agent.num_envs, self.agent.rollout_length
             ),
@@ -67,7 +67,7 @@ class Learner(Part):
                 observation,
                 self.spec,
                 clock,
-                jax.random.key(0),
+                prng.key(0),
             )
         )
         action, aux = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (action, aux))
@@ -117,14 +117,14 @@ class Learner(Part):
         else:
             # A loop of no turns before `learning_starts` rather than a `cond`, whose branches work on copies: of what
             # a memory writes in `report`, all of it would be copied at every update. The clock is shared by all seeds,
-            # so the number of turns is one number under `vmap` too.
+            # so the number of turns is one number under `vmap` too. The key must depend on the turn: XLA would move
+            # sampling out of the loop if it did not, and there fuse it with `add`, which then works on a copy as well.
             count = jnp.where(clock.steps >= self.agent.learning_starts, updates, 0)
-            keys = jax.random.split(learn_key, updates)
             shapes = jax.eval_shape(update, carry, learn_key)[1]
             nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
             def turn(i: Int[Array, ""], loop: tuple[tuple[State, State], Metrics]):
-                carry, metrics = update(loop[0], keys[i])
+                carry, metrics = update(loop[0], jax.random.fold_in(learn_key, i))
                 return carry, jax.tree.map(jnp.add, loop[1], metrics)
 
             carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
@@ -206,6 +206,12 @@ class Experiment(Part):
     @property
     def steps_per_iteration(self) -> int:
         return self.agent.num_envs * self.agent.rollout_length
+
+    def check(self) -> None:
+        """Raises `ForageError` where parts and environment do not fit together."""
+        self.learner.check()
+        self.tasks.check(self.environment)
+        self.starts.check(self.environment, self.tasks)
 
     def init(self, key: Key[Array, ""]) -> ExperimentState:
         key, learner_key, tasks_key, starts_key, pool_key = jax.random.split(key, 5)
@@ -449,7 +455,7 @@ class DeviceRoad:
         self.mesh = jax.sharding.Mesh(np.array(devices[:count]), ("seed",))
         self.steps = 0
         self.state: ExperimentState | None = None
-        self._keys = jax.vmap(jax.random.key)(jnp.array(seeds))
+        self._keys = jax.vmap(prng.key)(jnp.array(seeds))
         self._advance = self._compile(advance, (True, False, False), (True, False, True), donate="state")
         self._evaluations: dict[tuple[int, int], Any] = {}
 

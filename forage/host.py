@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Key, PyTree
+from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage import spaces
+from forage import prng, spaces
 from forage.checkpoint import Bytes
 from forage.environments.host import HostEnvironment
 from forage.experiment import Episodes, Learner, LearnerState, Report, finite, select
@@ -26,6 +26,7 @@ from forage.types import Clock, Experience
 class HostState(NamedTuple):
     """One seed's run, but for its environments."""
 
+    steps: Int[np.ndarray, ""]  # taken; after a failure the seeds may differ
     key: Key[Array, ""]
     learner: LearnerState
     pending: Experience  # the rollout that is not learned from yet, `time env ...`
@@ -98,7 +99,7 @@ class HostExperiment:
 
     def begin(self) -> None:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
-        self.key, self.state = jax.jit(self.initial)(jax.random.key(self.seed))
+        self.key, self.state = jax.jit(self.initial)(prng.key(self.seed))
         self.hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), self.first_hidden)
         self.ended = np.ones(num_envs, bool)
         self.episode_return = np.zeros((num_envs, len(names)) if names else num_envs, np.float32)
@@ -189,6 +190,7 @@ class HostExperiment:
         """Everything to continue from. After a failure the environments are left out: new episodes begin then."""
         snapshot = (self.environment.snapshot() if with_environment else None) or b""
         return HostState(
+            np.int32(self.steps),  # type: ignore[arg-type]
             self.key,
             self.state,
             self.blank_rollout(self.state) if self.pending is None else self.pending,
@@ -202,9 +204,10 @@ class HostExperiment:
 
     def shapes(self) -> HostState:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
-        key, learner = jax.eval_shape(self.initial, jax.random.key(0))
+        key, learner = jax.eval_shape(self.initial, prng.key(0))
         hidden = jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_envs, *x.shape), x.dtype), self.first_hidden)
         return HostState(
+            np.zeros((), np.int32),
             key,
             learner,
             jax.eval_shape(self.blank_rollout, learner),
@@ -216,16 +219,16 @@ class HostExperiment:
             Bytes(),  # type: ignore[arg-type]
         )
 
-    def restore(self, saved: HostState, steps: int) -> None:
+    def restore(self, saved: HostState) -> None:
         self.key, self.state, self.hidden = saved.key, saved.learner, saved.hidden
         self.ended, self.episode_return = np.array(saved.ended), np.array(saved.episode_return)
         self.episode_length = np.array(saved.episode_length)
-        self.steps = steps
+        self.steps = int(saved.steps)
         self.pending = saved.pending if saved.is_pending else None
         if saved.environment.size:
             self.observation = self.environment.restore(saved.environment.tobytes())
         else:  # what the run said when it started: these environments cannot be saved, so new episodes begin
-            self.observation = self.environment.reset(self.seed + steps)
+            self.observation = self.environment.reset(self.seed + self.steps)
             self.ended = np.ones_like(self.ended)
             self.episode_return, self.episode_length = self.episode_return * 0, self.episode_length * 0
 
@@ -254,7 +257,7 @@ class HostRoad:
 
     @property
     def steps(self) -> int:
-        return self.experiments[0].steps
+        return min(experiment.steps for experiment in self.experiments)
 
     @property
     def exact(self) -> bool:
@@ -275,7 +278,9 @@ class HostRoad:
 
     def advance(self, iterations: int) -> Report:
         self.failed = True  # until all is well: an exception leaves environments in the middle of a step
-        reports = [experiment.advance(iterations) for experiment in self.experiments]
+        until = self.steps + iterations * self.steps_per_iteration
+        # A seed may be ahead where another's environment failed before.
+        reports = [e.advance(max(0, until - e.steps) // self.steps_per_iteration) for e in self.experiments]
         self.failed = False
         names = sorted(set().union(*(report.metrics for report in reports)))
         same = [r._replace(metrics={n: r.metrics.get(n, np.float32(0)) for n in names}) for r in reports]
@@ -294,7 +299,13 @@ class HostRoad:
 
     def restore(self, state: tuple[HostState, ...], steps: int) -> None:
         for experiment, saved in zip(self.experiments, state, strict=True):
-            experiment.restore(saved, steps)
+            experiment.restore(saved)
+
+    def close(self) -> None:
+        """Frees the environments. Nothing can be called afterwards."""
+        for environment in (*(experiment.environment for experiment in self.experiments), self._evaluation):
+            if environment is not None:
+                environment.close()
 
 
 def play(
@@ -303,7 +314,7 @@ def play(
     """One evaluation episode in each environment. Returns returns `env ...` and lengths; see `Experiment.evaluate`."""
     num_envs = environment.num_envs
     hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.agent.hidden(learner.spec))
-    observation, key = environment.reset(seed), jax.random.key(seed)
+    observation, key = environment.reset(seed), prng.key(seed)
     ended = np.ones(num_envs, bool)
     running, length = np.ones(num_envs, bool), np.zeros(num_envs, np.int32)
     objectives = len(learner.spec.reward_names)

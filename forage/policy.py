@@ -10,10 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from forage import checkpoint, spaces
+from forage import checkpoint, prng, spaces
 from forage.ports import Agent
 from forage.registry import from_config
-from forage.setup import spec_from_config
 from forage.types import ForageError, Spec
 
 
@@ -41,7 +40,10 @@ class Policy:
         path = Path(directory)
         if not (path / "agent.npz").exists():
             raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
-        config = json.loads((path / "config.json").read_text())
+        try:
+            config = json.loads((path / "config.json").read_text())
+        except (OSError, ValueError) as error:
+            raise ForageError(f"{path / 'config.json'} cannot be read: {error}.") from error
         agent, spec = from_config(config["agent"]), spec_from_config(config)
         repeats = int(np.prod([len(values) for values in config["sweep"].values()]))
         seeds = config["seeds"] * repeats
@@ -53,7 +55,7 @@ class Policy:
             index = seeds.index(seed)
         else:
             raise ForageError(f"{path} has seeds {', '.join(map(str, config['seeds']))}, not {seed}.")
-        one = jax.eval_shape(lambda key: agent.init(key, spec), jax.random.key(0))
+        one = jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
         like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(seeds), *x.shape), x.dtype), one)
         states, _ = checkpoint.load(path / "agent.npz", like)
         return cls(agent, jax.tree.map(lambda x: x[index], states), spec)
@@ -61,18 +63,40 @@ class Policy:
     def reset(self, seed: int = 0) -> None:
         """Forgets the episode."""
         self._hidden = self.agent.hidden(self.spec)
-        self._key = jax.random.key(seed)
+        self._key = prng.key(seed)
 
     def act(self, observation: Any, explore: bool = False) -> Any:
         """The action for one observation, as NumPy."""
-        observation = jax.tree.map(lambda like, x: np.asarray(x, like.dtype), self._like, observation)
-        shapes = [(np.shape(x), like.shape) for x, like in zip(*map(jax.tree.leaves, (observation, self._like)))]
-        for found, wanted in shapes:
-            if found != wanted:
-                raise ForageError(f"One observation of {self.spec.name} has shape {wanted}, not {found}.")
+        observation = self._check(observation)
         self._key, key = jax.random.split(self._key)
         action, self._hidden = self._act(self.state, self._hidden, observation, key, explore)
         return jax.tree.map(np.asarray, action)
+
+    def _check(self, observation: Any) -> Any:
+        """The observation as arrays of the right types. Raises `ForageError` when it is not one of the space."""
+        try:
+            observation = jax.tree.map(lambda like, x: np.asarray(x, like.dtype), self._like, observation)
+        except (TypeError, ValueError) as error:
+            raise ForageError(
+                f"One observation of {self.spec.name} is an element of {self.spec.observation_space}, not "
+                f"{type(observation).__name__} ({str(error).splitlines()[0].rstrip('.')})."
+            ) from error
+        for found, like in zip(jax.tree.leaves(observation), jax.tree.leaves(self._like), strict=True):
+            if found.shape != like.shape:
+                raise ForageError(f"One observation of {self.spec.name} has shape {like.shape}, not {found.shape}.")
+        return observation
+
+
+def spec_from_config(config: dict[str, Any]) -> Spec:
+    """What the agent knew of its environment, from a run's configuration."""
+    stored = config["spec"]
+    return Spec(
+        stored["name"],
+        spaces.from_json(stored["observation_space"]),
+        spaces.from_json(stored["action_space"]),
+        tuple(stored["reward_names"]),
+        horizon=stored["horizon"],
+    )
 
 
 def load(directory: str | os.PathLike[str], seed: int | None = None) -> Policy:

@@ -63,8 +63,14 @@ class Tasks(Part):
     so only what differs between tasks is batched.
     """
 
+    varies: ClassVar[bool] = True
+    """Tasks differ from one another."""
+
     adapts: ClassVar[bool] = False
     """`report` changes what `next` draws, so starts drawn earlier are stale after each rollout."""
+
+    def check(self, environment: Environment) -> None:
+        """Raises `ForageError` where this environment has no such tasks. Called with concrete numbers."""
 
     def init(self, key: Key[Array, ""], environment: Environment) -> State:
         return ()
@@ -82,6 +88,9 @@ class Starts(Part):
 
     adapts: ClassVar[bool] = False
     """`report` changes what `begin` draws, so starts drawn earlier are stale after each rollout."""
+
+    def check(self, environment: Environment, tasks: Tasks) -> None:
+        """Raises `ForageError` when episodes cannot begin so."""
 
     def init(self, key: Key[Array, ""], environment: Environment) -> State:
         return ()
@@ -193,7 +202,7 @@ class Behaviour(Part):
 class Rewards(Part):
     """What counts as good? Applied when experience is learned from, so old experience gets today's rewards."""
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> State:
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> State:
         return ()
 
     def check(self, spec: Spec) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
@@ -10,21 +11,24 @@ from typing import Any
 import equinox
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from forage import registry, spaces
 from forage.defaults import default_behaviour, default_memory, make_agent, suggest
 from forage.environments import HostFactory, make, spec_of
+from forage.environments.checking import check_environment
 from forage.environments.host import HostEnvironment
 from forage.experiment import DeviceRoad, Experiment, Learner, vary
 from forage.host import HostRoad
 from forage.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
+from forage.ranges import check_number, check_ranges
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 from forage.types import ForageError, Spec
 
 Road = DeviceRoad | HostRoad
+PORTS = {"behaviour": Behaviour, "rewards": Rewards, "memory": Memory, "tasks": Tasks, "starts": Starts}
+MOST = 2**31 - 1  # steps of a seed, and the largest seed: both are counted in 32 bits
 
 
 @dataclasses.dataclass
@@ -56,15 +60,20 @@ class Setup:
         settings = [dict(zip(self.sweep, values, strict=True)) for values in itertools.product(*self.sweep.values())]
         return [{"seed": seed, **setting} for setting in settings for seed in self.seeds]
 
-    def road(self) -> Road:
-        """Builds the loop. Raises `ForageError` where the parts do not fit."""
+    def road(self, devices: int | None = None) -> Road:
+        """Builds the loop. Raises `ForageError` where the parts do not fit.
+
+        On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
+        """
         learner = Learner(self.agent, self.behaviour, self.rewards, self.memory, self.spec)
         learner.check()
         members = self.members
         seeds = [member["seed"] for member in members]
         if isinstance(self.environment, Environment):
-            prepare_devices(len(members))
+            prepare_devices(devices or len(members))
+            check_environment(self.environment, self.name)
             experiment = Experiment(learner, self.environment, self.tasks, self.starts)
+            experiment.check()
             values = {f"learner.agent.{name}": jnp.array([m[name] for m in members]) for name in self.sweep}
             return DeviceRoad(vary(experiment, values), seeds, self.steps)
         if not (isinstance(self.tasks, Same) and isinstance(self.starts, Reset)):
@@ -80,10 +89,9 @@ class Setup:
 
     def config(self) -> dict[str, Any]:
         """Plain data from which `from_config` makes the same setup."""
-        ports = ("agent", "behaviour", "rewards", "memory", "tasks", "starts")
         return {
             "environment": self.environment_config,
-            **{port: registry.to_config(getattr(self, port)) for port in ports},
+            **{port: registry.to_config(getattr(self, port)) for port in ("agent", *PORTS)},
             "steps": self.steps,
             "seeds": self.seeds,
             "sweep": self.sweep,
@@ -97,12 +105,15 @@ class Setup:
         }
 
 
-def prepare_devices(members: int) -> None:
+def devices_of(road: Road) -> int:
+    """How many devices share the members. How many each has decides the last bits of its numbers."""
+    return road.mesh.size if isinstance(road, DeviceRoad) else 1
+
+
+def prepare_devices(count: int) -> None:
     """On CPU, asks for a device for each member, so that all cores work on seeds. Must precede JAX's first use."""
-    try:
-        jax.config.update("jax_num_cpu_devices", min(members, 64))
-    except RuntimeError:
-        pass  # JAX is in use already: the members share the devices there are
+    with contextlib.suppress(RuntimeError):  # JAX is in use already: the members share the devices there are
+        jax.config.update("jax_num_cpu_devices", min(count, 64))
 
 
 def resolve_environment(given: Any, options: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
@@ -144,48 +155,72 @@ def make_setup(
     seeds: int | Sequence[int] | None = None,
     agent_options: dict[str, Any] | None = None,
     environment_options: dict[str, Any] | None = None,
-    behaviour: Behaviour | None = None,
-    rewards: Rewards | None = None,
-    memory: Memory | None = None,
-    tasks: Tasks | None = None,
-    starts: Starts | None = None,
     sweep: dict[str, Sequence[float]] | None = None,
     why: str = "",
+    **parts: Any,
 ) -> Setup:
-    """Fills in what was not said. Raises `ForageError` for what cannot be."""
+    """Fills in what was not said. `parts` are by port, each a part or its name.
+
+    Raises `ForageError` for what cannot be.
+    """
     from forage.defaults import default_steps
 
+    for port, part in parts.items():
+        if port not in PORTS:
+            hint = "; options of the agent go in agent_options" if isinstance(part, (int, float)) else ""
+            raise ForageError(f"There is no port called {port!r}{hint or registry.nearest(port, PORTS)}")
+        if isinstance(part, str):
+            parts[port] = registry.build(port, part, {})
+        elif part is not None and not isinstance(part, PORTS[port]):
+            raise ForageError(
+                f"{port} takes a forage.ports.{PORTS[port].__name__} or its name, not a {type(part).__name__}"
+                f"{registry.nearest('', registry.PORTS[port])}"
+            )
     name, environment, environment_config = resolve_environment(environment, environment_options or {})
     spec = environment_spec(name, environment)
     native = isinstance(environment, Environment)
     if agent is None:
         agent, why = suggest(spec, native)
     if isinstance(agent, str):
+        registry.build("agent", agent, agent_options or {})  # options are checked before a preset is laid under them
         agent = make_agent(agent, name, agent_options or {})
+    elif agent_options:
+        raise ForageError("agent_options go with an agent's name; an agent that is an object already has its own.")
+    if not isinstance(agent, Agent):
+        raise ForageError(f"An agent is a forage.ports.Agent or its name, such as 'ppo'; not a {type(agent).__name__}.")
+    chosen = {
+        "behaviour": parts.get("behaviour") or default_behaviour(agent),
+        "rewards": parts.get("rewards") or EnvironmentReward(),
+        "memory": parts.get("memory") or default_memory(agent),
+        "tasks": parts.get("tasks") or Same(),
+        "starts": parts.get("starts") or Reset(),
+    }
+    for part in (agent, *chosen.values()):
+        check_ranges(part, registry.part_name(part))
     if seeds is None:
         seeds = 5 if native else 3
     seeds = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
-    if not seeds or len(set(seeds)) != len(seeds):
-        raise ForageError(f"Seeds are one or more different numbers, not {seeds}.")
+    if not seeds or len(set(seeds)) != len(seeds) or not all(0 <= seed <= MOST for seed in seeds):
+        raise ForageError(f"Seeds are one or more different whole numbers from 0 to {MOST:,}, not {seeds}.")
     sweep = {key: [float(v) for v in values] for key, values in (sweep or {}).items()}
     numbers = [f.name for f in registry.fields(type(agent)) if isinstance(getattr(agent, f.name), float)]
-    for key in sweep:
+    for key, values in sweep.items():
         if key not in numbers:
             raise ForageError(f"A sweep is over a number of the agent, not {key!r}{registry.nearest(key, numbers)}")
+        if not values or len(set(values)) != len(values):
+            raise ForageError(f"A sweep takes one or more different values, as in {key}=0.0003,0.001; not {values}.")
+        for value in values:
+            check_number(key, value, registry.part_name(agent))
     steps = default_steps(agent, name) if steps is None else steps
-    if steps < 1:
-        raise ForageError(f"A run takes 1 step or more, not {steps}.")
+    if not 1 <= steps <= MOST:
+        raise ForageError(f"A run takes from 1 to {MOST:,} steps of each seed, not {steps:,}.")
     return Setup(
         name=name,
         environment=environment,
         environment_config=environment_config,
         spec=spec,
         agent=agent,
-        behaviour=behaviour or default_behaviour(agent),
-        rewards=rewards or EnvironmentReward(),
-        memory=memory or default_memory(agent),
-        tasks=tasks or Same(),
-        starts=starts or Reset(),
+        **chosen,
         steps=steps,
         seeds=seeds,
         sweep=sweep,
@@ -193,16 +228,25 @@ def make_setup(
     )
 
 
-def from_config(config: dict[str, Any], environment: Any = None) -> Setup:
-    """The setup that `Setup.config` wrote. An environment that was an object must be given again."""
+def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -> Setup:
+    """The setup that `Setup.config` wrote. What was a Python object must be given again."""
     stored = config["environment"]
     if environment is None and "id" not in stored:
         raise ForageError(
             f"This run's environment was a Python object, {stored['object']}; continue it from Python with "
             f"forage.resume(directory, environment=...)."
         )
-    ports = ("agent", "behaviour", "rewards", "memory", "tasks", "starts")
-    parts = {port: registry.from_config(config[port]) for port in ports}
+    parts = dict(given)
+    for port in ("agent", *PORTS):
+        if port in given:
+            continue
+        try:
+            parts[port] = registry.from_config(config[port])
+        except registry.PythonObject as error:
+            raise ForageError(
+                f"In this run {str(error).rstrip('.')}; continue it from Python with "
+                f"forage.resume(directory, {port}=...)."
+            ) from None
     return make_setup(
         parts.pop("agent"),
         stored["id"] if environment is None else environment,
@@ -212,19 +256,3 @@ def from_config(config: dict[str, Any], environment: Any = None) -> Setup:
         sweep=config["sweep"],
         **parts,
     )
-
-
-def spec_from_config(config: dict[str, Any]) -> Spec:
-    stored = config["spec"]
-    return Spec(
-        stored["name"],
-        spaces.from_json(stored["observation_space"]),
-        spaces.from_json(stored["action_space"]),
-        tuple(stored["reward_names"]),
-        horizon=stored["horizon"],
-    )
-
-
-def to_float(values: Any) -> list[float | None]:
-    """Numbers for JSON, one for each member; what is not a number becomes null."""
-    return [float(v) if np.isfinite(v) else None for v in np.asarray(values, float).reshape(-1)]

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from forage import prng
 from forage.environments.host import HostEnvironment
 from forage.errors import ForageError
 from forage.policy import Policy
@@ -33,17 +34,23 @@ def watch(
     path = Path(output) if output is not None else run.directory / "agent.gif"
     if path.suffix not in (".gif", ".mp4"):
         raise ForageError(f"A film is a .gif or an .mp4, and {path.name} is neither.")
+    for what, number in (("episode", episodes), ("step", steps)):
+        if number < 1:
+            raise ForageError(f"A film has 1 {what} or more, not {number}.")
     policy = Policy.load(run.directory, seed)
     setup = from_config(run.config, environment)
     play = play_native if isinstance(setup.environment, Environment) else play_host
     frames: list[np.ndarray] = []
-    returns = [play(policy, setup.environment, steps, episode, frames) for episode in range(episodes)]
+    try:
+        returns = [play(policy, setup.environment, steps, episode, frames) for episode in range(episodes)]
+    except NotImplementedError:
+        raise ForageError(f"{setup.name} cannot be drawn; a film needs its method render(state).") from None
     write(path, frames)
     return path, returns
 
 
 def play_native(policy: Policy, environment: Environment, steps: int, episode: int, frames: list[np.ndarray]) -> float:
-    key = jax.random.fold_in(jax.random.key(4_000_037), episode)
+    key = jax.random.fold_in(prng.key(4_000_037), episode)
     reset, advance = jax.jit(environment.reset), jax.jit(environment.step)
     state, observation = reset(key)
     policy.reset(episode)
@@ -80,10 +87,13 @@ def play_host(policy: Policy, build: Any, steps: int, episode: int, frames: list
 def write(path: Path, frames: list[np.ndarray], per_second: int = 30) -> None:
     import imageio.v3 as imageio
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".gif":
         every = max(1, round(per_second / 25))  # browsers show at most 50 frames a second, and files stay small at 25
-        imageio.imwrite(path, frames[::every], duration=1000 * every / per_second, loop=0)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            imageio.imwrite(path, frames[::every], duration=1000 * every / per_second, loop=0)
+        except OSError as error:
+            raise ForageError(f"Could not write {path}: {error.strerror or error}.") from error
         return
     try:
         imageio.imwrite(path, frames, fps=per_second)

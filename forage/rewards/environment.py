@@ -16,7 +16,8 @@ class EnvironmentReward(Rewards):
             names = ", ".join(spec.reward_names)
             raise ForageError(
                 f"{spec.name} gives several rewards ({names}) and agents learn from one; "
-                f"say how to weigh them, as in --rewards weighted --rewards.weights {spec.reward_names[0]}=1."
+                f"say how to weigh them, as in --rewards weighted --rewards.names {','.join(spec.reward_names)} "
+                f"--rewards.weights {','.join('1' * len(spec.reward_names))}."
             )
 
     def relabel(self, state: Any, experience: Experience) -> Experience:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 from jaxtyping import Array, Key, PyTree
@@ -12,6 +12,8 @@ from forage.ports import Environment, Tasks
 
 class Same(Tasks):
     """Every episode is in the environment as given."""
+
+    varies: ClassVar[bool] = False
 
     def next(self, state: Any, environment: Environment, key: Key[Array, ""]) -> PyTree[Array | None]:
         return jax.tree.map(lambda _: None, environment)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree, UInt8
 
+from forage import prng
 from forage.environments.host import HostEnvironment, HostStep, array_dtype
 from forage.ports import Environment
 from forage.types import ForageError
@@ -60,7 +61,7 @@ class OnHost(HostEnvironment):
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         # A committed key keeps everything that follows from it on the CPU.
-        self._carry = self._jit_reset(jax.device_put(jax.random.key(seed), self._cpu))
+        self._carry = self._jit_reset(jax.device_put(prng.key(seed), self._cpu))
         return jax.tree.map(np.asarray, self._carry[1])
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
@@ -90,7 +91,7 @@ class OnHost(HostEnvironment):
         with np.load(io.BytesIO(snapshot), allow_pickle=False) as saved:
             arrays = [saved[f"arr_{index}"] for index in range(len(saved.files))]
         restored = [
-            jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else array
+            prng.from_data(array) if _is_key(leaf) else array
             for leaf, array in zip(leaves, arrays, strict=False)
         ]
         if len(arrays) != len(leaves) or any(

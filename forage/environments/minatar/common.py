@@ -3,8 +3,8 @@
 Kenny Young, Tian Tian (2019), "MinAtar: An Atari-Inspired Testbed for Thorough and Reproducible Reinforcement Learning
 Experiments", arXiv 1903.03176.
 
-A line of the board (a row, or a column in Space Invaders) is kept as one integer whose bit `i` is its cell `i`: whole lines
-of entities then move, meet and are counted in single integer operations, also under `vmap`.
+A line of the board (a row, or a column in Space Invaders) is kept as one integer whose bit `i` is its cell `i`: whole
+lines of entities then move, meet and are counted in single integer operations, also under `vmap`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import equinox
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
@@ -58,7 +59,10 @@ def on_line(line: Number, content: Number) -> Int[Array, " line"]:
 
 def spread(rows: list[Int[Array, "10"]]) -> Observation:
     """The observation whose channels are given as the rows of a board each."""
-    board = jnp.stack(rows)[:, :, None] >> jnp.arange(SIZE) & 1 != 0
+    # The remainder changes nothing. But XLA on the CPU would work out the whole step again for each of the cells, were
+    # there not something on the way that it holds for costly, and integer division is the cheapest such thing.
+    lines = jax.lax.rem(jnp.stack(rows), number(LINE + 1 + 1))
+    board = lines[:, :, None] >> jnp.arange(SIZE) & 1 != 0
     return jnp.transpose(board, (1, 2, 0))
 
 
@@ -92,7 +96,7 @@ class MinAtar(Environment):
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
-        return gymnasium.spaces.Box(0, 1, (SIZE, SIZE, len(self.channels)), dtype=np.bool_)  # pyright: ignore[reportArgumentType]
+        return gymnasium.spaces.Box(0, 1, (SIZE, SIZE, len(self.channels)), dtype=np.bool_)  # pyright: ignore
 
     @property
     def action_space(self) -> gymnasium.spaces.Discrete:

@@ -29,7 +29,8 @@ from forage.types import ForageError, Step
 # The capacities below hold whatever the package's lists can: a place is used again only when its last holder is gone.
 # A bullet leaves within 10 steps and one is fired every 5: two. A diver leaves within 10 * 6 steps and one comes every
 # 30: two. An enemy leaves within 10 * (move interval + 1) steps: when one comes in every single step the move interval
-# has long been 2, so 30 at most; before, they come at least 14 steps apart. `__check_init__` holds other constants to it.
+# has long been 2, so 30 at most; before, they come at least 14 steps apart. `__check_init__` refuses other constants
+# that would overflow.
 BULLETS = 2
 DIVERS = 2
 ENEMIES = 32
@@ -240,7 +241,7 @@ class Seaquest(MinAtar):
         shots_left, shots_right, shot = _shoot(state, lines, on_line(y, bit(x)))
         terminated = rammed | shot | (state.oxygen <= 0)
 
-        # Coming up: six divers are all brought home, otherwise one; then the package takes off another one in both cases.
+        # Coming up: six divers all leave the board at once; then, as otherwise, the package still takes off one.
         under = y > 0
         comes_up = ~under & ~state.surfaced
         terminated = terminated | (comes_up & (crew == 0))
@@ -278,7 +279,7 @@ class Seaquest(MinAtar):
         return state, self.outcome(state, shot_down + run_down + bonus, terminated)
 
     def _spawn_enemy(self, state: SeaquestState, draws: SeaquestDraws) -> tuple[Enemies, Number, Number]:
-        """A new enemy when it is time, unless enemies go the other way in its row. Also the next place and the timer."""
+        """A new enemy when due, unless enemies go the other way in its row. Also the next place and the timer."""
         due = state.spawn_timer == 0
         old = state.enemies
         blocked = jnp.any(old.present & (old.y == draws.enemy_y) & (old.right != draws.enemy_right))

@@ -1,0 +1,32 @@
+# Two commands on a fresh machine with only Python 3.11 or newer: make train, make test.
+VENV ?= .venv
+PYTHON ?= python3
+BIN = $(VENV)/bin
+
+.PHONY: train test check clean
+
+train: $(VENV)/installed
+	$(BIN)/forage train ppo CartPole-v1 --seeds 5
+
+test: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+check: $(VENV)/installed-test
+	$(BIN)/ruff check . && $(BIN)/pyright --pythonpath $(BIN)/python
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/installed-test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[test,develop]'
+	touch $@ $(VENV)/installed
+
+clean:
+	rm -rf $(VENV) .cache .pytest_cache .ruff_cache

@@ -1,0 +1,94 @@
+"""Writes docs/parts/: a page for each part, from its own docstring, options and presets. Run after changing a part.
+
+    python docs/generate.py           writes
+    python docs/generate.py --check   exits 1 when a page is not what it would write
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+
+from forage import registry
+from forage.defaults import PRESETS
+
+PAGES = Path(__file__).parent / "parts"
+
+COMMANDS = {
+    "ppo": "forage train ppo CartPole-v1",
+    "dqn": "forage train dqn CartPole-v1",
+    "sac": "forage train sac Pendulum-v1",
+    "sac-discrete": "forage train sac-discrete CartPole-v1",
+    "td3": "forage train td3 Pendulum-v1",
+    "same": "forage train ppo CartPole-v1 --tasks same",
+    "randomise": "forage train ppo CartPole-v1 --tasks randomise --tasks.fields length --tasks.low 0.25 --tasks.high 1.5",
+    "reset": "forage train ppo CartPole-v1 --starts reset",
+    "archive": "forage train ppo DeepSea-10 --starts archive",
+    "own": "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000",
+    "epsilon-greedy": "forage train dqn CartPole-v1 --behaviour epsilon-greedy --behaviour.end 0.01",
+    "guide": "see the Python example in its docstring",
+    "environment": "forage train ppo CartPole-v1 --rewards environment",
+    "scale": "forage train ppo Pendulum-v1 --rewards scale --rewards.factor 0.1",
+    "normalise-return": "forage train ppo Pendulum-v1 --rewards normalise-return",
+    "weighted": "forage train ppo DeepSeaTreasure-v0 --rewards weighted --rewards.names treasure,time --rewards.weights 1,0.1",
+    "rnd": "forage train ppo DeepSea-10 --rewards rnd",
+    "rollout": "forage train ppo CartPole-v1 --memory rollout",
+    "uniform": "forage train dqn CartPole-v1 --memory uniform --memory.capacity 50k",
+    "prioritised": "forage train dqn CartPole-v1 --memory prioritised",
+}
+
+
+def page(port: str, name: str, target: str) -> str:
+    """One part's page."""
+    cls = registry.load(target)
+    module = sys.modules[cls.__module__]
+    prefix = "" if port == "agent" else f"{port}."
+    lines = [f"# {name}", "", f"A part for the port **{port}**: `{target}`.", ""]
+    lines += ["```text", inspect.cleandoc(module.__doc__ or ""), "", inspect.cleandoc(cls.__doc__ or ""), "```", ""]
+    command = COMMANDS[name]
+    lines += ["## Run it", "", f"```sh\n{command}\n```" if command.startswith("forage") else f"{command}", ""]
+    fields = registry.fields(cls)
+    if fields:
+        lines += ["## Options", "", "| option | default | |", "|---|---|---|"]
+        for field in fields:
+            default = "required" if field.required else f"`{field.default}`"
+            lines.append(f"| `--{prefix}{field.name.replace('_', '-')}` | {default} | {field.help} |")
+        lines.append("")
+    presets = [preset for preset in PRESETS if preset.agent == name]
+    if presets:
+        lines += ["## Presets", "", "| environment | steps a seed | settings | where they come from |", "|---|---|---|---|"]
+        for preset in presets:
+            settings = ", ".join(f"{key} {value}" for key, value in preset.settings.items()) or "defaults"
+            lines.append(f"| `{preset.environment}` | {preset.steps:,} | {settings} | {preset.source} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def pages() -> dict[Path, str]:
+    """Every page and what it should hold."""
+    result = {}
+    index = ["# Parts", "", "One page each, written by `docs/generate.py` from the parts themselves.", ""]
+    for port, table in registry.PORTS.items():
+        index += [f"## {port}", ""]
+        for name, target in table.items():
+            result[PAGES / f"{name}.md"] = page(port, name, target)
+            first = (registry.load(target).__doc__ or "").strip().splitlines()[0]
+            index.append(f"- [{name}]({name}.md): {first}")
+        index.append("")
+    result[PAGES / "README.md"] = "\n".join(index)
+    return result
+
+
+def main() -> None:
+    stale = [path for path, text in pages().items() if not path.exists() or path.read_text() != text]
+    if "--check" in sys.argv:
+        sys.exit(f"python docs/generate.py would change {', '.join(p.name for p in stale)}" if stale else 0)
+    PAGES.mkdir(exist_ok=True)
+    for path in stale:
+        path.write_text(pages()[path])
+    print(f"{len(stale)} pages written")
+
+
+if __name__ == "__main__":
+    main()

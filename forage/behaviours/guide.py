@@ -1,0 +1,192 @@
+"""Jump-start reinforcement learning: a guide plays the beginning of each episode, the agent the rest."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage import prng, spaces
+from forage.ports import Agent, Behaviour
+from forage.types import AGENT, GUIDE, Clock, Experience, ForageError, Spec
+
+SCHEDULES = ("curriculum", "random")
+
+
+class Progress(NamedTuple):
+    """What is remembered within an episode."""
+
+    time: Int[Array, ""]  # steps taken
+    guided: Int[Array, ""]  # steps that are the guide's in this episode, settled at its first step
+    agent: PyTree[Array]  # the agent's own memory
+    guide: PyTree[Array]  # the guide's own memory
+
+
+class Curriculum(NamedTuple):
+    """How far the guide has been weaned off, and how well it goes."""
+
+    stage: Int[Array, ""]
+    best: Float[Array, ""]  # best mean return so far
+    total: Float[Array, ""]  # of the returns heard since the last judgement
+    number: Int[Array, ""]  # of those returns
+    running: Float[Array, " env"]  # return of each episode under way
+    stale: Bool[Array, " env"]  # it began in an earlier stage, so it does not speak for this one
+
+
+def as_pytree(policy: Any) -> Any:
+    """A bare function becomes a pytree without leaves; anything else is one already."""
+    return jax.tree_util.Partial(policy) if callable(policy) and jax.tree_util.all_leaves([policy]) else policy
+
+
+class Guide(Behaviour):
+    """The guide acts for the first h steps of each episode, then the agent; h falls from `steps` to 0.
+
+    `schedule="curriculum"` (JSRL-Curriculum): h = ceil(steps (1 - stage / stages)), stage = 0 ... stages. Whenever
+    `episodes` episodes or more have been played wholly in the stage, their mean return R is judged: the stage is passed
+    when R >= best - tolerance |best|, where best is the best such mean so far (so the guide sets the first standard;
+    for positive returns this is (1 - tolerance) best).
+    `schedule="random"` (JSRL-Random): h is drawn uniformly from 0 ... steps for each episode.
+
+    An episode keeps the h it began with. While the guide acts the agent's memory follows what is seen, and
+    `Experience.source` says GUIDE, so that policy gradients leave those steps out and value estimates learn from them.
+
+    `policy`: any pytree `(observation, key) -> action`, a plain function, or a trained `(agent, agent_state)`, which
+    plays its evaluation policy.
+
+    Source: Uchendu, Xiao, Lu, Zhu, Yan, Simon, Bennice, Fu, Ma, Jiao, Levine, Hausman (2022), "Jump-Start
+    Reinforcement Learning", arXiv 2204.02372. There the stages are judged by evaluation episodes, here by the training
+    episodes themselves.
+    """
+
+    policy: Any = equinox.field(converter=as_pytree)
+    steps: int
+    tolerance: float = 0.05
+    schedule: str = equinox.field(static=True, default="curriculum")
+    stages: int = equinox.field(static=True, default=10)
+    episodes: int = equinox.field(static=True, default=20)
+
+    def __check_init__(self):
+        if self.schedule not in SCHEDULES:
+            raise ForageError(f"A guide has no schedule {self.schedule!r}; choose {' or '.join(SCHEDULES)}.")
+        if (isinstance(self.steps, int) and self.steps < 0) or self.stages < 1 or self.episodes < 1:
+            raise ForageError(
+                f"A guide needs steps of 0 or more, stages and episodes of 1 or more; "
+                f"got steps={self.steps}, stages={self.stages}, episodes={self.episodes}."
+            )
+
+    @property
+    def trained(self) -> bool:
+        """The guide is an agent with its state rather than a function."""
+        return isinstance(self.policy, tuple) and len(self.policy) == 2 and isinstance(self.policy[0], Agent)
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        if self.trained:
+            self.policy[0].check(spec)
+        elif not callable(self.policy):
+            raise ForageError(
+                f"A guide is a function of (observation, key) or a pair (agent, agent_state), not "
+                f"{type(self.policy).__name__}."
+            )
+        if self.schedule == "curriculum" and spec.reward_names:
+            raise ForageError(
+                f"{spec.name} gives several rewards ({', '.join(spec.reward_names)}) and a curriculum judges by one; "
+                f'Guide(..., schedule="random") needs none.'
+            )
+        wanted = spaces.example(spec.action_space)
+        observation = spaces.example(spec.observation_space)
+        given, _ = jax.eval_shape(lambda: self.lead(self.remember(spec), observation, prng.key(0)))
+        fits = jax.tree.structure(given) == jax.tree.structure(wanted) and all(
+            g.shape == w.shape and jnp.issubdtype(g.dtype, jnp.floating) <= jnp.issubdtype(w.dtype, jnp.floating)
+            for g, w in zip(jax.tree.leaves(given), jax.tree.leaves(wanted), strict=True)
+        )
+        if not fits:
+            words = ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(given))
+            raise ForageError(
+                f"The guide's action is {words}; {spec.name} takes one of {spaces.describe(spec.action_space)}."
+            )
+
+    def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Curriculum | tuple[()]:
+        if self.schedule == "random":
+            return ()
+        running = jnp.zeros(agent.num_envs)
+        return Curriculum(
+            jnp.int32(0), jnp.float32(-jnp.inf), jnp.float32(0), jnp.int32(0), running, jnp.zeros(agent.num_envs, bool)
+        )
+
+    def hidden(self, agent: Agent, spec: Spec) -> Progress:
+        return Progress(jnp.int32(0), jnp.int32(0), agent.hidden(spec), self.remember(spec))
+
+    def remember(self, spec: Spec) -> PyTree[Array]:
+        """The guide's own memory at the start of an episode."""
+        return self.policy[0].hidden(spec) if self.trained else ()
+
+    def lead(
+        self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
+    ) -> tuple[PyTree[Array], PyTree[Array]]:
+        """The guide's action and its memory after it."""
+        if not self.trained:
+            return self.policy(observation, key), hidden
+        guide, guide_state = self.policy
+        return guide.act(guide_state, hidden, observation, key, explore=False)[:2]
+
+    def guided_steps(self, state: Curriculum | tuple[()], key: Key[Array, ""]) -> Int[Array, ""]:
+        """How many steps are the guide's in an episode that begins now."""
+        if self.schedule == "random":
+            return jax.random.randint(key, (), 0, self.steps + 1)
+        assert isinstance(state, Curriculum)
+        left = self.steps * (self.stages - state.stage)
+        return (left + self.stages - 1) // self.stages  # rounded up: 0 only when all stages are passed
+
+    def act(
+        self,
+        state: Curriculum | tuple[()],
+        agent: Agent,
+        agent_state: Any,
+        hidden: Progress,
+        observation: PyTree[Array],
+        spec: Spec,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> tuple[PyTree[Array], Progress, PyTree[Array], Array]:
+        agent_key, guide_key, steps_key = jax.random.split(key, 3)
+        guided = jnp.where(hidden.time == 0, self.guided_steps(state, steps_key), hidden.guided)
+        own, agent_hidden, aux = agent.act(agent_state, hidden.agent, observation, agent_key, explore=True)
+        led, guide_hidden = self.lead(hidden.guide, observation, guide_key)
+        leads = hidden.time < guided
+        action = jax.tree.map(lambda led, own: jnp.where(leads, led, own).astype(own.dtype), led, own)
+        source = jnp.where(leads, GUIDE, AGENT).astype(jnp.int32)
+        return action, Progress(hidden.time + 1, guided, agent_hidden, guide_hidden), aux, source
+
+    def report(self, state: Curriculum | tuple[()], rollout: Experience, clock: Clock) -> Curriculum | tuple[()]:
+        if self.schedule == "random":
+            return state
+        assert isinstance(state, Curriculum)
+
+        def hear(state: Curriculum, step: tuple[Float[Array, " env"], Bool[Array, " env"]]):
+            reward, ended = step
+            running = state.running + reward
+            heard = ended & ~state.stale
+            return state._replace(
+                total=state.total + jnp.where(heard, running, 0.0).sum(),
+                number=state.number + heard.sum(),
+                running=jnp.where(ended, 0.0, running),
+                stale=state.stale & ~ended,
+            ), None
+
+        state, _ = jax.lax.scan(hear, state, (rollout.reward, rollout.ended))
+        mean = state.total / jnp.maximum(state.number, 1)
+        judged = state.number >= self.episodes
+        # Nothing is asked of the first judgement: minus infinity less its share of infinity is not a number.
+        standard = jnp.where(jnp.isfinite(state.best), state.best - self.tolerance * jnp.abs(state.best), -jnp.inf)
+        passed = judged & (mean >= standard) & (state.stage < self.stages)
+        return Curriculum(
+            stage=state.stage + passed,
+            best=jnp.where(judged, jnp.maximum(state.best, mean), state.best),
+            total=jnp.where(judged, 0.0, state.total),
+            number=jnp.where(judged, 0, state.number),
+            running=state.running,
+            stale=state.stale | (passed & ~rollout.ended[-1]),
+        )

@@ -1,0 +1,105 @@
+"""Rewards brought to a size that networks like."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+from forage.nn.normalise import RunningNorm
+from forage.ports import Metrics, Rewards
+from forage.rewards.environment import EnvironmentReward
+from forage.types import Experience, ForageError, Spec
+
+
+class Scale(Rewards):
+    """r' = clip(factor r, low, high), where r is what `inner` gives.
+
+    `Scale(1.0, -1.0, 1.0)` is the clipping of Mnih et al. (2015), "Human-level control through deep reinforcement
+    learning", Nature 518.
+    """
+
+    factor: float = 1.0
+    low: float = -math.inf
+    high: float = math.inf
+    inner: Rewards = equinox.field(default_factory=EnvironmentReward)
+
+    def __check_init__(self):
+        if isinstance(self.low, int | float) and isinstance(self.high, int | float) and self.low > self.high:
+            raise ForageError(f"Scale needs low <= high; got {self.low} and {self.high}.")
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
+        return self.inner.init(key, spec, num_envs)
+
+    def check(self, spec: Spec) -> None:
+        self.inner.check(spec)
+
+    def relabel(self, state: Any, experience: Experience) -> Experience:
+        experience = self.inner.relabel(state, experience)
+        return experience._replace(reward=jnp.clip(self.factor * experience.reward, self.low, self.high))
+
+    def learn(self, state: Any, rollout: Experience, key: Key[Array, ""]) -> tuple[Any, Metrics]:
+        return self.inner.learn(state, rollout, key)
+
+
+class NormaliseReturnState(NamedTuple):
+    inner: Any
+    running: Float[Array, " env"]  # discounted return of each episode under way
+    norm: RunningNorm  # of all of them, at every step
+
+
+class NormaliseReturn(Rewards):
+    """r' = clip(r / sqrt(Var[G] + epsilon), -limit, limit), with G_t = discount G_(t-1) + r_t in each episode.
+
+    The variance is over every G of every environment so far; its mean is not subtracted from rewards, which would
+    change what is best. `discount` is best the agent's own.
+
+    Source: Engstrom, Ilyas, Santurkar, Tsipras, Janoos, Rudolph, Madry (2020), "Implementation Matters in Deep Policy
+    Gradients: A Case Study on PPO and TRPO", arXiv 2005.12729, section 3; limit and epsilon as in the `VecNormalize`
+    wrapper of OpenAI Baselines.
+    """
+
+    discount: float = 0.99
+    limit: float = 10.0
+    epsilon: float = 1e-8
+    inner: Rewards = equinox.field(default_factory=EnvironmentReward)
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> NormaliseReturnState:
+        return NormaliseReturnState(self.inner.init(key, spec, num_envs), jnp.zeros(num_envs), RunningNorm.of(()))
+
+    def check(self, spec: Spec) -> None:
+        self.inner.check(spec)
+
+    def relabel(self, state: NormaliseReturnState, experience: Experience) -> Experience:
+        experience = self.inner.relabel(state.inner, experience)
+        scaled = experience.reward / jnp.sqrt(state.norm.variance + self.epsilon)
+        return experience._replace(reward=jnp.clip(scaled, -self.limit, self.limit))
+
+    def learn(
+        self, state: NormaliseReturnState, rollout: Experience, key: Key[Array, ""]
+    ) -> tuple[NormaliseReturnState, Metrics]:
+        inner, metrics = self.inner.learn(state.inner, rollout, key)
+        reward = self.inner.relabel(inner, rollout).reward
+        running, returns = discounted_returns(state.running, reward, rollout.ended, self.discount)
+        norm = state.norm.update(returns.reshape(-1))
+        scale = {"return_scale": jnp.sqrt(norm.variance + self.epsilon)}
+        return NormaliseReturnState(inner, running, norm), metrics | scale
+
+
+def discounted_returns(
+    running: Float[Array, " env"],
+    reward: Float[Array, "time env"],
+    ended: Bool[Array, "time env"],
+    discount: float | Array,
+) -> tuple[Float[Array, " env"], Float[Array, "time env"]]:
+    """G_t = discount G_(t-1) + r_t, from G = 0 after each `ended`. Returns what to go on from, and all G."""
+    def step(running: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+        reward, ended = inputs
+        total = discount * running + reward
+        return jnp.where(ended, 0.0, total), total
+
+    return jax.lax.scan(step, running, (reward, ended))

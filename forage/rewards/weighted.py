@@ -1,0 +1,51 @@
+"""Several rewards, weighed into one."""
+
+from __future__ import annotations
+
+import difflib
+
+import equinox
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Key
+
+from forage.ports import Rewards
+from forage.types import Experience, ForageError, Spec
+
+
+class Weighted(Rewards):
+    """r = sum_i weight_i r_i over the environment's rewards named in `names`; the others count nothing.
+
+    `Weighted(("treasure", "time"), (1.0, 0.1))`. The weights are traced, so a sweep over trade-offs is one `vmap`.
+    Linear scalarisation reaches the convex part of a Pareto front: Roijers, Vamplew, Whiteson, Dazeley (2013), "A
+    Survey of Multi-Objective Sequential Decision-Making", arXiv 1402.0590.
+    """
+
+    names: tuple[str, ...] = equinox.field(static=True, converter=tuple)
+    weights: tuple[float, ...] = equinox.field(converter=tuple)
+
+    def __check_init__(self):
+        if not self.names or len(self.names) != len(self.weights) or len(set(self.names)) != len(self.names):
+            raise ForageError(
+                f"Weighted needs one weight for each of one or more different names; "
+                f"got names ({', '.join(self.names)}) and {len(self.weights)} weights."
+            )
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Int[Array, " names"]:
+        """Where in the environment's reward each name is."""
+        self.check(spec)
+        return jnp.array([spec.reward_names.index(name) for name in self.names])
+
+    def check(self, spec: Spec) -> None:
+        if not spec.reward_names:
+            raise ForageError(
+                f"{spec.name} gives one reward, so there is nothing to weigh; use the environment's own, or scale it."
+            )
+        for name in self.names:
+            if name not in spec.reward_names:
+                near = difflib.get_close_matches(name, spec.reward_names, n=3, cutoff=0.5)
+                words = f"the nearest is {near[0]}" if near else f"it has {', '.join(spec.reward_names)}"
+                raise ForageError(f"{spec.name} has no reward {name}; {words}.")
+
+    def relabel(self, state: Int[Array, " names"], experience: Experience) -> Experience:
+        chosen = experience.reward[..., state]
+        return experience._replace(reward=jnp.sum(chosen * jnp.stack(self.weights), axis=-1))

@@ -1,0 +1,88 @@
+"""Episodes that begin where the agent has been before."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Key, PyTree
+
+from forage.ports import Environment, Starts, Tasks
+from forage.types import Experience, ForageError
+
+
+class ArchiveState(NamedTuple):
+    places: Any  # (environment state, observation) of each place kept; leaves [capacity, ...]
+    seen: Int[Array, ""]  # places offered so far
+
+
+class Archive(Starts):
+    """Keeps states that were visited and, with `probability`, begins an episode from one of them, drawn uniformly.
+
+    After each rollout the state that every environment stands in is offered, except where an episode has just
+    ended: neither the state that ended it nor the start that follows it is kept. The archive is a uniform sample of
+    all states offered (reservoir sampling: the n-th is kept with probability capacity / n, in place of a random one).
+    An episode begins with `environment.reset` while the archive is empty, and otherwise with 1 - probability.
+
+    A state is restored as it was, the environment's own clock included, so what is left of a time limit is what was
+    left then.
+
+    Source: Ecoffet, Huizinga, Lehman, Stanley, Clune (2021), "First return, then explore", Nature 590,
+    arXiv 2004.12919, of which this is the return, without its cells and its choice among them. The reservoir: Vitter
+    (1985), "Random sampling with a reservoir".
+    """
+
+    adapts: ClassVar[bool] = True
+
+    capacity: int = equinox.field(static=True, default=1024)
+    probability: float = 0.5
+
+    def __check_init__(self):
+        if self.capacity < 1:
+            raise ForageError(f"An archive of {self.capacity} states keeps nothing; give a capacity of 1 or more.")
+        if isinstance(self.probability, int | float) and not 0 <= self.probability <= 1:
+            raise ForageError(f"The archive's probability is {self.probability}; it lies between 0 and 1.")
+
+    def check(self, environment: Environment, tasks: Tasks) -> None:
+        if tasks.varies:
+            raise ForageError(
+                "An archive's states belong to the task they were seen in; use it with --tasks same, "
+                "or let episodes begin with --starts reset."
+            )
+
+    def init(self, key: Key[Array, ""], environment: Environment) -> ArchiveState:
+        place = environment.reset(key)  # fills the buffer until there is something to keep; never drawn
+        return ArchiveState(jax.tree.map(lambda x: jnp.broadcast_to(x, (self.capacity, *x.shape)), place), jnp.int32(0))
+
+    def begin(self, state: ArchiveState, environment: Environment, key: Key[Array, ""]) -> tuple[Any, PyTree[Array]]:
+        reset_key, choice_key, place_key = jax.random.split(key, 3)
+        kept = jnp.minimum(state.seen, self.capacity)
+        index = jax.random.randint(place_key, (), 0, jnp.maximum(kept, 1))
+        again = (kept > 0) & (jax.random.uniform(choice_key) < self.probability)
+        return jax.tree.map(
+            lambda places, fresh: jnp.where(again, places[index], fresh), state.places, environment.reset(reset_key)
+        )
+
+    def report(self, state: ArchiveState, env_states: Any, rollout: Experience, key: Key[Array, ""]) -> ArchiveState:
+        # Where the episode goes on, what the last step led to is what is seen now.
+        observation = jax.tree.map(lambda x: x[-1], rollout.next_observation)
+        return self.offer(state, (env_states, observation), ~rollout.ended[-1], key)
+
+    def offer(
+        self, state: ArchiveState, places: Any, eligible: Bool[Array, " env"], key: Key[Array, ""]
+    ) -> ArchiveState:
+        """Puts the eligible places (leaves `env ...`) before the reservoir, in order."""
+        number = state.seen + jnp.cumsum(eligible)  # of each place among all offered, from 1
+        drawn = jax.random.randint(key, number.shape, 0, jnp.maximum(number, 1))
+        slot = jnp.where(number <= self.capacity, number - 1, drawn)
+        slot = jnp.where(eligible, slot, self.capacity)  # out of bounds: dropped
+        # Each slot takes the last place that fell on it: one winner for all leaves, on any hardware.
+        winner = jnp.full(self.capacity, -1).at[slot].max(jnp.arange(slot.size), mode="drop")
+
+        def put(kept: Array, offered: Array) -> Array:
+            taken = (winner >= 0).reshape(-1, *[1] * (kept.ndim - 1))
+            return jnp.where(taken, offered[winner], kept)
+
+        return ArchiveState(jax.tree.map(put, state.places, places), state.seen + eligible.sum())

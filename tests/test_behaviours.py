@@ -1,0 +1,218 @@
+"""Behaviours: the guide of jump-start reinforcement learning."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forage.agents.ppo import PPO
+from forage.behaviours.guide import Curriculum, Guide
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.pendulum import Pendulum
+from forage.environments.treasure import DeepSeaTreasure
+from forage.experiment import Experiment, Learner
+from forage.memory.rollout import LastRollout
+from forage.rewards.environment import EnvironmentReward
+from forage.starts.reset import Reset
+from forage.tasks.same import Same
+from forage.types import AGENT, GUIDE, Clock, Experience, ForageError, Spec
+
+
+def spec_of(environment):
+    spaces = environment.observation_space, environment.action_space
+    return Spec(type(environment).__name__, *spaces, environment.reward_names)
+
+
+def steady(observation, key):
+    """Keeps the pole up for a while: pushes where it falls."""
+    return (observation[2] + 0.5 * observation[3] > 0).astype(jnp.int32)
+
+
+CLOCK = Clock(jnp.int32(0), jnp.float32(1e6))
+# Without an entropy bonus, only the policy gradient moves the actor's last layer.
+PUPIL = PPO(
+    num_envs=4, rollout_length=16, epochs=1, minibatches=1, hidden_sizes=(8,), memory_size=3, entropy_coefficient=0.0
+)
+LIMIT = 11  # steps of an episode at most
+
+
+@jax.jit
+def train(behaviour, stage):
+    """Thirty turns of the loop. Returns all rollouts, leaves `[time, env, ...]`, and the agent before and after."""
+    environment = CartPole(max_steps=LIMIT)
+    learner = Learner(PUPIL, behaviour, EnvironmentReward(), LastRollout(), spec_of(environment))
+    experiment = Experiment(learner, environment, Same(), Reset())
+    state = experiment.init(jax.random.key(0))
+    if behaviour.schedule == "curriculum":
+        curriculum = state.learner.behaviour._replace(stage=jnp.int32(stage))
+        state = state._replace(learner=state.learner._replace(behaviour=curriculum))
+
+    def turn(carry, _):
+        before, clock, report = carry
+        after, report = experiment.iterate(before, clock, report)
+        rollout = after.learner.memory  # LastRollout: just what was experienced
+
+        def remember(hidden, step):  # the agent's memory, followed from what was seen alone
+            observation, ended = step
+            new = jax.vmap(before.learner.agent.network.remember)(hidden, observation)
+            return jnp.where(ended[:, None], 0.0, new), hidden
+
+        _, memory = jax.lax.scan(remember, before.actors.hidden.agent, (rollout.observation, rollout.ended))
+        clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
+        return (after, clock, report), (rollout, memory)
+
+    carry = (state, CLOCK, experiment.empty_report(state, CLOCK))
+    carry, log = jax.lax.scan(turn, carry, None, 30)
+    log, memory = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), log)
+    return log, memory, state.learner.agent.network, carry[0].learner.agent.network, carry[2]
+
+
+def episode_steps(ended):
+    """How many steps of its episode came before each step (`time env`)."""
+    step = np.zeros(ended.shape, int)
+    for time in range(1, len(ended)):
+        step[time] = np.where(ended[time - 1], 0, step[time - 1] + 1)
+    return step
+
+
+def curriculum(steps, episodes):
+    return Guide(steady, steps=steps, stages=3, episodes=episodes)
+
+
+@pytest.mark.parametrize(("stage", "guided"), [(0, 6), (1, 4), (2, 2), (3, 0)])
+def test_the_guide_acts_the_first_steps_of_every_episode_and_never_after(stage, guided):
+    log, memory, _, network, report = jax.device_get(train(curriculum(6, episodes=10_000), stage))
+    ended = log.terminated | log.truncated
+    assert ended.sum() > 150 and len(set(np.flatnonzero(ended) // 4 % 16)) == 16  # also on a rollout's last step
+    steps = episode_steps(ended)
+    np.testing.assert_array_equal(log.source, np.where(steps < guided, GUIDE, AGENT))
+    by_guide = log.source == GUIDE
+    advice = np.asarray(steady(jnp.moveaxis(log.observation, -1, 0), None))
+    np.testing.assert_array_equal(log.action[by_guide], advice[by_guide])
+    assert (log.action[~by_guide] != advice[~by_guide]).any()
+    assert log.action.dtype == np.int32
+    # The agent's memory goes on while the guide acts, and starts anew with each episode.
+    np.testing.assert_allclose(log.aux, memory, atol=1e-5)
+    assert np.abs(memory[steps > 0]).max(-1).min() > 0 and np.abs(memory[steps == 0]).max() == 0
+    assert report.environment_finite and all(np.isfinite(x).all() for x in jax.tree.leaves(network))
+
+
+def test_an_episode_keeps_the_guided_steps_it_began_with():
+    log, *_ = jax.device_get(train(curriculum(6, episodes=1), 0))  # the first stages pass within episodes
+    ended = log.terminated | log.truncated
+    counts, first_steps = [], []
+    for env in range(4):
+        ends = np.flatnonzero(ended[:, env])
+        for first, last in zip([0, *(ends[:-1] + 1)], ends, strict=True):
+            led = log.source[first : last + 1, env] == GUIDE
+            assert led[: led.sum()].all()
+            assert led.sum() in (0, 2, 4, 6)
+            counts.append(led.sum())
+            first_steps.append(first)
+    counts = np.array(counts)[np.argsort(first_steps, kind="stable")]
+    assert (np.diff(counts) <= 0).all() and counts[0] == 6 and counts[-1] < 6
+
+
+def test_the_policy_learns_from_its_own_actions_only_and_the_value_from_all():
+    _, _, before, guided, _ = jax.device_get(train(curriculum(1000, episodes=10_000), 0))
+    _, _, _, own, _ = jax.device_get(train(curriculum(0, episodes=10_000), 0))
+
+    def change(after, part):
+        return np.abs(getattr(after, part).weight - getattr(before, part).weight).max()
+
+    assert change(guided, "actor") == 0 and change(own, "actor") > 1e-4
+    assert change(guided, "critic") > 1e-3 and change(own, "critic") > 1e-3
+
+
+def test_a_trained_agent_can_guide_for_a_random_number_of_steps():
+    guide = PPO(hidden_sizes=(4,), memory_size=2)
+    spec = spec_of(CartPole())
+    guide_state = jax.jit(lambda key: jax.tree.map(lambda x: 3 * x, guide.init(key, spec)))(jax.random.key(5))
+    behaviour = Guide((guide, guide_state), steps=3, schedule="random")
+    behaviour.check(PUPIL, spec)
+    log, *_ = jax.device_get(train(behaviour, 0))
+    ended = log.terminated | log.truncated
+    counts = []
+    for env in range(4):
+        ends = np.flatnonzero(ended[:, env])
+        for first, last in zip([0, *(ends[:-1] + 1)], ends, strict=True):
+            led = log.source[first : last + 1, env] == GUIDE
+            assert led[: led.sum()].all() and led.sum() <= 3  # the guide's steps come first
+            counts.append(led.sum())
+    share = np.bincount(counts, minlength=4) / len(counts)
+    assert len(share) == 4 and len(counts) > 150
+    np.testing.assert_allclose(share, 0.25, atol=0.18)  # five standard errors
+
+    # It acts from a memory of its own, with no randomness.
+    @jax.jit
+    def follow(log):
+        def step(hidden, inputs):
+            observation, ended = inputs
+            act = jax.vmap(lambda h, o: guide.act(guide_state, h, o, jax.random.key(0), explore=False)[:2])
+            action, hidden = act(hidden, observation)
+            return jnp.where(ended[:, None], 0.0, hidden), action
+
+        return jax.lax.scan(step, jnp.zeros((4, 2)), (log.observation, log.ended))[1]
+
+    by_guide = log.source == GUIDE
+    np.testing.assert_array_equal(log.action[by_guide], np.asarray(follow(log))[by_guide])
+
+
+def rollout_of(reward, ended):
+    reward, ended = jnp.array(reward, jnp.float32), jnp.array(ended, bool)
+    zero = jnp.zeros_like(reward)
+    return Experience(zero, zero, reward, zero, ended, jnp.zeros_like(ended), zero.astype(int), ())
+
+
+def test_the_curriculum_judges_episodes_played_wholly_in_a_stage():
+    behaviour = Guide(steady, steps=7, tolerance=0.1, stages=2, episodes=2)
+    agent = PPO(num_envs=2)
+    state = behaviour.init(jax.random.key(0), agent, spec_of(CartPole()))
+    steps = jax.jit(lambda state: behaviour.guided_steps(state, jax.random.key(0)))
+    report = jax.jit(lambda state, rollout: behaviour.report(state, rollout, CLOCK))
+
+    def hear(state, *arguments):
+        return report(state, rollout_of(*arguments))
+
+    assert steps(state) == 7
+    # One episode of return 4 is not enough; it takes two. The other one goes on.
+    state = hear(state, [[1, 5], [3, 0]], [[0, 0], [1, 0]])
+    assert state.stage == 0 and not jnp.isfinite(state.best) and state.running.tolist() == [0, 5]
+    # Returns 4 and 5 + 7 = 12: the first mean, 8, sets the standard and passes.
+    state = hear(state, [[2, 7], [2, 1]], [[0, 1], [0, 0]])
+    assert state.stage == 1 and state.best == 8 and steps(state) == 4  # ceil(7 / 2)
+    assert state.stale.tolist() == [True, True] and state.running.tolist() == [4, 1]
+    # What was under way then does not count, however good; 7 and 7 do not reach 0.9 * 8.
+    state = hear(state, [[90, 90], [3, 7], [4, 9]], [[1, 1], [0, 1], [1, 0]])
+    assert state.stage == 1 and state.best == 8 and state.number == 0
+    # 7.3 on average does (9 + 1 and 4.6), and does not lower the best.
+    state = hear(state, [[1, 1], [3.6, 0]], [[0, 1], [1, 0]])
+    assert state.stage == 2 and state.best == 8 and steps(state) == 0
+    # There is no stage after the last.
+    state = hear(state, [[0, 0], [50, 50]], [[1, 1], [1, 1]])
+    state = hear(state, [[50, 50]], [[1, 1]])
+    assert state.stage == 2 and state.best >= 50 and steps(state) == 0
+
+
+def test_tolerance_is_lenient_for_negative_returns_too():
+    behaviour = Guide(steady, steps=4, tolerance=0.1, stages=4, episodes=1)
+    state = Curriculum(jnp.int32(1), jnp.float32(-100), jnp.float32(0), jnp.int32(0), jnp.zeros(1), jnp.zeros(1, bool))
+    assert behaviour.report(state, rollout_of([[-109.0]], [[1]]), CLOCK).stage == 2
+    assert behaviour.report(state, rollout_of([[-111.0]], [[1]]), CLOCK).stage == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "environment", "words"),
+    [
+        (lambda: Guide(steady, 5, schedule="sudden"), CartPole(), "curriculum or random"),
+        (lambda: Guide(steady, 5, stages=0), CartPole(), "stages=0"),
+        (lambda: Guide(3.0, 5), CartPole(), "not float"),
+        (lambda: Guide(steady, 5), DeepSeaTreasure(), 'schedule="random"'),
+        (lambda: Guide(lambda o, k: jnp.float32(0), 5), CartPole(), "Discrete"),
+        (lambda: Guide(lambda o, k: jnp.float32(0), 5), Pendulum(), "Box"),
+    ],
+)
+def test_mistakes_are_named(make, environment, words):
+    with pytest.raises(ForageError) as error:
+        make().check(PPO(), spec_of(environment))
+    assert words in str(error.value), error.value

@@ -1,0 +1,111 @@
+"""Tasks: which environment comes next."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forage.agents.ppo import PPO
+from forage.behaviours.own import Own
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.deep_sea import DeepSea
+from forage.environments.wrappers import ContextVisible, Masked
+from forage.experiment import Experiment, Learner
+from forage.memory.rollout import LastRollout
+from forage.rewards.environment import EnvironmentReward
+from forage.starts.reset import Reset
+from forage.tasks.randomisation import Randomise
+from forage.types import Clock, ForageError, Spec
+
+LENGTHS = Randomise(("length",), (0.25,), (1.0,))
+
+
+def draws(tasks, environment, number=200):
+    state = tasks.init(jax.random.key(0), environment)
+    return jax.vmap(lambda key: tasks.next(state, environment, key))(jax.random.split(jax.random.key(1), number))
+
+
+def test_only_the_chosen_fields_are_drawn():
+    tasks = Randomise(("length", "max_steps", "force"), (0.25, 3, 5.0), (1.0, 5, 15.0))
+    task = draws(tasks, CartPole())
+    assert len(jax.tree.leaves(task)) == 3
+    assert task.length.min() >= 0.25 and task.length.max() <= 1.0
+    # Uniform: a standard error of the mean is 0.015 here, of the share below 0.4 it is 0.028.
+    assert abs(task.length.mean() - 0.625) < 0.09 and abs((task.length < 0.4).mean() - 0.2) < 0.15
+    assert task.max_steps.dtype == jnp.int32 and set(task.max_steps.tolist()) == {3, 4, 5}
+    # Different fields are drawn independently.
+    assert abs(np.corrcoef(task.length, task.force)[0, 1]) < 0.4
+
+
+def test_arrays_are_drawn_entry_by_entry():
+    task = draws(Randomise(("action_mapping",), (0,), (1,)), DeepSea(4))
+    mapping = np.asarray(task.action_mapping)
+    assert mapping.dtype == np.asarray(DeepSea(4).action_mapping).dtype and mapping.shape == (200, 4, 4)
+    assert ((mapping.mean(0) > 0.2) & (mapping.mean(0) < 0.8)).all()
+
+
+def test_wrappers_are_looked_through():
+    inner = ContextVisible(CartPole(), ("length",), (0.25,), (1.0,))
+    task = draws(LENGTHS, Masked(inner, (0, 4)))
+    lengths = task.environment.environment.length
+    assert lengths.shape == (200,) and len(jax.tree.leaves(task)) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Randomise(("lenght",), (0.1,), (1.0,)), ["no field lenght", "length"]),
+        (lambda: Randomise(("zzz",), (0.1,), (1.0,)), ["no field zzz", "gravity"]),
+        (lambda: Randomise(("environment",), (0.1,), (1.0,)), ["not a number that can be drawn"]),
+        (lambda: Randomise(("max_steps",), (0.2,), (0.8,)), ["max_steps is a whole number"]),
+        (lambda: Randomise(("length",), (1.0,), (0.5,)), ["low <= high for length", "1.0 and 0.5"]),
+        (lambda: Randomise(("length", "length"), (0.5, 0.5), (1.0, 1.0)), ["length twice"]),
+        (lambda: Randomise(("length",), (0.5, 0.5), (1.0,)), ["1 fields, 2 lows and 1 highs"]),
+    ],
+)
+def test_mistakes_are_named(make, words):
+    with pytest.raises(ForageError) as error:
+        make().init(jax.random.key(0), Masked(CartPole(), (0, 2)))
+    assert all(word in str(error.value) for word in words), error.value
+
+
+def test_each_episode_has_its_own_physics_and_keeps_it():
+    environment = CartPole(max_steps=9)
+    agent = PPO(num_envs=4, rollout_length=1, epochs=1, minibatches=1, hidden_sizes=(8,))
+    spec = Spec("CartPole", environment.observation_space, environment.action_space)
+    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
+    experiment = Experiment(learner, environment, LENGTHS, Reset())
+    clock = Clock(jnp.int32(0), jnp.float32(1e6))
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def run(experiment, steps):
+        def step(state, key):
+            before = state.actors.at
+            pool, actors, _, rollout = experiment.collect(state, clock, key)
+            state = state._replace(pool=pool, actors=actors)
+            return state, (before, actors.at.task.length, rollout)
+
+        state = experiment.init(jax.random.key(0))
+        _, log = jax.lax.scan(step, state, jax.random.split(jax.random.key(1), steps))
+        # What the physics of the drawn length, and no other, makes of each step.
+        before, _, rollout = log
+        action = rollout.action[:, 0]
+
+        def physics(length, state, action):
+            return CartPole(max_steps=9, length=length).step(state, action, jax.random.key(0))[1].observation
+
+        own = jax.vmap(jax.vmap(physics))(before.task.length, before.env_state, action)
+        plain = jax.vmap(jax.vmap(lambda s, a: physics(0.5, s, a)))(before.env_state, action)
+        return log, own, plain, experiment.iterate(state, clock, experiment.empty_report(state, clock))
+
+    (before, after, rollout), own, plain, (_, report) = run(experiment, 40)
+    ended = np.asarray(rollout.ended[:, 0])
+    changed = np.asarray(before.task.length != after)
+    assert ended.sum() >= 12
+    np.testing.assert_array_equal(changed, ended)
+    assert len(np.unique(after)) > 12 and after.min() >= 0.25 and after.max() <= 1.0
+    np.testing.assert_allclose(rollout.next_observation[:, 0], own, rtol=1e-4, atol=1e-5)
+    assert np.abs(rollout.next_observation[:, 0] - plain).max() > 1e-2
+    assert report.environment_finite
