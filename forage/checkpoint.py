@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 from pathlib import Path
@@ -29,6 +30,12 @@ def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
 
 def is_key(leaf: Any) -> bool:
     return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
+
+
+def generator_of(key: Any) -> Any:
+    """The generator that random keys (or their shapes) are of: ours, or one of JAX's in a person's own part."""
+    known = (prng.FUSED, "threefry2x32", "rbg", "unsafe_rbg")
+    return next(g for g in known if jax.eval_shape(functools.partial(jax.random.key, impl=g), 0).dtype == key.dtype)
 
 
 def write_atomically(path: Path, write: Any) -> None:
@@ -103,13 +110,13 @@ def load(path: Path, like: PyTree) -> tuple[PyTree, dict[str, Any]]:
         if isinstance(wanted, Bytes):
             leaves.append(array)
             continue
-        key = is_key(wanted)
-        if key:  # keys travel as their bits
+        generator = generator_of(wanted) if is_key(wanted) else None
+        if generator:  # keys travel as their bits
             wanted = jax.eval_shape(jax.random.key_data, wanted)
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
             raise ForageError(
                 f"{path} was written with other sizes: {name} is {array.dtype}{list(array.shape)} there and "
                 f"{wanted.dtype}{list(wanted.shape)} here."
             )
-        leaves.append(prng.from_data(array) if key else jax.numpy.asarray(array))
+        leaves.append(jax.random.wrap_key_data(array, impl=generator) if generator else jax.numpy.asarray(array))
     return jax.tree.unflatten(jax.tree.structure(like), leaves), header

@@ -146,15 +146,8 @@ def port_part(port: str, words: options.Words) -> Any:
             raise ForageError(f"--{name} needs --{port} NAME too, as in --{port} {next(iter(registry.PORTS[port]))}.")
         return None
     name = str(words.pop(port))
-    cls = registry.part_class(port, name)
-    fields = registry.fields(cls)
-    values = options.fill(words, fields, port, name)
-    missing = [field.name for field in fields if field.required and field.name not in values]
-    if missing:
-        raise ForageError(
-            f"{name} needs --{port}.{missing[0].replace('_', '-')} VALUE; forage show {name} explains it."
-        )
-    return cls(**values)
+    fields = registry.fields(registry.part_class(port, name))
+    return registry.build(port, name, options.fill(words, fields, port, name))
 
 
 def display(words: options.Words) -> str:
@@ -206,8 +199,10 @@ def watch(positional: list[str], words: options.Words) -> None:
     values = {name: options.parse(name, words.pop(name), kind) for name, kind in known.items() if name in words}
     kind = display(words)
     nothing_left(words, "watch", list(known))
+    from forage import run as runs
     from forage.watch import watch as make
 
+    runs.use_compilation_cache()
     path, returns = make(directory, **values)
     if kind != "quiet":
         print(f"{path}  (returns {', '.join(f'{value:g}' for value in returns)})")

@@ -256,36 +256,33 @@ class Experiment(Part):
             )
             return Start(at.task, env_state, step.observation), hidden, experience
 
-        def step(carry: tuple[Pool, Actors, Episodes], inputs: tuple[Key[Array, " keys"], Int[Array, ""]]):
-            pool, actors, episodes = carry
+        def step(carry: tuple[Pool, Start, PyTree[Array]], inputs: tuple[Key[Array, " keys"], Int[Array, ""]]):
+            pool, at, hidden = carry
             keys, time = inputs
             now = clock._replace(steps=clock.steps + time * num_envs)
             at, hidden, experience = jax.vmap(one, in_axes=(0, 0, None, 0, 0))(
-                actors.at, actors.hidden, now, keys[:num_envs], keys[num_envs:-1]
+                at, hidden, now, keys[:num_envs], keys[num_envs:-1]
             )
             ended = experience.ended
             pool, fresh = self.hand_out(state, pool, ended, keys[-1])
-            episode_return = actors.episode_return + experience.reward
-            episode_length = actors.episode_length + 1
-            episodes = Episodes(
-                episodes.count + ended.sum(),
-                episodes.episode_return + select(ended, episode_return, 0).sum(0),
-                episodes.length + select(ended, episode_length, 0).sum(),
-            )
-            actors = Actors(
-                at=select(ended, fresh, at),
-                hidden=select(ended, jax.tree.map(lambda x: x[None], first_hidden), hidden),
-                episode_return=select(ended, 0, episode_return),
-                episode_length=select(ended, 0, episode_length),
-            )
-            return (pool, actors, episodes), experience
+            hidden = select(ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
+            return (pool, select(ended, fresh, at), hidden), experience
 
         pool = state.pool
         if self.tasks.adapts or self.starts.adapts:
             pool = pool._replace(used=jnp.int32(self.pool_size))
-        none = Episodes(jnp.zeros(()), jnp.zeros(state.actors.episode_return.shape[1:]), jnp.zeros(()))
-        carry, rollout = jax.lax.scan(step, (pool, state.actors, none), (keys, jnp.arange(length)))
-        return *carry, rollout
+        carry = (pool, state.actors.at, state.actors.hidden)
+        (pool, at, hidden), rollout = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
+        # Returns and lengths in bulk, as no step needs them: what was under way, and came in, and is not under way.
+        ended, one_each = rollout.ended, jnp.ones(rollout.ended.shape, jnp.int32)
+        episode_return = under_way(state.actors.episode_return, rollout.reward, ended)
+        episode_length = under_way(state.actors.episode_length, one_each, ended)
+        episodes = Episodes(
+            ended.sum().astype(jnp.float32),
+            (state.actors.episode_return + rollout.reward.sum(0) - episode_return).sum(0),
+            (state.actors.episode_length + length - episode_length).sum().astype(jnp.float32),
+        )
+        return pool, Actors(at, hidden, episode_return, episode_length), episodes, rollout
 
     @property
     def pool_size(self) -> int:
@@ -297,9 +294,10 @@ class Experiment(Part):
         """Returns the pool and one start for each environment; each start is handed out to one ended episode only."""
         count = ended.sum()
 
-        def refill(_: Pool) -> Pool:
-            new_start = functools.partial(self.new_start, state.tasks, state.starts)
-            return Pool(jax.vmap(new_start)(jax.random.split(key, self.pool_size)), jnp.int32(0))
+        def refill(pool: Pool) -> Pool:
+            # The keys depend on the pool, or else XLA would make the starts outside the loop, at every step.
+            keys = jax.random.split(jax.random.fold_in(key, pool.used), self.pool_size)
+            return Pool(jax.vmap(functools.partial(self.new_start, state.tasks, state.starts))(keys), jnp.int32(0))
 
         # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only while some seed
         # needs it, whereas both branches of a `cond` would run at every step.
@@ -391,6 +389,16 @@ def select(ended: Bool[Array, " env"], yes: PyTree[Array], no: PyTree[Array]) ->
         return jnp.where(ended.reshape(ended.shape + (1,) * (no.ndim - 1)), yes, no)
 
     return jax.tree.map(leaf, yes, no)
+
+
+def under_way(
+    before: Float[Array, "env *objectives"], new: Float[Array, "time env *objectives"], ended: Bool[Array, "time env"]
+) -> Float[Array, "env *objectives"]:
+    """What has been summed of the episodes that are not over: `new` since each one's start, and `before` if earlier."""
+    later = jnp.flip(jnp.cumsum(jnp.flip(ended, 0), 0), 0)  # ends at this step or after it
+    extra = (1,) * (new.ndim - 2)
+    total = jnp.where((later == 0).reshape(later.shape + extra), new, 0).sum(0)
+    return total + jnp.where((later[0] == 0).reshape(later.shape[1:] + extra), before, 0)
 
 
 def finite(tree: PyTree[Array]) -> Bool[Array, ""]:

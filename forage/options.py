@@ -26,6 +26,8 @@ def split(arguments: list[str], flags: set[str]) -> tuple[list[str], Words]:
             continue
         name, given, value = word[2:].partition("=")
         name = name.replace("-", "_")
+        if name in options:
+            raise ForageError(f"--{name.replace('_', '-')} is given twice; give it once.")
         if given:
             options[name] = value
         elif name in flags:
@@ -68,7 +70,7 @@ def parse(name: str, text: str | bool, wanted: Any) -> Any:
             return whole_number(text)
         if wanted is float:
             return float(text)
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, OverflowError):
         kind = {bool: "true or false", int: "a whole number such as 500k", float: "a number"}[wanted]
         raise ForageError(f"{shown} is {kind}, not {text!r}.") from None
     if wanted is str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from forage.errors import ForageError
 from forage.evaluation.plots import sparkline
 from forage.evaluation.statistics import score
 
@@ -84,11 +85,13 @@ class Live(Progress):
         self.history: list[float] = []
 
     def start(self, title: str, lines: list[str], total: int) -> None:
+        from rich.text import Text
+
         self.title, self.total = title, total
         for line in lines:
-            self.console.print(f"  {line}", style="dim", highlight=False)
+            self.console.print(f"  {line}", style="dim", highlight=False, markup=False)
         self.live.start()
-        self.live.update(f"[bold]{title}[/]\n  compiling ...")
+        self.live.update(Text.assemble((title, "bold"), "\n  compiling ..."))
 
     def update(self, row: dict[str, Any], seconds_left: float) -> None:
         from rich.console import Group
@@ -124,14 +127,14 @@ class Live(Progress):
         self.history.append(float(np.mean(values)) if len(values) else float("nan"))
 
     def note(self, text: str) -> None:
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, markup=False)
 
     def stop(self) -> None:
         self.live.stop()
 
     def finish(self, result: dict[str, Any], lines: list[str]) -> None:
         for line in lines:
-            self.console.print(line, highlight=False)
+            self.console.print(line, highlight=False, markup=False)
 
 
 NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "episodes", "updates"}
@@ -141,7 +144,10 @@ def make(kind: str) -> Progress:
     """`live`, `plain`, `json`, `quiet`, or `auto`: live on a terminal and plain elsewhere."""
     if kind == "auto":
         kind = "live" if sys.stdout.isatty() else "plain"
-    return {"live": Live, "plain": Plain, "json": Json, "quiet": Progress}[kind]()
+    kinds = {"live": Live, "plain": Plain, "json": Json, "quiet": Progress}
+    if kind not in kinds:
+        raise ForageError(f"A display is auto, {', '.join(kinds)}, not {kind!r}.")
+    return kinds[kind]()
 
 
 def finite_values(values: Any) -> np.ndarray:

@@ -120,24 +120,49 @@ def fields(cls: type) -> list[Field]:
 
 
 def to_config(part: Any) -> dict[str, Any]:
-    """A part as plain data: its name and its fields, parts within it likewise."""
+    """A part as plain data: its name and its fields, parts within it likewise.
+
+    Of what is no plain data, such as a function, only a description remains, and `from_config` says so.
+    """
 
     def plain(value: Any) -> Any:
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if is_part(value):
             return to_config(value)
-        if isinstance(value, (tuple, list)):
+        if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
             return [plain(item) for item in value]
         if hasattr(value, "tolist"):
             return value.tolist()
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        return repr(value)
+        return {"object": repr(value)[:200]}
 
     return {"part": part_name(part)} | {f.name: plain(getattr(part, f.name)) for f in dataclasses.fields(part)}
 
 
+def is_part(value: Any) -> bool:
+    """Whether a value is a `forage.ports.Part`, found out without importing it."""
+    return any((base.__module__, base.__name__) == ("forage.ports", "Part") for base in type(value).__mro__)
+
+
+def build(port: str, name: str, options: dict[str, Any]) -> Any:
+    """Makes a part by name. Raises `ForageError` for options that it has not, needs, or cannot take."""
+    cls = part_class(port, name)
+    known = {field.name: field for field in fields(cls)}
+    for key, value in options.items():
+        if key not in known:
+            raise ForageError(f"{name} has no option {key!r}{nearest(key, known)}")
+        number = isinstance(value, (int, float)) or hasattr(value, "dtype")
+        if isinstance(known[key].default, (int, float)) and not number:
+            raise ForageError(f"{key} of {name} is a number, not {value!r}.")
+    missing = [key for key, field in known.items() if field.required and key not in options]
+    if missing:
+        shown = missing[0].replace("_", "-")
+        raise ForageError(f"{name} needs --{port}.{shown} VALUE; forage show {name} explains it.")
+    return cls(**options)
+
+
 def from_config(config: dict[str, Any]) -> Any:
-    """The inverse of `to_config`."""
+    """The inverse of `to_config`. Raises `PythonObject` for what only a description was kept of."""
     name = config["part"]
     cls = next((load(table[name]) for table in PORTS.values() if name in table), None) or load(name)
     known = {f.name for f in dataclasses.fields(cls)}
@@ -147,7 +172,17 @@ def from_config(config: dict[str, Any]) -> Any:
             continue
         if key not in known:
             raise ForageError(f"{name} has no option {key!r}{nearest(key, known)}")
-        if isinstance(value, dict) and "part" in value:
-            value = from_config(value)
-        values[key] = tuple(value) if isinstance(value, list) else value
+        values[key] = rebuilt(value, f"{name}'s {key}")
     return cls(**values)
+
+
+def rebuilt(value: Any, what: str) -> Any:
+    if isinstance(value, list):
+        return tuple(rebuilt(item, what) for item in value)
+    if isinstance(value, dict) and "object" in value:
+        raise PythonObject(f"{what} was a Python object, {value['object']}.")
+    return from_config(value) if isinstance(value, dict) and "part" in value else value
+
+
+class PythonObject(ForageError):
+    """A part holds something that a configuration file cannot."""

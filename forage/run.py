@@ -27,9 +27,12 @@ from forage import checkpoint, progress
 from forage.evaluation.plots import curve
 from forage.evaluation.statistics import Score, score
 from forage.experiment import Report
+from forage.host import HostRoad
+from forage.locking import locked
+from forage.points import Rows, Totals, read_rows, to_float
 from forage.policy import Policy
 from forage.registry import part_name
-from forage.setup import Road, Setup, from_config, make_setup, to_float
+from forage.setup import Road, Setup, devices_of, from_config, make_setup
 from forage.types import ForageError
 from forage.versions import differences, versions
 
@@ -43,7 +46,12 @@ class Run:
         self.directory = Path(directory)
         if not (self.directory / "config.json").exists():
             raise ForageError(f"{self.directory} is not a run: it has no config.json.")
-        self.config: dict[str, Any] = json.loads((self.directory / "config.json").read_text())
+        self.config = read_json(self.directory / "config.json")
+
+    @staticmethod
+    def begun(directory: Path) -> bool:
+        """Whether a directory holds a run that has saved something."""
+        return (directory / "config.json").exists() and any((directory / "checkpoints").glob("*.npz"))
 
     @property
     def title(self) -> str:
@@ -63,7 +71,7 @@ class Run:
     @property
     def evaluation(self) -> dict[str, Any] | None:
         path = self.directory / "evaluation.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        return read_json(path) if path.exists() else None
 
     @property
     def score(self) -> Score:
@@ -110,65 +118,99 @@ def train(
     >>> import forage
     >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5)  # doctest: +SKIP
     """
+    shown = progress.make(display)
+    if evaluation_episodes is not None and evaluation_episodes < 1:
+        raise ForageError(f"A score takes 1 evaluation episode or more, not {evaluation_episodes}.")
+    if not checkpoint_seconds >= 0:
+        raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
     setup = make_setup(agent, environment, steps=steps, seeds=seeds, **options)
-    road = setup.road()
     path = Path(directory) if directory is not None else new_directory(setup)
-    if (path / "config.json").exists():
+    if Run.begun(path):
         raise ForageError(f"{path} already holds a run; forage resume {path} continues it, or name another directory.")
+    road = setup.road()
     settings = {
         "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),
         "checkpoint_seconds": checkpoint_seconds,
         "extras": list(extras),
+        "devices": devices_of(road),
     }
-    write_json(path / "config.json", setup.config() | settings)
-    write_json(path / "versions.json", versions())
-    session = Session(path, setup, road, settings, display)
-    return session.run(begin=True)
+    with locked(path):
+        trackers = open_trackers(extras, path)
+        write_json(path / "versions.json", versions())
+        write_json(path / "config.json", setup.config() | settings)  # last: it is what makes a directory a run
+        return Session(path, setup, road, settings, shown, trackers).run()
 
 
 def resume(
-    directory: str | os.PathLike[str], *, display: str = "auto", anyway: bool = False, environment: Any = None
+    directory: str | os.PathLike[str],
+    *,
+    display: str = "auto",
+    anyway: bool = False,
+    environment: Any = None,
+    **parts: Any,
 ) -> Run:
     """Continues a run from its newest whole checkpoint, as if it had never stopped.
 
+    An environment that was a Python object must be given again, and so must a part that holds one (`behaviour=`, ...).
     Raises `ForageError` when code or versions differ from those it was made with, unless `anyway`.
     """
+    shown = progress.make(display)
     run = Run(directory)
-    differing = differences(json.loads((run.directory / "versions.json").read_text()))
-    if differing and not anyway:
-        raise ForageError(
-            f"{directory} was made with {differing}, so it would not continue bit for bit; add --anyway to go on."
-        )
-    setup = from_config(run.config, environment)
-    road = setup.road()
-    session = Session(run.directory, setup, road, run.config, display)
-    session.restore(run)
-    return session.run(begin=False)
+
+    def differs(what: str) -> None:
+        if what and not anyway:
+            raise ForageError(
+                f"{directory} was made with {what}, so it would not continue bit for bit; add --anyway to go on."
+            )
+
+    differs(differences(read_json(run.directory / "versions.json")))
+    setup = from_config(run.config, environment, **parts)
+    then = run.config.get("devices")
+    road = setup.road(then)
+    if then not in (None, devices_of(road)):
+        differs(f"its members on {then} devices (here {devices_of(road)})")
+    with locked(run.directory):
+        session = Session(run.directory, setup, road, run.config, shown)
+        session.restore(run)
+        session.trackers = open_trackers(run.config["extras"], run.directory)
+        return session.run()
 
 
 class Session:
     """One sitting of a run: from its beginning or a checkpoint to its end or an interruption."""
 
-    def __init__(self, directory: Path, setup: Setup, road: Road, settings: dict[str, Any], display: str):
+    def __init__(
+        self,
+        directory: Path,
+        setup: Setup,
+        road: Road,
+        settings: dict[str, Any],
+        display: progress.Progress,
+        trackers: Sequence[Any] = (),
+    ):
         self.directory, self.setup, self.road, self.settings = directory, setup, road, settings
-        self.display = progress.make(display)
-        per_iteration = road.steps_per_iteration
-        self.iterations = -(-setup.steps // per_iteration)
+        self.display, self.trackers = display, trackers
+        self.iterations = -(-setup.steps // road.steps_per_iteration)
         self.every = max(1, self.iterations // POINTS)  # iterations between points of the curve
-        self.seconds = 0.0  # of earlier sittings too
+        self.rows = Rows(directory / "metrics.jsonl")
+        self.totals = Totals()  # since the last point
+        self.earlier = 0.0  # seconds of earlier sittings
+        self.started: float | None = None  # when this one's loop began
         self.interrupted: str | None = None
         self.saved_at: int | None = None
-        self.trackers: list[Any] = []
+        self.kept: list[Path] = []  # checkpoints, oldest first
 
-    def run(self, begin: bool) -> Run:
-        if self.settings["extras"]:
-            from forage.trackers import open_trackers
+    @property
+    def seconds(self) -> float:
+        """Spent in the loop, in earlier sittings too."""
+        return self.earlier + (0.0 if self.started is None else time.monotonic() - self.started)
 
-            self.trackers = open_trackers(self.settings["extras"], self.directory)
+    def run(self) -> Run:
+        """Trains to the end; from the beginning unless a checkpoint was restored."""
         self.display.start(self.title(), self.introduction(), self.iterations * self.road.steps_per_iteration)
         previous = self.catch_signals()
         try:
-            if begin:
+            if self.saved_at is None:
                 self.road.begin()
                 self.save()
             if not self.road.exact:
@@ -179,12 +221,21 @@ class Session:
             raise
         except ForageError as error:
             raise ForageError(f"{str(error).rstrip('.')}.{self.what_is_kept()}") from error
+        except jax.errors.JaxRuntimeError as error:
+            raise ForageError(f"{device_failure(error, self.road.steps)}{self.what_is_kept()}") from error
+        except BrokenPipeError:  # nobody reads what is shown any more
+            raise
+        except OSError as error:
+            what = f"{error.strerror or error}: {error.filename or self.directory}"
+            raise ForageError(f"The run could not write its files ({what}).{self.what_is_kept()}") from error
         finally:
             self.display.stop()
             for number, handler in previous.items():
                 signal.signal(number, handler)
             for tracker in self.trackers:
                 tracker.close()
+            if isinstance(self.road, HostRoad):
+                self.road.close()
         self.display.finish(result, lines)
         return Run(self.directory)
 
@@ -201,36 +252,33 @@ class Session:
     def loop(self) -> None:
         spi = self.road.steps_per_iteration
         done = self.road.steps // spi
-        reports: list[Report] = []
-        began, last_save, last_row = time.monotonic(), time.monotonic(), time.monotonic()
-        row_from, timed_from, batch, compiled = done, None, 1, 0.0
+        self.started = last_save = last_row = time.monotonic()
+        row_from, compiled_at, batch = done, None, 1
         while done < self.iterations:
             mark = min(self.iterations, (done // self.every + 1) * self.every)
             count = min(batch, mark - done)
-            start = time.monotonic()
-            before = self.road.steps
+            start, before = time.monotonic(), self.road.steps
             report = self.advance(count)
-            took = time.monotonic() - start
             self.check(report, before)
-            if timed_from is None:
-                compiled, began, timed_from = took, time.monotonic(), done + count  # the first call compiles
-                last_row, row_from = began, done + count
+            now = time.monotonic()
+            done += count
+            if compiled_at is None:  # the first call compiles, which says nothing about speed
+                compiled_at, learning, last_row, row_from = done, now, now, done
             else:
                 # A report about every second, and never one whose length depends on the clock alone in its results.
-                batch = max(1, min(self.every, int(count * 1.0 / max(took, 1e-3)) or 1, 4 * batch))
-            done += count
-            reports.append(report)
-            now = time.monotonic()
+                batch = max(1, min(self.every, int(count * 1.0 / max(now - start, 1e-3)) or 1, 4 * batch))
+            self.totals.add(report)
             speed = len(self.setup.members) * (done - row_from) * spi / max(now - last_row, 1e-9)
-            row = self.row(reports, self.seconds + now - began + compiled, speed)
-            left = (now - began) / (done - timed_from) * (self.iterations - done) if done > timed_from else float("nan")
+            row = {"steps": self.road.steps, "seconds": round(self.seconds, 3), "steps_per_second": round(speed, 1)}
+            row |= self.totals.point(self.setup.spec.reward_names)
+            done_here = done - compiled_at
+            left = (now - learning) / done_here * (self.iterations - done) if done_here else float("nan")
             self.display.update(row, left)
             if done == mark:
                 self.write_row(row)
-                reports, row_from, last_row = [], done, now
+                self.totals, row_from, last_row = Totals(), done, now
             stopping = self.interrupted is not None
             if stopping or done == self.iterations or now - last_save > self.settings["checkpoint_seconds"]:
-                self.elapsed = now - began + compiled
                 self.save()
                 # Saving may take at most a twentieth of the time.
                 last_save = time.monotonic() + 20 * (time.monotonic() - now)
@@ -239,13 +287,15 @@ class Session:
                     f"Stopped by {self.interrupted} at step {self.road.steps:,}. Continue with: forage resume "
                     f"{self.directory}"
                 )
-        self.seconds += time.monotonic() - began + compiled
+        self.earlier, self.started = self.seconds, None
 
     def advance(self, count: int) -> Report:
         try:
             return self.road.advance(count)
         except ForageError:
-            self.save(quietly=True)  # an environment failed: the agent is whole
+            # An environment failed, and the agent is whole. Without progress the checkpoint there is says more.
+            if self.road.steps != self.saved_at:
+                self.save(quietly=True)
             raise
 
     def check(self, report: Report, before: int) -> None:
@@ -260,44 +310,23 @@ class Session:
             if bad:
                 raise ForageError(f"{what} {where} with seed {members[bad[0]]['seed']}; {advice}.")
 
-    def row(self, reports: list[Report], seconds: float, speed: float) -> dict[str, Any]:
-        """A point of the curve from the reports since the last one; every value but the first a list over members."""
-        count = sum(np.asarray(r.episodes.count, float) for r in reports)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            returns = sum(np.asarray(r.episodes.episode_return, float) for r in reports)
-            length = sum(np.asarray(r.episodes.length, float) for r in reports) / count
-            row: dict[str, Any] = {"steps": self.road.steps, "seconds": round(seconds, 3)}
-            row["steps_per_second"] = round(speed, 1)
-            if returns.ndim > 1:
-                per_episode = returns / count[:, None]
-                row["return"] = to_float(per_episode.sum(1))
-                for i, name in enumerate(self.setup.spec.reward_names):
-                    row[f"return/{name}"] = to_float(per_episode[:, i])
-            else:
-                row["return"] = to_float(returns / count)
-            row |= {"length": to_float(length), "episodes": to_float(count)}
-            updates = sum(np.asarray(r.metrics["updates"], float) for r in reports)
-            row["updates"] = to_float(updates)
-            for name in sorted(set().union(*(r.metrics for r in reports)) - {"updates"}):
-                total = sum(np.asarray(r.metrics[name]) * r.metrics["updates"] for r in reports if name in r.metrics)
-                row[name] = to_float(total / updates)
-        return row
-
     def write_row(self, row: dict[str, Any]) -> None:
-        with open(self.directory / "metrics.jsonl", "a") as file:
-            file.write(json.dumps(row) + "\n")
+        try:
+            self.rows.append(row)
+        except ForageError as error:
+            if len(self.rows.waiting) == 1:  # said once
+                self.display.note(f"{error} Training goes on and will try again.")
         self.display.row(row)
         for tracker in self.trackers:
             tracker.write(row)
 
-    elapsed = 0.0
-
     def save(self, quietly: bool = False) -> None:
         """Writes a checkpoint and the agents. A full disk does not stop the run while it can go on and try again."""
         steps = self.road.steps
-        header = {"steps": steps, "seconds": self.seconds + self.elapsed}
+        header = {"steps": steps, "seconds": self.seconds, "since": self.totals.plain()}
         path = self.directory / "checkpoints" / f"{steps:012d}.npz"
         try:
+            self.rows.flush(durable=True)  # a checkpoint never knows of points that the curve lacks
             checkpoint.save(path, self.road.state, header)
             checkpoint.save(self.directory / "agent.npz", self.road.agent_states(), header)
         except ForageError as error:
@@ -307,28 +336,41 @@ class Session:
                 return
             raise
         self.saved_at = steps
-        for old in sorted(path.parent.glob("*.npz"))[:-2]:
-            old.unlink()
+        # This one and the one before stay. Names do not decide: one that was found damaged may name a later step.
+        self.kept = [*(kept for kept in self.kept if kept != path), path][-2:]
+        for other in path.parent.glob("*.npz"):
+            if other not in self.kept:
+                other.unlink()
 
     def restore(self, run: Run) -> None:
-        """Loads the newest whole checkpoint, and drops points of the curve after it."""
-        like = self.road.shapes()
-        problems = []
+        """Loads the newest whole checkpoint, and drops points of the curve after it.
+
+        A run that was stopped before its first checkpoint is left to begin.
+        """
+        header = self.load(run)
+        if header is None:
+            self.rows.drop_after(-1)
+            return
+        self.saved_at, self.earlier, self.totals = header["steps"], header["seconds"], Totals(header["since"])
+        self.rows.drop_after(header["steps"])
+
+    def load(self, run: Run) -> dict[str, Any] | None:
+        """Puts the newest whole checkpoint on the road and changes nothing on disk. `None` where there is none."""
+        problems: list[str] = []
         for path in reversed(run.checkpoints):
             try:
-                state, header = checkpoint.load(path, like)
+                state, header = checkpoint.load(path, self.road.shapes())
             except ForageError as error:
                 problems.append(str(error))
                 continue
             self.road.restore(state, header["steps"])
-            self.seconds, self.saved_at = header["seconds"], header["steps"]
-            rows = [row for row in run.rows if row["steps"] <= header["steps"]]
-            text = "".join(json.dumps(row) + "\n" for row in rows)
-            checkpoint.write_atomically(self.directory / "metrics.jsonl", lambda file: file.write(text.encode()))
+            self.kept = [path]
             for problem in problems:
                 self.display.note(f"{problem} The one before it is whole.")
-            return
-        raise ForageError(problems[0] if problems else f"{self.directory} has no checkpoint to continue from.")
+            return header
+        if problems:
+            raise ForageError(problems[0])
+        return None
 
     def what_is_kept(self) -> str:
         if self.saved_at is None:
@@ -353,6 +395,7 @@ class Session:
 
     def conclude(self) -> tuple[dict[str, Any], list[str]]:
         """Evaluates, draws the curve, and says how it went."""
+        seconds = self.seconds
         evaluation = evaluate_road(self.road, self.setup, self.settings["evaluation_episodes"])
         write_json(self.directory / "evaluation.json", evaluation)
         picture = draw_curve(Run(self.directory))
@@ -365,10 +408,10 @@ class Session:
         for label, values in groups.items():
             what = f" with {label}" if label else ""
             lines.append(f"{part_name(self.setup.agent)} on {self.setup.name}{what}: return {score(np.array(values))}")
-        speed = len(self.setup.members) * self.road.steps / max(self.seconds, 1e-9)
+        speed = len(self.setup.members) * self.road.steps / max(seconds, 1e-9)
         lines += [
             f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval",
-            f"  {self.road.steps:,} steps a seed in {progress.duration(self.seconds)} "
+            f"  {self.road.steps:,} steps a seed in {progress.duration(seconds)} "
             f"({speed:,.0f} steps/s, compiling included)",
             f"  curve {picture}",
             f"  watch it: forage watch {self.directory}",
@@ -379,7 +422,7 @@ class Session:
             "agent": part_name(self.setup.agent),
             "environment": self.setup.name,
             "steps": self.road.steps,
-            "seconds": round(self.seconds, 3),
+            "seconds": round(seconds, 3),
             "score": best.value,
             "interval": None if best.low is None else [best.low, best.high],
             "seeds": best.seeds,
@@ -412,11 +455,18 @@ def evaluate_road(road: Road, setup: Setup, episodes: int, seed: int = 1_000_003
 
 def evaluate(directory: str | os.PathLike[str], episodes: int = 100, seed: int = 0, environment: Any = None) -> Score:
     """Evaluates a run's newest checkpoint again, on episodes chosen by `seed`. Returns the score; writes it too."""
+    if episodes < 1:
+        raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
     run = Run(directory)
     setup = from_config(run.config, environment)
     road = setup.road()
-    Session(run.directory, setup, road, run.config, "quiet").restore(run)
-    write_json(run.directory / "evaluation.json", evaluate_road(road, setup, episodes, 1_000_003 + seed))
+    if Session(run.directory, setup, road, run.config, progress.Progress()).load(run) is None:
+        raise ForageError(f"{directory} has no checkpoint yet, so there is no agent to evaluate.")
+    try:
+        write_json(run.directory / "evaluation.json", evaluate_road(road, setup, episodes, 1_000_003 + seed))
+    finally:
+        if isinstance(road, HostRoad):
+            road.close()
     return run.score
 
 
@@ -441,15 +491,31 @@ def new_directory(setup: Setup) -> Path:
     return next(candidates(i) for i in range(10_000) if not candidates(i).exists())
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a metrics file; a crash may have left half a line at its end."""
-    rows = []
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return rows
+def device_failure(error: Exception, steps: int) -> str:
+    """What JAX raised while a compiled program ran, in one sentence."""
+    text = str(error)
+    if "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower():
+        return f"There was not enough memory after step {steps:,}; fewer seeds, a smaller memory or network takes less."
+    last = text.strip().splitlines()[-1].strip() if text.strip() else type(error).__name__
+    return f"A compiled part of the loop failed after step {steps:,}: {last.rstrip('.')}."
+
+
+def open_trackers(names: Sequence[str], directory: Path) -> list[Any]:
+    if not names:
+        return []
+    from forage import trackers
+
+    return trackers.open_trackers(names, directory)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads one of a run's own files."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ForageError(f"{path.parent} is not a whole run: it has no {path.name}.") from None
+    except (OSError, ValueError) as error:
+        raise ForageError(f"{path} cannot be read: {error}.") from error
 
 
 def write_json(path: Path, data: Any) -> None:

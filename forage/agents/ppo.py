@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from gymnasium import spaces
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from forage.nn.distributions import Actions, Distribution
 from forage.nn.networks import CNN, GRU, Linear, Torso
@@ -30,7 +30,7 @@ from forage.types import AGENT, Batch, Clock, ForageError, Spec
 class ActorCritic(equinox.Module):
     """Policy and value. Vectors get a torso each; images, and agents with memory, share one torso (and the GRU)."""
 
-    torsos: tuple[Torso, ...]
+    torsos: Torso  # leaves [1 or 2, ...]: one torso for both, or the policy's and the value's side by side
     gru: GRU | None
     actor: Linear
     critic: Linear
@@ -42,7 +42,7 @@ class ActorCritic(equinox.Module):
         gain = 2**0.5
         torsos = [Torso(k, spec.observation_space, agent.hidden_sizes, agent.activation, gain) for k in keys[:2]]
         shared = agent.memory_size > 0 or isinstance(torsos[0].body, CNN)
-        self.torsos = tuple(torsos[:1] if shared else torsos)
+        self.torsos = jax.tree.map(lambda *x: jnp.stack(x), *torsos[: 1 if shared else 2])
         size = torsos[0].size
         self.gru = GRU(keys[2], size, agent.memory_size) if agent.memory_size else None
         size = agent.memory_size or size
@@ -50,6 +50,14 @@ class ActorCritic(equinox.Module):
         self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
         self.critic = Linear(keys[4], size, 1, gain=1.0)
         self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
+
+    def torso(self, index: int) -> Torso:
+        """The policy's torso (0) or the value's (-1)."""
+        return jax.tree.map(lambda x: x[index], self.torsos)
+
+    def features(self, observation: PyTree[Array]) -> Float[Array, "torso features"]:
+        """What the policy (first) and the value (last) are made of."""
+        return jax.vmap(lambda torso: torso(observation))(self.torsos)
 
     def policy(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
         return self.actions.distribution(self.actor(features), self.log_std, split_mask(observation)[1])
@@ -60,7 +68,7 @@ class ActorCritic(equinox.Module):
     def remember(self, hidden: PyTree[Array], observation: PyTree[Array]) -> Float[Array, " size"]:
         """The GRU's new hidden state, which is also the features of policy and value."""
         assert self.gru is not None
-        return self.gru(hidden, self.torsos[0](observation))
+        return self.gru(hidden, self.torso(0)(observation))
 
 
 class PPOState(NamedTuple):
@@ -74,9 +82,10 @@ class Targets(NamedTuple):
 
     action: PyTree[Array]
     log_probability: Float[Array, "time env"]
-    value: Float[Array, "time env"]
-    advantage: Float[Array, "time env"]
-    by_agent: Bool[Array, "time env"]  # the policy gradient is of the agent's own actions only
+    gain: Float[Array, "time env"]  # the advantage
+    by_agent: Float[Array, "time env"]  # 1, or 0 where another chose the action: no policy gradient there
+    goal: Float[Array, "time env"]  # of the value
+    value: Float[Array, "time env"] | None  # when it acted; only to clip by
 
 
 class PPO(Agent):
@@ -133,7 +142,7 @@ class PPO(Agent):
         if self.memory_size:
             features = hidden = network.remember(hidden, observation)
         else:
-            features = network.torsos[0](observation)
+            features = network.torso(0)(observation)
         policy = network.policy(features, observation)
         action = policy.sample(key) if explore else policy.mode()
         return action if network.actions.discrete else network.actions.to_box(action), hidden, before
@@ -165,7 +174,9 @@ class PPO(Agent):
             experience.reward, value, next_value, experience.terminated, experience.truncated,
             self.discount, self.gae_lambda,
         )  # fmt: skip
-        targets = Targets(action, log_probability, value, advantage, experience.source == AGENT)
+        by_agent = (experience.source == AGENT).astype(jnp.float32)
+        earlier_value = value if self.clip_value else None
+        targets = Targets(action, log_probability, advantage, by_agent, advantage + value, earlier_value)
 
         rate = self.learning_rate * (1 - clock.fraction * (1 - self.final_learning_rate))
         optimiser = self.optimiser(rate)
@@ -177,11 +188,13 @@ class PPO(Agent):
             return (optax.apply_updates(network, updates), optimiser_state), metrics
 
         def epoch(carry, key):
-            return jax.lax.scan(minibatch, carry, self.cut(key, observation, targets, start, first))
+            observations, cut, *memory = self.cut(key, observation, targets, start, first)
+            gain = standardised(cut.gain) if self.normalise_advantage else cut.gain
+            return jax.lax.scan(minibatch, carry, (observations, cut._replace(gain=gain * cut.by_agent), *memory))
 
         carry, metrics = jax.lax.scan(epoch, (state.network, state.optimiser), jax.random.split(key, self.epochs))
         metrics = jax.tree.map(jnp.mean, metrics)
-        metrics["explained_variance"] = 1 - advantage.var() / jnp.maximum((advantage + value).var(), 1e-8)
+        metrics["explained_variance"] = 1 - advantage.var() / jnp.maximum(targets.goal.var(), 1e-8)
         norm = state.norm
         if norm is not None:  # after learning: what acted is what learned
             seen_now = split_mask(raw)[0]
@@ -192,7 +205,7 @@ class PPO(Agent):
         """Shuffles once, then cuts into minibatches: transitions, or with memory whole segments."""
         if first is None:
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, targets))
-            order = jax.random.permutation(key, targets.value.size)
+            order = jax.random.permutation(key, targets.goal.size)
             rows = jax.tree.map(lambda x: x[order].reshape(self.minibatches, -1, *x.shape[1:]), rows)
             return *rows, None, None
         order = jax.random.permutation(key, first.shape[1])
@@ -209,26 +222,23 @@ class PPO(Agent):
         log_probability, entropy, value = self.forward(network, observation, targets.action, start, first)
         log_ratio = log_probability - targets.log_probability
         ratio = jnp.exp(log_ratio)
-        advantage = targets.advantage
-        if self.normalise_advantage:
-            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
         clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
-        gain = jnp.minimum(ratio * advantage, clipped * advantage)
-        policy_loss = -jnp.mean(gain * targets.by_agent)
-        error = (value - targets.value - targets.advantage) ** 2
+        gain = jnp.minimum(ratio * targets.gain, clipped * targets.gain)
+        error = 0.5 * (value - targets.goal) ** 2
         if self.clip_value:
             near = targets.value + jnp.clip(value - targets.value, -self.clip, self.clip)
-            error = jnp.maximum(error, (near - targets.value - targets.advantage) ** 2)
-        value_loss = 0.5 * error.mean()
-        entropy = entropy.mean()
-        total = policy_loss + self.value_coefficient * value_loss - self.entropy_coefficient * entropy
-        return total, {
-            "policy_loss": policy_loss,
-            "value_loss": value_loss,
+            error = jnp.maximum(error, 0.5 * (near - targets.goal) ** 2)
+        terms = {
+            "policy_loss": -gain,
+            "value_loss": error,
             "entropy": entropy,
-            "approximate_kl": jnp.mean(ratio - 1 - log_ratio),
-            "clip_fraction": jnp.mean(jnp.abs(ratio - 1) > self.clip),
+            "approximate_kl": ratio - 1 - log_ratio,
+            "clip_fraction": (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32),
         }
+        # One mean for all: a dozen small reductions would take longer than the matrix products.
+        means = dict(zip(terms, jnp.stack(list(terms.values())).reshape(len(terms), -1).mean(1), strict=True))
+        loss = means["policy_loss"] + self.value_coefficient * means["value_loss"]
+        return loss - self.entropy_coefficient * means["entropy"], means
 
     def forward(self, network: ActorCritic, observation: PyTree[Array], action: PyTree[Array], start: Any, first: Any):
         """Log-probability, entropy and value of rows `batch`, or with memory of segments `time batch`."""
@@ -238,13 +248,13 @@ class PPO(Agent):
             return policy.log_probability(action), policy.entropy(), network.value(critic_features)
 
         def plain(observation: PyTree[Array], action: Array):
-            features = [torso(observation) for torso in network.torsos]
+            features = network.features(observation)
             return heads(features[0], features[-1], observation, action)
 
         if first is None:
             return jax.vmap(plain)(observation, action)
         assert network.gru is not None
-        inputs = over_rollout(lambda o: network.gru.inputs(network.torsos[0](o)))(observation)
+        inputs = over_rollout(lambda o: network.gru.inputs(network.torso(0)(o)))(observation)
 
         def step(hidden: Array, inputs: tuple[Array, Array]):
             x, first = inputs
@@ -255,10 +265,10 @@ class PPO(Agent):
         return over_rollout(lambda f, o, a: heads(f, f, o, a))(features, observation, action)
 
     def next_values(self, network: ActorCritic, hidden: Any, observation: PyTree[Array], next_observation: Any):
-        """Value of what each step led to, also where the episode ended there; with memory, continuing this episode's."""
+        """Value of what each step led to, also where the episode ended; with memory, continuing that episode's."""
 
         def plain(next_observation: PyTree[Array]):
-            return network.value(network.torsos[-1](next_observation))
+            return network.value(network.torso(-1)(next_observation))
 
         def remembering(hidden: Array, observation: PyTree[Array], next_observation: PyTree[Array]):
             return network.value(network.remember(network.remember(hidden, observation), next_observation))
@@ -271,6 +281,13 @@ class PPO(Agent):
 def over_rollout(function: Any) -> Any:
     """Maps a function of one transition over axes `time env`."""
     return jax.vmap(jax.vmap(function))
+
+
+def standardised(gain: Float[Array, "minibatch *rows"]) -> Float[Array, "minibatch *rows"]:
+    """Mean zero and deviation one within each minibatch."""
+    rows = gain.reshape(gain.shape[0], -1)
+    rows = (rows - rows.mean(1, keepdims=True)) / (rows.std(1, keepdims=True) + 1e-8)
+    return rows.reshape(gain.shape)
 
 
 def normalised(norm: RunningNorm | None, observation: PyTree[Array]) -> PyTree[Array]:

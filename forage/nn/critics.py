@@ -68,7 +68,7 @@ def torso_rows(torso: Torso, observation: PyTree[Array]) -> Float[Array, "batch 
 
 
 def mlp_rows(mlp: MLP, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
-    """`mlp` of every row."""
+    """`mlp` of every row: as `vmap`, with quicker gradients on CPU (reverse mode only)."""
     function = activation(mlp.activation)
     for layer in mlp.layers[:-1]:
         x = function(linear_rows(layer, x))
@@ -77,6 +77,7 @@ def mlp_rows(mlp: MLP, x: Float[Array, "batch inputs"]) -> Float[Array, "batch o
 
 
 def linear_rows(linear: Linear, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
+    """`linear` of every row: as `vmap`, with quicker gradients on CPU (reverse mode only)."""
     return _affine(x, linear.weight, linear.bias)
 
 
@@ -91,10 +92,11 @@ def _affine_forward(x, weight, bias):
 
 def _affine_backward(residuals, gradient):
     x, weight = residuals
-    # The same x' g that JAX would make, but from a transposed copy of x and written in the layout of the weights.
-    # Left to itself, XLA on CPU contracts x in place and hands the optimiser a transposed gradient: 1.5 times as slow.
-    transposed = jax.lax.optimization_barrier(x.T)
-    return gradient @ weight.T, transposed @ gradient, gradient.sum(0)
+    # The x' g that JAX would make. Left to itself, XLA on CPU contracts x in place, which is slow, and hands the
+    # optimiser a transposed gradient, which is slower still; so the smaller matrix is transposed first.
+    narrow = weight.shape[0] >= 8 * weight.shape[1]
+    copied = jax.lax.optimization_barrier(gradient.T if narrow else x.T)
+    return gradient @ weight.T, (copied @ x).T if narrow else copied @ gradient, gradient.sum(0)
 
 
 _affine.defvjp(_affine_forward, _affine_backward)

@@ -1,4 +1,4 @@
-"""Action distributions: over one decision, masked where actions are discrete. Sampling takes one random number each."""
+"""Action distributions: over one decision, masked where actions are discrete. """
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from forage.types import ForageError
 class Categorical(NamedTuple):
     """p(a) proportional to exp(logit_a); masked actions have probability zero."""
 
-    log_probabilities: Float[Array, " actions"]
+    logits: Float[Array, " actions"]
 
     @classmethod
     def of(cls, logits: Float[Array, " actions"], mask: Bool[Array, " actions"] | None = None) -> Categorical:
         if mask is not None:
             logits = jnp.where(mask, logits, -1e9)  # finite, so that gradients of masked entries are zero, not NaN
-        return cls(jax.nn.log_softmax(logits))
+        return cls(logits)
+
+    @property
+    def log_probabilities(self) -> Float[Array, " actions"]:
+        return jax.nn.log_softmax(self.logits)
 
     def sample(self, key: Key[Array, ""]) -> Int[Array, ""]:
-        cumulative = jnp.cumsum(jnp.exp(self.log_probabilities))
-        # Strictly below the total even after rounding, so an action of probability zero is never drawn.
-        threshold = jax.random.uniform(key) * cumulative[-1]
-        return jnp.sum(cumulative <= threshold).astype(jnp.int32)
+        return jax.random.categorical(key, self.logits).astype(jnp.int32)  # Gumbel-max: nothing to normalise
 
     def mode(self) -> Int[Array, ""]:
-        return jnp.argmax(self.log_probabilities).astype(jnp.int32)
+        return jnp.argmax(self.logits).astype(jnp.int32)
 
     def log_probability(self, action: Int[Array, ""]) -> Float[Array, ""]:
         # A one-hot product rather than a gather: its gradient is a product too, not a scatter.
-        chosen = jnp.arange(self.log_probabilities.shape[-1]) == action
+        chosen = jnp.arange(self.logits.shape[-1]) == action
         return jnp.sum(jnp.where(chosen, self.log_probabilities, 0.0))
 
     def entropy(self) -> Float[Array, ""]:

@@ -1,0 +1,213 @@
+"""Soft actor-critic for continuous actions.
+
+Haarnoja, Zhou, Hartikainen, Tucker, Ha, Tan, Kumar, Zhu, Gupta, Abbeel, Levine (2018), "Soft Actor-Critic Algorithms
+and Applications", arXiv 1812.05905. With temperature alpha, entropy target H, a' ~ pi(.|s') and b ~ pi(.|s), each
+update takes one step down each of, in this order,
+
+    critics      sum_i (Q_i(s, a) - r - discount (1 - terminated) (min_j Q'_j(s', a') - alpha log pi(a'|s')))^2 / 2
+    actor        alpha log pi(b|s) - min_i Q_i(s, b)
+    temperature  -alpha (log pi(b|s) + H)
+
+and moves the target critics Q' a little towards the critics. Prioritised replay is a matter of the memory: the errors
+returned are what it asks for, its weights multiply the critics' loss.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Key, PyTree
+
+from forage.nn.critics import ActionValue, linear_rows, torso_rows, twin_values, twins
+from forage.nn.distributions import Actions, SquashedGaussian
+from forage.nn.networks import Linear, Torso, input_size
+from forage.ports import Agent, Metrics
+from forage.spaces import describe, is_bounded_box, seen
+from forage.types import Batch, Clock, ForageError, Spec
+
+
+class Actor(equinox.Module):
+    """Squashed Gaussians whose mean and standard deviation depend on the observation."""
+
+    torso: Torso
+    head: Linear
+    actions: Actions = equinox.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
+        torso_key, head_key = jax.random.split(key)
+        self.actions = Actions.of(spec.action_space)
+        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
+        self.head = Linear(head_key, self.torso.size, 2 * self.actions.outputs)
+
+    def __call__(self, observation: PyTree[Array]) -> SquashedGaussian:
+        """The policies of a batch (leaves `batch ...`)."""
+        mean, log_std = jnp.split(linear_rows(self.head, torso_rows(self.torso, observation)), 2, axis=1)
+        return SquashedGaussian(mean, jnp.clip(log_std, -20.0, 2.0))  # the bounds of the authors' code
+
+    def sample(
+        self, observation: PyTree[Array], noise: Float[Array, "batch dimensions"]
+    ) -> tuple[Float[Array, "batch dimensions"], Float[Array, " batch"]]:
+        """Actions of a batch in the unit box and their log-densities, from standard normal noise.
+
+            u = mean + std noise,  a = tanh u,  log pi(a|s) = log N(u; mean, std^2) - sum log(1 - tanh(u)^2)
+
+        As `SquashedGaussian.sample`, but one draw of noise can serve a whole update.
+        """
+        mean, log_std = self(observation)
+        u = mean + jnp.exp(log_std) * noise
+        log_normal = -0.5 * noise * noise - log_std - 0.5 * math.log(2 * math.pi)
+        log_slope = 2 * (math.log(2) - u - jax.nn.softplus(-2 * u))  # log(1 - tanh(u)^2), and never log(0)
+        return jnp.tanh(u), jnp.sum(log_normal - log_slope, axis=1)
+
+
+class SACState(NamedTuple):
+    actor: Actor
+    critics: ActionValue  # leaves [2, ...]
+    target_critics: ActionValue
+    log_temperature: Float[Array, ""]
+    actor_optimiser: Any
+    critic_optimiser: Any
+    temperature_optimiser: Any
+
+
+class SAC(Agent):
+    """Soft actor-critic with a learned temperature (Haarnoja et al., 2018, arXiv 1812.05905; its table 1)."""
+
+    on_policy: ClassVar[bool] = False
+
+    learning_rate: float = 3e-4
+    discount: float = 0.99
+    polyak: float = 0.005  # how far each update moves the target critics towards the critics
+    initial_temperature: float = 1.0
+    target_entropy: float = -1.0  # for each dimension of the action, in nats, in the unit box
+    num_envs: int = equinox.field(static=True, default=1)
+    rollout_length: int = equinox.field(static=True, default=1)
+    updates_per_rollout: int = equinox.field(static=True, default=1)
+    batch_size: int = equinox.field(static=True, default=256)
+    learning_starts: int = equinox.field(static=True, default=1000)
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
+
+    @property
+    def updates(self) -> int:
+        return self.updates_per_rollout
+
+    def check(self, spec: Spec) -> None:
+        if not is_bounded_box(spec.action_space):
+            discrete = isinstance(spec.action_space, gymnasium.spaces.Discrete)
+            raise ForageError(
+                f"SAC needs a continuous, bounded action space; {spec.name} has {describe(spec.action_space)}. "
+                f"Try {'ppo, dqn or sac-discrete' if discrete else 'ppo'}."
+            )
+        input_size(seen(spec.observation_space))
+        if self.updates_per_rollout < 1:
+            raise ForageError(f"SAC makes at least 1 update after each rollout, not {self.updates_per_rollout}.")
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> SACState:
+        actor_key, critic_key = jax.random.split(key)
+        actor = Actor(actor_key, spec, self.hidden_sizes)
+        dimensions = actor.actions.outputs
+        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), critic_key)
+        log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
+        adam = self.optimiser()
+        optimisers = adam.init(actor), adam.init(critics), adam.init(log_temperature)
+        return SACState(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *optimisers)
+
+    def optimiser(self) -> optax.GradientTransformation:
+        return optax.adam(self.learning_rate)
+
+    def act(
+        self, state: SACState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        policy = jax.tree.map(lambda x: x[0], state.actor(jax.tree.map(lambda x: x[None], observation)))
+        action = policy.sample(key)[0] if explore else policy.mode()
+        return state.actor.actions.to_box(action), hidden, ()
+
+    def learn(
+        self, state: SACState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[SACState, Metrics, Float[Array, " batch"]]:
+        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        action = jax.vmap(state.actor.actions.to_unit)(now.action)
+        noise, next_noise = jax.random.normal(key, (2, *action.shape))
+        adam = self.optimiser()
+
+        target = self.target(state, now.reward, now.next_observation, now.terminated, next_noise)
+        gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
+            state.critics, now.observation, action, target, batch.weight
+        )
+        updates, critic_optimiser = adam.update(gradient, state.critic_optimiser)
+        critics = optax.apply_updates(state.critics, updates)
+
+        gradient, (log_probability, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
+            state.actor, critics, state.log_temperature, now.observation, noise
+        )
+        updates, actor_optimiser = adam.update(gradient, state.actor_optimiser)
+        actor = optax.apply_updates(state.actor, updates)
+
+        gradient = jax.grad(self.temperature_loss)(state.log_temperature, log_probability, action.shape[1])
+        updates, temperature_optimiser = adam.update(gradient, state.temperature_optimiser)
+        log_temperature = optax.apply_updates(state.log_temperature, updates)
+
+        target_critics = optax.incremental_update(critics, state.target_critics, self.polyak)
+        optimisers = actor_optimiser, critic_optimiser, temperature_optimiser
+        metrics = {
+            "critic_loss": critic_loss,
+            "actor_loss": actor_loss,
+            "value": value,
+            "entropy": -log_probability.mean(),
+            "temperature": jnp.exp(state.log_temperature),
+        }
+        return SACState(actor, critics, target_critics, log_temperature, *optimisers), metrics, error
+
+    def target(
+        self,
+        state: SACState,
+        reward: Float[Array, " batch"],
+        next_observation: PyTree[Array],
+        terminated: Bool[Array, " batch"],
+        noise: Float[Array, "batch dimensions"],
+    ) -> Float[Array, " batch"]:
+        """r + discount (1 - terminated) (min_j Q'_j(s', a') - alpha log pi(a'|s')), a' ~ pi(.|s')."""
+        action, log_probability = state.actor.sample(next_observation, noise)
+        value = twin_values(state.target_critics, next_observation, action).min(0)
+        value = value - jnp.exp(state.log_temperature) * log_probability
+        return reward + self.discount * jnp.where(terminated, 0.0, value)
+
+    def critic_loss(
+        self,
+        critics: ActionValue,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        target: Float[Array, " batch"],
+        weight: Float[Array, " batch"],
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""], Float[Array, ""]]]:
+        """Sum over both critics of mean(weight (Q - target)^2) / 2; beside it mean absolute errors, loss and value."""
+        values = twin_values(critics, observation, action)
+        error = values - target
+        loss = 0.5 * jnp.mean(weight * error**2, axis=1).sum()
+        return loss, (jnp.abs(error).mean(0), loss, values.mean())
+
+    def actor_loss(
+        self,
+        actor: Actor,
+        critics: ActionValue,
+        log_temperature: Float[Array, ""],
+        observation: PyTree[Array],
+        noise: Float[Array, "batch dimensions"],
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
+        """Mean of alpha log pi(b|s) - min_i Q_i(s, b), b ~ pi(.|s); beside it the log-probabilities and the loss."""
+        action, log_probability = actor.sample(observation, noise)
+        value = twin_values(critics, observation, action).min(0)
+        loss = jnp.mean(jnp.exp(log_temperature) * log_probability - value)
+        return loss, (log_probability, loss)
+
+    def temperature_loss(
+        self, log_temperature: Float[Array, ""], log_probability: Float[Array, " batch"], dimensions: int
+    ) -> Float[Array, ""]:
+        """-alpha mean(log pi + H): falls as alpha does while the entropy is above its target, and the other way."""
+        return -jnp.exp(log_temperature) * jnp.mean(log_probability + self.target_entropy * dimensions)

@@ -1,0 +1,215 @@
+"""Soft actor-critic for discrete actions.
+
+Christodoulou (2019), "Soft Actor-Critic for Discrete Action Settings", arXiv 1910.07207. As soft actor-critic (Haarnoja
+et al., 2018, arXiv 1812.05905), with expectations over all actions in place of sampled ones. With temperature alpha and
+entropy target H, each update takes one step down each of, in this order,
+
+    critics      sum_i (Q_i(s, a) - r - discount (1 - terminated) V(s'))^2 / 2
+                 V(s') = sum_b pi(b|s') (min_j Q'_j(s', b) - alpha log pi(b|s'))
+    actor        sum_b pi(b|s) (alpha log pi(b|s) - min_i Q_i(s, b))
+    temperature  alpha (entropy of pi(.|s) - H(s)),  H(s) = target_entropy log(number of actions allowed in s)
+
+and moves the target critics Q' a little towards the critics. Masked actions have probability zero throughout.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.nn.critics import linear_rows, torso_rows, twin_values, twins
+from forage.nn.distributions import Actions, Categorical
+from forage.nn.networks import Linear, Torso, input_size
+from forage.ports import Agent, Metrics
+from forage.spaces import describe, is_bounded_box, seen, split_mask
+from forage.types import Batch, Clock, ForageError, Spec
+
+
+class ActionScores(equinox.Module):
+    """One number for each action: logits of the policy, or action values of a critic."""
+
+    torso: Torso
+    head: Linear
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
+        torso_key, head_key = jax.random.split(key)
+        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
+        self.head = Linear(head_key, self.torso.size, Actions.of(spec.action_space).outputs)
+
+    def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch actions"]:
+        """The scores of a batch (leaves `batch ...`)."""
+        return linear_rows(self.head, torso_rows(self.torso, observation))
+
+
+class SACDiscreteState(NamedTuple):
+    actor: ActionScores
+    critics: ActionScores  # leaves [2, ...]
+    target_critics: ActionScores
+    log_temperature: Float[Array, ""]
+    actor_optimiser: Any
+    critic_optimiser: Any
+    temperature_optimiser: Any
+
+
+class SACDiscrete(Agent):
+    """Soft actor-critic for discrete actions (Christodoulou, 2019, arXiv 1910.07207), with action masks."""
+
+    on_policy: ClassVar[bool] = False
+
+    learning_rate: float = 3e-4
+    discount: float = 0.99
+    polyak: float = 0.005  # how far each update moves the target critics towards the critics
+    initial_temperature: float = 1.0
+    target_entropy: float = 0.98  # as a share of the entropy of the uniform policy over the allowed actions
+    num_envs: int = equinox.field(static=True, default=1)
+    rollout_length: int = equinox.field(static=True, default=4)
+    updates_per_rollout: int = equinox.field(static=True, default=1)
+    batch_size: int = equinox.field(static=True, default=64)
+    learning_starts: int = equinox.field(static=True, default=1000)
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
+
+    @property
+    def updates(self) -> int:
+        return self.updates_per_rollout
+
+    def check(self, spec: Spec) -> None:
+        if not isinstance(spec.action_space, gymnasium.spaces.Discrete):
+            raise ForageError(
+                f"SAC-discrete needs a Discrete action space; {spec.name} has {describe(spec.action_space)}. "
+                f"Try {'ppo, sac or td3' if is_bounded_box(spec.action_space) else 'ppo'}."
+            )
+        Actions.of(spec.action_space)
+        input_size(seen(spec.observation_space))
+        if self.updates_per_rollout < 1:
+            raise ForageError(
+                f"SAC-discrete makes at least 1 update after each rollout, not {self.updates_per_rollout}."
+            )
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> SACDiscreteState:
+        actor_key, critic_key = jax.random.split(key)
+        actor = ActionScores(actor_key, spec, self.hidden_sizes)
+        critics = twins(lambda k: ActionScores(k, spec, self.hidden_sizes), critic_key)
+        log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
+        adam = self.optimiser()
+        optimisers = adam.init(actor), adam.init(critics), adam.init(log_temperature)
+        return SACDiscreteState(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *optimisers)
+
+    def optimiser(self) -> optax.GradientTransformation:
+        return optax.adam(self.learning_rate, eps=1e-4)  # the author's: small second moments do not blow steps up
+
+    def act(
+        self,
+        state: SACDiscreteState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        logits = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
+        policy = Categorical.of(logits, split_mask(observation)[1])
+        return policy.sample(key) if explore else policy.mode(), hidden, ()
+
+    def learn(
+        self, state: SACDiscreteState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[SACDiscreteState, Metrics, Float[Array, " batch"]]:
+        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        adam = self.optimiser()
+
+        target = self.target(state, now.reward, now.next_observation, now.terminated)
+        gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
+            state.critics, now.observation, now.action, target, batch.weight
+        )
+        updates, critic_optimiser = adam.update(gradient, state.critic_optimiser)
+        critics = optax.apply_updates(state.critics, updates)
+
+        gradient, (entropy, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
+            state.actor, critics, state.log_temperature, now.observation
+        )
+        updates, actor_optimiser = adam.update(gradient, state.actor_optimiser)
+        actor = optax.apply_updates(state.actor, updates)
+
+        gradient = jax.grad(self.temperature_loss)(
+            state.log_temperature, entropy, self.entropy_target(state.actor, now.observation)
+        )
+        updates, temperature_optimiser = adam.update(gradient, state.temperature_optimiser)
+        log_temperature = optax.apply_updates(state.log_temperature, updates)
+
+        target_critics = optax.incremental_update(critics, state.target_critics, self.polyak)
+        optimisers = actor_optimiser, critic_optimiser, temperature_optimiser
+        metrics = {
+            "critic_loss": critic_loss,
+            "actor_loss": actor_loss,
+            "value": value,
+            "entropy": entropy.mean(),
+            "temperature": jnp.exp(state.log_temperature),
+        }
+        return SACDiscreteState(actor, critics, target_critics, log_temperature, *optimisers), metrics, error
+
+    def target(
+        self,
+        state: SACDiscreteState,
+        reward: Float[Array, " batch"],
+        next_observation: PyTree[Array],
+        terminated: Bool[Array, " batch"],
+    ) -> Float[Array, " batch"]:
+        """r + discount (1 - terminated) sum_a pi(a|s') (min_j Q'_j(s', a) - alpha log pi(a|s'))."""
+        probability, log_probability = policies(state.actor, next_observation)
+        value = twin_values(state.target_critics, next_observation).min(0)
+        value = jnp.sum(probability * (value - jnp.exp(state.log_temperature) * log_probability), axis=1)
+        return reward + self.discount * jnp.where(terminated, 0.0, value)
+
+    def critic_loss(
+        self,
+        critics: ActionScores,
+        observation: PyTree[Array],
+        action: Int[Array, " batch"],
+        target: Float[Array, " batch"],
+        weight: Float[Array, " batch"],
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""], Float[Array, ""]]]:
+        """Sum over both critics of mean(weight (Q - target)^2) / 2; beside it mean absolute errors, loss and value."""
+        values = twin_values(critics, observation)
+        # A one-hot product rather than a gather: its gradient is a product too, not a scatter.
+        values = jnp.sum(values * jax.nn.one_hot(action, values.shape[-1]), axis=-1)
+        error = values - target
+        loss = 0.5 * jnp.mean(weight * error**2, axis=1).sum()
+        return loss, (jnp.abs(error).mean(0), loss, values.mean())
+
+    def actor_loss(
+        self,
+        actor: ActionScores,
+        critics: ActionScores,
+        log_temperature: Float[Array, ""],
+        observation: PyTree[Array],
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
+        """Mean of sum_a pi(a|s) (alpha log pi(a|s) - min_i Q_i(s, a)); beside it the entropies and the loss."""
+        probability, log_probability = policies(actor, observation)
+        value = twin_values(critics, observation).min(0)
+        loss = jnp.mean(jnp.sum(probability * (jnp.exp(log_temperature) * log_probability - value), axis=1))
+        return loss, (-jnp.sum(probability * log_probability, axis=1), loss)
+
+    def entropy_target(self, actor: ActionScores, observation: PyTree[Array]) -> Float[Array, " batch"]:
+        """The share `target_entropy` of the entropy of choosing evenly among the actions allowed."""
+        mask = split_mask(observation)[1]
+        allowed = jnp.float32(actor.head.bias.shape[0]) if mask is None else mask.sum(1)
+        return self.target_entropy * jnp.log(allowed)
+
+    def temperature_loss(
+        self, log_temperature: Float[Array, ""], entropy: Float[Array, " batch"], target: Float[Array, " *batch"]
+    ) -> Float[Array, ""]:
+        """alpha mean(entropy - H): falls as alpha does while the entropy is above its target, and the other way."""
+        return jnp.exp(log_temperature) * jnp.mean(entropy - target)
+
+
+def policies(
+    actor: ActionScores, observation: PyTree[Array]
+) -> tuple[Float[Array, "batch actions"], Float[Array, "batch actions"]]:
+    """Probabilities and log-probabilities of all actions; those of masked actions are 0 and very low, yet finite."""
+    mask = split_mask(observation)[1]
+    policy = jax.vmap(Categorical.of, in_axes=(0, None if mask is None else 0))(actor(observation), mask)
+    return jnp.exp(policy.log_probabilities), policy.log_probabilities

@@ -1,0 +1,183 @@
+"""Twin delayed deep deterministic policy gradient.
+
+Fujimoto, van Hoof, Meger (2018), "Addressing Function Approximation Error in Actor-Critic Methods", arXiv 1802.09477.
+Targets, marked ', come from slowly moving copies of the networks. Each update takes a step down
+
+    critics   sum_i (Q_i(s, a) - r - discount (1 - terminated) min_j Q'_j(s', a'))^2 / 2
+              a' = clip(pi'(s') + clip(e, -target_noise_clip, target_noise_clip), -1, 1),  e ~ N(0, target_noise^2)
+
+and every `policy_delay`-th one also a step down -Q_1(s, pi(s)), after which the targets move. Actions are in the unit
+box. Prioritised replay is a matter of the memory: the errors returned are what it asks for, its weights multiply the
+critics' loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.nn.critics import ActionValue, linear_rows, torso_rows, twin_values, twins
+from forage.nn.distributions import Actions
+from forage.nn.networks import Linear, Torso, input_size
+from forage.ports import Agent, Metrics
+from forage.spaces import describe, is_bounded_box, seen
+from forage.types import Batch, Clock, ForageError, Spec
+
+
+class Actor(equinox.Module):
+    """One action in the unit box for each observation."""
+
+    torso: Torso
+    head: Linear
+    actions: Actions = equinox.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
+        torso_key, head_key = jax.random.split(key)
+        self.actions = Actions.of(spec.action_space)
+        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
+        self.head = Linear(head_key, self.torso.size, self.actions.outputs)
+
+    def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch dimensions"]:
+        """The actions of a batch (leaves `batch ...`)."""
+        return jnp.tanh(linear_rows(self.head, torso_rows(self.torso, observation)))
+
+
+class TD3State(NamedTuple):
+    actor: Actor
+    critics: ActionValue  # leaves [2, ...]
+    target_actor: Actor
+    target_critics: ActionValue
+    actor_optimiser: Any
+    critic_optimiser: Any
+    updates: Int[Array, ""]
+
+
+class TD3(Agent):
+    """Twin delayed DDPG (Fujimoto et al., 2018, arXiv 1802.09477; sizes of the authors' later code)."""
+
+    on_policy: ClassVar[bool] = False
+
+    learning_rate: float = 3e-4
+    discount: float = 0.99
+    polyak: float = 0.005  # how far each policy update moves the targets towards the networks
+    exploration_noise: float = 0.1  # standard deviation, in the unit box
+    target_noise: float = 0.2  # standard deviation of target policy smoothing, in the unit box
+    target_noise_clip: float = 0.5
+    policy_delay: int = equinox.field(static=True, default=2)  # critic updates for each update of policy and targets
+    num_envs: int = equinox.field(static=True, default=1)
+    rollout_length: int = equinox.field(static=True, default=1)
+    updates_per_rollout: int = equinox.field(static=True, default=1)
+    batch_size: int = equinox.field(static=True, default=256)
+    learning_starts: int = equinox.field(static=True, default=1000)
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
+
+    @property
+    def updates(self) -> int:
+        return self.updates_per_rollout
+
+    def check(self, spec: Spec) -> None:
+        if not is_bounded_box(spec.action_space):
+            discrete = isinstance(spec.action_space, gymnasium.spaces.Discrete)
+            raise ForageError(
+                f"TD3 needs a continuous, bounded action space; {spec.name} has {describe(spec.action_space)}. "
+                f"Try {'ppo, dqn or sac-discrete' if discrete else 'ppo'}."
+            )
+        input_size(seen(spec.observation_space))
+        if min(self.policy_delay, self.updates_per_rollout) < 1:
+            raise ForageError("TD3's policy_delay and updates_per_rollout are at least 1.")
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> TD3State:
+        actor_key, critic_key = jax.random.split(key)
+        actor = Actor(actor_key, spec, self.hidden_sizes)
+        dimensions = actor.actions.outputs
+        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), critic_key)
+        targets = jax.tree.map(jnp.copy, (actor, critics))
+        adam = self.optimiser()
+        return TD3State(actor, critics, *targets, adam.init(actor), adam.init(critics), jnp.int32(0))
+
+    def optimiser(self) -> optax.GradientTransformation:
+        return optax.adam(self.learning_rate)
+
+    def act(
+        self, state: TD3State, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        action = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
+        if explore:
+            noise = self.exploration_noise * jax.random.normal(key, action.shape)
+            action = jnp.clip(action + noise, -1.0, 1.0)
+        return state.actor.actions.to_box(action), hidden, ()
+
+    def learn(
+        self, state: TD3State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[TD3State, Metrics, Float[Array, " batch"]]:
+        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        action = jax.vmap(state.actor.actions.to_unit)(now.action)
+        noise = jax.random.normal(key, action.shape)
+
+        target = self.target(state, now.reward, now.next_observation, now.terminated, noise)
+        gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
+            state.critics, now.observation, action, target, batch.weight
+        )
+        updates, critic_optimiser = self.optimiser().update(gradient, state.critic_optimiser)
+        critics = optax.apply_updates(state.critics, updates)
+        count = state.updates + 1
+        state = state._replace(critics=critics, critic_optimiser=critic_optimiser, updates=count)
+
+        # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs
+        # it, whereas both branches of a `cond` would run at every update.
+        slow = (state.actor, state.actor_optimiser, state.target_actor, state.target_critics)
+        turns = jnp.where(count % self.policy_delay == 0, 1, 0)
+        slow = jax.lax.fori_loop(0, turns, lambda _, slow: self.delayed(slow, critics, now.observation), slow)
+        actor, actor_optimiser, target_actor, target_critics = slow
+        state = TD3State(actor, critics, target_actor, target_critics, actor_optimiser, critic_optimiser, count)
+        return state, {"critic_loss": critic_loss, "value": value}, error
+
+    def target(
+        self,
+        state: TD3State,
+        reward: Float[Array, " batch"],
+        next_observation: PyTree[Array],
+        terminated: Bool[Array, " batch"],
+        noise: Float[Array, "batch dimensions"],
+    ) -> Float[Array, " batch"]:
+        """r + discount (1 - terminated) min_j Q'_j(s', a'), a' being the target policy's action, smoothed."""
+        noise = jnp.clip(self.target_noise * noise, -self.target_noise_clip, self.target_noise_clip)
+        action = jnp.clip(state.target_actor(next_observation) + noise, -1.0, 1.0)
+        value = twin_values(state.target_critics, next_observation, action).min(0)
+        return reward + self.discount * jnp.where(terminated, 0.0, value)
+
+    def critic_loss(
+        self,
+        critics: ActionValue,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        target: Float[Array, " batch"],
+        weight: Float[Array, " batch"],
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""], Float[Array, ""]]]:
+        """Sum over both critics of mean(weight (Q - target)^2) / 2; beside it mean absolute errors, loss and value."""
+        values = twin_values(critics, observation, action)
+        error = values - target
+        loss = 0.5 * jnp.mean(weight * error**2, axis=1).sum()
+        return loss, (jnp.abs(error).mean(0), loss, values.mean())
+
+    def actor_loss(self, actor: Actor, critics: ActionValue, observation: PyTree[Array]) -> Float[Array, ""]:
+        """Mean of -Q_1(s, pi(s))."""
+        first = jax.tree.map(lambda x: x[0], critics)
+        return -jnp.mean(first(observation, actor(observation)))
+
+    def delayed(
+        self, slow: tuple[Actor, Any, Actor, ActionValue], critics: ActionValue, observation: PyTree[Array]
+    ) -> tuple[Actor, Any, Actor, ActionValue]:
+        """One step of the policy, then one of both targets."""
+        actor, actor_optimiser, target_actor, target_critics = slow
+        gradient = jax.grad(self.actor_loss)(actor, critics, observation)
+        updates, actor_optimiser = self.optimiser().update(gradient, actor_optimiser)
+        actor = optax.apply_updates(actor, updates)
+        targets = optax.incremental_update((actor, critics), (target_actor, target_critics), self.polyak)
+        return actor, actor_optimiser, *targets

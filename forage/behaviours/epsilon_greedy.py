@@ -1,0 +1,64 @@
+"""Epsilon-greedy: now and then an action at random, less and less often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from forage import spaces
+from forage.ports import Agent, Behaviour
+from forage.types import AGENT, Clock, ForageError, Spec
+
+
+class EpsilonGreedy(Behaviour):
+    """With probability epsilon a uniform action (among the allowed ones), else the agent's.
+
+        epsilon(t) = start + (end - start) * min(1, t / (fraction * T))
+
+    after t of the run's T environment steps. A multi-discrete action is replaced as a whole.
+
+    Source: Watkins, 1989, "Learning from Delayed Rewards"; the linear schedule of Mnih et al., 2015, "Human-level
+    control through deep reinforcement learning", Nature 518.
+    """
+
+    start: float = 1.0
+    end: float = 0.05
+    fraction: float = 0.1  # share of the run until epsilon reaches `end`
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        space = spec.action_space
+        if not isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete):
+            raise ForageError(
+                f"Epsilon-greedy draws among finitely many actions, and {spec.name} has {spaces.describe(space)}; "
+                f"use the agent's own behaviour."
+            )
+        if agent.on_policy:
+            raise ForageError(
+                f"{type(agent).__name__} learns only from actions it chose itself, so epsilon-greedy would mislead it; "
+                f"use its own behaviour, or an agent that learns from a replay memory, such as dqn."
+            )
+
+    def epsilon(self, clock: Clock) -> Float[Array, ""]:
+        done = jnp.minimum(1.0, clock.fraction / jnp.maximum(self.fraction, 1e-9))
+        return self.start + (self.end - self.start) * done
+
+    def act(
+        self,
+        state: Any,
+        agent: Agent,
+        agent_state: Any,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        spec: Spec,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
+        act_key, coin_key, random_key = jax.random.split(key, 3)
+        action, hidden, aux = agent.act(agent_state, hidden, observation, act_key, explore=True)
+        uniform = spaces.sample(spec.action_space, random_key, spaces.split_mask(observation)[1])
+        action = jnp.where(jax.random.uniform(coin_key) < self.epsilon(clock), uniform, action)
+        return action, hidden, aux, jnp.int32(AGENT)

@@ -1,0 +1,94 @@
+"""A look at a native environment before a run begins: does it return what its spaces and the contract say?
+
+It is traced, not stepped, so this takes milliseconds and catches every mistake of shape and type.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from typing import Any
+
+import jax
+from jaxtyping import PyTree
+
+from forage import prng, spaces
+from forage.ports import Environment
+from forage.types import ForageError, Step
+
+
+def check_environment(environment: Environment, name: str) -> None:
+    """Raises `ForageError` that names the method and what was wrong with what it returned."""
+    key = jax.eval_shape(lambda: prng.key(0))
+    example = jax.eval_shape(lambda: spaces.example(environment.observation_space))
+    action = jax.eval_shape(lambda: spaces.example(environment.action_space))
+
+    begun = trace(environment, name, "reset", key)
+    if not isinstance(begun, tuple) or len(begun) != 2:
+        raise ForageError(f"{name} returned {kind(begun)} from reset; it should be a tuple (state, observation).")
+    state, observation = begun
+    same(name, "observation from reset", observation, example)
+
+    stepped = trace(environment, name, "step", state, action, key)
+    if not isinstance(stepped, tuple) or len(stepped) != 2 or not isinstance(stepped[1], Step):
+        raise ForageError(
+            f"{name} returned {kind(stepped)} from step; it should be a tuple (state, forage.types.Step)."
+        )
+    after, step = stepped
+    same(name, "state from step", after, state)
+    same(name, "observation from step", step.observation, example)
+    names = environment.reward_names
+    same(name, "reward", step.reward, jax.ShapeDtypeStruct((len(names),) if names else (), "float32"))
+    for flag in ("terminated", "truncated"):
+        same(name, flag, getattr(step, flag), jax.ShapeDtypeStruct((), "bool"))
+
+
+def trace(environment: Environment, name: str, method: str, *arguments: Any) -> Any:
+    """The shapes that a method returns; what it raises becomes one sentence with the line it came from."""
+    try:
+        return jax.eval_shape(getattr(environment, method), *arguments)
+    except ForageError:
+        raise
+    except Exception as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        said = lines[0].rstrip(".") if lines else "no message"
+        raise ForageError(
+            f"{name} failed in {method}{where(environment, error)} with {type(error).__name__}: {said}; a native "
+            f"environment is written in jax.numpy, so mend it there or make it a gymnasium.Env."
+        ) from error
+
+
+def where(environment: Environment, error: Exception) -> str:
+    """` at line 12 of file.py`, of the environment's own code."""
+    try:
+        file = inspect.getfile(type(environment))
+    except (OSError, TypeError):
+        return ""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" at line {lines[-1]} of {file}" if lines else ""
+
+
+def same(name: str, what: str, found: PyTree[Any], wanted: PyTree[Any]) -> None:
+    """Raises where two trees of shapes differ."""
+    found_leaves, found_structure = jax.tree_util.tree_flatten_with_path(found)
+    wanted_leaves, wanted_structure = jax.tree_util.tree_flatten_with_path(wanted)
+    if found_structure != wanted_structure:
+        raise ForageError(f"{name} returned as {what} {kind(found)}; it should be {kind(wanted)}.")
+    for (path, leaf), (_, like) in zip(found_leaves, wanted_leaves, strict=True):
+        if leaf.shape != like.shape or leaf.dtype != like.dtype:
+            entry = jax.tree_util.keystr(path)
+            raise ForageError(
+                f"{name} returned as {what} {entry + ' ' if entry else ''}{leaf.dtype}{list(leaf.shape)}; "
+                f"it should be {like.dtype}{list(like.shape)}."
+            )
+
+
+def kind(tree: Any) -> str:
+    """A tree of shapes in a few words."""
+    if isinstance(tree, jax.ShapeDtypeStruct):
+        return f"{tree.dtype}{list(tree.shape)}"
+    if isinstance(tree, dict):
+        return f"a dictionary of {', '.join(sorted(map(str, tree)))}"
+    if isinstance(tree, tuple) and not hasattr(tree, "_fields"):
+        return f"a tuple of {len(tree)}"
+    return "nothing" if tree is None else f"a {type(tree).__name__}"

@@ -1,0 +1,169 @@
+"""Prioritised replay: surprising segments are drawn more often, and weigh less for it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from forage.memory.uniform import empty_ring, read, write
+from forage.ports import Memory
+from forage.types import Batch, Clock, Experience
+
+BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
+SMALLEST = 1e-6  # added to errors, so that nothing is forgotten for good
+
+Tree = tuple[Float[Array, " nodes"], ...]
+"""Sums, level by level: the root's children first, the leaves last. Node n's children are n * BRANCHES and onwards."""
+
+
+class PrioritisedState(NamedTuple):
+    experience: Experience  # leaves [time, env, ...]
+    tree: Tree  # leaf time * num_envs + env: priority of the segment that starts there
+    highest: Float[Array, ""]  # of all priorities so far
+
+
+class PrioritisedReplay(Memory):
+    """The newest `capacity` transitions; a segment i with error d_i is drawn with probability P(i) and weight w_i.
+
+        P(i) = p_i / sum_j p_j,    p_i = (|d_i| + 1e-6)^priority_exponent
+        w_i  = (p_i / min_j p_j)^(-beta), the minimum over the batch, so that the largest weight is 1
+
+    beta goes linearly from `importance_exponent` to 1 over the run. New transitions get the highest priority so far.
+    Draws are stratified: one in each of `size` equal parts of the total.
+
+    Source: Schaul, Quan, Antonoglou, Silver, 2015, "Prioritized Experience Replay", arXiv:1511.05952, the proportional
+    variant (section 3.3, appendix B.2.1), with the exponents of its table 3.
+    """
+
+    capacity: int = equinox.field(static=True, default=100_000)
+    priority_exponent: float = 0.6
+    importance_exponent: float = 0.4
+
+    def init(self, example: Experience, num_envs: int, rollout_length: int) -> PrioritisedState:
+        experience = empty_ring(self.capacity, example, num_envs, rollout_length)
+        return PrioritisedState(experience, empty_tree(experience.terminated.size), jnp.ones(()))
+
+    def add(self, state: PrioritisedState, rollout: Experience, clock: Clock) -> PrioritisedState:
+        experience = write(state.experience, rollout, clock)
+        first = clock.steps % experience.terminated.size
+        tree = fill(state.tree, first, rollout.terminated.size, state.highest)
+        return PrioritisedState(experience, tree, state.highest)
+
+    def sample(self, state: PrioritisedState, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
+        capacity, num_envs = state.experience.terminated.shape
+        # Segments that start in the last length - 1 steps are not complete: after them comes the oldest transition.
+        after = clock.steps % (capacity * num_envs)
+        left_out = Span((after - (length - 1) * num_envs) % (capacity * num_envs), after) if length > 1 else None
+        index, priority = draw(state.tree, left_out, size, key)
+        beta = self.importance_exponent + (1 - self.importance_exponent) * clock.fraction
+        weight = (priority / priority.min()) ** -beta
+        return Batch(read(state.experience, index, length), weight, index)
+
+    def report(self, state: PrioritisedState, batch: Batch, errors: Float[Array, " batch"]) -> PrioritisedState:
+        priority = (jnp.abs(errors) + SMALLEST) ** self.priority_exponent
+        tree = assign(state.tree, batch.index, priority)
+        return state._replace(tree=tree, highest=jnp.maximum(state.highest, priority.max()))
+
+
+class Span(NamedTuple):
+    """Leaves `first <= i < end`, round the end of the ring where `end <= first`."""
+
+    first: Int[Array, ""]
+    end: Int[Array, ""]
+
+    def contains(self, leaf: Int[Array, "*shape"]) -> Bool[Array, "*shape"]:
+        from_first, before_end = leaf >= self.first, leaf < self.end
+        return jnp.where(self.first < self.end, from_first & before_end, from_first | before_end)
+
+
+def empty_tree(leaves: int) -> Tree:
+    levels: list[Array] = []
+    while not levels or levels[0].size > BRANCHES:
+        parents = -(-leaves // BRANCHES)
+        levels.insert(0, jnp.zeros(parents * BRANCHES))
+        leaves = parents
+    return tuple(levels)
+
+
+def children(level: Float[Array, " nodes"], parent: Int[Array, "*shape"]) -> Float[Array, "*shape branches"]:
+    """The values of all children of these parents, which are one level up."""
+    return jnp.vectorize(
+        lambda n: jax.lax.dynamic_slice_in_dim(level, n * BRANCHES, BRANCHES), signature="()->(branches)"
+    )(parent)
+
+
+def assign(tree: Tree, leaf: Int[Array, " batch"], value: Float[Array, " batch"]) -> Tree:
+    """Sets leaves, then sums upwards. Parents are summed afresh, so repeated leaves and rounding leave no trace."""
+    levels, node = list(tree), leaf
+    for depth in reversed(range(len(levels))):
+        levels[depth] = levels[depth].at[node].set(value)
+        node = node // BRANCHES
+        value = children(levels[depth], node).sum(-1)
+    return tuple(levels)
+
+
+def fill(tree: Tree, first: Int[Array, ""], count: int, value: Float[Array, ""]) -> Tree:
+    """Sets the `count` leaves from `first` on, which do not run over the end: slices, so that it is done in place."""
+    levels, values = list(tree), jnp.full(count, value)
+    for depth in reversed(range(len(levels))):
+        level = levels[depth] = jax.lax.dynamic_update_slice(levels[depth], values, (first,))
+        # All parents that may have been touched; summing one that was not does no harm.
+        count = min((count - 1) // BRANCHES + 2, level.size // BRANCHES)
+        first = jnp.minimum(first // BRANCHES, level.size // BRANCHES - count)
+        values = jax.lax.dynamic_slice(level, (first * BRANCHES,), (count * BRANCHES,)).reshape(count, -1).sum(-1)
+    return tuple(levels)
+
+
+def draw(
+    tree: Tree, left_out: Span | None, size: int, key: Key[Array, ""]
+) -> tuple[Int[Array, " size"], Float[Array, " size"]]:
+    """Draws leaves in proportion to their values, none of those left out. Returns `(leaf, value)`."""
+    cuts = cut_nodes(tree, left_out) if left_out is not None else None
+    uniform = jax.random.uniform(key, (2, size))
+    share = (jnp.arange(size) + uniform[0]) / size  # where in the sum, in [0, 1]
+    node = jnp.zeros(size, jnp.int32)
+    for depth, level in enumerate(tree):
+        values = children(level, node)
+        if cuts is not None:
+            values = cuts[depth].kept(node[:, None] * BRANCHES + jnp.arange(BRANCHES), values)
+        # A child of value zero reaches nothing and is never chosen, in whatever order the sum was rounded.
+        reach = jnp.where(values > 0, jnp.cumsum(values, axis=-1), 0.0)
+        target = jnp.minimum(share, 1 - 2**-22) * reach.max(-1)
+        branch = jnp.argmax(reach > target[:, None], axis=-1).astype(jnp.int32)
+        here = jnp.arange(BRANCHES) == branch[:, None]
+        end, value = (jnp.sum(jnp.where(here, x, 0.0), axis=-1) for x in (reach, values))
+        value = jnp.maximum(value, jnp.finfo(jnp.float32).tiny)  # zero only when nothing at all is stored
+        # Float32 has digits for a thousand nodes at a thousand draws, but not for a million: drawn afresh in between.
+        share = uniform[1] if depth == 1 else jnp.clip((target - end + value) / value, 0.0, 1.0)
+        node = node * BRANCHES + branch
+    return node, value
+
+
+class Cut(NamedTuple):
+    """What the leaves left out take from the nodes of one level: all but two nodes keep everything or nothing."""
+
+    left_out: Span
+    width: int  # leaves under one node
+    nodes: tuple[Int[Array, ""], ...]  # in which the span begins and ends
+    sums: tuple[Float[Array, ""], ...]  # what is left of these
+
+    def kept(self, node: Int[Array, "*shape"], value: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        value = jnp.where(self.left_out.contains(node * self.width), 0.0, value)
+        for cut, rest in zip(self.nodes, self.sums, strict=True):
+            value = jnp.where(node == cut, rest, value)
+        return value
+
+
+def cut_nodes(tree: Tree, left_out: Span) -> list[Cut]:
+    """One `Cut` for each level, summed from the leaves up."""
+    cuts = [Cut(left_out, 1, (), ())]
+    for level in reversed(tree[1:]):
+        below = cuts[0]
+        nodes = tuple(leaf // (below.width * BRANCHES) for leaf in left_out)
+        sums = tuple(below.kept(node * BRANCHES + jnp.arange(BRANCHES), children(level, node)).sum() for node in nodes)
+        cuts.insert(0, Cut(left_out, below.width * BRANCHES, nodes, sums))
+    return cuts
