@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gymnasium import spaces
 
 from forage.ports import Agent, Behaviour, Memory
-from forage.registry import fields, part_class, part_name
+from forage.registry import from_config, part_class, part_name
 from forage.spaces import describe, is_bounded_box, seen
 from forage.types import Spec
 
@@ -21,14 +21,74 @@ class Preset(NamedTuple):
     steps: int  # for each seed
     settings: dict[str, Any]
     source: str
+    parts: dict[str, dict[str, Any]] = {}  # noqa: RUF012  # other ports' parts, as in a run's configuration
 
 
-PRESETS: tuple[Preset, ...] = ()
+TUNED = "tuned here on seeds 0 to 4"
+ATARI = "Schulman et al. (2017), table 5, as in Huang et al. (2022)"
+MUJOCO = "Huang et al. (2022), the continuous-control details"
+DQN_MINATAR = "Young and Tian (2019), with Adam and a double Q target"
+
+SMALL_PPO = {"learning_rate": 1e-3, "epochs": 10, "minibatches": 8}
+
+PRESETS: tuple[Preset, ...] = (
+    Preset("ppo", "CartPole-masked", 500_000, SMALL_PPO | {"memory_size": 64}, TUNED),
+    Preset("ppo", "CartPole*", 100_000, SMALL_PPO, TUNED),
+    Preset("ppo", "Acrobot-v1", 200_000, SMALL_PPO, TUNED),
+    Preset("ppo", "Pendulum-v1", 500_000, SMALL_PPO | {"discount": 0.95, "entropy_coefficient": 0.0}, TUNED),
+    Preset(
+        "ppo",
+        "minatar:*",
+        5_000_000,
+        {"num_envs": 64, "minibatches": 8, "learning_rate": 1e-3, "activation": "relu"},
+        "batch sizes of Lu et al. (2022), PureJaxRL; learning rate for a CNN",
+    ),
+    Preset(
+        "ppo",
+        "gymnasium:*Cheetah*",
+        1_000_000,
+        {
+            "num_envs": 1,
+            "rollout_length": 2048,
+            "epochs": 10,
+            "minibatches": 32,
+            "learning_rate": 3e-4,
+            "entropy_coefficient": 0.0,
+            "normalise_observation": True,
+        },
+        MUJOCO,
+        {"rewards": {"part": "normalise-return"}},
+    ),
+    Preset(
+        "ppo",
+        "gymnasium:ALE/*",
+        10_000_000,
+        {"clip": 0.1},
+        ATARI,
+        {"rewards": {"part": "scale", "low": -1.0, "high": 1.0}},
+    ),
+    Preset(
+        "ppo",
+        "envpool:Pong*",
+        10_000_000,
+        {"clip": 0.1},
+        ATARI,
+        {"rewards": {"part": "scale", "low": -1.0, "high": 1.0}},
+    ),
+    Preset("sac", "Pendulum-v1", 20_000, {}, "Haarnoja et al. (2018), table 1"),
+    Preset("td3", "Pendulum-v1", 20_000, {}, "Fujimoto et al. (2018), table 3"),
+)
 
 
 def preset(agent: str, environment: str) -> Preset | None:
     """The first preset whose pattern fits."""
     return next((p for p in PRESETS if p.agent == agent and fnmatch.fnmatch(environment, p.environment)), None)
+
+
+def preset_parts(agent: Agent, environment: str) -> dict[str, Any]:
+    """The parts that the preset names, by port. A preset is of an agent by name: one made in Python gets none."""
+    known = preset(part_name(agent), environment)
+    return {port: from_config(config) for port, config in known.parts.items()} if known else {}
 
 
 def default_behaviour(agent: Agent) -> Behaviour:
@@ -68,8 +128,3 @@ def default_steps(agent: Agent, environment: str) -> int:
     """How long to train when nobody says: the preset's steps."""
     known = preset(part_name(agent), environment)
     return known.steps if known else (500_000 if agent.on_policy else 100_000)
-
-
-def changed(agent: Agent) -> dict[str, Any]:
-    """The agent's settings that are not its class's defaults."""
-    return {f.name: getattr(agent, f.name) for f in fields(type(agent)) if getattr(agent, f.name) != f.default}

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from forage import registry, spaces
-from forage.defaults import default_behaviour, default_memory, make_agent, suggest
+from forage.defaults import default_behaviour, default_memory, make_agent, preset_parts, suggest
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.checking import check_environment
 from forage.environments.host import HostEnvironment
@@ -184,6 +184,7 @@ def make_setup(
     if isinstance(agent, str):
         registry.build("agent", agent, agent_options or {})  # options are checked before a preset is laid under them
         agent = make_agent(agent, name, agent_options or {})
+        parts = preset_parts(agent, name) | {port: part for port, part in parts.items() if part is not None}
     elif agent_options:
         raise ForageError("agent_options go with an agent's name; an agent that is an object already has its own.")
     if not isinstance(agent, Agent):
@@ -202,9 +203,9 @@ def make_setup(
     seeds = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
     if not seeds or len(set(seeds)) != len(seeds) or not all(0 <= seed <= MOST for seed in seeds):
         raise ForageError(f"Seeds are one or more different whole numbers from 0 to {MOST:,}, not {seeds}.")
-    sweep = {key: [float(v) for v in values] for key, values in (sweep or {}).items()}
+    swept = {key: [float(v) for v in values] for key, values in (sweep or {}).items()}
     numbers = [f.name for f in registry.fields(type(agent)) if isinstance(getattr(agent, f.name), float)]
-    for key, values in sweep.items():
+    for key, values in swept.items():
         if key not in numbers:
             raise ForageError(f"A sweep is over a number of the agent, not {key!r}{registry.nearest(key, numbers)}")
         if not values or len(set(values)) != len(values):
@@ -223,7 +224,7 @@ def make_setup(
         **chosen,
         steps=steps,
         seeds=seeds,
-        sweep=sweep,
+        sweep=swept,
         why=why,
     )
 
