@@ -70,7 +70,7 @@ def save(path: Path, tree: PyTree, header: dict[str, Any]) -> None:
     text = np.frombuffer(json.dumps({"format": FORMAT, **header}).encode(), np.uint8)
     arrays = {f"leaf{i}": leaf for i, leaf in enumerate(leaves.values())}
     names = np.frombuffer(json.dumps(list(leaves)).encode(), np.uint8)
-    write_atomically(path, lambda file: np.savez(file, header=text, names=names, **arrays))
+    write_atomically(path, lambda file: np.savez(file, header=text, names=names, **arrays))  # pyright: ignore[reportArgumentType]
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -118,5 +118,6 @@ def load(path: Path, like: PyTree) -> tuple[PyTree, dict[str, Any]]:
                 f"{path} was written with other sizes: {name} is {array.dtype}{list(array.shape)} there and "
                 f"{wanted.dtype}{list(wanted.shape)} here."
             )
-        leaves.append(jax.random.wrap_key_data(array, impl=generator) if generator else jax.numpy.asarray(array))
+        array = jax.numpy.asarray(array)
+        leaves.append(jax.random.wrap_key_data(array, impl=generator) if generator else array)
     return jax.tree.unflatten(jax.tree.structure(like), leaves), header

@@ -75,11 +75,11 @@ class Json(Progress):
 class Live(Progress):
     """A display that stays in place: the return so far and its interval, speed, time left and learning metrics."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Any = None) -> None:
         from rich.console import Console
         from rich.live import Live as RichLive
 
-        self.console = Console()
+        self.console = console or Console()
         self.live = RichLive(console=self.console, refresh_per_second=8, transient=False)
         self.title, self.total = "", 1
         self.history: list[float] = []
@@ -140,8 +140,10 @@ class Live(Progress):
 NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "episodes", "updates"}
 
 
-def make(kind: str) -> Progress:
-    """`live`, `plain`, `json`, `quiet`, or `auto`: live on a terminal and plain elsewhere."""
+def make(kind: str | Progress) -> Progress:
+    """`live`, `plain`, `json`, `quiet`, or `auto`: live on a terminal and plain elsewhere; or one's own display."""
+    if isinstance(kind, Progress):
+        return kind
     if kind == "auto":
         kind = "live" if sys.stdout.isatty() else "plain"
     kinds = {"live": Live, "plain": Plain, "json": Json, "quiet": Progress}

@@ -79,7 +79,11 @@ def part_class(port: str, name: str) -> type:
     if name in PORTS[port]:
         return load(PORTS[port][name])
     if ":" in name:
-        return load(name)
+        cls = load(name)
+        base = port.capitalize()
+        if not isinstance(cls, type) or not is_a(cls, base):
+            raise ForageError(f"{name} is not of the port {port}; a subclass of forage.ports.{base} works.")
+        return cls
     raise ForageError(f"There is no {port} called {name!r}{nearest(name, PORTS[port])}")
 
 
@@ -87,6 +91,13 @@ def part_name(part: Any) -> str:
     """The inverse of `part_class`, for any port."""
     target = f"{type(part).__module__}:{type(part).__qualname__}"
     return next((name for table in PORTS.values() for name, known in table.items() if known == target), target)
+
+
+@typing.runtime_checkable
+class Array(typing.Protocol):
+    """An array of NumPy or JAX, known without importing either."""
+
+    def tolist(self) -> Any: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,11 +137,11 @@ def to_config(part: Any) -> dict[str, Any]:
     """
 
     def plain(value: Any) -> Any:
-        if is_part(value):
+        if is_a(type(value), "Part"):
             return to_config(value)
         if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
             return [plain(item) for item in value]
-        if hasattr(value, "tolist"):
+        if isinstance(value, Array):
             return value.tolist()
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
@@ -139,9 +150,9 @@ def to_config(part: Any) -> dict[str, Any]:
     return {"part": part_name(part)} | {f.name: plain(getattr(part, f.name)) for f in dataclasses.fields(part)}
 
 
-def is_part(value: Any) -> bool:
-    """Whether a value is a `forage.ports.Part`, found out without importing it."""
-    return any((base.__module__, base.__name__) == ("forage.ports", "Part") for base in type(value).__mro__)
+def is_a(cls: type, name: str) -> bool:
+    """Whether a class is a `forage.ports.NAME`, found out without importing it."""
+    return any((base.__module__, base.__name__) == ("forage.ports", name) for base in cls.__mro__)
 
 
 def build(port: str, name: str, options: dict[str, Any]) -> Any:
@@ -156,8 +167,8 @@ def build(port: str, name: str, options: dict[str, Any]) -> Any:
             raise ForageError(f"{key} of {name} is a number, not {value!r}.")
     missing = [key for key, field in known.items() if field.required and key not in options]
     if missing:
-        shown = missing[0].replace("_", "-")
-        raise ForageError(f"{name} needs --{port}.{shown} VALUE; forage show {name} explains it.")
+        shown = missing[0].replace("_", "-") if port == "agent" else f"{port}.{missing[0].replace('_', '-')}"
+        raise ForageError(f"{name} needs --{shown} VALUE; forage show {name} explains it.")
     return cls(**options)
 
 

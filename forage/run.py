@@ -33,6 +33,7 @@ from forage.points import Rows, Totals, read_rows, to_float
 from forage.policy import Policy
 from forage.registry import part_name
 from forage.setup import Road, Setup, devices_of, from_config, make_setup
+from forage.trackers import check_trackers, open_trackers
 from forage.types import ForageError
 from forage.versions import differences, versions
 
@@ -104,7 +105,7 @@ def train(
     directory: str | os.PathLike[str] | None = None,
     evaluation_episodes: int | None = None,
     checkpoint_seconds: float = 30.0,
-    display: str = "auto",
+    display: str | progress.Progress = "auto",
     extras: Sequence[str] = (),
     **options: Any,
 ) -> Run:
@@ -113,7 +114,7 @@ def train(
     `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.ports.Environment`,
     or a function that builds a batch on the host. `steps` are of each seed. `options`: parts for the ports by name
     (`behaviour=`, `rewards=`, `memory=`, `tasks=`, `starts=`), `sweep={"learning_rate": [...]}`,
-    `agent_options`, `environment_options`. `display`: `auto`, `live`, `plain`, `json` or `quiet`.
+    `agent_options`, `environment_options`. `display`: `auto`, `live`, `plain`, `json`, `quiet` or a `Progress`.
 
     >>> import forage
     >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5)  # doctest: +SKIP
@@ -123,6 +124,7 @@ def train(
         raise ForageError(f"A score takes 1 evaluation episode or more, not {evaluation_episodes}.")
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
+    check_trackers(extras)
     setup = make_setup(agent, environment, steps=steps, seeds=seeds, **options)
     path = Path(directory) if directory is not None else new_directory(setup)
     if Run.begun(path):
@@ -144,7 +146,7 @@ def train(
 def resume(
     directory: str | os.PathLike[str],
     *,
-    display: str = "auto",
+    display: str | progress.Progress = "auto",
     anyway: bool = False,
     environment: Any = None,
     **parts: Any,
@@ -252,7 +254,7 @@ class Session:
     def loop(self) -> None:
         spi = self.road.steps_per_iteration
         done = self.road.steps // spi
-        self.started = last_save = last_row = time.monotonic()
+        self.started = last_save = last_row = learning = time.monotonic()
         row_from, compiled_at, batch = done, None, 1
         while done < self.iterations:
             mark = min(self.iterations, (done // self.every + 1) * self.every)
@@ -498,14 +500,6 @@ def device_failure(error: Exception, steps: int) -> str:
         return f"There was not enough memory after step {steps:,}; fewer seeds, a smaller memory or network takes less."
     last = text.strip().splitlines()[-1].strip() if text.strip() else type(error).__name__
     return f"A compiled part of the loop failed after step {steps:,}: {last.rstrip('.')}."
-
-
-def open_trackers(names: Sequence[str], directory: Path) -> list[Any]:
-    if not names:
-        return []
-    from forage import trackers
-
-    return trackers.open_trackers(names, directory)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -47,9 +47,13 @@ class TensorBoard:
 TRACKERS = {"tensorboard": TensorBoard}
 
 
-def open_trackers(names: Sequence[str], directory: Path) -> list[Tracker]:
-    """Opens the trackers called `names`."""
+def check_trackers(names: Sequence[str]) -> None:
+    """Raises `ForageError` for a name that is no tracker's."""
     for name in names:
         if name not in TRACKERS:
             raise ForageError(f"There is no extra called {name!r}{nearest(name, TRACKERS)}")
+
+
+def open_trackers(names: Sequence[str], directory: Path) -> list[Tracker]:
+    """Opens the trackers called `names`."""
     return [TRACKERS[name](directory) for name in names]

@@ -295,8 +295,8 @@ PROBES: dict[str, Case] = {
     ),
     "forgetting": Case(
         "Remembering the last episode: all looks alike, the first step wants one action, the second another, "
-        "and a coin decides whether there is a second.",
-        (State((1,), pay=LEFT, to={1: 0.5, END: 0.5}), State((1,), pay=RIGHT)),
+        "and a coin decides whether there is a second, which pays double.",
+        (State((1,), pay=LEFT, to={1: 0.5, END: 0.5}), State((1,), pay=(-2.0, 0.0, 2.0))),
         needs="memory",
     ),
 }  # fmt: skip

@@ -125,7 +125,7 @@ def draw(
     cuts = cut_nodes(tree, left_out) if left_out is not None else None
     uniform = jax.random.uniform(key, (2, size))
     share = (jnp.arange(size) + uniform[0]) / size  # where in the sum, in [0, 1]
-    node = jnp.zeros(size, jnp.int32)
+    node, value = jnp.zeros(size, jnp.int32), jnp.zeros(size)
     for depth, level in enumerate(tree):
         values = children(level, node)
         if cuts is not None:
