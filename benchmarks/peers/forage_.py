@@ -1,0 +1,157 @@
+"""Forage, its parts put together by hand as a user of the library would: environments in JAX on the device road,
+Gymnasium's and EnvPool's on the host road."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import common
+import numpy as np
+
+from forage.agents.dqn import DQN
+from forage.agents.ppo import PPO
+from forage.agents.sac import SAC
+from forage.behaviours.epsilon_greedy import EpsilonGreedy
+from forage.behaviours.own import Own
+from forage.environments import HostFactory, make, spec_of
+from forage.experiment import DeviceRoad, Experiment, Learner, vary
+from forage.host import HostRoad
+from forage.memory.rollout import LastRollout
+from forage.memory.uniform import UniformReplay
+from forage.ports import Agent, Behaviour
+from forage.rewards.environment import EnvironmentReward
+from forage.starts.reset import Reset
+from forage.tasks.same import Same
+
+SECONDS_IMPORT = common.seconds_since_start()
+SETTLING_STEPS = 100
+"""Off-policy steps left untimed on the host road after learning has started, in which the update compiles."""
+
+
+def ppo(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
+    agent = PPO(
+        learning_rate=settings["learning_rate"],
+        final_learning_rate=0.0 if settings["anneal"] else 1.0,
+        discount=settings["discount"],
+        gae_lambda=settings["gae_lambda"],
+        clip=settings["clip"],
+        clip_value=settings["clip_value"],
+        entropy_coefficient=settings["entropy_coefficient"],
+        value_coefficient=settings["value_coefficient"],
+        max_gradient_norm=settings["max_grad_norm"],
+        num_envs=settings["num_envs"],
+        rollout_length=settings["rollout_length"],
+        epochs=settings["epochs"],
+        minibatches=settings["num_minibatches"],
+        hidden_sizes=tuple(settings["hidden"]),
+        activation=settings["activation"],
+    )
+    return agent, Own()
+
+
+def sac(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
+    if settings["activation"] != "relu":
+        raise SystemExit("Forage's SAC has relu networks; give this row activation='relu'.")
+    return SAC(polyak=settings["tau"], **off_policy(settings)), Own(random_steps=settings["learning_starts"])
+
+
+def dqn(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
+    agent = DQN(
+        double=False,
+        target_update_interval=settings["target_interval"],
+        activation=settings["activation"],
+        **off_policy(settings),
+    )
+    behaviour = EpsilonGreedy(
+        settings["exploration_initial"], settings["exploration_final"], settings["exploration_fraction"]
+    )
+    return agent, behaviour
+
+
+def off_policy(settings: dict[str, Any]) -> dict[str, Any]:
+    """What SAC and DQN have in common."""
+    return {
+        "learning_rate": settings["learning_rate"],
+        "discount": settings["discount"],
+        "num_envs": settings["num_envs"],
+        "rollout_length": 1,
+        "updates_per_rollout": settings["updates_per_step"] * settings["num_envs"],
+        "batch_size": settings["batch_size"],
+        "learning_starts": settings["learning_starts"],
+        "hidden_sizes": tuple(settings["hidden"]),
+    }
+
+
+def build(settings: dict[str, Any]) -> tuple[DeviceRoad | HostRoad, int]:
+    """Returns the road for one seed, and the horizon of an episode."""
+    agent, behaviour = {"ppo": ppo, "sac": sac, "dqn": dqn}[settings["algorithm"]](settings)
+    memory = LastRollout() if agent.on_policy else UniformReplay(settings["buffer_size"])
+    simulator, name = settings["simulator"], settings["environment"]
+    environment = make(name if simulator == "jax" else f"{simulator}:{name}")
+    spec = environment.spec() if isinstance(environment, HostFactory) else spec_of(environment, name)
+    learner = Learner(agent, behaviour, EnvironmentReward(), memory, spec)
+    learner.check()
+    if spec.horizon is None:
+        raise SystemExit(f"{name} has no horizon, so its evaluation might never end.")
+    seeds = [settings["seed"]]
+    if isinstance(environment, HostFactory):
+        return HostRoad([learner], environment.build, seeds, settings["steps"]), spec.horizon
+    experiment = Experiment(learner, environment, Same(), Reset())
+    return DeviceRoad(vary(experiment, {}), seeds, settings["steps"]), spec.horizon
+
+
+def main() -> None:
+    _, settings = common.arguments()
+    on_policy = settings["algorithm"] == "ppo"
+    began = time.perf_counter()
+    road, horizon = build(settings)
+    road.begin()
+    iterations = settings["steps"] // road.steps_per_iteration
+    compiled: float | None = None
+    outside = 0.0
+
+    if isinstance(road, DeviceRoad):
+        road.advance(0)  # compiles: the same program serves any number of iterations
+        compiled = time.perf_counter() - began
+        if on_policy:
+            before = 0
+            if settings["phase"] == "steady":
+                start = time.perf_counter()
+                road.advance(iterations)
+                road.steps = 0
+                road.begin()
+                outside = time.perf_counter() - start
+        else:
+            before = settings["learning_starts"] // road.steps_per_iteration
+    else:  # acting and learning compile when they first happen
+        before = 1 if on_policy else (settings["learning_starts"] + SETTLING_STEPS) // road.steps_per_iteration
+    if before:
+        road.advance(before)
+
+    ready = time.perf_counter()
+    report = road.advance(iterations - before)
+    ended = time.perf_counter()
+    if on_policy:
+        updates = (iterations - before) * settings["epochs"] * settings["num_minibatches"]
+    else:
+        updates = round(float(np.sum(report.metrics["updates"])))
+
+    returns, _ = road.evaluate(settings["evaluation_episodes"], horizon, seed=10_000)
+    common.report(
+        seconds_import=SECONDS_IMPORT,
+        seconds_compile=compiled,
+        seconds_steady=ended - ready,
+        seconds_outside=outside + time.perf_counter() - ended,
+        steps=(iterations - before) * road.steps_per_iteration,
+        updates=updates,
+        total_steps=road.steps,
+        final_return=returns.mean(axis=1).tolist(),
+        packages=("forage-rl", "jax", "equinox", "optax", "gymnasium")
+        + (() if isinstance(road, DeviceRoad) else ("mujoco",))
+        + (("envpool",) if settings["simulator"] == "envpool" else ()),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+"""sbx: stable-baselines3's loop and buffers, the learning step compiled by JAX."""
+
+from __future__ import annotations
+
+import common
+import sb3_family
+from sbx import DQN, PPO, SAC
+
+SECONDS_IMPORT = common.seconds_since_start()
+
+if __name__ == "__main__":
+    packages = ("sbx-rl", "stable-baselines3", "jax", "gymnasium", "mujoco")
+    sb3_family.run({"ppo": PPO, "sac": SAC, "dqn": DQN}, packages, SECONDS_IMPORT)

@@ -1,0 +1,233 @@
+"""The workloads: what is trained, with which settings, and who takes part.
+
+A row's settings are the same for every contestant. A contestant may override only what its library forces
+(another simulator, another number of environments) or what saves time without touching the rate that is measured
+(fewer steps); each override is written here, so nothing is hidden in the scripts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+COLD, WARM, STEADY = "cold", "warm", "steady"
+"""The phases. `cold`: a whole process with an empty JAX compilation cache. `warm`: the same process again, with the
+cache that the cold one left behind. `steady`: the rate once everything is compiled and learning is under way."""
+
+REFERENCE = "forage"
+"""The contestant that ratios refer to, where nothing else is said."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """One library in a row. `label` is unique within the row, `peer` names a section of peers.toml."""
+
+    label: str
+    peer: str
+    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    phases: tuple[str, ...] | None = None
+    """Phases to take part in; all of the row's when None."""
+    against: str = REFERENCE
+    """The label of the Forage contestant that the ratios refer to."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One workload. `rate` names the figure that the steady phase compares."""
+
+    name: str
+    title: str
+    settings: Mapping[str, Any]
+    contestants: tuple[Contestant, ...]
+    rate: str
+    phases: tuple[str, ...] = (STEADY,)
+    smoke: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Settings for a quick look at whether every script works; they win over contestants' overrides."""
+
+
+GYMNASIUM = {"simulator": "gymnasium"}
+"""For libraries whose environments are not written in JAX."""
+
+ONE_THREAD = {"torch_threads": 1}
+"""With networks as small as (64, 64) PyTorch was faster on one thread than on its default, all cores."""
+
+EIGHT = {"num_envs": 8, "rollout_length": 256}
+"""As many transitions a rollout as one environment with 2048."""
+
+
+PPO_CARTPOLE = Row(
+    name="ppo-cartpole",
+    title="PPO, CartPole-v1, 4 environments",
+    # Settings: PureJaxRL (Lu et al., 2022). The number of steps is 976 whole rollouts of 512, so that nobody rounds it.
+    settings={
+        "algorithm": "ppo",
+        "environment": "CartPole-v1",
+        "simulator": "jax",
+        "steps": 976 * 512,
+        "num_envs": 4,
+        "rollout_length": 128,
+        "epochs": 4,
+        "num_minibatches": 4,
+        "learning_rate": 2.5e-4,
+        "anneal": True,
+        "clip_value": True,
+        "hidden": (64, 64),
+        "activation": "tanh",
+        "discount": 0.99,
+        "gae_lambda": 0.95,
+        "clip": 0.2,
+        "entropy_coefficient": 0.01,
+        "value_coefficient": 0.5,
+        "max_grad_norm": 0.5,
+        "torch_threads": None,
+        "evaluation_episodes": 20,
+    },
+    contestants=(
+        Contestant("forage", "forage"),
+        Contestant("rejax", "rejax"),
+        # No compilation to cache: its cold process is its only one. Its steady rate comes from that process too.
+        Contestant("sb3", "sb3", GYMNASIUM | ONE_THREAD, phases=(COLD,)),
+    ),
+    rate="steps_per_second",
+    phases=(COLD, WARM, STEADY),
+    smoke={"steps": 16 * 512},
+)
+
+SAC_PENDULUM = Row(
+    name="sac-pendulum",
+    title="SAC, Pendulum-v1, 1 environment, 1 update a step",
+    settings={
+        "algorithm": "sac",
+        "environment": "Pendulum-v1",
+        "simulator": "jax",
+        "steps": 20_000,
+        "num_envs": 1,
+        "learning_starts": 1_000,
+        "buffer_size": 20_000,
+        "batch_size": 256,
+        "updates_per_step": 1,
+        "learning_rate": 3e-4,
+        "hidden": (256, 256),
+        "activation": "relu",
+        "discount": 0.99,
+        "tau": 0.005,
+        "torch_threads": None,
+        "evaluation_episodes": 20,
+    },
+    contestants=(
+        Contestant("forage", "forage"),
+        Contestant("rejax", "rejax"),
+        Contestant("sbx", "sbx", GYMNASIUM),
+        Contestant("sb3", "sb3", GYMNASIUM | {"steps": 3_000}),
+    ),
+    rate="updates_per_second",
+    smoke={"steps": 1_500},
+)
+
+DQN_CARTPOLE = Row(
+    name="dqn-cartpole",
+    title="DQN, CartPole-v1, 1 environment, 1 update a step",
+    settings={
+        "algorithm": "dqn",
+        "environment": "CartPole-v1",
+        "simulator": "jax",
+        "steps": 30_000,
+        "num_envs": 1,
+        "learning_starts": 1_000,
+        "buffer_size": 20_000,
+        "batch_size": 128,
+        "updates_per_step": 1,
+        "learning_rate": 2.5e-4,
+        "hidden": (64, 64),
+        "activation": "relu",
+        "discount": 0.99,
+        "target_interval": 500,
+        "exploration_initial": 1.0,
+        "exploration_final": 0.05,
+        "exploration_fraction": 0.5,
+        "torch_threads": None,
+        "evaluation_episodes": 20,
+    },
+    contestants=(
+        Contestant("forage", "forage"),
+        Contestant("rejax", "rejax"),
+        Contestant("sbx", "sbx", GYMNASIUM),
+        Contestant("sb3", "sb3", GYMNASIUM | ONE_THREAD | {"steps": 6_000}),
+    ),
+    rate="updates_per_second",
+    smoke={"steps": 2_000},
+)
+
+PPO_HALFCHEETAH = Row(
+    name="ppo-halfcheetah",
+    title="PPO, HalfCheetah-v5 (MuJoCo), stable-baselines3's default settings",
+    settings={
+        "algorithm": "ppo",
+        "environment": "HalfCheetah-v5",
+        "simulator": "gymnasium",
+        "steps": 10 * 2048,
+        "num_envs": 1,
+        "rollout_length": 2048,
+        "epochs": 10,
+        "num_minibatches": 32,
+        "learning_rate": 3e-4,
+        "anneal": False,
+        "clip_value": False,
+        "hidden": (64, 64),
+        "activation": "tanh",
+        "discount": 0.99,
+        "gae_lambda": 0.95,
+        "clip": 0.2,
+        "entropy_coefficient": 0.0,
+        "value_coefficient": 0.5,
+        "max_grad_norm": 0.5,
+        "torch_threads": None,
+        "evaluation_episodes": 3,
+    },
+    contestants=(
+        Contestant("forage", "forage"),
+        Contestant("sbx", "sbx"),
+        Contestant("sb3", "sb3", ONE_THREAD),
+        Contestant("forage (EnvPool)", "forage", {"simulator": "envpool"}),
+        Contestant("forage (8 envs)", "forage", EIGHT, against="forage (8 envs)"),
+        Contestant("sb3 (8 envs)", "sb3", ONE_THREAD | EIGHT, against="forage (8 envs)"),
+        Contestant("forage (EnvPool, 8 envs)", "forage", {"simulator": "envpool"} | EIGHT, against="forage (8 envs)"),
+    ),
+    rate="steps_per_second",
+    smoke={"steps": 2 * 2048, "evaluation_episodes": 1},
+)
+
+SAC_HALFCHEETAH = Row(
+    name="sac-halfcheetah",
+    title="SAC, HalfCheetah-v5 (MuJoCo), 1 environment, 1 update a step",
+    settings={
+        "algorithm": "sac",
+        "environment": "HalfCheetah-v5",
+        "simulator": "gymnasium",
+        "steps": 10_000,
+        "num_envs": 1,
+        "learning_starts": 1_000,
+        "buffer_size": 20_000,
+        "batch_size": 256,
+        "updates_per_step": 1,
+        "learning_rate": 3e-4,
+        "hidden": (256, 256),
+        "activation": "relu",
+        "discount": 0.99,
+        "tau": 0.005,
+        "torch_threads": None,
+        "evaluation_episodes": 3,
+    },
+    contestants=(
+        Contestant("forage", "forage"),
+        Contestant("sbx", "sbx"),
+        Contestant("sb3", "sb3", {"steps": 3_000}),
+    ),
+    rate="updates_per_second",
+    smoke={"steps": 1_500, "evaluation_episodes": 1},
+)
+
+ROWS: dict[str, Row] = {
+    row.name: row for row in (PPO_CARTPOLE, SAC_PENDULUM, DQN_CARTPOLE, PPO_HALFCHEETAH, SAC_HALFCHEETAH)
+}

@@ -1,0 +1,200 @@
+"""TD3 against numbers worked by hand, and on a task that takes one step."""
+
+import dataclasses
+import functools
+import math
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from forage.agents.td3 import TD3
+from forage.types import Batch, Clock, Experience, ForageError, Spec
+
+BOX = spaces.Box(-2.0, 6.0, (1,), np.float32)
+SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), BOX)
+CLOCK = Clock(jnp.int32(0), jnp.float32(100))
+AGENT = TD3(discount=0.9, polyak=0.1, learning_rate=0.01, hidden_sizes=(8,))
+
+
+def compute(function, *arguments):
+    """Compiles as a whole, which is quicker than op by op."""
+    return jax.jit(lambda *a: function(*a))(*arguments)
+
+
+@functools.cache
+def beginning(agent):
+    return jax.jit(lambda key: agent.init(key, SPEC))(jax.random.key(0))
+
+
+def critics_of(critics, slopes, values):
+    """Q_i(s, a) = slope_i a + value_i for every s. Valid for a > -10, where relu(a + 10) is a + 10."""
+    critics = jax.tree.map(jnp.zeros_like, critics)
+    slopes, values = jnp.asarray(slopes), jnp.asarray(values)
+    where = lambda c: (  # noqa: E731
+        c.body.layers[0].weight, c.body.layers[0].bias, c.body.layers[1].weight, c.body.layers[1].bias,
+    )  # fmt: skip
+    first, first_bias, last, last_bias = where(critics)
+    new = (
+        first.at[:, 3, 0].set(1.0),  # the action comes after three numbers of observation
+        first_bias.at[:, 0].set(10.0),
+        last.at[:, 0, 0].set(slopes),
+        last_bias.at[:, 0].set(values - 10 * slopes),
+    )
+    return equinox.tree_at(where, critics, new)
+
+
+def actor_of(actor, output):
+    """The action tanh(output) for every s."""
+    return equinox.tree_at(lambda a: a.head.bias, jax.tree.map(jnp.zeros_like, actor), jnp.array([output]))
+
+
+def state_of(output=0.0, target_output=0.0, slopes=(0.0, 0.0), values=(3.0, 5.0), targets=(7.0, 6.0)):
+    state = beginning(AGENT)
+    return state._replace(
+        actor=actor_of(state.actor, output),
+        target_actor=actor_of(state.actor, target_output),
+        critics=critics_of(state.critics, slopes, values),
+        target_critics=critics_of(state.critics, slopes, targets),
+    )
+
+
+def transitions(action, reward, terminated, truncated):
+    """Segments of one transition each, as a batch."""
+    size = len(reward)
+    observation = jnp.zeros((size, 3))
+    experience = Experience(
+        observation, action, jnp.asarray(reward, jnp.float32), observation,
+        jnp.asarray(terminated, bool), jnp.asarray(truncated, bool), jnp.zeros(size, jnp.int32), (),
+    )  # fmt: skip
+    return Batch(jax.tree.map(lambda x: x[None], experience), jnp.ones(size), jnp.arange(size))
+
+
+SMOOTHED = jax.jit(lambda *arguments: AGENT.target(*arguments))
+BATCH = transitions(jnp.full((3, 1), 2.0), [1.0, 2.0, 4.0], [False, True, False], [False, False, True])
+
+
+def test_value_goes_on_through_a_time_limit_and_not_through_an_end():
+    _, metrics, error = compute(AGENT.learn, state_of(), BATCH, CLOCK, jax.random.key(0))
+    target = np.array([1 + 0.9 * 6, 2, 4 + 0.9 * 6])  # the smaller of the target critics' 7 and 6
+    off = np.stack([3 - target, 5 - target])
+    np.testing.assert_allclose(error, np.abs(off).mean(0), rtol=1e-5)
+    np.testing.assert_allclose(metrics["critic_loss"], 0.5 * (off**2).mean(1).sum(), rtol=1e-5)
+    np.testing.assert_allclose(metrics["value"], 4.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("action", "noise", "smoothed"),
+    [
+        (0.1, 1.0, 0.1 + 0.2),  # noise times 0.2
+        (0.1, 9.0, 0.1 + 0.5),  # the noise clipped
+        (0.1, -9.0, 0.1 - 0.5),
+        (0.8, 9.0, 1.0),  # and the action
+        (-0.8, -9.0, -1.0),
+    ],
+)
+def test_target_policy_smoothing(action, noise, smoothed):
+    state = state_of(output=5.0, target_output=math.atanh(action), slopes=(2.0, 2.0))
+    arguments = (jnp.ones(1), jnp.zeros((1, 3)), jnp.zeros(1, bool), jnp.array([[noise]]))
+    target = SMOOTHED(state, *arguments)
+    np.testing.assert_allclose(target, 1 + 0.9 * (6 + 2 * smoothed), rtol=1e-5)
+
+
+def test_weights_multiply_the_critics_loss():
+    now = (jnp.zeros((2, 3)), jnp.zeros((2, 1)), jnp.array([1.0, 7.0]), jnp.array([2.0, 0.5]))
+    loss, _ = compute(AGENT.critic_loss, state_of().critics, *now)
+    np.testing.assert_allclose(loss, 0.5 * ((2 * 2**2 + 0.5 * 4**2) / 2 + (2 * 4**2 + 0.5 * 2**2) / 2), rtol=1e-5)
+
+
+def test_actor_loss_is_of_the_first_critic():
+    state = state_of(output=math.atanh(0.5), slopes=(2.0, -7.0))
+    loss, gradient = compute(jax.value_and_grad(AGENT.actor_loss), state.actor, state.critics, jnp.zeros((2, 3)))
+    np.testing.assert_allclose(loss, -(3 + 2 * 0.5), rtol=1e-5)
+    np.testing.assert_allclose(gradient.head.bias, [-2 * (1 - 0.5**2)], rtol=1e-4)
+
+
+def same(a, b):
+    return jax.tree.all(jax.tree.map(jnp.array_equal, a, b))
+
+
+def test_policy_and_targets_wait_for_their_turn():
+    agent = dataclasses.replace(AGENT, policy_delay=3)
+    learn = jax.jit(lambda state: agent.learn(state, BATCH, CLOCK, jax.random.key(0))[0])
+    state = state_of(slopes=(2.0, 2.0))
+    for count in range(1, 7):
+        before, state = state, learn(state)
+        assert not same(before.critics, state.critics)
+        waits = count % 3 != 0
+        for slow in ("actor", "actor_optimiser", "target_actor", "target_critics"):
+            assert same(getattr(before, slow), getattr(state, slow)) == waits, (count, slow)
+        if not waits:
+            pairs = (before.target_actor, state.actor, state.target_actor), (
+                before.target_critics, state.critics, state.target_critics,
+            )  # fmt: skip
+            for old, new, moved in pairs:
+                expected = jax.tree.map(lambda old, new: 0.9 * old + 0.1 * new, old, new)
+                jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), moved, expected)
+
+
+def test_side_by_side_as_alone():
+    """Under `vmap` the delayed step runs for those seeds whose turn it is."""
+    learn = lambda state: AGENT.learn(state, BATCH, CLOCK, jax.random.key(0))[0]  # noqa: E731
+    states = [state_of(slopes=(2.0, 2.0))._replace(updates=jnp.int32(count)) for count in (0, 1)]
+    together = compute(jax.vmap(learn), jax.tree.map(lambda *x: jnp.stack(x), *states))
+    for i, state in enumerate(states):
+        alone = compute(learn, state)
+        mine = jax.tree.map(lambda x: x[i], together)  # noqa: B023
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), mine, alone)
+
+
+def test_the_actors_loss_does_not_move_the_critics():
+    # With discount 0 and reward 3 the critics are right already.
+    agent = dataclasses.replace(AGENT, discount=0.0, policy_delay=1)
+    state = state_of(slopes=(2.0, 2.0), values=(1.0, 1.0))
+    batch = transitions(jnp.full((2, 1), 6.0), [3.0, 3.0], [False] * 2, [False] * 2)  # 6 is 1 in the unit box
+    after = compute(agent.learn, state, batch, CLOCK, jax.random.key(0))[0]
+    assert same(after.critics, state.critics)
+    np.testing.assert_allclose(after.actor.head.bias - state.actor.head.bias, 0.01, rtol=1e-3)  # uphill, Adam's first
+
+
+def test_actions_are_noisy_only_when_exploring_and_in_the_box():
+    state = state_of(output=math.atanh(0.95))
+    act = lambda key, explore: AGENT.act(state, (), jnp.zeros(3), key, explore)[0]  # noqa: E731
+    keys = jax.random.split(jax.random.key(0), 1000)
+    actions = compute(jax.vmap(lambda key: act(key, True)), keys)[:, 0]
+    np.testing.assert_allclose(act(keys[0], False), 2 + 4 * 0.95, rtol=1e-5)
+    assert actions.max() == 6.0
+    # The lower half of the noise is not clipped: standard deviation 0.1 in the unit box, 0.4 here.
+    low = actions[actions < 2 + 4 * 0.95] - (2 + 4 * 0.95)
+    assert 0.35 < np.sqrt((low**2).mean()) < 0.45
+
+
+def test_learns_a_bandit():
+    agent = TD3(hidden_sizes=(32, 32), learning_rate=3e-3)
+
+    @jax.jit
+    def run(state):
+        def update(state, key):
+            unit = jax.random.uniform(key, (64, 1), minval=-1.0)
+            batch = transitions(2 + 4 * unit, -((unit[:, 0] - 0.5) ** 2), jnp.ones(64), jnp.zeros(64))
+            return agent.learn(state, batch, CLOCK, key)[0], None
+
+        return jax.lax.scan(update, state, jax.random.split(jax.random.key(5), 600))[0]
+
+    state = run(beginning(agent))
+    action = agent.act(state, (), jnp.zeros(3), jax.random.key(0), False)[0]
+    np.testing.assert_allclose((action - 2) / 4, [0.5], atol=0.1)
+
+
+def test_says_what_would_work():
+    says = (
+        r"^TD3 needs a continuous, bounded action space; CartPole-v1 has Discrete\(2\). Try ppo, dqn or sac-discrete.$"
+    )
+    with pytest.raises(ForageError, match=says):
+        AGENT.check(Spec("CartPole-v1", SPEC.observation_space, spaces.Discrete(2)))
+    with pytest.raises(ForageError, match="at least 1"):
+        TD3(policy_delay=0).check(SPEC)
+    AGENT.check(SPEC)

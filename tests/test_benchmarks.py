@@ -1,0 +1,174 @@
+"""The benchmark harness hangs together: rows, peers, scripts and the table. Nothing is timed."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def harness():
+    """The modules `run` and `rows`, imported as the command imports them and forgotten again."""
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        yield importlib.import_module("run")
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+        for name in ("run", "rows"):
+            sys.modules.pop(name, None)
+
+
+def test_rows_name_known_peers_phases_and_rates(harness: ModuleType) -> None:
+    peers = harness.load_peers()
+    for row in harness.ROWS.values():
+        labels = [contestant.label for contestant in row.contestants]
+        assert len(set(labels)) == len(labels)
+        assert labels[0] == harness.REFERENCE
+        assert row.rate in ("steps_per_second", "updates_per_second")
+        for contestant in row.contestants:
+            assert contestant.peer in peers
+            assert contestant.against in labels
+            assert set(contestant.phases or row.phases) <= set(row.phases)
+            # A misspelt override would silently leave the row's own setting in force.
+            assert set(contestant.overrides) <= set(row.settings)
+        assert set(row.smoke) <= set(row.settings)
+
+
+def test_a_warm_phase_follows_the_cold_one_that_fills_its_cache(harness: ModuleType) -> None:
+    for row in harness.ROWS.values():
+        if "warm" in row.phases:
+            assert row.phases.index("cold") < row.phases.index("warm")
+
+
+def test_on_policy_rows_divide_evenly(harness: ModuleType) -> None:
+    for row in harness.ROWS.values():
+        for contestant in row.contestants:
+            for smoke in (False, True):
+                settings = harness.settings_of(row, contestant, smoke)
+                json.dumps(settings)
+                if settings["algorithm"] == "ppo":
+                    rollout = settings["num_envs"] * settings["rollout_length"]
+                    assert rollout % settings["num_minibatches"] == 0
+                    assert settings["steps"] % rollout == 0
+                    assert (
+                        settings["steps"] > rollout
+                    )  # the first rollout is untimed where compiling happens on the way
+                else:
+                    assert settings["steps"] > settings["learning_starts"] + 100
+                    assert settings["buffer_size"] >= settings["batch_size"]
+
+
+def test_every_package_is_pinned_and_every_script_parses(harness: ModuleType) -> None:
+    for name, peer in harness.load_peers().items():
+        for requirement in [r for requirements in peer.get("install", []) for r in requirements]:
+            assert re.fullmatch(r"[\w.-]+==[\w.]+", requirement), f"{name}: {requirement}"
+        ast.parse((BENCHMARKS / "peers" / peer["script"]).read_text())
+
+
+def test_scripts_do_not_hide_the_packages_they_import(harness: ModuleType) -> None:
+    # A script's own folder comes first on its path: peers/rejax.py would import itself.
+    scripts = {path.stem for path in (BENCHMARKS / "peers").glob("*.py")}
+    assert scripts.isdisjoint({"rejax", "sbx", "stable_baselines3", "forage", "jax"})
+
+
+def record(harness: ModuleType, name: str = "ppo-cartpole", date: str = "2026-01-02") -> dict[str, Any]:
+    """A record as `run_row` makes it, with round figures."""
+
+    def run(phase: str, seconds: float, rate: float) -> dict[str, Any]:
+        return {
+            "phase": phase,
+            "seconds_whole": seconds,
+            "seconds_import": 1.0,
+            "seconds_compile": None,
+            "steps_per_second": rate,
+            "updates_per_second": rate,
+            "total_steps": 1000,
+            "final_return": [500.0],
+            "busy_cores_of_others": 0.5,
+        }
+
+    def entry(peer: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "peer": peer,
+            "overrides": {},
+            "against": "forage",
+            "versions": {peer: "1"},
+            "runs": runs,
+            "failures": [],
+        }
+
+    forage = [run("cold", s, 1.0) for s in (9.0, 10.0, 50.0)] + [run("warm", 4.0, 1.0), run("steady", 6.0, 300.0)]
+    made = {
+        "row": name,
+        "title": "title",
+        "rate": "steps_per_second",
+        "date": date,
+        "commit": "abc",
+        "machine": {"cpu": "cpu", "cores": 2, "matmul_gflops": 100.0},
+        "repeats": 3,
+        "contestants": {
+            "forage": entry("forage", forage),
+            "slow": entry("sb3", [run("cold", 100.0, 30.0)]),
+            "wide": entry("sb3", [run("cold", 200.0, 30.0)]) | {"against": "slow"},
+            "broken": entry("rejax", []) | {"failures": [{"phase": "cold", "repeat": 0, "error": "it broke"}]},
+        },
+    }
+    return made | {"summary": harness.summarise(made)}
+
+
+def test_summary_takes_medians_and_ratios_to_forage(harness: ModuleType) -> None:
+    summary = record(harness)["summary"]
+    assert summary["forage"]["cold"] == 10.0
+    assert summary["forage"]["rate"] == 300.0  # of the steady phase only
+    assert summary["forage"]["cold_ratio"] == summary["forage"]["rate_ratio"] == 1.0
+    assert summary["slow"]["cold_ratio"] == 10.0
+    assert summary["slow"]["warm"] is None
+    assert summary["slow"]["warm_ratio"] == 25.0  # its only process against our warm one
+    assert summary["slow"]["rate_ratio"] == 10.0
+    assert summary["wide"]["cold_ratio"] == 2.0  # held against the slow one
+    assert summary["broken"]["rate"] is None and summary["broken"]["rate_ratio"] is None
+
+
+def test_table_is_made_of_the_newest_record_of_each_row(harness: ModuleType, tmp_path: Path) -> None:
+    for name, date in [("ppo-cartpole", "2026-01-02"), ("ppo-cartpole", "2026-03-01"), ("sac-pendulum", "2026-01-01")]:
+        (tmp_path / f"{date}-{name}.json").write_text(json.dumps(record(harness, name, date)))
+    text = harness.table(harness.newest_records(tmp_path))
+    assert "2026-03-01" in text and "2026-01-02" not in text
+    assert text.index("## ppo-cartpole") < text.index("## sac-pendulum")
+    assert "| slow | 100.0 | 10.00 | – | 25.00 | 30 | 10.00 | 1,000 | 500.0 |" in text  # noqa: RUF001
+    assert "except: wide to slow" in text
+    assert "Failed at least once: broken" in text
+    assert "0.5 cores busy" in text
+
+
+def test_the_result_is_the_last_line(harness: ModuleType) -> None:
+    assert harness.last_json_line('a warning\n{"steps": 3}\n') == {"steps": 3}
+    for output in ("", '{"steps": 3}\nTraceback'):
+        with pytest.raises(RuntimeError, match="last line is not JSON"):
+            harness.last_json_line(output)
+
+
+def test_unknown_rows_and_peers_are_refused(harness: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, known in ((["ppo-catpole"], "ppo-cartpole"), (["--only", "sb4"], "sb3")):
+        with pytest.raises(SystemExit):
+            harness.parse(arguments)
+        assert known in capsys.readouterr().err
+
+
+def test_a_process_is_measured_and_its_failure_is_told(harness: ModuleType, tmp_path: Path) -> None:
+    line = json.dumps({"seconds_outside": 0.0, "steps": 1})
+    result = harness.run_once([sys.executable, "-c", f"print('{line}')"], tmp_path / "cache", 60)
+    assert result["steps"] == 1
+    assert 0 < result["seconds_whole"] == result["seconds_total"]
+    with pytest.raises(RuntimeError, match="no such luck"):
+        harness.run_once([sys.executable, "-c", "raise SystemExit('no such luck')"], tmp_path / "cache", 60)
