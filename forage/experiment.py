@@ -464,11 +464,16 @@ class DeviceRoad:
         self.steps = 0
         self.state: ExperimentState | None = None
         self._keys = jax.vmap(prng.key)(jnp.array(seeds))
-        self._advance = self._compile(advance, (True, False, False), (True, False, True), donate="state")
+        self._advance = self._compile(advance, (True, False, False), (True, False, True), donate=True)
         self._evaluations: dict[tuple[int, int], Any] = {}
 
-    def _compile(self, function: Any, inputs: tuple[bool, ...], outputs: Any, donate: str | None = None) -> Any:
-        """Jits `function(varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share out."""
+    def _compile(
+        self, function: Any, inputs: tuple[bool, ...], outputs: Any, donate: bool = False, once: bool = False
+    ) -> Any:
+        """Jits `function(varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share out.
+
+        What runs `once` is compiled quickly rather than well.
+        """
 
         def place(split: bool) -> Any:
             return P("seed") if split else P()
@@ -481,14 +486,15 @@ class DeviceRoad:
             out_specs=jax.tree.map(place, outputs),
             check_vma=False,
         )
-        return jax.jit(mapped, donate_argnums=(1,) if donate else ())
+        options = {"xla_backend_optimization_level": 0} if once else None
+        return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=options)
 
     def _init(self, varied: Varied, keys: Key[Array, " seed"]) -> ExperimentState:
         return over_seeds(varied, lambda e, key: e.init(key), keys)
 
     def begin(self) -> None:
         """Makes the first state of every seed."""
-        self.state = self._compile(self._init, (True,), True)(self.varied, self._keys)
+        self.state = self._compile(self._init, (True,), True, once=True)(self.varied, self._keys)
 
     def advance(self, iterations: int) -> Report:
         """Takes `iterations` turns of the loop. Returns the report of every seed (leaves `seed ...`)."""

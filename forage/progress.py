@@ -95,20 +95,20 @@ class Live(Progress):
 
     def update(self, row: dict[str, Any], seconds_left: float) -> None:
         from rich.console import Group
+        from rich.padding import Padding
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
         head = Table.grid(padding=(0, 2))
         head.add_row(
-            Text(self.title, style="bold"),
             ProgressBar(total=self.total, completed=row["steps"], width=30),
             f"{row['steps']:,} / {self.total:,} steps",
             f"{row['steps_per_second']:,.0f} steps/s",
             f"{duration(seconds_left)} left",
         )
         values = finite_values(row["return"])
-        lines: list[Any] = [head]
+        lines: list[Any] = [Text(self.title, style="bold"), Padding(head, (0, 0, 0, 2))]
         if len(values):
             lines.append(Text.assemble("  return  ", (str(score(values)), "bold green"), f"   {self.curve()}"))
         shown = [

@@ -32,7 +32,7 @@ from forage.locking import locked
 from forage.points import Rows, Totals, read_rows, to_float
 from forage.policy import Policy
 from forage.registry import part_name
-from forage.setup import Road, Setup, devices_of, from_config, make_setup
+from forage.setup import Road, Setup, devices_of, from_config, make_setup, prepare_devices
 from forage.trackers import check_trackers, open_trackers
 from forage.types import ForageError
 from forage.versions import differences, versions
@@ -165,9 +165,10 @@ def resume(
                 f"{directory} was made with {what}, so it would not continue bit for bit; add --anyway to go on."
             )
 
+    then = run.config.get("devices")
+    prepare_devices(then or 1)  # before anything, even a look at the versions, makes JAX settle on its devices
     differs(differences(read_json(run.directory / "versions.json")))
     setup = from_config(run.config, environment, **parts)
-    then = run.config.get("devices")
     road = setup.road(then)
     if then not in (None, devices_of(road)):
         differs(f"its members on {then} devices (here {devices_of(road)})")

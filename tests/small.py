@@ -1,0 +1,110 @@
+"""Runs small enough to test with: settings of every agent, and the command line in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental.compilation_cache import compilation_cache
+
+from forage import registry
+from forage.checkpoint import is_key, named_leaves
+
+CACHE = Path(tempfile.gettempdir()) / f"forage-tests-{os.getuid()}"  # compiled once for all tests
+
+PPO: dict[str, Any] = {"num_envs": 2, "rollout_length": 8, "minibatches": 2, "epochs": 1, "hidden_sizes": (8,)}
+REPLAY: dict[str, Any] = {"num_envs": 2, "rollout_length": 4, "batch_size": 4, "learning_starts": 16}
+AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, options
+    "ppo": ("ppo", "CartPole-v1", PPO),
+    "ppo-gru": ("ppo", "CartPole-masked", PPO | {"memory_size": 4}),
+    "ppo-continuous": ("ppo", "Pendulum-v1", PPO | {"normalise_observation": True}),
+    "dqn": ("dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
+    "dqn-gru": (
+        "dqn",
+        "CartPole-masked",
+        REPLAY | {"hidden_sizes": (8,), "memory_size": 4, "burn_in": 2, "unroll": 3, "learning_starts": 32},
+    ),
+    "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
+    "sac-discrete": ("sac-discrete", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
+    "td3": ("td3", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
+}
+
+
+def exists(agent: str) -> bool:
+    """Whether an agent of the registry is there."""
+    try:
+        registry.part_class("agent", agent)
+    except registry.ForageError:
+        return False
+    return True
+
+
+def keep_compiled() -> None:
+    """Lets this process share compiled programs with those that tests start."""
+    jax.config.update("jax_compilation_cache_dir", str(CACHE / "forage" / "compiled"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    compilation_cache.reset_cache()  # JAX asks once, at its first compilation, whether there is a cache
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment variables of a process that a test starts."""
+    return {**os.environ, "XDG_CACHE_HOME": str(CACHE), "COLUMNS": "100", **more}
+
+
+def start(*words: object, cwd: Path | None = None, **more: Any) -> subprocess.Popen[str]:
+    """Starts `forage WORDS` in a process of its own."""
+    command = [sys.executable, "-m", "forage", *map(str, words)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=cwd, env=environment(), **(pipes | more))
+
+
+def forage(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs `forage WORDS` to its end."""
+    process = start(*words, cwd=cwd)
+    out, err = process.communicate(timeout=300)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def words(options: dict[str, Any]) -> list[str]:
+    """Options as the command line takes them."""
+    pairs = ((name.replace("_", "-"), value) for name, value in options.items())
+    return [w for n, v in pairs for w in (f"--{n}", ",".join(map(str, v)) if isinstance(v, tuple) else str(v))]
+
+
+def differing(left: Any, right: Any) -> list[str]:
+    """The leaves in which two states differ, bit for bit; NaN is equal to NaN."""
+    found = []
+    for (name, a), (other, b) in zip(named_leaves(left), named_leaves(right), strict=True):
+        assert name == other
+        if getattr(a, "dtype", None) != getattr(b, "dtype", None):  # keys of different generators too
+            found.append(name)
+            continue
+        a, b = (np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in (a, b))
+        if a.shape != b.shape or a.dtype != b.dtype or a.tobytes() != b.tobytes():
+            found.append(name)
+    return found
+
+
+def differing_files(left: Path, right: Path) -> list[str]:
+    """The leaves in which two checkpoints differ, bit for bit."""
+    with np.load(left) as a, np.load(right) as b:
+        assert a["names"].tobytes() == b["names"].tobytes()
+        names = json.loads(a["names"].tobytes())
+        return [name for i, name in enumerate(names) if a[f"leaf{i}"].tobytes() != b[f"leaf{i}"].tobytes()]
+
+
+def train(directory: Path, agent: str = "ppo", **more: Any) -> Any:
+    """Trains a row of AGENTS briefly, in this process."""
+    from forage import run
+
+    name, environment, options = AGENTS[agent]
+    settings: dict[str, Any] = {"steps": 160, "seeds": [3, 7], "evaluation_episodes": 2, "display": "quiet"}
+    settings |= {"environment": environment, "agent_options": options | more.pop("agent_options", {})}
+    return run.train(name, directory=directory, **(settings | more))

@@ -1,0 +1,376 @@
+"""Bad input is answered in one sentence that names what would have worked; a run never loses what it has learned."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import small
+
+import forage
+from forage import cli
+from forage import run as runs
+from forage.memory.rollout import LastRollout
+from forage.types import ForageError
+
+small.keep_compiled()
+
+# What is typed, and what the answer must say.
+COMMANDS: list[tuple[str, str]] = [
+    ("trane ppo CartPole-v1", "There is no command 'trane'; did you mean train"),
+    ("train", "takes an environment, or an agent and an environment"),
+    ("train a b c", "takes an environment, or an agent and an environment"),
+    ("train ppo", "ppo is an agent; name an environment too"),
+    ("train pop CartPole-v1", "no agent called 'pop'; did you mean ppo"),
+    ("train nowhere.at:all CartPole-v1", "Cannot import nowhere.at"),
+    ("train forage.agents.ppo:Nope CartPole-v1", "forage.agents.ppo has no class Nope"),
+    (
+        "train forage.types:Spec CartPole-v1",
+        "forage.types:Spec is not of the port agent; a subclass of forage.ports.Agent works",
+    ),
+    ("train ppo CartPoel-v1", "no environment CartPoel-v1; did you mean CartPole-v1"),
+    ("train ppo gymnasium:HalfCheeta-v5", "did you mean gymnasium:HalfCheetah-v5"),
+    ("train ppo nowhere.py:Env", "There is no file"),
+    ("train ppo nowhere:Env", "There is no module nowhere"),
+    ("train ppo forage.types:Spec", "is not an environment"),
+    ("train ppo CartPole-v1 --lerning-rate 1", "has an option --lerning-rate; did you mean learning-rate"),
+    ("train ppo CartPole-v1 --steps", "--steps needs a value"),
+    ("train ppo CartPole-v1 --steps many", "--steps is a whole number such as 500k, not 'many'"),
+    ("train ppo CartPole-v1 --steps inf", "--steps is a whole number"),
+    ("train ppo CartPole-v1 --steps nan", "--steps is a whole number"),
+    ("train ppo CartPole-v1 --steps 1.5", "--steps is a whole number"),
+    ("train ppo CartPole-v1 --steps 0", "from 1 to 2,147,483,647 steps of each seed, not 0"),
+    ("train ppo CartPole-v1 --steps -5", "from 1 to 2,147,483,647 steps of each seed, not -5"),
+    ("train ppo CartPole-v1 --steps 5B", "not 5,000,000,000"),
+    ("train ppo CartPole-v1 --steps 5 --steps 6", "--steps is given twice"),
+    ("train ppo CartPole-v1 --seeds 0", "one or more different whole numbers"),
+    ("train ppo CartPole-v1 --seeds 1,1", "one or more different whole numbers"),
+    ("train ppo CartPole-v1 --seeds -1,2", "one or more different whole numbers"),
+    ("train ppo CartPole-v1 --seeds 99999999999,2", "one or more different whole numbers"),
+    ("train ppo CartPole-v1 --learning-rate fast", "--learning-rate is a number, not 'fast'"),
+    ("train ppo CartPole-v1 --learning-rate nan", "learning-rate of ppo is 0 or more, not nan"),
+    ("train ppo CartPole-v1 --learning-rate -1", "learning-rate of ppo is 0 or more, not -1"),
+    ("train ppo CartPole-v1 --discount 1.5", "discount of ppo is from 0 to 1, not 1.5"),
+    ("train ppo CartPole-v1 --num-envs 0", "num-envs of ppo is 1 or more, not 0"),
+    ("train ppo CartPole-v1 --rollout-length -8", "rollout-length of ppo is 1 or more"),
+    ("train ppo CartPole-v1 --hidden-sizes 8,0", "hidden-sizes of ppo is 1 or more, not 0"),
+    ("train ppo CartPole-v1 --minibatches 7", "cannot cut .* into 7 equal minibatches"),
+    ("train ppo CartPole-v1 --clip-value maybe", "--clip-value is true or false, not 'maybe'"),
+    ("train ppo CartPole-v1 --evaluation-episodes 0", "1 evaluation episode or more, not 0"),
+    ("train ppo CartPole-v1 --checkpoint-seconds -1", "0 or more, not -1"),
+    ("train ppo CartPole-v1 --sweep learning-rate", "A sweep takes one or more different values"),
+    ("train ppo CartPole-v1 --sweep learning-rate=1,a", "--sweep is a number, not 'a'"),
+    ("train ppo CartPole-v1 --sweep learning-rate=-1,1", "learning-rate of ppo is 0 or more"),
+    ("train ppo CartPole-v1 --sweep lerning-rate=1,2", "did you mean learning_rate"),
+    ("train ppo CartPole-v1 --sweep num-envs=1,2", "A sweep is over a number of the agent, not 'num_envs'"),
+    ("train ppo CartPole-v1 --extras tensorbord", "no extra called 'tensorbord'; did you mean tensorboard"),
+    ("train ppo CartPole-v1 --memory uniferm", "no memory called 'uniferm'; did you mean uniform"),
+    ("train ppo CartPole-v1 --memory.capacity 5", "needs --memory NAME too"),
+    ("train dqn CartPole-v1 --memory uniform --memory.capacty 5", "uniform has no option capacty; did you mean"),
+    ("train dqn CartPole-v1 --memory uniform --memory.capacity 0", "capacity of uniform is 1 or more, not 0"),
+    ("train ppo CartPole-v1 --tasks randomise", "randomise needs --tasks.fields VALUE"),
+    ("train ppo CartPole-v1 --behaviour guide --behaviour.policy x", "cannot be given on the command line"),
+    ("train ppo CartPole-v1 --env.gravty 3", "CartPole-v1 has no option gravty; the nearest are gravity"),
+    ("train sac CartPole-v1", "continuous.*Discrete"),
+    ("train dqn Pendulum-v1", "Pendulum-v1"),
+    ("train ppo gymnasium:CartPole-v1 --starts archive", "need a native environment"),
+    ("train rewards CartPole-v1", "no agent called 'rewards'"),
+    ("resume", "takes one run's directory"),
+    ("resume nowhere", "nowhere is not a run: it has no config.json"),
+    ("resume nowhere --anywey", "--anywey|needs a value"),
+    ("evaluate nowhere", "nowhere is not a run"),
+    ("evaluate nowhere --episodes 0", "1 evaluation episode or more|is not a run"),
+    ("watch nowhere", "nowhere is not a run"),
+    ("compare one", "takes two runs or more"),
+    ("compare one two", "one is not a run"),
+    ("list pumpkins", "shows agents, environments or a port, not 'pumpkins'"),
+    ("show", "takes the name of a part"),
+    ("show pop", "There is no part called 'pop'; did you mean ppo"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), COMMANDS, ids=[words for words, _ in COMMANDS])
+def test_one_sentence_and_code_2(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(words.split())
+    out, err = capsys.readouterr()
+    assert stopped.value.code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.rstrip().endswith((".", "?"))
+    assert re.search(said, err), err
+    assert list(tmp_path.iterdir()) == []  # nothing was begun
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"agent": 5}, "An agent is a forage.ports.Agent or its name"),
+        ({"environment": 5}, "not a int"),
+        ({"learning_rate": 1e-3}, "no port called 'learning_rate'; options of the agent go in agent_options"),
+        ({"memories": "uniform"}, "no port called 'memories'; did you mean memory"),
+        ({"memory": 5}, "memory takes a forage.ports.Memory or its name, not a int"),
+        ({"rewards": LastRollout()}, "rewards takes a forage.ports.Rewards or its name, not a LastRollout"),
+        ({"memory": "uniferm"}, "did you mean uniform"),
+        ({"agent_options": {"lerning_rate": 1.0}}, "ppo has no option 'lerning_rate'; did you mean learning_rate"),
+        ({"agent_options": {"learning_rate": "fast"}}, "learning_rate of ppo is a number, not 'fast'"),
+        ({"display": "loud"}, "A display is auto"),
+        ({"seeds": []}, "Seeds are one or more"),
+        ({"environment_options": {"gravty": 1}}, "no option gravty"),
+    ],
+)
+def test_from_python(arguments, said, tmp_path):
+    with pytest.raises(ForageError, match=said):
+        forage.train(**({"agent": "ppo", "environment": "CartPole-v1", "directory": tmp_path / "run"} | arguments))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return small.train(tmp_path_factory.mktemp("runs") / "finished").directory
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def edit(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_directory_that_is_a_run(copy):
+    with pytest.raises(ForageError, match="already holds a run; forage resume"):
+        small.train(copy)
+
+
+def test_other_versions_are_named_and_anyway_goes_on(copy):
+    edit(copy / "versions.json", jax="0.0.1", code="other")
+    with pytest.raises(ForageError, match=r"jax 0\.0\.1 \(here .*other code of forage.*--anyway"):
+        runs.resume(copy, display="quiet")
+    runs.resume(copy, display="quiet", anyway=True)
+
+
+def test_other_devices_are_named(copy):
+    edit(copy / "config.json", devices=7)
+    with pytest.raises(ForageError, match=r"members on 7 devices \(here \d\).*--anyway"):
+        runs.resume(copy, display="quiet")
+
+
+def test_a_checkpoint_of_other_sizes_or_a_foreign_file(copy):
+    config = json.loads((copy / "config.json").read_text())
+    edit(copy / "config.json", agent=config["agent"] | {"hidden_sizes": [16]})
+    with pytest.raises(ForageError, match="was written with other sizes"):
+        runs.resume(copy, display="quiet")
+    (copy / "config.json").write_text(json.dumps(config))
+    for path in runs.Run(copy).checkpoints:
+        np.savez(path, a=np.zeros(3))
+    with pytest.raises(ForageError, match="not a whole Forage checkpoint"):
+        runs.resume(copy, display="quiet")
+
+
+@pytest.mark.parametrize("name", ["config.json", "versions.json", "evaluation.json"])
+def test_a_damaged_json_file(copy, name):
+    (copy / name).write_text('{"a": ')
+    with pytest.raises(ForageError, match=f"{name} cannot be read"):
+        run = runs.Run(copy)
+        _ = run.evaluation
+        runs.resume(copy, display="quiet")
+
+
+def test_a_missing_versions_file(copy):
+    (copy / "versions.json").unlink()
+    with pytest.raises(ForageError, match=r"not a whole run: it has no versions\.json"):
+        runs.resume(copy, display="quiet")
+
+
+def test_a_place_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ForageError, match="Could not make"):
+        small.train(tmp_path / "file" / "run")
+
+
+def test_a_learning_rate_that_ruins_the_agent(tmp_path):
+    """Says between which steps; what was saved before is there and whole."""
+    with pytest.raises(ForageError, match=r"parameters became NaN between steps \d+ and \d+ with seed .*kept as of"):
+        small.train(tmp_path / "run", agent_options={"learning_rate": 1e38}, steps=3200)
+    policy = forage.load(tmp_path / "run")
+    assert np.isfinite(policy.state.network.actor.weight).all()
+    policy.act(np.zeros(4))
+
+
+OWN = """
+import os
+import gymnasium, jax, jax.numpy as jnp, numpy as np
+from forage.environments.classic.cartpole import CartPole
+from forage.types import Step
+
+
+class Walk(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    wrong = staticmethod(lambda observation: (observation, 1.0))
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        self.time += 1
+        observation, reward = np.zeros(3, np.float32), 1.0
+        if self.time == 20:
+            observation, reward = self.wrong(observation)
+        return observation, reward, self.time == 30, False, {}
+
+
+def broken(observation):
+    raise RuntimeError("the rope broke")
+
+
+class Raises(Walk):
+    wrong = staticmethod(broken)
+
+class Nan(Walk):
+    wrong = staticmethod(lambda observation: (observation * np.nan, 1.0))
+
+class NanReward(Walk):
+    wrong = staticmethod(lambda observation: (observation, float("nan")))
+
+class Shape(Walk):
+    wrong = staticmethod(lambda observation: (np.zeros(4, np.float32), 1.0))
+
+class RaisesInReset(Walk):
+    def reset(self, seed=None, options=None):
+        broken(0)
+
+
+class Late(Walk):
+    # The second seed's breaks: the first one made is only looked at, and the next two are the first seed's.
+
+    made = 0
+
+    def __init__(self):
+        Late.made += 1
+        self.number = Late.made
+
+    def step(self, action):
+        if os.environ["ROPE"] == "thin" and self.number > 3 and self.time == 19:
+            broken(0)
+        return super().step(action)
+
+
+class NativeNan(CartPole):
+    def step(self, state, action, key):
+        state, step = super().step(state, action, key)
+        return state, step._replace(reward=jnp.where(state.time == 7, jnp.nan, 1.0))
+
+class NativeCalls(CartPole):
+    def step(self, state, action, key):
+        def host(time):
+            if time == 7:
+                raise RuntimeError("the rope broke")
+            return np.float32(1)
+        state, step = super().step(state, action, key)
+        reward = jax.pure_callback(host, jax.ShapeDtypeStruct((), "float32"), state.time, vmap_method="sequential")
+        return state, step._replace(reward=reward)
+
+class NativeShape(CartPole):
+    def step(self, state, action, key):
+        state, step = super().step(state, action, key)
+        return state, step._replace(observation=jnp.zeros(5))
+
+class NativeReset(CartPole):
+    def reset(self, key):
+        return super().reset(key)[1]
+
+class NativeReward(CartPole):
+    def step(self, state, action, key):
+        state, step = super().step(state, action, key)
+        return state, step._replace(reward=jnp.ones(3))
+
+class NativeState(CartPole):
+    def step(self, state, action, key):
+        state, step = super().step(state, action, key)
+        return state._replace(time=state.time * 1.0), step
+
+class NativeTuple(CartPole):
+    def step(self, state, action, key):
+        state, step = super().step(state, action, key)
+        return state, tuple(step)
+
+class NativeRaises(CartPole):
+    def step(self, state, action, key):
+        if state.time > 5:
+            raise RuntimeError("the rope broke")
+        return super().step(state, action, key)
+"""
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A file with somebody's environments, each wrong in its own way."""
+    path = tmp_path_factory.mktemp("own") / "environments.py"
+    path.write_text(OWN)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Raises", r"failed at step 20 .*RuntimeError: the rope broke"),
+        ("Nan", "NaN as observation at step 20"),
+        ("NanReward", "NaN as reward at step 20"),
+        ("Shape", "at step 20"),
+        ("NativeNan", r"returned NaN or infinity between steps \d+ and \d+ with seed 3"),
+        ("NativeCalls", r"A compiled part of the loop failed after step \d+: .*the rope broke"),
+    ],
+)
+def test_an_environment_that_fails_in_the_middle(own, tmp_path, name, said):
+    """The step is named, the run is saved, and what was learned can be loaded."""
+    with pytest.raises(ForageError, match=said) as caught:
+        small.train(tmp_path / "run", environment=f"{own}:{name}", seeds=[3], steps=3200)
+    assert "\n" not in str(caught.value)
+    saved = int(runs.Run(tmp_path / "run").checkpoints[-1].stem)
+    assert f"The run is kept as of step {saved:,} in {tmp_path / 'run'}." in str(caught.value)
+    if not name.startswith("Native"):
+        assert saved == 32  # steps 1 to 16 of two environments were learned from
+    policy = forage.load(tmp_path / "run")
+    policy.act(np.zeros(policy.spec.observation_space.shape))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("NativeShape", r"returned as observation from step float32\[5\]; it should be float32\[4\]"),
+        ("NativeReset", r"returned .* from reset; it should be a tuple \(state, observation\)"),
+        ("NativeReward", r"returned as reward float32\[3\]; it should be float32\[\]"),
+        ("NativeState", r"returned as state from step \.time float32\[\]; it should be int32\[\]"),
+        ("NativeTuple", r"it should be a tuple \(state, forage\.types\.Step\)"),
+        ("NativeRaises", r"failed in step at line \d+ of .*environments\.py with TracerBoolConversionError"),
+        ("RaisesInReset", "could not be made: the rope broke"),
+        ("Missing", "has no class Missing"),
+    ],
+)
+def test_an_environment_that_cannot_begin(own, tmp_path, name, said):
+    with pytest.raises(ForageError, match=said) as caught:
+        small.train(tmp_path / "run", environment=f"{own}:{name}", seeds=[3])
+    assert "\n" not in str(caught.value)
+    assert not runs.Run.begun(tmp_path / "run")  # so that the same directory can be used once it is mended
+
+
+def test_seeds_that_got_ahead_stay_ahead(own, tmp_path, monkeypatch):
+    """One seed's environment fails: every seed is saved with the steps that it has taken."""
+    monkeypatch.setenv("ROPE", "thin")
+    with pytest.raises(ForageError, match="the rope broke"):
+        small.train(tmp_path / "run", environment=f"{own}:Late", steps=160)
+    with np.load(runs.Run(tmp_path / "run").checkpoints[-1]) as file:
+        names = json.loads(file["names"].tobytes())
+        assert [int(file[f"leaf{names.index(f'[{seed}].steps')}"]) for seed in (0, 1)] == [48, 32]
+    monkeypatch.setenv("ROPE", "thick")
+    run = runs.resume(tmp_path / "run", display="quiet")
+    assert [row["steps"] for row in run.rows] == list(range(16, 161, 16))
+    assert np.isfinite(run.evaluation["return"]).all()

@@ -1,0 +1,138 @@
+"""Checkpoints: whole or refused, whatever happened to the file."""
+
+import builtins
+import errno
+import json
+import os
+import pickle
+import random
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import differing
+
+from forage import checkpoint, prng
+from forage.types import ForageError
+
+
+class Tree(NamedTuple):
+    key: jax.Array
+    other_key: jax.Array  # of JAX's own generator, as an environment of somebody's may have
+    weights: dict
+    flag: jax.Array
+    nothing: tuple
+
+
+@pytest.fixture
+def tree():
+    weights = {"a": jnp.arange(6.0).reshape(2, 3), "b": jnp.float32(np.nan)}
+    return Tree(jax.random.split(prng.key(3), 2), jax.random.key(4), weights, jnp.array([True, False]), ())
+
+
+@pytest.fixture
+def path(tmp_path, tree):
+    path = tmp_path / "checkpoints" / "1.npz"
+    checkpoint.save(path, tree, {"steps": 12})
+    return path
+
+
+def test_what_was_saved_is_loaded_bit_for_bit(path, tree):
+    loaded, header = checkpoint.load(path, jax.eval_shape(lambda: tree))
+    assert differing(loaded, tree) == []
+    draws = [jax.random.bits(key) for tree in (tree, loaded) for key in (tree.key[1], tree.other_key)]
+    assert draws[:2] == draws[2:]
+    assert header["steps"] == 12
+    assert checkpoint.read_header(path)["steps"] == 12
+    assert [p.name for p in path.parent.iterdir()] == ["1.npz"]  # no temporary file stays
+
+
+def test_a_truncated_file_is_refused_at_every_length(path, tree):
+    data = path.read_bytes()
+    for length in sorted({*range(0, len(data), 97), 1, len(data) - 1, len(data) // 2}):
+        path.write_bytes(data[:length])
+        with pytest.raises(ForageError, match="not a whole Forage checkpoint"):
+            checkpoint.load(path, tree)
+
+
+def test_a_damaged_file_is_refused_or_harmless(path, tree):
+    """Whatever byte is flipped: a `ForageError`, or the same numbers where the byte did not matter."""
+    data, draw, refused = path.read_bytes(), random.Random(0), 0
+    for _ in range(400):
+        damaged = bytearray(data)
+        damaged[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            loaded, _ = checkpoint.load(path, tree)
+        except ForageError:
+            refused += 1
+        else:
+            assert differing(loaded, tree) == []
+    assert refused > 100
+
+
+def test_foreign_files_are_refused(tmp_path, tree):
+    files = {name: tmp_path / f"{name}.npz" for name in ("text", "pickle", "npy", "npz", "object", "format", "folder")}
+    files["text"].write_text("hello")
+    files["pickle"].write_bytes(pickle.dumps({"a": 1}))
+    with open(files["npy"], "wb") as file:
+        np.save(file, np.arange(3))
+    np.savez(files["npz"], a=np.arange(3))
+    np.savez(files["object"], header=np.array([{}], object))
+    header = np.frombuffer(json.dumps({"format": "other-1"}).encode(), np.uint8)
+    np.savez(files["format"], header=header, names=header)
+    files["folder"].mkdir()
+    for name, file in files.items():
+        with pytest.raises(ForageError, match="another format" if name == "format" else "not a whole") as caught:
+            checkpoint.load(file, tree)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ForageError, match="There is no checkpoint"):
+        checkpoint.load(tmp_path / "nowhere.npz", tree)
+
+
+def test_nothing_in_a_file_is_run(tmp_path, tree):
+    class Trap:
+        def __reduce__(self):
+            return (exec, ("import builtins; builtins.trapped = True",))
+
+    path = tmp_path / "trap.npz"
+    np.savez(path, header=np.array([Trap()], object), names=np.array([Trap()], object))
+    with pytest.raises(ForageError):
+        checkpoint.load(path, tree)
+    assert not hasattr(builtins, "trapped")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t._replace(weights=t.weights | {"a": jnp.zeros((2, 4))}), r"other sizes.*'a'.*\[2, 3\].*\[2, 4\]"),
+        (lambda t: t._replace(flag=jnp.zeros(2, jnp.int32)), "other sizes.*flag is bool.*int32"),
+        (lambda t: t._replace(key=jax.random.split(t.key[0], 5)), r"other sizes.*key"),
+        (lambda t: t._replace(weights=t.weights | {"c": jnp.zeros(())}), r"lacks .*'c'"),
+        (lambda t: t._replace(weights={"a": t.weights["a"]}), r"holds .*'b'.*unknown here"),
+    ],
+)
+def test_other_parts_and_sizes_are_named(path, tree, change, said):
+    with pytest.raises(ForageError, match=said):
+        checkpoint.load(path, change(tree))
+
+
+def test_a_full_disk_leaves_the_old_file(path, tree, monkeypatch):
+    before = path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ForageError, match="No space left on device"):
+        checkpoint.save(path, tree._replace(flag=~tree.flag), {"steps": 13})
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == ["1.npz"]
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, tree):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ForageError, match="Could not save"):
+        checkpoint.save(tmp_path / "file" / "below.npz", tree, {})

@@ -1,0 +1,200 @@
+"""The command line, from typed words to what is printed."""
+
+import json
+import shutil
+
+import pytest
+import small
+
+from forage import cli, options, registry
+from forage import run as runs
+from forage.types import ForageError
+
+small.keep_compiled()
+TINY = [*small.words(small.PPO), "--seeds", "2", "--steps", "64", "--evaluation-episodes", "2"]
+
+
+def call(capsys, *words):
+    """Runs a command in this process. Returns the exit code and what it printed."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return stopped.value.code, out, err
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that the command line made, and what it printed as JSON."""
+    directory = tmp_path_factory.mktemp("runs") / "finished"
+    result = small.forage("train", "ppo", "CartPole-v1", *TINY, "--directory", directory, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    return directory, result.stdout
+
+
+def test_json_is_nothing_but_json_and_ends_with_the_result(finished):
+    directory, out = finished
+    events = [json.loads(line) for line in out.splitlines()]
+    assert [event["event"] for event in events] == ["row"] * 4 + ["result"]
+    assert [event["steps"] for event in events[:-1]] == [16, 32, 48, 64]
+    assert [{"event": "row"} | row for row in runs.Run(directory).rows] == events[:-1]
+    result = events[-1]
+    assert result["directory"] == str(directory)
+    assert (result["agent"], result["environment"], result["steps"], result["seeds"]) == ("ppo", "CartPole-v1", 64, 2)
+    assert result["interval"][0] <= result["score"] <= result["interval"][1]
+
+
+def test_words_become_settings(finished):
+    config = runs.Run(finished[0]).config
+    assert config["seeds"] == [0, 1]
+    assert config["steps"] == 64
+    assert config["agent"]["hidden_sizes"] == [8]
+    assert config["agent"]["num_envs"] == 2
+
+
+def test_quiet_prints_nothing(capsys, tmp_path):
+    code, out, err = call(capsys, "train", "ppo", "CartPole-v1", *TINY, "--directory", tmp_path / "run", "--quiet")
+    assert (code, out, err) == (0, "", "")
+    assert runs.Run(tmp_path / "run").evaluation
+
+
+def test_plain_lines_and_parts_by_name(capsys, tmp_path):
+    """Not on a terminal: lines, without control characters. With an agent chosen and parts named by words."""
+    words = ["--seeds", "5,9", "--rewards", "scale", "--rewards.factor", "0.1", "--env.length", "1"]
+    words += ["--sweep", "learning-rate=1e-3,1e-4", "--clip-value", "true", "--starts=archive", "--starts.capacity=9"]
+    words += [
+        *small.words(small.PPO),
+        "--steps",
+        "0.032k",
+        "--evaluation-episodes",
+        "2",
+        "--directory",
+        tmp_path / "run",
+    ]
+    code, out, err = call(capsys, "train", "CartPole-v1", *words)
+    assert (code, err) == (0, "")
+    assert "\x1b" not in out
+    lines = out.splitlines()
+    assert lines[0] == "ppo on CartPole-v1, 4 seeds"
+    assert "ppo because Discrete(2) actions" in out
+    assert sum("steps/s" in line and "compiling" not in line for line in lines) == 2
+    assert "learning_rate=0.001: return" in out
+    assert f"watch it: forage watch {tmp_path / 'run'}" in out
+    config = runs.Run(tmp_path / "run").config
+    assert config["seeds"] == [5, 9]
+    assert config["sweep"] == {"learning_rate": [1e-3, 1e-4]}
+    assert config["agent"]["clip_value"] is True
+    assert config["rewards"]["factor"] == 0.1
+    assert config["starts"]["capacity"] == 9
+    assert config["environment"] == {"id": "CartPole-v1", "options": {"length": 1}}
+
+
+def test_resume_evaluate_watch_compare(capsys, finished, tmp_path):
+    copies = [tmp_path / name for name in ("one", "two")]
+    for directory in copies:
+        shutil.copytree(finished[0], directory)
+    code, out, err = call(capsys, "resume", copies[0], "--json")
+    assert (code, err) == (0, "")
+    assert [json.loads(line)["event"] for line in out.splitlines()] == ["result"]
+
+    code, out, err = call(capsys, "evaluate", copies[0], "--episodes", "3", "--seed", "1", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out).keys() == {"score", "low", "high", "seeds"}
+    code, out, _ = call(capsys, "evaluate", copies[0], "--episodes", "3")
+    assert out.startswith("ppo on CartPole-v1: return")
+
+    code, out, err = call(capsys, "watch", copies[0], "--output", tmp_path / "a.gif", "--steps", "5", "--seed", "1")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{tmp_path / 'a.gif'}  (returns ")
+    assert (tmp_path / "a.gif").read_bytes()[:3] == b"GIF"
+
+    code, out, err = call(capsys, "compare", *copies, "--output", tmp_path / "both.png")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == str(tmp_path / "both.png")
+    assert (tmp_path / "both.png").exists()
+
+
+@pytest.mark.parametrize(("port", "name"), [(p, n) for p, table in registry.PORTS.items() for n in table])
+def test_every_part_can_be_shown(capsys, port, name):
+    code, out, err = call(capsys, "show", name)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{name}: {port}\n")
+    fields = registry.fields(registry.part_class(port, name))
+    for field in fields:
+        assert f"--{'' if port == 'agent' else port + '.'}{field.name.replace('_', '-')} " in out
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "minatar:Breakout", "gymnasium:CartPole-v1", "DeepSea-5"])
+def test_an_environment_can_be_shown(capsys, name):
+    code, out, err = call(capsys, "show", name)
+    assert (code, err) == (0, "")
+    assert f"{name}: environment" in out
+    assert "observation " in out
+    assert "action " in out
+
+
+def test_every_part_is_listed(capsys):
+    code, out, err = call(capsys, "list")
+    assert (code, err) == (0, "")
+    for port, table in registry.PORTS.items():
+        assert f"\n{port}\n" in f"\n{out}"
+        for name in table:
+            line = next(line for line in out.splitlines() if line.startswith(f"  {name} "))
+            assert len(line.split(maxsplit=1)[1]) > 10, f"{name} says nothing about itself"
+    assert "  CartPole-v1 " in out
+
+
+@pytest.mark.parametrize("kind", [*registry.PORTS, "agents", "environments"])
+def test_one_kind_is_listed(capsys, kind):
+    code, out, err = call(capsys, "list", kind)
+    assert (code, err) == (0, "")
+    assert out.startswith("agent" if kind == "agents" else kind)
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"], ["resume", "--help"]])
+def test_help(capsys, words):
+    code, out, err = call(capsys, *words)
+    assert (code, err) == (0, "")
+    for command in cli.COMMANDS:
+        assert f"forage {command} " in out
+
+
+def test_help_of_training_and_version(capsys):
+    code, out, _ = call(capsys, "train", "-h")
+    assert code == 0
+    assert "--checkpoint-seconds" in out
+    code, out, _ = call(capsys, "--version")
+    assert code == 0
+    assert out.strip().count(".") >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("500k", 500_000), ("5M", 5_000_000), ("1e6", 10**6), ("20_000", 20_000), ("7", 7), ("-3", -3)]
+)
+def test_whole_numbers(text, number):
+    assert options.parse("steps", text, int) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "value"),
+    [
+        ("yes", bool, True),
+        ("False", bool, False),
+        ("3e-4", float, 3e-4),
+        ("64,32", tuple[int, ...], (64, 32)),
+        ("(0.5, 1)", tuple[float, ...], (0.5, 1.0)),
+        ("a,b", tuple[str, ...], ("a", "b")),
+        ("none", int | None, None),
+        ("5", int | None, 5),
+        ("tanh", str, "tanh"),
+    ],
+)
+def test_words_by_type(text, wanted, value):
+    assert options.parse("name", text, wanted) == value
+
+
+def test_options_are_split_from_words():
+    positional, given = options.split(["a", "--x-y", "1", "--z=2", "--quiet", "--no-clip", "b"], {"quiet"})
+    assert positional == ["a", "b"]
+    assert given == {"x_y": "1", "z": "2", "quiet": True, "clip": "false"}
+    with pytest.raises(ForageError, match="--x needs a value"):
+        options.split(["--x", "--y", "1"], set())

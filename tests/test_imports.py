@@ -1,0 +1,123 @@
+"""Imports run downward, wings do not know each other, and what can be answered without JAX is."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small import environment
+
+import forage
+
+ROOT = Path(forage.__file__).parent
+WINGS = ("tasks", "starts", "behaviours", "rewards", "memory", "agents")
+
+# What stands on a level may import what stands on lower ones, and its own neighbours in the same package.
+LEVELS: list[tuple[str, ...]] = [
+    ("errors",),
+    ("types", "prng", "registry", "ranges"),
+    ("spaces", "ports", "returns", "options", "checkpoint", "locking"),
+    ("nn", "points"),
+    (*WINGS, "environments", "evaluation", "defaults"),
+    ("policy", "progress", "trackers", "versions"),
+    ("experiment",),
+    ("host",),
+    ("setup",),
+    ("run",),
+    ("compare", "watch"),
+    ("cli",),
+    ("__main__",),
+]
+LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names}
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(path: Path, at_load: bool) -> set[str]:
+    """The modules of ours that a file imports, without `forage.`; at load, or anywhere but under TYPE_CHECKING."""
+    names: set[str] = set()
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            return
+        if at_load and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return
+        if isinstance(node, ast.Import):
+            names.update(a.name.removeprefix("forage.") for a in node.names if a.name.startswith("forage."))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "forage":
+            module = (node.module or "").removeprefix("forage").removeprefix(".")
+            for alias in node.names:
+                inner = f"{module}.{alias.name}".strip(".")
+                names.add(inner if inner in MODULES else module)
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(ast.parse(path.read_text()))
+    return names - {""}
+
+
+MODULES = modules()
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_imports_run_downward(name):
+    top = name.split(".")[0]
+    if not top:
+        return
+    assert top in LEVEL, f"{top} has no place in the order of imports"
+    for other in imported(MODULES[name], at_load=False):
+        below = other.split(".")[0]
+        if below != top:
+            assert LEVEL[below] < LEVEL[top], f"{name} imports {other}, which is not below it"
+
+
+@pytest.mark.parametrize("name", sorted(n for n in MODULES if n.split(".")[0] in WINGS))
+def test_no_wing_imports_another(name):
+    wing = name.split(".")[0]
+    others = {other for other in imported(MODULES[name], at_load=False) if other.split(".")[0] in WINGS}
+    assert {other for other in others if other.split(".")[0] != wing} == set()
+
+
+def test_no_circle():
+    graph = {name: imported(path, at_load=True) & set(MODULES) for name, path in MODULES.items()}
+    done: set[str] = set()
+
+    def walk(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail, name))
+        if name not in done:
+            for other in graph[name]:
+                walk(other, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        walk(name, ())
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that are loaded after some code ran in a fresh process."""
+    code += "\nimport sys; print('LOADED', *sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
+    return set(result.stdout.split("LOADED ")[1].split())
+
+
+def test_import_alone_is_cheap():
+    loaded = loaded_by("import forage")
+    assert not {"jax", "numpy", "equinox", "gymnasium", "forage.errors"} & loaded
+
+
+HEAVY = {"jax", "numpy", "equinox", "gymnasium", "optax", "rich", "matplotlib", "scipy"}
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "help", "train --help", "bogus", "train", "train pop CartPole-v1", "list pumpkins", "resume"]
+)
+def test_answers_that_need_no_jax_do_not_load_it(words):
+    loaded = loaded_by(f"from forage import cli\ntry:\n    cli.main({words.split()!r})\nexcept SystemExit:\n    pass")
+    assert not HEAVY & loaded

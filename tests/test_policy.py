@@ -1,0 +1,116 @@
+"""A trained agent acts: as it was trained, without what trained it."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+import small
+
+import forage
+from forage import prng, spaces
+from forage.types import ForageError
+
+small.keep_compiled()
+OBSERVATIONS = np.array([[0.1, -0.02], [0.3, 0.04], [-0.5, 0.06]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """Two seeds of an agent with memory."""
+    return small.train(tmp_path_factory.mktemp("runs") / "gru", "ppo-gru").directory
+
+
+def test_acts_in_a_fresh_process_without_the_loop(directory):
+    code = f"""
+import json, sys
+import forage
+agent = forage.load({str(directory)!r}, seed=7)
+print(json.dumps([int(agent.act(o)) for o in {OBSERVATIONS.tolist()}]))
+print(*sys.modules)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=small.environment(), check=True
+    )
+    actions, loaded = result.stdout.splitlines()
+    here = forage.load(directory, seed=7)
+    assert json.loads(actions) == [int(here.act(o)) for o in OBSERVATIONS]
+    training = {f"forage.{name}" for name in ("experiment", "host", "run", "setup", "environments", "evaluation")}
+    assert not (training | {"matplotlib", "scipy", "rich"}) & set(loaded.split())
+
+
+@pytest.mark.parametrize("explore", [False, True])
+@pytest.mark.parametrize("seed", [3, 7])
+def test_acts_as_the_agent_does(directory, seed, explore):
+    policy = forage.load(directory, seed=seed)
+    policy.reset(11)
+    agent, state, key = policy.agent, policy.state, prng.key(11)
+    hidden = agent.hidden(policy.spec)
+    for observation in OBSERVATIONS:
+        key, now = jax.random.split(key)
+        action, hidden, _ = agent.act(state, hidden, observation, now, explore)
+        assert policy.act(observation, explore) == spaces.clip(policy.spec.action_space, action)
+    np.testing.assert_allclose(policy._hidden, hidden, rtol=1e-5)
+
+
+def test_each_seed_has_its_own_agent_and_the_best_is_the_default(directory):
+    evaluation = json.loads((directory / "evaluation.json").read_text())
+    one, two = (forage.load(directory, seed=seed) for seed in (3, 7))
+    assert small.differing(one.state, two.state)
+    best = (one, two)[int(np.argmax(evaluation["return"]))]
+    assert small.differing(forage.load(directory).state, best.state) == []
+    with pytest.raises(ForageError, match="has seeds 3, 7, not 5"):
+        forage.load(directory, seed=5)
+
+
+def test_memory_lasts_until_reset(directory):
+    policy = forage.load(directory)
+    first = np.array(policy._hidden)
+    policy.act(OBSERVATIONS[0])
+    after = np.array(policy._hidden)
+    assert not np.array_equal(first, after)
+    policy.act(OBSERVATIONS[0])
+    assert not np.array_equal(after, policy._hidden)
+    policy.reset()
+    assert np.array_equal(first, policy._hidden)
+    policy.act(OBSERVATIONS[0])
+    assert np.array_equal(after, policy._hidden)
+
+
+@pytest.mark.parametrize(
+    ("observation", "said"),
+    [
+        (np.zeros(4), r"has shape \(2,\), not \(4,\)"),
+        (np.zeros((1, 2)), r"has shape \(2,\), not \(1, 2\)"),
+        (0.5, r"has shape \(2,\), not \(\)"),
+        ({"a": np.zeros(2)}, "is an element of Box.*not dict"),
+        ("up", "is an element of Box.*not str"),
+        (None, "is an element of Box.*not NoneType|has shape"),
+    ],
+)
+def test_a_wrong_observation_is_one_sentence(directory, observation, said):
+    with pytest.raises(ForageError, match=said) as caught:
+        forage.load(directory).act(observation)
+    assert "\n" not in str(caught.value)
+
+
+def test_lists_and_other_types_of_numbers_are_understood(directory):
+    policy = forage.load(directory)
+    expected = policy.act(OBSERVATIONS[0])
+    for same in (OBSERVATIONS[0].tolist(), OBSERVATIONS[0].astype(np.float64), jax.numpy.asarray(OBSERVATIONS[0])):
+        policy.reset()
+        assert policy.act(same) == expected
+
+
+def test_what_is_no_agent_is_one_sentence(tmp_path, directory):
+    with pytest.raises(ForageError, match="holds no trained agent"):
+        forage.load(tmp_path)
+    (tmp_path / "agent.npz").write_bytes((directory / "agent.npz").read_bytes())
+    with pytest.raises(ForageError, match=r"config\.json cannot be read"):
+        forage.load(tmp_path)
+    (tmp_path / "config.json").write_text((directory / "config.json").read_text())
+    (tmp_path / "agent.npz").write_bytes((directory / "agent.npz").read_bytes()[:500])
+    with pytest.raises(ForageError, match="not a whole Forage checkpoint"):
+        forage.load(tmp_path)

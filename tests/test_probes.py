@@ -1,0 +1,388 @@
+"""Every agent passes every probe, on both roads. A new agent joins by one line in AGENTS.
+
+`python tests/test_probes.py` prints what was found beside what is right, as a table.
+"""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forage import spaces
+from forage.agents.dqn import DQN
+from forage.agents.ppo import PPO
+from forage.agents.sac import SAC
+from forage.agents.sac_discrete import SACDiscrete, policies
+from forage.agents.td3 import TD3
+from forage.behaviours.epsilon_greedy import EpsilonGreedy
+from forage.defaults import default_behaviour, default_memory
+from forage.environments import spec_of
+from forage.environments.adapters.native import OnHost
+from forage.environments.probes import ACTIONS, HIGH, LOW, PROBES, STATES, Expected, Probe, beside, solve
+from forage.experiment import DeviceRoad, Experiment, Learner, vary
+from forage.host import HostRoad
+from forage.memory.uniform import UniformReplay
+from forage.nn.critics import twin_values
+from forage.ports import Agent, Behaviour
+from forage.rewards.environment import EnvironmentReward
+from forage.starts.reset import Reset
+from forage.tasks.same import Same
+from forage.types import ForageError, Spec
+
+DISCOUNT = 0.8  # values settle within some twenty steps, and 1 / (1 - 0.8) is far from 1 / (1 - 0.8 * 0.75)
+
+
+class Trial(NamedTuple):
+    """An agent with quick settings, and how many environment steps it gets."""
+
+    agent: Agent
+    steps: int
+    behaviour: Behaviour | None = None  # the agent's usual one
+
+
+def ppo(**settings: Any) -> PPO:
+    usual = {"num_envs": 16, "rollout_length": 8, "minibatches": 1, "hidden_sizes": (16,), "learning_rate": 1e-2}
+    return PPO(**usual, **settings, discount=DISCOUNT)
+
+
+OFF_POLICY: dict[str, Any] = {
+    "num_envs": 8,
+    "rollout_length": 4,
+    "updates_per_rollout": 4,
+    "learning_starts": 512,
+    "learning_rate": 3e-3,
+    "discount": DISCOUNT,
+}
+CRITIC: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "polyak": 0.05}
+COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; near zero temperature they are values
+
+
+def dqn(n_step: int = 1, **settings: Any) -> DQN:
+    usual = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32,), "target_update_interval": 64, "n_step": n_step}
+    return DQN(**(usual | settings))
+
+
+EXPLORE = EpsilonGreedy(end=0.2)
+GREEDY_AT_LAST = EpsilonGreedy(end=0.0, fraction=0.5)  # returns of several steps are those of the actions replayed
+
+AGENTS = {
+    "ppo": Trial(ppo(), 12_000),
+    "ppo gru": Trial(ppo(memory_size=16), 16_000),
+    "dqn": Trial(dqn(), 10_000, EXPLORE),
+    "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
+    "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
+    "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
+    "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000),
+    "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
+}
+
+FORMS = ("discrete", "continuous")
+ROADS = {
+    "device": tuple(PROBES),
+    "host": ("action and observation", "truncation", "reset", "recall", "forgetting"),
+}
+
+
+def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: Any) -> Any:
+    """The agent's value of an observation, `action` being its own choice there. One branch for each kind of agent."""
+    if isinstance(agent, PPO):
+        network = state.network
+        return network.value(
+            network.remember(hidden, observation) if network.gru else network.features(observation)[-1]
+        )
+    if isinstance(agent, DQN):
+        features = state.network.torso(observation)
+        q = state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
+        mask = spaces.split_mask(observation)[1]
+        return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
+    if isinstance(agent, SACDiscrete):
+        batch = jax.tree.map(lambda x: x[None], observation)
+        return jnp.sum(policies(state.actor, batch)[0] * twin_values(state.critics, batch).mean(0))
+    if isinstance(agent, SAC | TD3):
+        batch = jax.tree.map(lambda x: x[None], (observation, state.actor.actions.to_unit(action)))
+        return twin_values(state.critics, *batch).mean()
+    raise TypeError(f"Say here how to read a value from {type(agent).__name__}.")
+
+
+class Found(NamedTuple):
+    """What an agent makes of one history, beside what is right."""
+
+    expected: Expected
+    value: float
+    action: float
+
+    @property
+    def right(self) -> bool:
+        """Within a tenth of the value (or of 1, where that is more), and of a quarter of the best action."""
+        near = abs(self.value - self.expected.value) <= 0.1 * max(1.0, abs(self.expected.value))
+        return near and (self.expected.action is None or abs(self.action - self.expected.action) <= 0.25)
+
+
+@functools.cache
+def build(probe: str, form: str, road: str) -> Probe:
+    """On the device road, discrete actions come with a mask (which allows all but in the probe of that name)."""
+    return PROBES[probe].build(form == "continuous", masked=form == "discrete" and road == "device")
+
+
+@functools.cache
+def spec(form: str, road: str) -> Spec:
+    return spec_of(build("constant", form, road), f"A probe with {form} actions")
+
+
+def obstacle(trial: Trial, probe: str, form: str, road: str) -> str | None:
+    """Why an agent cannot be put to a probe, or `None` when it can."""
+    try:
+        build(probe, form, road)
+        trial.agent.check(spec(form, road))
+    except ForageError as error:
+        return str(error)
+    if PROBES[probe].needs == "memory" and not jax.tree.leaves(trial.agent.hidden(spec(form, road))):
+        return "An agent without memory cannot pass: states that ask for different actions look alike."
+    return None
+
+
+def fitting(trial: Trial, form: str, road: str) -> list[str]:
+    return [name for name in ROADS[road] if obstacle(trial, name, form, road) is None]
+
+
+def learner(trial: Trial, spec: Any) -> Learner:
+    memory = default_memory(trial.agent) if trial.agent.on_policy else UniformReplay(capacity=4096)
+    result = Learner(trial.agent, trial.behaviour or default_behaviour(trial.agent), EnvironmentReward(), memory, spec)
+    result.check()
+    return result
+
+
+def train_on_device(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
+    """Trains on all probes at once, one in each seed, so that there is one program to compile."""
+    probes = [build(name, form, "device") for name in names]
+    experiment = Experiment(learner(trial, spec(form, "device")), probes[0], Same(), Reset())
+    fields = ("start", "seen", "pay", "to", "final", "cut", "allowed", "target", "curvature")
+    values = {f"environment.{name}": jnp.stack([getattr(probe, name) for probe in probes]) for name in fields}
+    road = DeviceRoad(vary(experiment, values), list(range(len(probes))), trial.steps)
+    road.begin()
+    report = road.advance(trial.steps // road.steps_per_iteration)
+    states = jax.device_get(road.agent_states())
+    found = {}
+    for index, (name, probe) in enumerate(zip(names, probes, strict=True)):
+        assert report.environment_finite[index], f"{name}: an action was taken that is not allowed"
+        assert report.agent_finite[index], f"{name}: not finite"
+        state = jax.tree.map(lambda x, index=index: x[index], states)
+        found[name] = look(experiment.learner, state, probe)
+    return found
+
+
+def train_on_host(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
+    """Trains on all probes at once, side by side in one environment."""
+    probe = beside([build(name, form, "host") for name in names])
+    one = learner(trial, spec_of(probe, f"Probes with {form} actions"))
+    steps = trial.steps * len(names) // 2  # the probes share them, and what one teaches does not help the next
+    road = HostRoad([one], lambda num_envs: OnHost(probe, num_envs), [0], steps)
+    road.begin()
+    report = road.advance(steps // road.steps_per_iteration)
+    assert report.environment_finite[0] and report.agent_finite[0]
+    found: dict[str, list[Found]] = {name: [] for name in names}
+    for one_found in look(one, jax.device_get(road.experiments[0].state.agent), probe):
+        found[names[one_found.expected.state // STATES]].append(one_found)
+    return found
+
+
+def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
+    """Leads the agent through every history, and asks for its value and its action at the end."""
+    found = []
+    for expected in probe.expected(DISCOUNT):
+        hidden = learner.agent.hidden(learner.spec)
+        for observation in expected.history:
+            value, action, hidden = ask(learner, state, hidden, observation)
+        found.append(Found(expected, float(value), float(np.asarray(action).reshape(()))))
+    return found
+
+
+@jax.jit
+def ask(learner: Learner, state: Any, hidden: Any, observation: Any) -> Any:
+    action, later, _ = learner.agent.act(state, hidden, observation, jax.random.key(0), explore=False)
+    action = spaces.clip(learner.spec.action_space, action)
+    return estimate(learner.agent, state, hidden, observation, action), action, later
+
+
+@functools.cache
+def results(agent: str, form: str, road: str) -> dict[str, list[Found]]:
+    trial = AGENTS[agent]
+    with quick_compilation():
+        train = train_on_host if road == "host" else train_on_device
+        return train(trial, form, fitting(trial, form, road))
+
+
+@contextlib.contextmanager
+def quick_compilation():
+    """These programs are compiled for longer than they run."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)
+
+
+CASES = [
+    (agent, form, road, probe)
+    for agent in AGENTS
+    for form in FORMS
+    for road, probes in ROADS.items()
+    for probe in probes
+]
+
+
+@pytest.mark.parametrize(("agent", "form", "road", "probe"), CASES)
+def test_agent_passes_probe(agent, form, road, probe):
+    if reason := obstacle(AGENTS[agent], probe, form, road):
+        pytest.skip(reason)
+    found = results(agent, form, road)[probe]
+    wrong = "; ".join(
+        f"after {len(f.expected.history)} observations value {f.value:.3f} for {f.expected.value:.3f}, "
+        f"action {f.action:.2f} for {f.expected.action}"
+        for f in found
+        if not f.right
+    )
+    assert found and not wrong, f"{PROBES[probe].finds} Found {wrong}"
+
+
+class TruncationEnds(PPO):
+    """Takes the clock's end for the task's end."""
+
+    def learn(self, state, batch, clock, key):
+        e = batch.experience
+        e = e._replace(terminated=e.ended, truncated=jnp.zeros_like(e.truncated))
+        return super().learn(state, batch._replace(experience=e), clock, key)
+
+
+class NothingEnds(PPO):
+    """Goes on after the end."""
+
+    def learn(self, state, batch, clock, key):
+        e = batch.experience
+        e = e._replace(truncated=e.ended, terminated=jnp.zeros_like(e.truncated))
+        return super().learn(state, batch._replace(experience=e), clock, key)
+
+
+class ResetLeaks(PPO):
+    """Sees the next episode's first observation where it ought to see what a step led to."""
+
+    def learn(self, state, batch, clock, key):
+        e = batch.experience
+        leak = jax.tree.map(
+            lambda now, after: jnp.concatenate([now[1:], after[-1:]]), e.observation, e.next_observation
+        )
+        return super().learn(state, batch._replace(experience=e._replace(next_observation=leak)), clock, key)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "passes", "fails"),
+    [
+        (TruncationEnds, "termination", "truncation"),
+        (NothingEnds, "truncation", "termination"),
+        (ResetLeaks, "truncation", "reset"),
+    ],
+)
+def test_probe_finds_its_mistake_and_no_other(mistake, passes, fails):
+    agent = AGENTS["ppo"].agent
+    broken = mistake(**{field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)})
+    with quick_compilation():
+        found = train_on_device(Trial(broken, 8_000), "discrete", [passes, fails])
+    assert all(f.right for f in found[passes])
+    assert not all(f.right for f in found[fails])
+
+
+@pytest.mark.parametrize("discount", [0.5, 0.8])
+def test_expected_values_are_those_worked_out_by_hand(discount):
+    g = discount
+    by_hand = {
+        "constant": [1],
+        "observation": [-1, 1],
+        "discounting": [g * g, g, 1],
+        "action": [1],
+        "action and observation": [1, 1],
+        "coin": [g, 2, 0],
+        "termination": [0.5 / (1 - 0.75 * g)],
+        "truncation": [0.5 / (1 - g)],
+        "reset": [g * g, g, 1],
+        "next episode": [3 - g, -1],
+        "recall": [g * g, g * g, g, g, 1, 1],
+        "forgetting": [1 + g, 2],
+    }
+    for form in FORMS:
+        for name, values in by_hand.items():
+            found = [e.value for e in build(name, form, "host").expected(discount)]
+            np.testing.assert_allclose(found, values, atol=1e-5, err_msg=name)
+    target = build("target", "continuous", "host").expected(discount)[0]
+    assert target.value == pytest.approx(1, abs=1e-5) and target.action == pytest.approx(2, abs=1e-5)
+    masked = [(e.value, e.action) for e in build("mask", "discrete", "device").expected(discount)]
+    assert masked == [(pytest.approx(-g / 2), 1), (pytest.approx(-1 / 2), 2)]
+
+
+def test_playing_well_earns_the_expected_value():
+    names = [name for name in PROBES if not PROBES[name].needs]
+    probes = [build(name, "discrete", "host") for name in names]
+    solved = [solve(probe, DISCOUNT) for probe in probes]
+
+    def play(probe, best, key):
+        """The discounted return of one life, which no clock cuts short."""
+
+        def step(carry, key):
+            state, running, worth = carry
+            state, outcome = probe.step(state, best[state], key)
+            earned = jnp.where(running, worth * outcome.reward, 0.0)
+            return (state, running & ~outcome.terminated, worth * DISCOUNT), earned
+
+        reset_key, play_key = jax.random.split(key)
+        carry = (probe.reset(reset_key)[0], True, 1.0)
+        return jax.lax.scan(step, carry, jax.random.split(play_key, 60))[1].sum()
+
+    best = jnp.stack([best.argmax(1) for _, _, best in solved])
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *probes)
+    earned = jax.jit(jax.vmap(jax.vmap(play, (None, None, 0)), (0, 0, None)))(
+        stacked, best, jax.random.split(jax.random.key(0), 4000)
+    )
+    right = [np.asarray(probe.start) @ value for probe, (value, _, _) in zip(probes, solved, strict=True)]
+    np.testing.assert_allclose(earned.mean(1), right, atol=0.1)
+
+
+def test_what_is_not_allowed_pays_nan():
+    key = jax.random.key(0)
+    masked = build("mask", "discrete", "device")
+    assert np.isnan([masked.step(jnp.int32(0), jnp.int32(a), key)[1].reward for a in range(ACTIONS)]).tolist() == [
+        False, False, True,
+    ]  # fmt: skip
+    bounded = build("target", "continuous", "device")
+    outside = [bounded.step(jnp.int32(0), jnp.array([a]), key)[1].reward for a in (LOW, HIGH, LOW - 0.1, HIGH + 0.1)]
+    assert np.isnan(outside).tolist() == [False, False, True, True]
+
+
+def table(road: str) -> str:
+    """In markdown: for each probe and agent the estimate that is furthest off, and in brackets what is right."""
+    columns = [(agent, form) for agent in AGENTS for form in FORMS if fitting(AGENTS[agent], form, road)]
+    lines = [
+        "| probe | " + " | ".join(f"{agent}, {form}" for agent, form in columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for probe in ROADS[road]:
+        cells = []
+        for agent, form in columns:
+            if obstacle(AGENTS[agent], probe, form, road):
+                cells.append("")
+                continue
+            found = results(agent, form, road)[probe]
+            worst = max(found, key=lambda f: (not f.right, abs(f.value - f.expected.value)))
+            cells.append(f"{worst.value:.2f} ({worst.expected.value:.2f}){'' if worst.right else ' **fails**'}")
+        lines.append(f"| {probe} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    for road, title in (("device", "Device road"), ("host", "Host road")):
+        print(f"### {title}\n\n{table(road)}\n", flush=True)

@@ -1,0 +1,216 @@
+"""Stop anywhere, continue as if never stopped: bit for bit, for every agent and part, after any kind of stop."""
+
+import json
+import os
+import random
+import signal
+import time
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+from small import PPO, differing, differing_files
+
+from forage import checkpoint, registry
+from forage import run as runs
+from forage.behaviours.guide import Guide
+from forage.setup import Setup, from_config, make_setup
+from forage.types import ForageError
+
+small.keep_compiled()
+KILLS = int(os.environ.get("FORAGE_TEST_KILLS", "3"))  # FORAGE_TEST_KILLS=20 for a thorough look
+
+
+def part(port: str, name: str, **options: Any) -> Any:
+    return registry.build(port, name, options)
+
+
+def lean(observation: Any, key: Any) -> Any:
+    """Pushes the cart to where the pole leans."""
+    return jnp.int32(observation[2] > 0)
+
+
+class Case(NamedTuple):
+    agent: str  # a row of small.AGENTS
+    parts: Any = dict  # makes the parts, once they are needed
+    options: dict[str, Any] = {}
+    sweep: dict[str, list[float]] = {}
+    environment: str | None = None
+
+
+RND = {"embedding_size": 4, "hidden_sizes": (4,), "minibatch_size": 8}
+CASES: dict[str, Case] = {
+    **{name: Case(name) for name in small.AGENTS if name != "ppo"},
+    "ppo-sweep": Case("ppo", sweep={"learning_rate": [1e-3, 1e-4]}),
+    "ppo-parts": Case(
+        "ppo",
+        lambda: {
+            "rewards": part("rewards", "rnd", **RND),
+            "starts": part("starts", "archive", capacity=8),
+        },
+    ),
+    "ppo-guided": Case(
+        "ppo",
+        lambda: {
+            "behaviour": Guide(lean, steps=5, stages=2, episodes=1),
+            "rewards": part("rewards", "normalise-return"),
+            "tasks": part("tasks", "randomise", fields=("length",), low=(0.2,), high=(1.0,)),
+        },
+    ),
+    "dqn-parts": Case(
+        "dqn",
+        lambda: {
+            "rewards": part("rewards", "rnd", **RND),
+            "memory": part("memory", "prioritised", capacity=32),  # so small that it is overwritten
+            "behaviour": part("behaviour", "epsilon-greedy", fraction=0.5),
+        },
+    ),
+    "host": Case("ppo", environment="gymnasium:CartPole-v1"),
+    "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
+}
+
+
+def setup_of(case: Case) -> Setup:
+    agent, environment, options = small.AGENTS[case.agent]
+    return make_setup(
+        agent,
+        case.environment or environment,
+        steps=480,
+        seeds=[3, 7],
+        agent_options=options | case.options,
+        sweep=case.sweep,
+        **case.parts(),
+    )
+
+
+def plain(leaf: Any) -> np.ndarray:
+    return np.array(jax.random.key_data(leaf) if checkpoint.is_key(leaf) else leaf)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_resumed_is_as_if_never_stopped(name, tmp_path):
+    case = CASES[name]
+    if not small.exists(small.AGENTS[case.agent][0]):
+        pytest.skip(f"there is no {case.agent} yet")
+    setup = setup_of(case)
+    road = setup.road()
+    half = 7 * 16 // road.steps_per_iteration  # an odd place: in the middle of episodes, memories and starts
+
+    road.begin()
+    road.advance(half)
+    checkpoint.save(tmp_path / "half.npz", road.state, {"steps": road.steps})
+    before = jax.tree.map(plain, road.state)
+    road.advance(half)
+
+    config = json.loads(json.dumps(setup.config()))
+    given = {"behaviour": setup.behaviour} if isinstance(setup.behaviour, Guide) else {}
+    again = from_config(config, **given).road()
+    state, header = checkpoint.load(tmp_path / "half.npz", again.shapes())
+    again.restore(state, header["steps"])
+    again.advance(half)
+
+    assert again.steps == road.steps == 2 * half * road.steps_per_iteration
+    assert differing(again.state, road.state) == []
+    moved = differing(jax.tree.map(plain, road.state), before)
+    assert any("key" in leaf for leaf in moved)
+    assert any(".agent" in leaf for leaf in moved), "nothing was learned in the second half, so nothing was tested"
+
+
+def test_a_part_that_is_a_python_object_must_be_given_again():
+    config = json.loads(json.dumps(setup_of(CASES["ppo-guided"]).config()))
+    with pytest.raises(ForageError, match=r"guide's policy was a Python object.*resume\(directory, behaviour="):
+        from_config(config)
+
+
+LONG = [
+    "--steps",
+    f"{8 * KILLS}k",
+    "--seeds",
+    "2",
+    *small.words(PPO),
+    "--checkpoint-seconds",
+    "0",
+    "--evaluation-episodes",
+    "2",
+]
+
+
+def steps_saved(directory) -> int:
+    saved = sorted((directory / "checkpoints").glob("*.npz"))
+    return int(saved[-1].stem) if saved else -1
+
+
+def test_killed_at_random_moments(tmp_path):
+    """SIGKILL leaves no time to tidy up. After several, the end is that of a run that was left alone."""
+    command = ["train", "ppo", "CartPole-v1", "--rewards", "normalise-return", *LONG]
+    whole = small.forage(*command, "--directory", tmp_path / "whole", "--quiet")
+    assert (whole.returncode, whole.stderr) == (0, "")
+
+    killed, draw = tmp_path / "killed", random.Random()  # other moments each time
+    process, landed = small.start(*command, "--directory", killed, "--quiet"), 0
+    for kill in range(KILLS):
+        before, until = steps_saved(killed), time.monotonic() + 120
+        if kill != 1:  # and one as it may come, before anything is saved too
+            while steps_saved(killed) <= max(before, 0) and process.poll() is None and time.monotonic() < until:
+                time.sleep(0.005)
+        time.sleep(draw.uniform(0, 0.5))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            landed += 1
+        process.communicate()
+        process = small.start("resume", killed, "--quiet")
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out, err) == (0, "", "")
+    assert landed >= min(KILLS, 2), "the run was over before it was killed; make it longer"
+
+    assert runs.Run(killed).config["devices"] == 2  # a device for each seed, in every process
+    assert steps_saved(killed) == steps_saved(tmp_path / "whole")
+    last = f"checkpoints/{steps_saved(killed):012d}.npz"
+    assert differing_files(killed / last, tmp_path / "whole" / last) == []
+    assert differing_files(killed / "agent.npz", tmp_path / "whole" / "agent.npz") == []
+    assert sorted(p.name for p in killed.iterdir()) == sorted(p.name for p in (tmp_path / "whole").iterdir())
+    assert not list(killed.rglob("*.tmp"))
+    assert len(list((killed / "checkpoints").iterdir())) == 2
+    assert json.loads((killed / "evaluation.json").read_text()) == json.loads(
+        (tmp_path / "whole" / "evaluation.json").read_text()
+    )
+
+    left, right = (runs.Run(d).rows for d in (killed, tmp_path / "whole"))
+    assert [row["steps"] for row in left] == [row["steps"] for row in right]  # none twice, none missing
+    for a, b in zip(left, right, strict=True):
+        assert a.keys() == b.keys()
+        for name in a.keys() - {"seconds", "steps_per_second"}:
+            np.testing.assert_allclose(np.array(a[name], float), np.array(b[name], float), rtol=1e-4, err_msg=name)
+    seconds = [row["seconds"] for row in left]
+    assert seconds == sorted(seconds)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_polite_stop_saves_and_says_how_to_go_on(tmp_path, number):
+    """On the host road, in real processes: stopped, resumed, and the same as never stopped."""
+    environment, size = ("gymnasium:CartPole-v1", "1600") if number == signal.SIGINT else ("CartPole-v1", "200k")
+    command = ["train", "ppo", environment, *small.words(PPO), "--seeds", "1", "--steps", size]
+    command += ["--evaluation-episodes", "2", "--checkpoint-seconds", "1000", "--directory", tmp_path / "stopped"]
+    process = small.start(*command, "--json")
+    assert process.stdout is not None
+    json.loads(process.stdout.readline())  # the first point of the curve
+    process.send_signal(number)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert err.count("\n") == 1
+    assert f"forage resume {tmp_path / 'stopped'}" in err
+    saved = steps_saved(tmp_path / "stopped")
+    assert f"at step {saved:,}" in err
+    assert 0 < saved < runs.Run(tmp_path / "stopped").config["steps"]
+
+    if number == signal.SIGINT:
+        assert small.forage("resume", tmp_path / "stopped", "--quiet").returncode == 0
+        command[-1] = tmp_path / "whole"
+        assert small.forage(*command, "--quiet").returncode == 0
+        last = f"checkpoints/{steps_saved(tmp_path / 'whole'):012d}.npz"
+        assert differing_files(tmp_path / "stopped" / last, tmp_path / "whole" / last) == []
+        rows = [[row["steps"] for row in runs.Run(tmp_path / name).rows] for name in ("stopped", "whole")]
+        assert rows[0] == rows[1]

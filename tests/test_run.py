@@ -1,0 +1,405 @@
+"""A run on disk: what is written, what is shown, what survives."""
+
+import errno
+import io
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+import small
+from small import differing_files
+
+import forage
+from forage import progress
+from forage import run as runs
+from forage.compare import compare
+from forage.experiment import Episodes, Report
+from forage.locking import locked
+from forage.points import Rows, Totals, read_rows
+from forage.types import ForageError
+from forage.watch import watch
+
+small.keep_compiled()
+
+
+class Script(progress.Progress):
+    """A display that acts: `at` is called with itself at every update."""
+
+    def __init__(self, at=lambda self: None):
+        self.at, self.rows, self.notes, self.updates = at, [], [], 0
+        self.result, self.lines, self.stopped = None, None, False
+
+    def update(self, row, seconds_left):
+        self.updates += 1
+        self.at(self)
+
+    def row(self, row):
+        self.rows.append(row)
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def stop(self):
+        self.stopped = True
+
+    def finish(self, result, lines):
+        self.result, self.lines = result, lines
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A whole run: two seeds at two learning rates."""
+    directory = tmp_path_factory.mktemp("runs") / "finished"
+    display = Script()
+    run = small.train(directory, sweep={"learning_rate": [1e-3, 1e-4]}, display=display)
+    run.display = display
+    return run
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    """The finished run, to do things to."""
+    directory = tmp_path / "copy"
+    shutil.copytree(finished.directory, directory)
+    return directory
+
+
+def newest(directory: Path) -> Path:
+    return runs.Run(directory).checkpoints[-1]
+
+
+def test_what_a_run_leaves(finished):
+    names = {path.name for path in finished.directory.iterdir()}
+    assert names == {
+        *("config.json", "versions.json", "metrics.jsonl", "evaluation.json", "agent.npz", "curve.png", "checkpoints"),
+    }
+    assert [row["steps"] for row in finished.rows] == list(range(16, 161, 16))
+    for row in finished.rows:
+        assert len(row["return"]) == len(row["length"]) == len(row["episodes"]) == len(row["updates"]) == 4
+    steps, values = finished.curve()
+    assert values.shape == (4, len(steps))
+    assert len(finished.evaluation["return"]) == 4
+    assert np.shape(finished.evaluation["episode_returns"]) == (4, 2)
+    assert [path.stem for path in finished.checkpoints] == ["000000000000", "000000000160"]
+    versions = json.loads((finished.directory / "versions.json").read_text())
+    assert {"forage", "code", "git", "jax", "machine"} <= versions.keys()
+
+
+def test_a_sweep_is_told_by_its_values(finished):
+    members = finished.evaluation["members"]
+    assert members == [{"seed": s, "learning_rate": rate} for rate in (1e-3, 1e-4) for s in (3, 7)]
+    text = "\n".join(finished.display.lines)
+    assert "with learning_rate=0.001: return" in text
+    assert "with learning_rate=0.0001: return" in text
+    assert finished.display.result["seeds"] == 2  # of the first setting, not of all
+    same = [forage.load(finished.directory, seed=seed) for seed in (3, 3)]
+    assert small.differing(same[0].state, same[1].state) == []
+
+
+def test_the_score_is_of_the_evaluation(copy):
+    assert runs.Run(copy).score.seeds == 4
+    (copy / "evaluation.json").unlink()
+    with pytest.raises(ForageError, match="has not been evaluated"):
+        _ = runs.Run(copy).score
+
+
+def test_evaluating_touches_nothing_but_the_evaluation(copy):
+    """A run may be evaluated while it trains: points later than its newest checkpoint must stay."""
+    with open(copy / "metrics.jsonl", "a") as file:
+        file.write(json.dumps(runs.Run(copy).rows[-1] | {"steps": 999}) + "\n")
+    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    score = runs.evaluate(copy, episodes=3, seed=1)
+    after = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    assert [path.name for path in after if before.get(path) != after[path]] == ["evaluation.json"]
+    assert score.seeds == 4
+    assert runs.Run(copy).evaluation["episodes"] == 3
+
+
+def test_a_finished_run_may_be_resumed(copy):
+    before = newest(copy).read_bytes()
+    (copy / "evaluation.json").unlink()
+    runs.resume(copy, display="quiet")
+    assert newest(copy).read_bytes() == before
+    assert (copy / "evaluation.json").exists()
+
+
+@pytest.mark.parametrize("size", [0, 1000, -1])
+def test_a_truncated_checkpoint_falls_back_to_the_one_before(copy, finished, size):
+    damaged = newest(copy)
+    damaged.write_bytes(damaged.read_bytes()[:size])
+    display = Script()
+    runs.resume(copy, display=display)
+    assert any("not a whole Forage checkpoint" in n and "The one before it is whole" in n for n in display.notes)
+    assert differing_files(newest(copy), newest(finished.directory)) == []
+    assert [row["steps"] for row in runs.Run(copy).rows] == [row["steps"] for row in finished.rows]
+
+
+def test_without_a_whole_checkpoint_it_says_so(copy):
+    for path in runs.Run(copy).checkpoints:
+        path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(ForageError, match=r"160\.npz is not a whole Forage checkpoint"):
+        runs.resume(copy, display="quiet")
+
+
+def test_a_damaged_checkpoint_never_pushes_out_a_whole_one(copy):
+    """Its name is later than those that are saved after going back to the one before."""
+    newest(copy).write_bytes(b"damaged")
+
+    def stop_once(display):
+        if display.updates == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(runs.Interrupted):
+        runs.resume(copy, display=Script(stop_once))
+    kept = [int(path.stem) for path in runs.Run(copy).checkpoints]
+    assert len(kept) == 2
+    assert kept[0] == 0 < kept[1] < 160
+
+
+def test_stopped_before_the_first_checkpoint_it_begins_anew(copy, finished):
+    for path in runs.Run(copy).checkpoints:
+        path.unlink()
+    (copy / "agent.npz").unlink()
+    runs.resume(copy, display="quiet")
+    assert differing_files(newest(copy), newest(finished.directory)) == []
+    assert len(runs.Run(copy).rows) == len(finished.rows)
+
+
+def test_half_a_line_of_metrics_is_forgotten(copy, finished):
+    newest(copy).unlink()
+    text = (copy / "metrics.jsonl").read_text()
+    (copy / "metrics.jsonl").write_text(text[:-20])
+    runs.resume(copy, display="quiet")
+    assert [row["steps"] for row in runs.Run(copy).rows] == [row["steps"] for row in finished.rows]
+
+
+def test_what_a_killed_process_left_is_swept_away(copy):
+    left = [copy / ".config.json.123.tmp", copy / "checkpoints" / ".000000000160.npz.123.tmp"]
+    for path in left:
+        path.write_text("half")
+    runs.resume(copy, display="quiet")
+    assert not any(path.exists() for path in left)
+
+
+def test_two_processes_cannot_train_one_run(copy):
+    with locked(copy), pytest.raises(ForageError, match="being trained by another process"):
+        runs.resume(copy, display="quiet")
+
+
+def test_interrupted_in_the_middle_of_a_point(tmp_path, finished):
+    """Between two points of the curve the sums so far are saved too."""
+
+    def stop(display):
+        if display.updates == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    whole = small.train(tmp_path / "whole", steps=16 * 250)
+    display = Script(stop)
+    with pytest.raises(runs.Interrupted, match="Stopped by Ctrl-C at step"):
+        small.train(tmp_path / "stopped", steps=16 * 250, display=display)
+    assert display.stopped
+    again = runs.resume(tmp_path / "stopped", display="quiet")
+    assert differing_files(newest(again.directory), newest(whole.directory)) == []
+    assert len(again.rows) == len(whole.rows)
+    for left, right in zip(again.rows, whole.rows, strict=True):
+        for name in left.keys() - {"seconds", "steps_per_second"}:
+            np.testing.assert_allclose(np.array(left[name], float), np.array(right[name], float), rtol=1e-4)
+
+
+class Disk:
+    """A disk that can be full."""
+
+    def __init__(self, monkeypatch):
+        self.full, self.fsync, self.write = False, os.fsync, os.write
+        monkeypatch.setattr(os, "fsync", self.guard(os.fsync))
+        monkeypatch.setattr(os, "write", self.guard(os.write))
+
+    def guard(self, function):
+        def guarded(*arguments):
+            if self.full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return function(*arguments)
+
+        return guarded
+
+
+def test_a_full_disk_does_not_stop_a_run(tmp_path, monkeypatch, finished):
+    disk, seen = Disk(monkeypatch), {}
+
+    def at(display):
+        import time
+
+        if not seen.get("freed"):
+            time.sleep(0.05)  # so that it is time to save again and again
+        if display.updates == 3:
+            disk.full = True
+        if len(display.notes) == 2 and disk.full:  # a row could not be written, nor a checkpoint
+            disk.full, seen["freed"] = False, True
+            seen["kept"] = newest(tmp_path / "run").name
+            forage.load(tmp_path / "run")  # what was learned before is there
+
+    display = Script(at)
+    run = small.train(tmp_path / "run", steps=16 * 200, display=display, checkpoint_seconds=0.0)
+    assert seen["freed"], display.notes
+    assert all("No space left on device. Training goes on and will try again." in note for note in display.notes)
+    assert newest(run.directory).name > seen["kept"]
+    assert [row["steps"] for row in run.rows] == [row["steps"] for row in display.rows]  # none lost, none twice
+    assert not list(run.directory.rglob("*.tmp"))
+
+
+def test_a_disk_full_to_the_end_is_an_error_that_loses_nothing(tmp_path, monkeypatch):
+    disk = Disk(monkeypatch)
+
+    def at(display):
+        disk.full = True
+
+    with pytest.raises(ForageError, match=r"No space left on device\. The run is kept as of step 0 in"):
+        small.train(tmp_path / "run", display=Script(at))
+    disk.full = False
+    run = runs.resume(tmp_path / "run", display="quiet")
+    assert [row["steps"] for row in run.rows] == list(range(16, 161, 16))
+
+
+def test_rows_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    rows, write = Rows(tmp_path / "metrics.jsonl"), os.write
+    rows.append({"steps": 1})
+
+    def half(descriptor, data):
+        if len(data) < 8:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data[: len(data) // 2])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", half)
+        with pytest.raises(ForageError, match="No space left"):
+            rows.append({"steps": 2})
+    assert read_rows(rows.path) == [{"steps": 1}]
+    rows.append({"steps": 3})
+    assert read_rows(rows.path) == [{"steps": 1}, {"steps": 2}, {"steps": 3}]
+
+
+def test_a_point_is_a_mean_over_episodes_and_updates():
+    def report(count, total, updates, loss):
+        arrays = [np.array([value, value], np.float32) for value in (count, total, 2 * total, updates, loss)]
+        return Report(Episodes(*arrays[:3]), {"updates": arrays[3], "loss": arrays[4]}, np.ones(2), np.ones(2))
+
+    totals = Totals()
+    totals.add(report(1, 10.0, 1, 6.0))
+    totals = Totals(json.loads(json.dumps(totals.plain())))  # through a checkpoint
+    totals.add(report(3, 50.0, 3, 2.0))
+    point = totals.point(())
+    assert point["return"] == [15.0, 15.0]
+    assert point["length"] == [30.0, 30.0]
+    assert point["loss"] == [3.0, 3.0]
+    empty = Totals()
+    empty.add(report(0, 0.0, 0, 0.0))
+    assert empty.point(())["return"] == [None, None]
+
+
+def test_a_film_opens_and_moves(finished, tmp_path):
+    path, returns = watch(finished.directory, tmp_path / "film.gif", episodes=2, steps=15)
+    frames = imageio.imread(path)
+    assert len(returns) == 2
+    assert len(frames) > 5
+    assert frames.shape[-1] == 3
+    assert len({frame.tobytes() for frame in frames}) > 1
+    with pytest.raises(ForageError, match="neither"):
+        watch(finished.directory, tmp_path / "film.png")
+    with pytest.raises(ForageError, match="1 episode or more, not 0"):
+        watch(finished.directory, tmp_path / "film.gif", episodes=0)
+
+
+def test_runs_are_compared(finished, copy, tmp_path):
+    lines = compare([str(finished.directory), str(copy)], str(tmp_path / "both.png"))
+    assert imageio.imread(tmp_path / "both.png").ndim == 3
+    assert lines[0].startswith("finished: return")
+    assert any("not shown to be better" in line for line in lines)
+    config = json.loads((copy / "config.json").read_text())
+    config["spec"]["name"] = "Pong"
+    (copy / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ForageError, match="different environments"):
+        compare([str(finished.directory), str(copy)], str(tmp_path / "both.png"))
+
+
+def test_tensorboard_gets_the_curve(tmp_path, finished):
+    pytest.importorskip("tensorboardX", reason="the extra tensorboard is not installed")
+    run = small.train(tmp_path / "run", extras=["tensorboard"], steps=48)
+    events = list((run.directory / "tensorboard").glob("events.out.tfevents.*"))
+    assert events
+    data = b"".join(path.read_bytes() for path in events)
+    assert b"run/steps_per_second" in data
+    assert b"updates/1" in data
+
+
+def rows(number):
+    return [
+        {
+            "steps": 100 * (i + 1),
+            "seconds": 1.0,
+            "steps_per_second": 12345.6,
+            "return": [None, 3.0 * i, 5.0 * i],
+            "length": [10.0] * 3,
+            "episodes": [1.0] * 3,
+            "updates": [4.0] * 3,
+            "entropy": [0.5, None, 0.25],
+        }
+        for i in range(number)
+    ]
+
+
+def test_the_live_display_draws():
+    from rich.console import Console
+
+    text = io.StringIO()
+    live = progress.Live(Console(file=text, force_terminal=True, width=110, color_system="truecolor"))
+    live.start("ppo on Cart[bold]Pole, 3 seeds", ["in runs/[red]x"], 300)
+    for row in rows(3):
+        live.row(row)
+        live.update(row, 75.0)
+    live.live.refresh()
+    live.update(rows(1)[0] | {"return": [None, None, None]}, float("nan"))
+    live.live.refresh()
+    live.note("a note with [brackets]")
+    live.update(rows(3)[-1], 3.0)
+    live.stop()
+    live.finish({}, ["ppo: return 12.3 [10.0, 14.0] (3 seeds)"])
+    out = text.getvalue()
+    for expected in ("Cart[bold]Pole", "runs/[red]x", "300 / 300 steps", "12,346 steps/s", "1 min 15 s left", "? left"):
+        assert expected in out
+    for expected in ("return", "entropy 0.375", "[brackets]", "[10.0, 14.0]", "▁"):
+        assert expected in out
+
+
+def test_plain_lines(capsys):
+    plain = progress.Plain()
+    plain.start("title", ["in x"], 3000)
+    for row in rows(30):
+        plain.row(row)
+    plain.note("note")
+    plain.stop()
+    plain.finish({}, ["done"])
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "title"
+    assert len([line for line in out if "steps/s" in line]) == 11  # at each tenth
+    assert out[-2:] == ["note", "done"]
+    assert "\x1b" not in "".join(out)
+
+
+def test_displays_by_name(monkeypatch):
+    assert type(progress.make("auto")) is progress.Plain  # no terminal here
+    own = Script()
+    assert progress.make(own) is own
+    with pytest.raises(ForageError, match="auto, live, plain, json, quiet, not 'loud'"):
+        progress.make("loud")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(4.2, "4 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (float("nan"), "?")]
+)
+def test_durations(seconds, text):
+    assert progress.duration(seconds) == text
