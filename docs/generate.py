@@ -1,7 +1,7 @@
 """Writes docs/parts/: a page for each part, from its own docstring, options and presets. Run after changing a part.
 
-    python docs/generate.py           writes
-    python docs/generate.py --check   exits 1 when a page is not what it would write
+python docs/generate.py           writes
+python docs/generate.py --check   exits 1 when a page is not what it would write
 """
 
 from __future__ import annotations
@@ -57,7 +57,12 @@ def page(port: str, name: str, target: str) -> str:
         lines.append("")
     presets = [preset for preset in PRESETS if preset.agent == name]
     if presets:
-        lines += ["## Presets", "", "| environment | steps a seed | settings | where they come from |", "|---|---|---|---|"]
+        lines += [
+            "## Presets",
+            "",
+            "| environment | steps a seed | settings | where they come from |",
+            "|---|---|---|---|",
+        ]
         for preset in presets:
             settings = ", ".join(f"{key} {value}" for key, value in preset.settings.items()) or "defaults"
             lines.append(f"| `{preset.environment}` | {preset.steps:,} | {settings} | {preset.source} |")

@@ -29,7 +29,7 @@ def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
 
 
 def is_key(leaf: Any) -> bool:
-    return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
+    return jax.numpy.issubdtype(getattr(leaf, "dtype", np.float32), jax.dtypes.prng_key)
 
 
 def generator_of(key: Any) -> Any:

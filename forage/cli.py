@@ -287,7 +287,7 @@ def show_environment(name: str) -> None:
         ) from None
     spec = environment_spec(title, environment)
     print(f"{title}: environment\n")
-    made = make(name)
+    made: Any = make(name)
     while hasattr(made, "environment"):
         made = made.environment
     if not callable(environment):

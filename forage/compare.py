@@ -33,9 +33,9 @@ def compare(directories: Sequence[str], output: str) -> list[str]:
     if len(evaluated) > 1:
         ranked = sorted(evaluated, key=lambda item: -item[1].score.value)
         (best, first), (second, other) = ranked[:2]
-        scores = [np.array(run.evaluation["return"]) for run in (first, other)]
+        scores = [np.array((run.evaluation or {})["return"]) for run in (first, other)]
         if min(len(s) for s in scores) > 1:
-            chance = probability_of_improvement(*scores)
+            chance = probability_of_improvement(scores[0], scores[1])
             assert chance.low is not None and chance.high is not None
             verdict = "better" if chance.low > 0.5 else "not shown to be better"
             lines.append(

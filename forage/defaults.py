@@ -21,7 +21,7 @@ class Preset(NamedTuple):
     steps: int  # for each seed
     settings: dict[str, Any]
     source: str
-    parts: dict[str, dict[str, Any]] = {}  # noqa: RUF012  # other ports' parts, as in a run's configuration
+    parts: dict[str, dict[str, Any]] = {}  # other ports' parts, as in a run's configuration
 
 
 TUNED = "tuned here on seeds 0 to 4"

@@ -408,20 +408,17 @@ def finite(tree: PyTree[Array]) -> Bool[Array, ""]:
 
 
 def advance(
-    experiment: Experiment, state: ExperimentState, clock: Clock, iterations: Int[Array, ""]
+    varied: Varied, state: ExperimentState, clock: Clock, iterations: Int[Array, ""]
 ) -> tuple[ExperimentState, Clock, Report]:
-    """Runs `iterations` turns of the loop for every seed (leaves `seed ...`). One compilation serves any number.
-
-    `experiment` has `seed ...` leaves where the seeds differ (see `vary`), and plain ones elsewhere.
-    """
+    """Runs `iterations` turns of the loop for every seed (leaves `seed ...`). One compilation serves any number."""
 
     def turn(_: Int[Array, ""], carry: tuple[ExperimentState, Clock, Report]):
         state, clock, report = carry
         # The clock stays outside the `vmap`: what depends on it alone is computed once for all seeds.
-        state, report = over_seeds(experiment, lambda e, state, report: e.iterate(state, clock, report), state, report)
-        return state, clock._replace(steps=clock.steps + experiment.steps_per_iteration), report
+        state, report = over_seeds(varied, lambda e, state, report: e.iterate(state, clock, report), state, report)
+        return state, clock._replace(steps=clock.steps + varied.steps_per_iteration), report
 
-    report = over_seeds(experiment, lambda e, state: e.empty_report(state, clock), state)
+    report = over_seeds(varied, lambda e, state: e.empty_report(state, clock), state)
     state, clock, report = jax.lax.fori_loop(0, iterations, turn, (state, clock, report))
     updates = jnp.maximum(report.metrics["updates"], 1)
     metrics = {name: v if name == "updates" else v / updates for name, v in report.metrics.items()}

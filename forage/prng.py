@@ -66,7 +66,7 @@ FUSED = define_prng_impl(
     seed=_seed,
     split=_split,
     random_bits=_random_bits,
-    fold_in=_fold_in,
+    fold_in=_fold_in,  # pyright: ignore[reportArgumentType]  # data is traced
     name="forage_threefry",
     tag="forage",
 )

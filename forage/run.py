@@ -520,7 +520,7 @@ def write_json(path: Path, data: Any) -> None:
 
 def use_compilation_cache() -> None:
     """Keeps compiled programs on disk between processes, unless the person has set this up already."""
-    if jax.config.jax_compilation_cache_dir is None:
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         jax.config.update("jax_compilation_cache_dir", os.path.join(cache, "forage", "compiled"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

@@ -39,6 +39,7 @@ def sample(space: spaces.Space[Any], key: Key[Array, ""], mask: Bool[Array, " ac
         scores = jnp.where(mask, jax.random.uniform(key, mask.shape), -1.0)
         parts = jnp.split(scores, np.cumsum(space.nvec.reshape(-1))[:-1])
         return jnp.stack([jnp.argmax(part) for part in parts]).astype(jnp.int32)
+    assert isinstance(space, spaces.Box)
     low, high = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32)
     return jax.random.uniform(key, space.shape, minval=low, maxval=high)
 
@@ -59,7 +60,7 @@ def split_mask(observation: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, "
 
 def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """The space of what is seen, without the action mask."""
-    return space["observation"] if isinstance(space, spaces.Dict) and MASK in space.keys() else space
+    return space["observation"] if isinstance(space, spaces.Dict) and MASK in space else space
 
 
 def is_bounded_box(space: spaces.Space[Any]) -> bool:

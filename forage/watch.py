@@ -39,7 +39,7 @@ def watch(
             raise ForageError(f"A film has 1 {what} or more, not {number}.")
     policy = Policy.load(run.directory, seed)
     setup = from_config(run.config, environment)
-    play = play_native if isinstance(setup.environment, Environment) else play_host
+    play: Any = play_native if isinstance(setup.environment, Environment) else play_host
     frames: list[np.ndarray] = []
     try:
         returns = [play(policy, setup.environment, steps, episode, frames) for episode in range(episodes)]

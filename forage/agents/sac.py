@@ -21,12 +21,12 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.nn.critics import ActionValue, linear_rows, torso_rows, twin_values, twins
 from forage.nn.distributions import Actions, SquashedGaussian
 from forage.nn.networks import Linear, Torso, input_size
+from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, is_bounded_box, seen
 from forage.types import Batch, Clock, ForageError, Spec
@@ -114,12 +114,12 @@ class SAC(Agent):
         dimensions = actor.actions.outputs
         critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), critic_key)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
-        adam = self.optimiser()
-        optimisers = adam.init(actor), adam.init(critics), adam.init(log_temperature)
+        optimiser = self.optimiser()
+        optimisers = optimiser.init(actor), optimiser.init(critics), optimiser.init(log_temperature)
         return SACState(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *optimisers)
 
-    def optimiser(self) -> optax.GradientTransformation:
-        return optax.adam(self.learning_rate)
+    def optimiser(self) -> Optimiser:
+        return adam(self.learning_rate)
 
     def act(
         self, state: SACState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
@@ -134,26 +134,25 @@ class SAC(Agent):
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         action = jax.vmap(state.actor.actions.to_unit)(now.action)
         noise, next_noise = jax.random.normal(key, (2, *action.shape))
-        adam = self.optimiser()
+        optimiser = self.optimiser()
 
         target = self.target(state, now.reward, now.next_observation, now.terminated, next_noise)
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
             state.critics, now.observation, action, target, batch.weight
         )
-        updates, critic_optimiser = adam.update(gradient, state.critic_optimiser)
-        critics = optax.apply_updates(state.critics, updates)
+        critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
 
         gradient, (log_probability, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
             state.actor, critics, state.log_temperature, now.observation, noise
         )
-        updates, actor_optimiser = adam.update(gradient, state.actor_optimiser)
-        actor = optax.apply_updates(state.actor, updates)
+        actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
 
         gradient = jax.grad(self.temperature_loss)(state.log_temperature, log_probability, action.shape[1])
-        updates, temperature_optimiser = adam.update(gradient, state.temperature_optimiser)
-        log_temperature = optax.apply_updates(state.log_temperature, updates)
+        log_temperature, temperature_optimiser = optimiser.step(
+            gradient, state.temperature_optimiser, state.log_temperature
+        )
 
-        target_critics = optax.incremental_update(critics, state.target_critics, self.polyak)
+        target_critics = blend(critics, state.target_critics, self.polyak)
         optimisers = actor_optimiser, critic_optimiser, temperature_optimiser
         metrics = {
             "critic_loss": critic_loss,

@@ -20,12 +20,12 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.nn.critics import linear_rows, torso_rows, twin_values, twins
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.networks import Linear, Torso, input_size
+from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, is_bounded_box, seen, split_mask
 from forage.types import Batch, Clock, ForageError, Spec
@@ -96,12 +96,12 @@ class SACDiscrete(Agent):
         actor = ActionScores(actor_key, spec, self.hidden_sizes)
         critics = twins(lambda k: ActionScores(k, spec, self.hidden_sizes), critic_key)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
-        adam = self.optimiser()
-        optimisers = adam.init(actor), adam.init(critics), adam.init(log_temperature)
+        optimiser = self.optimiser()
+        optimisers = optimiser.init(actor), optimiser.init(critics), optimiser.init(log_temperature)
         return SACDiscreteState(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *optimisers)
 
-    def optimiser(self) -> optax.GradientTransformation:
-        return optax.adam(self.learning_rate, eps=1e-4)  # the author's: small second moments do not blow steps up
+    def optimiser(self) -> Optimiser:
+        return adam(self.learning_rate, epsilon=1e-4)  # the author's: small second moments do not blow steps up
 
     def act(
         self,
@@ -119,28 +119,27 @@ class SACDiscrete(Agent):
         self, state: SACDiscreteState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[SACDiscreteState, Metrics, Float[Array, " batch"]]:
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
-        adam = self.optimiser()
+        optimiser = self.optimiser()
 
         target = self.target(state, now.reward, now.next_observation, now.terminated)
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
             state.critics, now.observation, now.action, target, batch.weight
         )
-        updates, critic_optimiser = adam.update(gradient, state.critic_optimiser)
-        critics = optax.apply_updates(state.critics, updates)
+        critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
 
         gradient, (entropy, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
             state.actor, critics, state.log_temperature, now.observation
         )
-        updates, actor_optimiser = adam.update(gradient, state.actor_optimiser)
-        actor = optax.apply_updates(state.actor, updates)
+        actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
 
         gradient = jax.grad(self.temperature_loss)(
             state.log_temperature, entropy, self.entropy_target(state.actor, now.observation)
         )
-        updates, temperature_optimiser = adam.update(gradient, state.temperature_optimiser)
-        log_temperature = optax.apply_updates(state.log_temperature, updates)
+        log_temperature, temperature_optimiser = optimiser.step(
+            gradient, state.temperature_optimiser, state.log_temperature
+        )
 
-        target_critics = optax.incremental_update(critics, state.target_critics, self.polyak)
+        target_critics = blend(critics, state.target_critics, self.polyak)
         optimisers = actor_optimiser, critic_optimiser, temperature_optimiser
         metrics = {
             "critic_loss": critic_loss,

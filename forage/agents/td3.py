@@ -19,12 +19,12 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.nn.critics import ActionValue, linear_rows, torso_rows, twin_values, twins
 from forage.nn.distributions import Actions
 from forage.nn.networks import Linear, Torso, input_size
+from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, is_bounded_box, seen
 from forage.types import Batch, Clock, ForageError, Spec
@@ -98,11 +98,13 @@ class TD3(Agent):
         dimensions = actor.actions.outputs
         critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), critic_key)
         targets = jax.tree.map(jnp.copy, (actor, critics))
-        adam = self.optimiser()
-        return TD3State(actor, critics, *targets, adam.init(actor), adam.init(critics), jnp.int32(0))
+        optimiser = self.optimiser()
+        return TD3State(
+            actor, critics, targets[0], targets[1], optimiser.init(actor), optimiser.init(critics), jnp.int32(0)
+        )
 
-    def optimiser(self) -> optax.GradientTransformation:
-        return optax.adam(self.learning_rate)
+    def optimiser(self) -> Optimiser:
+        return adam(self.learning_rate)
 
     def act(
         self, state: TD3State, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
@@ -124,8 +126,7 @@ class TD3(Agent):
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
             state.critics, now.observation, action, target, batch.weight
         )
-        updates, critic_optimiser = self.optimiser().update(gradient, state.critic_optimiser)
-        critics = optax.apply_updates(state.critics, updates)
+        critics, critic_optimiser = self.optimiser().step(gradient, state.critic_optimiser, state.critics)
         count = state.updates + 1
         state = state._replace(critics=critics, critic_optimiser=critic_optimiser, updates=count)
 
@@ -177,7 +178,6 @@ class TD3(Agent):
         """One step of the policy, then one of both targets."""
         actor, actor_optimiser, target_actor, target_critics = slow
         gradient = jax.grad(self.actor_loss)(actor, critics, observation)
-        updates, actor_optimiser = self.optimiser().update(gradient, actor_optimiser)
-        actor = optax.apply_updates(actor, updates)
-        targets = optax.incremental_update((actor, critics), (target_actor, target_critics), self.polyak)
-        return actor, actor_optimiser, *targets
+        actor, actor_optimiser = self.optimiser().step(gradient, actor_optimiser, actor)
+        target_actor, target_critics = blend((actor, critics), (target_actor, target_critics), self.polyak)
+        return actor, actor_optimiser, target_actor, target_critics

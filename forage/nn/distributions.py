@@ -1,4 +1,4 @@
-"""Action distributions: over one decision, masked where actions are discrete. """
+"""Action distributions: over one decision, masked where actions are discrete."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class SquashedGaussian(NamedTuple):
     log_std: Float[Array, " dimensions"]
 
     def sample(self, key: Key[Array, ""]) -> tuple[Float[Array, " dimensions"], Float[Array, ""]]:
-        """Returns an action and its log-density, log N(u) - sum log(1 - tanh(u)^2), differentiable in the parameters."""
+        """Returns an action and its log-density, log N(u) - sum log(1 - tanh(u)^2), both differentiable."""
         noise = jax.random.normal(key, self.mean.shape)
         u = self.mean + jnp.exp(self.log_std) * noise
         log_normal = -0.5 * noise * noise - self.log_std - 0.5 * math.log(2 * math.pi)

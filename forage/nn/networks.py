@@ -152,7 +152,7 @@ class CNN(equinox.Module):
 
 
 class Torso(equinox.Module):
-    """From an observation (its action mask left aside) to features: CNN for images, one-hot for numbers, else an MLP."""
+    """From an observation (but its action mask) to features: CNN for images, one-hot for numbers, else an MLP."""
 
     body: CNN | MLP
     categories: int | None = equinox.field(static=True)

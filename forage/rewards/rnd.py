@@ -8,12 +8,12 @@ import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.nn.networks import MLP, Torso
 from forage.nn.normalise import RunningNorm
+from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Metrics, Rewards
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import discounted_returns
@@ -108,14 +108,14 @@ class RND(Rewards):
             Embedding(target_key, shape, self, extra_layers=0),
             predictor,
             jax.tree.map(jnp.copy, predictor),  # a buffer of its own, so that both can be donated
-            self.optimiser().init(predictor),  # pyright: ignore[reportArgumentType]
+            self.optimiser().init(predictor),
             RunningNorm.of(shape),
             jnp.zeros(num_envs),
             RunningNorm.of(()),
         )
 
-    def optimiser(self) -> optax.GradientTransformation:
-        return optax.flatten(optax.adam(self.learning_rate))
+    def optimiser(self) -> Optimiser:
+        return adam(self.learning_rate, flat=True)
 
     def novelty(self, state: RNDState, observation: PyTree[Array]) -> Float[Array, "time batch"]:
         """i(o) of each observation (leaves `time batch ...`), before normalisation."""
@@ -165,8 +165,7 @@ class RND(Rewards):
         def minibatch(carry: tuple[Any, Any], rows: Array) -> tuple[tuple[Any, Any], Array]:
             predictor, optimiser = carry
             value, gradient = jax.value_and_grad(loss)(predictor, rows)
-            updates, optimiser = self.optimiser().update(gradient, optimiser, predictor)
-            return (optax.apply_updates(predictor, updates), optimiser), value
+            return self.optimiser().step(gradient, optimiser, predictor), value
 
         def epoch(carry: tuple[Any, Any], key: Key[Array, ""]) -> tuple[tuple[Any, Any], Array]:
             order = jax.random.permutation(key, rows.shape[0])[:used]

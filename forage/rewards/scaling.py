@@ -97,6 +97,7 @@ def discounted_returns(
     discount: float | Array,
 ) -> tuple[Float[Array, " env"], Float[Array, "time env"]]:
     """G_t = discount G_(t-1) + r_t, from G = 0 after each `ended`. Returns what to go on from, and all G."""
+
     def step(running: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
         reward, ended = inputs
         total = discount * running + reward

@@ -91,8 +91,7 @@ class OnHost(HostEnvironment):
         with np.load(io.BytesIO(snapshot), allow_pickle=False) as saved:
             arrays = [saved[f"arr_{index}"] for index in range(len(saved.files))]
         restored = [
-            prng.from_data(array) if _is_key(leaf) else array
-            for leaf, array in zip(leaves, arrays, strict=False)
+            prng.from_data(array) if _is_key(leaf) else array for leaf, array in zip(leaves, arrays, strict=False)
         ]
         if len(arrays) != len(leaves) or any(
             new.shape != old.shape or new.dtype != old.dtype for new, old in zip(restored, leaves, strict=True)
