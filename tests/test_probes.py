@@ -281,16 +281,24 @@ class ResetLeaks(PPO):
         return super().learn(state, batch._replace(experience=e._replace(next_observation=leak)), clock, key)
 
 
+class LastEpisodeRemembered(PPO):
+    """Learns as if its memory were never reset."""
+
+    def forward(self, network, observation, action, start, first):
+        return super().forward(network, observation, action, start, jnp.zeros_like(first))
+
+
 @pytest.mark.parametrize(
-    ("mistake", "passes", "fails"),
+    ("mistake", "agent", "passes", "fails"),
     [
-        (TruncationEnds, "termination", "truncation"),
-        (NothingEnds, "truncation", "termination"),
-        (ResetLeaks, "truncation", "reset"),
+        (TruncationEnds, "ppo", "termination", "truncation"),
+        (NothingEnds, "ppo", "truncation", "termination"),
+        (ResetLeaks, "ppo", "truncation", "reset"),
+        (LastEpisodeRemembered, "ppo gru", "action", "forgetting"),
     ],
 )
-def test_probe_finds_its_mistake_and_no_other(mistake, passes, fails):
-    agent = AGENTS["ppo"].agent
+def test_probe_finds_its_mistake_and_no_other(mistake, agent, passes, fails):
+    agent = AGENTS[agent].agent
     broken = mistake(**{field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)})
     with quick_compilation():
         found = train_on_device(Trial(broken, 8_000), "discrete", [passes, fails])

@@ -104,7 +104,7 @@ class Probe(Environment):
         paths = {int(state): [int(state)] for state in np.flatnonzero(np.asarray(self.start))}
         queue = list(paths)
         for state in queue:  # breadth first: the list grows while it is read
-            for action in actions[best[state]]:
+            for action in actions[best[state]].tolist():
                 for following in np.flatnonzero(weights(self, action) @ to[state]):
                     if not self.final[following] and int(following) not in paths:
                         paths[int(following)] = [*paths[state], int(following)]
@@ -155,14 +155,14 @@ def solve(probe: Probe, discount: float) -> tuple[np.ndarray, np.ndarray, np.nda
     agent that remembers. Returns values `state`, the actions that were compared, and `state action`: the best ones.
     """
     actions = np.linspace(LOW, HIGH, 81) if probe.continuous else np.arange(ACTIONS)
-    mix = np.stack([weights(probe, action) for action in actions])
+    mix = np.stack([weights(probe, action) for action in actions.tolist()])
     pay = np.asarray(probe.pay, float) @ mix.T
     if probe.continuous:
         pay -= np.asarray(probe.curvature)[:, None] * (actions - np.asarray(probe.target)[:, None]) ** 2
     else:
         pay = np.where(probe.allowed, pay, -np.inf)
     to = np.einsum("ga,san->sgn", mix, np.asarray(probe.to, float))
-    value = np.zeros(len(pay))
+    value, quality = np.zeros(len(pay)), pay
     for _ in range(2000):
         quality = pay + discount * to @ value
         value = np.where(probe.final, 0.0, quality.max(1))
@@ -216,7 +216,7 @@ class Case(NamedTuple):
         start[list(self.start)] = 1 / len(self.start)
         final = np.arange(STATES) == END
         leaves = (start, seen, pay, to, final, cut, allowed, target, curvature)
-        return Probe(*map(jnp.asarray, leaves), continuous, masked)
+        return Probe(*map(jnp.asarray, leaves), continuous=continuous, masked=masked)
 
 
 LEFT, RIGHT = (1.0, 0.0, -1.0), (-1.0, 0.0, 1.0)
@@ -322,4 +322,4 @@ def beside(probes: Sequence[Probe]) -> Probe:
     seen = seen.reshape(count * STATES, count * WIDTH)
     to = to.reshape(count * STATES, ACTIONS, count * STATES)
     leaves = (start / count, seen, pay, to, final, cut, allowed, target, curvature)
-    return Probe(*map(jnp.asarray, leaves), probes[0].continuous, probes[0].masked)
+    return Probe(*map(jnp.asarray, leaves), continuous=probes[0].continuous, masked=probes[0].masked)
