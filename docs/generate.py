@@ -22,7 +22,8 @@ COMMANDS = {
     "sac-discrete": "forage train sac-discrete CartPole-v1",
     "td3": "forage train td3 Pendulum-v1",
     "same": "forage train ppo CartPole-v1 --tasks same",
-    "randomise": "forage train ppo CartPole-v1 --tasks randomise --tasks.fields length --tasks.low 0.25 --tasks.high 1.5",
+    "randomise": "forage train ppo CartPole-v1 --tasks randomise "
+    "--tasks.fields length --tasks.low 0.25 --tasks.high 1.5",
     "reset": "forage train ppo CartPole-v1 --starts reset",
     "archive": "forage train ppo DeepSea-10 --starts archive",
     "own": "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000",
@@ -31,7 +32,8 @@ COMMANDS = {
     "environment": "forage train ppo CartPole-v1 --rewards environment",
     "scale": "forage train ppo Pendulum-v1 --rewards scale --rewards.factor 0.1",
     "normalise-return": "forage train ppo Pendulum-v1 --rewards normalise-return",
-    "weighted": "forage train ppo DeepSeaTreasure-v0 --rewards weighted --rewards.names treasure,time --rewards.weights 1,0.1",
+    "weighted": "forage train ppo DeepSeaTreasure-v0 --rewards weighted "
+    "--rewards.names treasure,time --rewards.weights 1,0.1",
     "rnd": "forage train ppo DeepSea-10 --rewards rnd",
     "rollout": "forage train ppo CartPole-v1 --memory rollout",
     "uniform": "forage train dqn CartPole-v1 --memory uniform --memory.capacity 50k",

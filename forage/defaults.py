@@ -75,6 +75,25 @@ PRESETS: tuple[Preset, ...] = (
         ATARI,
         {"rewards": {"part": "scale", "low": -1.0, "high": 1.0}},
     ),
+    Preset("dqn", "CartPole-masked", 150_000, {"memory_size": 64}, TUNED),
+    Preset("dqn", "CartPole*", 150_000, {}, TUNED),
+    Preset("dqn", "Acrobot-v1", 100_000, {}, TUNED),
+    Preset(
+        "dqn",
+        "minatar:*",
+        5_000_000,
+        {"num_envs": 4, "rollout_length": 1, "batch_size": 32, "n_step": 1, "target_update_interval": 1000}
+        | {"learning_rate": 2.5e-4, "learning_starts": 5000},
+        DQN_MINATAR,
+    ),
+    Preset(
+        "sac-discrete",
+        "CartPole*",
+        50_000,
+        {"learning_rate": 1e-3, "batch_size": 128, "hidden_sizes": (64, 64), "target_entropy": 0.5, "polyak": 0.01}
+        | {"num_envs": 1, "rollout_length": 1, "updates_per_rollout": 1},
+        TUNED,
+    ),
     Preset("sac", "Pendulum-v1", 20_000, {}, "Haarnoja et al. (2018), table 1"),
     Preset("td3", "Pendulum-v1", 20_000, {}, "Fujimoto et al. (2018), table 3"),
 )

@@ -155,7 +155,7 @@ def solve(probe: Probe, discount: float) -> tuple[np.ndarray, np.ndarray, np.nda
     agent that remembers. Returns values `state`, the actions that were compared, and `state action`: the best ones.
     """
     actions = np.linspace(LOW, HIGH, 81) if probe.continuous else np.arange(ACTIONS)
-    mix = np.stack([weights(probe, action) for action in actions.tolist()])
+    mix = np.stack([weights(probe, action) for action in actions.astype(float).tolist()])
     pay = np.asarray(probe.pay, float) @ mix.T
     if probe.continuous:
         pay -= np.asarray(probe.curvature)[:, None] * (actions - np.asarray(probe.target)[:, None]) ** 2
@@ -216,7 +216,7 @@ class Case(NamedTuple):
         start[list(self.start)] = 1 / len(self.start)
         final = np.arange(STATES) == END
         leaves = (start, seen, pay, to, final, cut, allowed, target, curvature)
-        return Probe(*map(jnp.asarray, leaves), continuous=continuous, masked=masked)
+        return Probe(*map(jnp.asarray, leaves), continuous=continuous, masked=masked)  # pyright: ignore[reportCallIssue]
 
 
 LEFT, RIGHT = (1.0, 0.0, -1.0), (-1.0, 0.0, 1.0)
@@ -322,4 +322,4 @@ def beside(probes: Sequence[Probe]) -> Probe:
     seen = seen.reshape(count * STATES, count * WIDTH)
     to = to.reshape(count * STATES, ACTIONS, count * STATES)
     leaves = (start / count, seen, pay, to, final, cut, allowed, target, curvature)
-    return Probe(*map(jnp.asarray, leaves), continuous=probes[0].continuous, masked=probes[0].masked)
+    return Probe(*map(jnp.asarray, leaves), continuous=probes[0].continuous, masked=probes[0].masked)  # pyright: ignore[reportCallIssue]
