@@ -60,7 +60,7 @@ def split_mask(observation: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, "
 
 def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """The space of what is seen, without the action mask."""
-    return space["observation"] if isinstance(space, spaces.Dict) and MASK in space else space
+    return space["observation"] if isinstance(space, spaces.Dict) and MASK in space.spaces else space
 
 
 def is_bounded_box(space: spaces.Space[Any]) -> bool:

@@ -93,9 +93,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     """The agent's value of an observation, `action` being its own choice there. One branch for each kind of agent."""
     if isinstance(agent, PPO):
         network = state.network
-        return network.value(
-            network.remember(hidden, observation) if network.gru else network.features(observation)[-1]
-        )
+        return network.value(network.remember(hidden, observation) if network.gru else network.torso(-1)(observation))
     if isinstance(agent, DQN):
         features = state.network.torso(observation)
         q = state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))

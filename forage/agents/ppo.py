@@ -15,10 +15,10 @@ import equinox
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.nn.distributions import Actions, Distribution
-from forage.nn.networks import CNN, GRU, Linear, Torso
+from forage.nn.networks import CNN, GRU, Linear, Torso, linear_rows, torso_rows
 from forage.nn.normalise import RunningNorm
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Agent, Metrics
@@ -55,9 +55,10 @@ class ActorCritic(equinox.Module):
         """The policy's torso (0) or the value's (-1)."""
         return jax.tree.map(lambda x: x[index], self.torsos)
 
-    def features(self, observation: PyTree[Array]) -> Float[Array, "torso features"]:
-        """What the policy (first) and the value (last) are made of."""
-        return jax.vmap(lambda torso: torso(observation))(self.torsos)
+    def rows(self, observation: PyTree[Array]) -> tuple[Float[Array, "rows outputs"], Float[Array, " rows"]]:
+        """The policy's outputs and the values of a batch (leaves `rows ...`)."""
+        features = jax.vmap(torso_rows, in_axes=(0, None))(self.torsos, observation)
+        return linear_rows(self.actor, features[0]), linear_rows(self.critic, features[-1])[:, 0]
 
     def policy(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
         return self.actions.distribution(self.actor(features), self.log_std, split_mask(observation)[1])
@@ -202,10 +203,10 @@ class PPO(Agent):
         """Shuffles once, then cuts into minibatches: transitions, or with memory whole segments."""
         if first is None:
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, targets))
-            order = jax.random.permutation(key, targets.goal.size)
+            order = shuffled(key, targets.goal.size)
             rows = jax.tree.map(lambda x: x[order].reshape(self.minibatches, -1, *x.shape[1:]), rows)
             return *rows, None, None
-        order = jax.random.permutation(key, first.shape[1])
+        order = shuffled(key, first.shape[1])
 
         def segments(x: Array) -> Array:
             return x[:, order].reshape(x.shape[0], self.minibatches, -1, *x.shape[2:]).swapaxes(0, 1)
@@ -240,16 +241,13 @@ class PPO(Agent):
     def forward(self, network: ActorCritic, observation: PyTree[Array], action: PyTree[Array], start: Any, first: Any):
         """Log-probability, entropy and value of rows `batch`, or with memory of segments `time batch`."""
 
-        def heads(actor_features: Array, critic_features: Array, observation: PyTree[Array], action: Array):
-            policy = network.policy(actor_features, observation)
-            return policy.log_probability(action), policy.entropy(), network.value(critic_features)
-
-        def plain(observation: PyTree[Array], action: Array):
-            features = network.features(observation)
-            return heads(features[0], features[-1], observation, action)
+        def judge(outputs: Array, observation: PyTree[Array], action: Array):
+            policy = network.actions.distribution(outputs, network.log_std, split_mask(observation)[1])
+            return policy.log_probability(action), policy.entropy()
 
         if first is None:
-            return jax.vmap(plain)(observation, action)
+            outputs, value = network.rows(observation)
+            return *jax.vmap(judge)(outputs, observation, action), value
         assert network.gru is not None
         inputs = over_rollout(lambda o: network.gru.inputs(network.torso(0)(o)))(observation)
 
@@ -259,25 +257,35 @@ class PPO(Agent):
             return hidden, hidden
 
         _, features = jax.lax.scan(step, start, (inputs, first))
-        return over_rollout(lambda f, o, a: heads(f, f, o, a))(features, observation, action)
+        outputs, value = over_rollout(network.actor)(features), over_rollout(network.value)(features)
+        return *over_rollout(judge)(outputs, observation, action), value
 
     def next_values(self, network: ActorCritic, hidden: Any, observation: PyTree[Array], next_observation: Any):
         """Value of what each step led to, also where the episode ended; with memory, continuing that episode's."""
-
-        def plain(next_observation: PyTree[Array]):
-            return network.value(network.torso(-1)(next_observation))
 
         def remembering(hidden: Array, observation: PyTree[Array], next_observation: PyTree[Array]):
             return network.value(network.remember(network.remember(hidden, observation), next_observation))
 
         if self.memory_size:
             return over_rollout(remembering)(hidden, observation, next_observation)
-        return over_rollout(plain)(next_observation)
+        time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
+        rows = jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation)
+        return linear_rows(network.critic, torso_rows(network.torso(-1), rows)).reshape(time, envs)
 
 
 def over_rollout(function: Any) -> Any:
     """Maps a function of one transition over axes `time env`."""
     return jax.vmap(jax.vmap(function))
+
+
+def shuffled(key: Key[Array, ""], count: int) -> Int[Array, " count"]:
+    """The numbers below `count` in random order: by random high bits, each number itself in the low ones.
+
+    One array to sort, in place of keys and values; where random bits agree, which is rare, the order is not random.
+    """
+    low = max(count - 1, 1).bit_length()
+    high = jax.random.bits(key, (count,)) << jnp.uint32(low)
+    return (jnp.sort(high | jnp.arange(count, dtype=jnp.uint32)) & jnp.uint32(2**low - 1)).astype(jnp.int32)
 
 
 def standardised(gain: Float[Array, "minibatch *rows"]) -> Float[Array, "minibatch *rows"]:

@@ -22,9 +22,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.nn.critics import linear_rows, torso_rows, twin_values, twins
+from forage.nn.critics import twin_values, twins
 from forage.nn.distributions import Actions, Categorical
-from forage.nn.networks import Linear, Torso, input_size
+from forage.nn.networks import Linear, Torso, input_size, linear_rows, torso_rows
 from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, is_bounded_box, seen, split_mask

@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.nn.critics import ActionValue, linear_rows, torso_rows, twin_values, twins
+from forage.nn.critics import ActionValue, twin_values, twins
 from forage.nn.distributions import Actions
-from forage.nn.networks import Linear, Torso, input_size
+from forage.nn.networks import Linear, Torso, input_size, linear_rows, torso_rows
 from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, is_bounded_box, seen

@@ -1,4 +1,4 @@
-"""Action values of continuous actions, twin critics as one stacked pytree, and quick gradients of big batches."""
+"""Action values of continuous actions, and twin critics as one stacked pytree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.nn.networks import CNN, MLP, Linear, Torso, activation, input_size
+from forage.nn.networks import CNN, MLP, Torso, input_size, mlp_rows
 from forage.spaces import seen, split_mask
 
 Module = TypeVar("Module")
@@ -55,48 +55,3 @@ def twin_values(critics: Callable[..., Array], *inputs: PyTree[Array]) -> Float[
     # Inputs doubled: otherwise the first layers merge into one product whose halves must be copied apart.
     doubled = jax.tree.map(lambda x: jnp.broadcast_to(x, (2, *x.shape)), inputs)
     return jax.vmap(lambda critic, inputs: critic(*inputs))(critics, doubled)
-
-
-def torso_rows(torso: Torso, observation: PyTree[Array]) -> Float[Array, "batch features"]:
-    """`torso` of every row of a batch (leaves `batch ...`)."""
-    if isinstance(torso.body, CNN):
-        return jax.vmap(torso)(observation)
-    observation, _ = split_mask(observation)
-    if torso.categories is not None:
-        return mlp_rows(torso.body, jax.nn.one_hot(observation, torso.categories))
-    return mlp_rows(torso.body, observation.reshape(observation.shape[0], -1).astype(jnp.float32))
-
-
-def mlp_rows(mlp: MLP, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
-    """`mlp` of every row: as `vmap`, with quicker gradients on CPU (reverse mode only)."""
-    function = activation(mlp.activation)
-    for layer in mlp.layers[:-1]:
-        x = function(linear_rows(layer, x))
-    x = linear_rows(mlp.layers[-1], x)
-    return function(x) if mlp.activate_last else x
-
-
-def linear_rows(linear: Linear, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
-    """`linear` of every row: as `vmap`, with quicker gradients on CPU (reverse mode only)."""
-    return _affine(x, linear.weight, linear.bias)
-
-
-@jax.custom_vjp
-def _affine(x, weight, bias):
-    return x @ weight + bias
-
-
-def _affine_forward(x, weight, bias):
-    return x @ weight + bias, (x, weight)
-
-
-def _affine_backward(residuals, gradient):
-    x, weight = residuals
-    # The x' g that JAX would make. Left to itself, XLA on CPU contracts x in place, which is slow, and hands the
-    # optimiser a transposed gradient, which is slower still; so the smaller matrix is transposed first.
-    narrow = weight.shape[0] >= 8 * weight.shape[1]
-    copied = jax.lax.optimization_barrier(gradient.T if narrow else x.T)
-    return gradient @ weight.T, (copied @ x).T if narrow else copied @ gradient, gradient.sum(0)
-
-
-_affine.defvjp(_affine_forward, _affine_backward)

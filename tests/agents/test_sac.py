@@ -13,9 +13,9 @@ from gymnasium import spaces
 
 from forage.agents.sac import SAC
 from forage.agents.sac_discrete import SACDiscrete
-from forage.nn.critics import linear_rows, mlp_rows, twin_values
+from forage.nn.critics import twin_values
 from forage.nn.distributions import SquashedGaussian
-from forage.nn.networks import MLP
+from forage.nn.networks import MLP, linear_rows, mlp_rows
 from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 BOX = spaces.Box(np.array([-1.0, 2.0], np.float32), np.array([3.0, 2.5], np.float32))
