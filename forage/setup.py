@@ -111,9 +111,14 @@ def devices_of(road: Road) -> int:
 
 
 def prepare_devices(count: int) -> None:
-    """On CPU, asks for a device for each member, so that all cores work on seeds. Must precede JAX's first use."""
-    with contextlib.suppress(RuntimeError):  # JAX is in use already: the members share the devices there are
-        jax.config.update("jax_num_cpu_devices", min(count, 64))
+    """On CPU, asks for a device for each member, so that all cores work on seeds. Must precede JAX's first use.
+
+    What was asked for already (`JAX_NUM_CPU_DEVICES`) stays when it is as many.
+    """
+    count = min(count, 64)
+    if getattr(jax.config, "jax_num_cpu_devices", -1) < count:
+        with contextlib.suppress(RuntimeError):  # JAX is in use already: the members share the devices there are
+            jax.config.update("jax_num_cpu_devices", count)
 
 
 def resolve_environment(given: Any, options: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
