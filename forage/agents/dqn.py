@@ -101,6 +101,7 @@ class DQN(Agent):
     """
 
     on_policy: ClassVar[bool] = False
+    usual_behaviour: ClassVar[str] = "epsilon-greedy"
 
     learning_rate: float = 5e-4
     final_learning_rate: float = 0.0  # reached linearly at the end of the run, as a share of learning_rate

@@ -1,0 +1,30 @@
+"""What stands at a port when nothing is named."""
+
+import pytest
+
+from forage.setup import make_setup
+
+USUAL = {  # agent: environment, behaviour, memory
+    "ppo": ("CartPole-v1", "Own", "LastRollout"),
+    "dqn": ("CartPole-v1", "EpsilonGreedy", "UniformReplay"),
+    "sac": ("Pendulum-v1", "Own", "UniformReplay"),
+    "sac-discrete": ("CartPole-v1", "Own", "UniformReplay"),
+    "td3": ("Pendulum-v1", "Own", "UniformReplay"),
+}
+
+
+@pytest.mark.parametrize("agent", USUAL)
+def test_usual_parts(agent):
+    environment, behaviour, memory = USUAL[agent]
+    setup = make_setup(agent, environment, seeds=1)
+    assert type(setup.behaviour).__name__ == behaviour
+    assert type(setup.memory).__name__ == memory
+    # Who acts for itself off-policy begins at random, or else the memory holds one kind of action only.
+    random_steps = getattr(setup.behaviour, "random_steps", 0)
+    assert random_steps == (0 if agent in ("ppo", "dqn") else setup.agent.learning_starts)
+
+
+def test_presets_are_laid_under_what_is_named():
+    setup = make_setup("ppo", "CartPole-v1", agent_options={"epochs": 3})
+    assert (setup.agent.epochs, setup.agent.learning_rate, setup.steps) == (3, 1e-3, 100_000)
+    assert type(make_setup("ppo", "gymnasium:HalfCheetah-v5").rewards).__name__ == "NormaliseReturn"
