@@ -4,7 +4,7 @@
     python benchmarks/learning.py ppo-cartpole dqn-cartpole
     python benchmarks/learning.py                      # every row that has no result yet
 
-Results are kept in results/learning.json, a row each, and results/LEARNING.md is made from them.
+Results are kept in results/learning/results.json, a row each, and results/learning/README.md is made from them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results" / "learning"
 SEEDS = [100, 101, 102, 103, 104]
 
 
@@ -129,7 +129,7 @@ def main() -> None:
     unknown = [name for name in arguments.rows if name not in ROWS]
     if unknown:
         sys.exit(f"There is no row {unknown[0]}; --list shows them.")
-    path = RESULTS / "learning.json"
+    path = RESULTS / "results.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     for name in arguments.rows or [name for name in ROWS if name not in results]:
         if len(arguments.rows) != 1:  # each row in a process of its own: JAX's devices are set once a process
@@ -138,9 +138,9 @@ def main() -> None:
                 sys.exit(status)
             continue
         results[name] = measure(name, [int(seed) for seed in arguments.seeds.split(",")])
-        RESULTS.mkdir(exist_ok=True)
+        RESULTS.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(results, indent=1) + "\n")
-        (RESULTS / "LEARNING.md").write_text(table(results))
+        (RESULTS / "README.md").write_text(table(results))
 
 
 if __name__ == "__main__":
