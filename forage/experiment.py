@@ -483,7 +483,10 @@ class DeviceRoad:
             out_specs=jax.tree.map(place, outputs),
             check_vma=False,
         )
-        options = {"xla_backend_optimization_level": 0} if once else None
+        # In order: the pieces of an update are too small to be worth waking another thread for.
+        options: dict[str, Any] = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
+        if once:
+            options["xla_backend_optimization_level"] = 0
         return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=options)
 
     def _init(self, varied: Varied, keys: Key[Array, " seed"]) -> ExperimentState:

@@ -18,7 +18,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.nn.distributions import Actions, Distribution
-from forage.nn.networks import CNN, GRU, Linear, Torso, linear_rows, torso_rows
+from forage.nn.networks import CNN, GRU, Linear, Torso
 from forage.nn.normalise import RunningNorm
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Agent, Metrics
@@ -57,8 +57,8 @@ class ActorCritic(equinox.Module):
 
     def rows(self, observation: PyTree[Array]) -> tuple[Float[Array, "rows outputs"], Float[Array, " rows"]]:
         """The policy's outputs and the values of a batch (leaves `rows ...`)."""
-        features = jax.vmap(torso_rows, in_axes=(0, None))(self.torsos, observation)
-        return linear_rows(self.actor, features[0]), linear_rows(self.critic, features[-1])[:, 0]
+        features = jax.vmap(lambda torso: jax.vmap(torso)(observation))(self.torsos)
+        return self.actor(features[0]), self.critic(features[-1])[:, 0]
 
     def policy(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
         return self.actions.distribution(self.actor(features), self.log_std, split_mask(observation)[1])
@@ -270,7 +270,7 @@ class PPO(Agent):
             return over_rollout(remembering)(hidden, observation, next_observation)
         time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
         rows = jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation)
-        return linear_rows(network.critic, torso_rows(network.torso(-1), rows)).reshape(time, envs)
+        return jax.vmap(lambda o: network.value(network.torso(-1)(o)))(rows).reshape(time, envs)
 
 
 def over_rollout(function: Any) -> Any:

@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.nn.critics import ActionValue, twin_values, twins
 from forage.nn.distributions import Actions, SquashedGaussian
-from forage.nn.networks import Linear, Torso, input_size, linear_rows, torso_rows
+from forage.nn.networks import Linear, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, is_bounded_box, seen
@@ -47,7 +47,7 @@ class Actor(equinox.Module):
 
     def __call__(self, observation: PyTree[Array]) -> SquashedGaussian:
         """The policies of a batch (leaves `batch ...`)."""
-        mean, log_std = jnp.split(linear_rows(self.head, torso_rows(self.torso, observation)), 2, axis=1)
+        mean, log_std = jnp.split(self.head(jax.vmap(self.torso)(observation)), 2, axis=1)
         return SquashedGaussian(mean, jnp.clip(log_std, -20.0, 2.0))  # the bounds of the authors' code
 
     def sample(

@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.nn.critics import twin_values, twins
 from forage.nn.distributions import Actions, Categorical
-from forage.nn.networks import Linear, Torso, input_size, linear_rows, torso_rows
+from forage.nn.networks import Linear, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, is_bounded_box, seen, split_mask
@@ -44,7 +44,7 @@ class ActionScores(equinox.Module):
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch actions"]:
         """The scores of a batch (leaves `batch ...`)."""
-        return linear_rows(self.head, torso_rows(self.torso, observation))
+        return self.head(jax.vmap(self.torso)(observation))
 
 
 class SACDiscreteState(NamedTuple):

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.nn.critics import ActionValue, twin_values, twins
 from forage.nn.distributions import Actions
-from forage.nn.networks import Linear, Torso, input_size, linear_rows, torso_rows
+from forage.nn.networks import Linear, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, is_bounded_box, seen
@@ -45,7 +45,7 @@ class Actor(equinox.Module):
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch dimensions"]:
         """The actions of a batch (leaves `batch ...`)."""
-        return jnp.tanh(linear_rows(self.head, torso_rows(self.torso, observation)))
+        return jnp.tanh(self.head(jax.vmap(self.torso)(observation)))
 
 
 class TD3State(NamedTuple):

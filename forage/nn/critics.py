@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.nn.networks import CNN, MLP, Torso, input_size, mlp_rows
+from forage.nn.networks import CNN, MLP, Torso, input_size
 from forage.spaces import seen, split_mask
 
 Module = TypeVar("Module")
@@ -42,7 +42,7 @@ class ActionValue(equinox.Module):
             features = jax.nn.one_hot(observation, self.categories)
         else:
             features = observation.reshape(action.shape[0], -1).astype(jnp.float32)
-        return mlp_rows(self.body, jnp.concatenate([features, action], axis=1))[:, 0]
+        return self.body(jnp.concatenate([features, action], axis=1))[:, 0]
 
 
 def twins(make: Callable[[Key[Array, ""]], Module], key: Key[Array, ""]) -> Module:

@@ -66,7 +66,7 @@ class Linear(equinox.Module):
             self.weight = orthogonal(key, inputs, outputs, gain)
             self.bias = jnp.zeros(outputs)
 
-    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         return x @ self.weight + self.bias
 
 
@@ -92,7 +92,7 @@ class MLP(equinox.Module):
         self.activation = activation
         self.activate_last = activate_last
 
-    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         function = activation(self.activation)
         for layer in self.layers[:-1]:
             x = function(layer(x))
@@ -217,51 +217,3 @@ class GRU(equinox.Module):
         reset, update = jax.nn.sigmoid(x_reset + h_reset), jax.nn.sigmoid(x_update + h_update)
         new = jnp.tanh(x_new + reset * h_new)
         return (1 - update) * new + update * h
-
-
-# A batch at once. The same numbers as `jax.vmap` of the module, with gradients that XLA on CPU computes quickly.
-
-
-def torso_rows(torso: Torso, observation: PyTree[Array]) -> Float[Array, "batch features"]:
-    """`torso` of every row of a batch (leaves `batch ...`)."""
-    if isinstance(torso.body, CNN):
-        return jax.vmap(torso)(observation)
-    observation, _ = split_mask(observation)
-    if torso.categories is not None:
-        return mlp_rows(torso.body, jax.nn.one_hot(observation, torso.categories))
-    return mlp_rows(torso.body, observation.reshape(observation.shape[0], -1).astype(jnp.float32))
-
-
-def mlp_rows(mlp: MLP, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
-    """`mlp` of every row: as `vmap`, with quicker gradients on CPU (reverse mode only)."""
-    function = activation(mlp.activation)
-    for layer in mlp.layers[:-1]:
-        x = function(linear_rows(layer, x))
-    x = linear_rows(mlp.layers[-1], x)
-    return function(x) if mlp.activate_last else x
-
-
-def linear_rows(linear: Linear, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
-    """`linear` of every row: as `vmap`, with quicker gradients on CPU (reverse mode only)."""
-    return _affine(x, linear.weight, linear.bias)
-
-
-@jax.custom_vjp
-def _affine(x, weight, bias):
-    return x @ weight + bias
-
-
-def _affine_forward(x, weight, bias):
-    return x @ weight + bias, (x, weight)
-
-
-def _affine_backward(residuals, gradient):
-    x, weight = residuals
-    # The x' g that JAX would make. Left to itself, XLA on CPU contracts x in place, which is slow, and hands the
-    # optimiser a transposed gradient, which is slower still; so the smaller matrix is transposed first.
-    narrow = weight.shape[0] >= 8 * weight.shape[1]
-    copied = jax.lax.optimization_barrier(gradient.T if narrow else x.T)
-    return gradient @ weight.T, (copied @ x).T if narrow else copied @ gradient, gradient.sum(0)
-
-
-_affine.defvjp(_affine_forward, _affine_backward)

@@ -15,7 +15,6 @@ from forage.agents.sac import SAC
 from forage.agents.sac_discrete import SACDiscrete
 from forage.nn.critics import twin_values
 from forage.nn.distributions import SquashedGaussian
-from forage.nn.networks import MLP, linear_rows, mlp_rows
 from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 BOX = spaces.Box(np.array([-1.0, 2.0], np.float32), np.array([3.0, 2.5], np.float32))
@@ -209,18 +208,6 @@ def test_says_what_would_work():
         DISCRETE.check(SPEC)
     AGENT.check(SPEC)
     DISCRETE.check(MASKED)
-
-
-@pytest.mark.parametrize("sizes", [(3, 16, 16, 1), (40, 2)])
-def test_rows_are_vmap_with_the_same_gradient(sizes):
-    mlp, x = MLP(jax.random.key(0), sizes), jax.random.normal(jax.random.key(1), (5, sizes[0]))
-    plain = lambda mlp, x: jnp.sum(jnp.sin(jax.vmap(mlp)(x)))  # noqa: E731
-    rows = lambda mlp, x: jnp.sum(jnp.sin(mlp_rows(mlp, x)))  # noqa: E731
-    one = compute(jax.value_and_grad(plain, argnums=(0, 1)), mlp, x)
-    two = compute(jax.value_and_grad(rows, argnums=(0, 1)), mlp, x)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), one, two)
-    linear = mlp.layers[0]
-    np.testing.assert_allclose(linear_rows(linear, x), jax.vmap(linear)(x), rtol=1e-4, atol=1e-6)
 
 
 def test_twins_differ_and_see_the_same_batch():
