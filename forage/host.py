@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from forage import prng, spaces
 from forage.checkpoint import Bytes
 from forage.environments.host import HostEnvironment
-from forage.experiment import Episodes, Learner, LearnerState, Report, finite, select
+from forage.learner import Episodes, Learner, LearnerState, Report, finite, select
 from forage.types import Clock, Experience
 
 

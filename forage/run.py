@@ -26,8 +26,8 @@ import numpy as np
 from forage import checkpoint, progress
 from forage.evaluation.plots import curve
 from forage.evaluation.statistics import Score, score
-from forage.experiment import Report
 from forage.host import HostRoad
+from forage.learner import Report
 from forage.locking import locked
 from forage.points import Rows, Totals, read_rows, to_float
 from forage.policy import Policy

@@ -14,11 +14,13 @@ import jax.numpy as jnp
 
 from forage import registry, spaces
 from forage.defaults import default_behaviour, default_memory, make_agent, preset_parts, suggest
+from forage.device import DeviceRoad, vary
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.checking import check_environment
 from forage.environments.host import HostEnvironment
-from forage.experiment import DeviceRoad, Experiment, Learner, vary
+from forage.experiment import Experiment
 from forage.host import HostRoad
+from forage.learner import Learner
 from forage.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
 from forage.ranges import check_number, check_ranges
 from forage.rewards.environment import EnvironmentReward

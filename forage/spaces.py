@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Key, PyTree
 
-from forage.types import ForageError
+from forage.types import ForageError, Spec
 
 MASK = "action_mask"
 """An observation `{"observation": ..., "action_mask": ...}` says which discrete actions are allowed (non-zero)."""
@@ -66,6 +66,16 @@ def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
 def is_bounded_box(space: spaces.Space[Any]) -> bool:
     """Whether actions are continuous, with bounds."""
     return isinstance(space, spaces.Box) and space.is_bounded("both") and np.issubdtype(space.dtype, np.floating)
+
+
+def check_bounded(agent: str, spec: Spec) -> None:
+    """Raises `ForageError` for an action space that `agent`, whose actions are continuous and bounded, cannot use."""
+    if not is_bounded_box(spec.action_space):
+        others = "ppo, dqn or sac-discrete" if isinstance(spec.action_space, spaces.Discrete) else "ppo"
+        raise ForageError(
+            f"{agent} needs a continuous, bounded action space; {spec.name} has {describe(spec.action_space)}. "
+            f"Try {others}."
+        )
 
 
 def describe(space: spaces.Space[Any]) -> str:

@@ -10,7 +10,8 @@ from forage.behaviours.guide import Curriculum, Guide
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.treasure import DeepSeaTreasure
-from forage.experiment import Experiment, Learner
+from forage.experiment import Experiment
+from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset

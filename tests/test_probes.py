@@ -22,11 +22,13 @@ from forage.agents.sac_discrete import SACDiscrete, policies
 from forage.agents.td3 import TD3
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.defaults import default_behaviour, default_memory
+from forage.device import DeviceRoad, vary
 from forage.environments import spec_of
 from forage.environments.adapters.native import OnHost
 from forage.environments.probes import ACTIONS, HIGH, LOW, PROBES, STATES, Expected, Probe, beside, solve
-from forage.experiment import DeviceRoad, Experiment, Learner, vary
+from forage.experiment import Experiment
 from forage.host import HostRoad
+from forage.learner import Learner
 from forage.memory.uniform import UniformReplay
 from forage.nn.critics import twin_values
 from forage.ports import Agent, Behaviour

@@ -10,7 +10,8 @@ from forage.agents.ppo import PPO
 from forage.behaviours.own import Own
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.treasure import DeepSeaTreasure
-from forage.experiment import Experiment, Learner
+from forage.experiment import Experiment
+from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale

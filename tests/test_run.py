@@ -18,7 +18,7 @@ import forage
 from forage import progress
 from forage import run as runs
 from forage.compare import compare
-from forage.experiment import Episodes, Report
+from forage.learner import Episodes, Report
 from forage.locking import locked
 from forage.points import Rows, Totals, read_rows
 from forage.types import ForageError

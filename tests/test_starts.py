@@ -8,7 +8,8 @@ import pytest
 from forage.agents.ppo import PPO
 from forage.behaviours.own import Own
 from forage.environments.classic.cartpole import CartPole
-from forage.experiment import Experiment, Learner
+from forage.experiment import Experiment
+from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.archive import Archive

@@ -12,7 +12,8 @@ from forage.behaviours.own import Own
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.deep_sea import DeepSea
 from forage.environments.wrappers import ContextVisible, Masked
-from forage.experiment import Experiment, Learner
+from forage.experiment import Experiment
+from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset

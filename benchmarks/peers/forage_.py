@@ -14,9 +14,11 @@ from forage.agents.ppo import PPO
 from forage.agents.sac import SAC
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.own import Own
+from forage.device import DeviceRoad, vary
 from forage.environments import HostFactory, make, spec_of
-from forage.experiment import DeviceRoad, Experiment, Learner, vary
+from forage.experiment import Experiment
 from forage.host import HostRoad
+from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
 from forage.ports import Agent, Behaviour

@@ -14,21 +14,19 @@ returned are what it asks for, its weights multiply the critics' loss.
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage.nn.critics import ActionValue, twin_values, twins
+from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions, SquashedGaussian
 from forage.nn.networks import Linear, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
-from forage.spaces import describe, is_bounded_box, seen
+from forage.spaces import check_bounded, seen
 from forage.types import Batch, Clock, ForageError, Spec
 
 
@@ -49,21 +47,6 @@ class Actor(equinox.Module):
         """The policies of a batch (leaves `batch ...`)."""
         mean, log_std = jnp.split(self.head(jax.vmap(self.torso)(observation)), 2, axis=1)
         return SquashedGaussian(mean, jnp.clip(log_std, -20.0, 2.0))  # the bounds of the authors' code
-
-    def sample(
-        self, observation: PyTree[Array], noise: Float[Array, "batch dimensions"]
-    ) -> tuple[Float[Array, "batch dimensions"], Float[Array, " batch"]]:
-        """Actions of a batch in the unit box and their log-densities, from standard normal noise.
-
-            u = mean + std noise,  a = tanh u,  log pi(a|s) = log N(u; mean, std^2) - sum log(1 - tanh(u)^2)
-
-        As `SquashedGaussian.sample`, but one draw of noise can serve a whole update.
-        """
-        mean, log_std = self(observation)
-        u = mean + jnp.exp(log_std) * noise
-        log_normal = -0.5 * noise * noise - log_std - 0.5 * math.log(2 * math.pi)
-        log_slope = 2 * (math.log(2) - u - jax.nn.softplus(-2 * u))  # log(1 - tanh(u)^2), and never log(0)
-        return jnp.tanh(u), jnp.sum(log_normal - log_slope, axis=1)
 
 
 class SACState(NamedTuple):
@@ -98,12 +81,7 @@ class SAC(Agent):
         return self.updates_per_rollout
 
     def check(self, spec: Spec) -> None:
-        if not is_bounded_box(spec.action_space):
-            discrete = isinstance(spec.action_space, gymnasium.spaces.Discrete)
-            raise ForageError(
-                f"SAC needs a continuous, bounded action space; {spec.name} has {describe(spec.action_space)}. "
-                f"Try {'ppo, dqn or sac-discrete' if discrete else 'ppo'}."
-            )
+        check_bounded("SAC", spec)
         input_size(seen(spec.observation_space))
         if self.updates_per_rollout < 1:
             raise ForageError(f"SAC makes at least 1 update after each rollout, not {self.updates_per_rollout}.")
@@ -172,7 +150,7 @@ class SAC(Agent):
         noise: Float[Array, "batch dimensions"],
     ) -> Float[Array, " batch"]:
         """r + discount (1 - terminated) (min_j Q'_j(s', a') - alpha log pi(a'|s')), a' ~ pi(.|s')."""
-        action, log_probability = state.actor.sample(next_observation, noise)
+        action, log_probability = state.actor(next_observation).from_noise(noise)
         value = twin_values(state.target_critics, next_observation, action).min(0)
         value = value - jnp.exp(state.log_temperature) * log_probability
         return reward + self.discount * jnp.where(terminated, 0.0, value)
@@ -184,12 +162,10 @@ class SAC(Agent):
         action: Float[Array, "batch dimensions"],
         target: Float[Array, " batch"],
         weight: Float[Array, " batch"],
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""], Float[Array, ""]]]:
-        """Sum over both critics of mean(weight (Q - target)^2) / 2; beside it mean absolute errors, loss and value."""
+    ) -> tuple[Float[Array, ""], CriticReport]:
+        """`squared_error` of both critics."""
         values = twin_values(critics, observation, action)
-        error = values - target
-        loss = 0.5 * jnp.mean(weight * error**2, axis=1).sum()
-        return loss, (jnp.abs(error).mean(0), loss, values.mean())
+        return squared_error(values, target, weight)
 
     def actor_loss(
         self,
@@ -200,7 +176,7 @@ class SAC(Agent):
         noise: Float[Array, "batch dimensions"],
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
         """Mean of alpha log pi(b|s) - min_i Q_i(s, b), b ~ pi(.|s); beside it the log-probabilities and the loss."""
-        action, log_probability = actor.sample(observation, noise)
+        action, log_probability = actor(observation).from_noise(noise)
         value = twin_values(critics, observation, action).min(0)
         loss = jnp.mean(jnp.exp(log_temperature) * log_probability - value)
         return loss, (log_probability, loss)

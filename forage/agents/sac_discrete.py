@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.nn.critics import twin_values, twins
+from forage.nn.critics import CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.networks import Linear, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam, blend
@@ -170,14 +170,12 @@ class SACDiscrete(Agent):
         action: Int[Array, " batch"],
         target: Float[Array, " batch"],
         weight: Float[Array, " batch"],
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""], Float[Array, ""]]]:
-        """Sum over both critics of mean(weight (Q - target)^2) / 2; beside it mean absolute errors, loss and value."""
+    ) -> tuple[Float[Array, ""], CriticReport]:
+        """`squared_error` of both critics."""
         values = twin_values(critics, observation)
         # A one-hot product rather than a gather: its gradient is a product too, not a scatter.
         values = jnp.sum(values * jax.nn.one_hot(action, values.shape[-1]), axis=-1)
-        error = values - target
-        loss = 0.5 * jnp.mean(weight * error**2, axis=1).sum()
-        return loss, (jnp.abs(error).mean(0), loss, values.mean())
+        return squared_error(values, target, weight)
 
     def actor_loss(
         self,

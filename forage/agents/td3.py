@@ -16,17 +16,16 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.nn.critics import ActionValue, twin_values, twins
+from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions
 from forage.nn.networks import Linear, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
-from forage.spaces import describe, is_bounded_box, seen
+from forage.spaces import check_bounded, seen
 from forage.types import Batch, Clock, ForageError, Spec
 
 
@@ -82,12 +81,7 @@ class TD3(Agent):
         return self.updates_per_rollout
 
     def check(self, spec: Spec) -> None:
-        if not is_bounded_box(spec.action_space):
-            discrete = isinstance(spec.action_space, gymnasium.spaces.Discrete)
-            raise ForageError(
-                f"TD3 needs a continuous, bounded action space; {spec.name} has {describe(spec.action_space)}. "
-                f"Try {'ppo, dqn or sac-discrete' if discrete else 'ppo'}."
-            )
+        check_bounded("TD3", spec)
         input_size(seen(spec.observation_space))
         if min(self.policy_delay, self.updates_per_rollout) < 1:
             raise ForageError("TD3's policy_delay and updates_per_rollout are at least 1.")
@@ -160,12 +154,10 @@ class TD3(Agent):
         action: Float[Array, "batch dimensions"],
         target: Float[Array, " batch"],
         weight: Float[Array, " batch"],
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""], Float[Array, ""]]]:
-        """Sum over both critics of mean(weight (Q - target)^2) / 2; beside it mean absolute errors, loss and value."""
+    ) -> tuple[Float[Array, ""], CriticReport]:
+        """`squared_error` of both critics."""
         values = twin_values(critics, observation, action)
-        error = values - target
-        loss = 0.5 * jnp.mean(weight * error**2, axis=1).sum()
-        return loss, (jnp.abs(error).mean(0), loss, values.mean())
+        return squared_error(values, target, weight)
 
     def actor_loss(self, actor: Actor, critics: ActionValue, observation: PyTree[Array]) -> Float[Array, ""]:
         """Mean of -Q_1(s, pi(s))."""

@@ -2,7 +2,7 @@
 
 A probe is a table: a handful of states, what each shows, what leaving it pays and where that leads. All tables have
 the same shapes and are traced, so one compiled program trains an agent on every probe at once, one in each seed
-(`forage.experiment.vary`). What an agent ought to learn is worked out from the table by dynamic programming.
+(`forage.device.vary`). What an agent ought to learn is worked out from the table by dynamic programming.
 
 The idea of testing an agent bottom up, each environment telling one mistake from all others, follows Andy Jones (2020),
 "Debugging RL, Without the Agonizing Pain", and the unit-like experiments of Osband et al. (2019), "Behaviour Suite for

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import equinox
 import jax
@@ -55,3 +55,20 @@ def twin_values(critics: Callable[..., Array], *inputs: PyTree[Array]) -> Float[
     # Inputs doubled: otherwise the first layers merge into one product whose halves must be copied apart.
     doubled = jax.tree.map(lambda x: jnp.broadcast_to(x, (2, *x.shape)), inputs)
     return jax.vmap(lambda critic, inputs: critic(*inputs))(critics, doubled)
+
+
+class CriticReport(NamedTuple):
+    """What the critics' loss has to say beside its value."""
+
+    error: Float[Array, " batch"]  # mean absolute error of both, which prioritised replay asks for
+    loss: Float[Array, ""]
+    value: Float[Array, ""]  # mean of both
+
+
+def squared_error(
+    values: Float[Array, "2 batch"], target: Float[Array, " batch"], weight: Float[Array, " batch"]
+) -> tuple[Float[Array, ""], CriticReport]:
+    """Sum over both critics of mean(weight (Q - target)^2) / 2."""
+    error = values - target
+    loss = 0.5 * jnp.mean(weight * error**2, axis=1).sum()
+    return loss, CriticReport(jnp.abs(error).mean(0), loss, values.mean())

@@ -87,19 +87,27 @@ class Gaussian(NamedTuple):
 class SquashedGaussian(NamedTuple):
     """tanh of a Gaussian: actions in (-1, 1)^d (Haarnoja et al., 2018, arXiv 1812.05905, appendix C)."""
 
-    mean: Float[Array, " dimensions"]
-    log_std: Float[Array, " dimensions"]
+    mean: Float[Array, "*batch dimensions"]
+    log_std: Float[Array, "*batch dimensions"]
 
-    def sample(self, key: Key[Array, ""]) -> tuple[Float[Array, " dimensions"], Float[Array, ""]]:
-        """Returns an action and its log-density, log N(u) - sum log(1 - tanh(u)^2), both differentiable."""
-        noise = jax.random.normal(key, self.mean.shape)
+    def sample(self, key: Key[Array, ""]) -> tuple[Float[Array, "*batch dimensions"], Float[Array, "*batch"]]:
+        """Returns an action and its log-density."""
+        return self.from_noise(jax.random.normal(key, self.mean.shape))
+
+    def from_noise(
+        self, noise: Float[Array, "*batch dimensions"]
+    ) -> tuple[Float[Array, "*batch dimensions"], Float[Array, "*batch"]]:
+        """Action and log-density that standard normal noise stands for, both differentiable.
+
+            u = mean + std noise,  a = tanh u,  log pi(a) = log N(u; mean, std^2) - sum log(1 - tanh(u)^2)
+        """
         u = self.mean + jnp.exp(self.log_std) * noise
         log_normal = -0.5 * noise * noise - self.log_std - 0.5 * math.log(2 * math.pi)
         # log(1 - tanh(u)^2) in a form that does not round to log(0).
         log_slope = 2 * (math.log(2) - u - jax.nn.softplus(-2 * u))
-        return jnp.tanh(u), jnp.sum(log_normal - log_slope)
+        return jnp.tanh(u), jnp.sum(log_normal - log_slope, axis=-1)
 
-    def mode(self) -> Float[Array, " dimensions"]:
+    def mode(self) -> Float[Array, "*batch dimensions"]:
         return jnp.tanh(self.mean)
 
 

@@ -11,7 +11,9 @@ from gymnasium import spaces
 
 from forage.agents.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.experiment import Experiment, Learner, advance, over_seeds, vary
+from forage.device import advance, over_seeds, vary
+from forage.experiment import Experiment
+from forage.learner import Learner
 from forage.memory.prioritised import PrioritisedReplay
 from forage.memory.uniform import UniformReplay
 from forage.ports import Environment

@@ -114,27 +114,31 @@ def test_critic_loss_is_weighted():
     np.testing.assert_allclose(value, 4.0)
 
 
+def drawn(actor, observation, noise):
+    return actor(observation).from_noise(noise)
+
+
 def test_density_integrates_to_one_and_agrees_with_the_distribution():
     state = sac_state(AGENT, mean=(0.3, 0.0), log_std=(-0.5, 0.0))
     action = jnp.linspace(-0.99999, 0.99999, 20_001)
     noise = jnp.stack([(jnp.arctanh(action) - 0.3) / math.exp(-0.5), jnp.zeros_like(action)], axis=1)
-    found, log_density = compute(state.actor.sample, jnp.zeros((action.size, 3)), noise)
+    found, log_density = compute(drawn, state.actor, jnp.zeros((action.size, 3)), noise)
     np.testing.assert_allclose(found[:, 0], action, atol=1e-5)
     log_density = log_density + 0.5 * math.log(2 * math.pi)  # less that of the second dimension at its mode
     mass = np.trapezoid if hasattr(np, "trapezoid") else np.trapz
     np.testing.assert_allclose(mass(np.exp(log_density), action), 1.0, atol=1e-3)
 
     key, policy = jax.random.key(3), SquashedGaussian(jnp.array([0.3, 0.0]), jnp.array([-0.5, 0.0]))
-    noise = jax.random.normal(key, (2,))[None]
-    for mine, theirs in zip(compute(state.actor.sample, jnp.zeros((1, 3)), noise), policy.sample(key), strict=True):
+    batch = compute(drawn, state.actor, jnp.zeros((1, 3)), jax.random.normal(key, (2,))[None])
+    for mine, theirs in zip(batch, policy.sample(key), strict=True):
         np.testing.assert_allclose(mine[0], theirs, rtol=1e-5)
 
 
 def test_log_density_stays_finite_far_out():
     state = sac_state(AGENT, mean=(30.0, -30.0))
-    action, log_density = compute(state.actor.sample, jnp.zeros((1, 3)), jnp.ones((1, 2)))
+    action, log_density = compute(drawn, state.actor, jnp.zeros((1, 3)), jnp.ones((1, 2)))
     assert np.isfinite(log_density).all() and np.abs(action).max() <= 1
-    slope = compute(jax.grad(lambda actor: actor.sample(jnp.zeros((1, 3)), jnp.ones((1, 2)))[1].sum()), state.actor)
+    slope = compute(jax.grad(lambda actor: drawn(actor, jnp.zeros((1, 3)), jnp.ones((1, 2)))[1].sum()), state.actor)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slope))
 
 

@@ -1,0 +1,158 @@
+"""The device road: one jitted program runs the loop for all seeds. The host is touched once a chunk."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Int, Key, PyTree
+
+from forage import prng
+from forage.experiment import Experiment, ExperimentState
+from forage.learner import LearnerState, Report, finite
+from forage.types import Clock
+
+
+def advance(
+    varied: Varied, state: ExperimentState, clock: Clock, iterations: Int[Array, ""]
+) -> tuple[ExperimentState, Clock, Report]:
+    """Runs `iterations` turns of the loop for every seed (leaves `seed ...`). One compilation serves any number."""
+
+    def turn(_: Int[Array, ""], carry: tuple[ExperimentState, Clock, Report]):
+        state, clock, report = carry
+        # The clock stays outside the `vmap`: what depends on it alone is computed once for all seeds.
+        state, report = over_seeds(varied, lambda e, state, report: e.iterate(state, clock, report), state, report)
+        return state, clock._replace(steps=clock.steps + varied.steps_per_iteration), report
+
+    report = over_seeds(varied, lambda e, state: e.empty_report(state, clock), state)
+    state, clock, report = jax.lax.fori_loop(0, iterations, turn, (state, clock, report))
+    updates = jnp.maximum(report.metrics["updates"], 1)
+    metrics = {name: v if name == "updates" else v / updates for name, v in report.metrics.items()}
+    return state, clock, report._replace(metrics=metrics, agent_finite=jax.vmap(finite)(state.learner.agent))
+
+
+class Varied(equinox.Module):
+    """An experiment whose `members` leaves (`seed ...`, `None` elsewhere) differ from seed to seed."""
+
+    common: Experiment
+    members: PyTree[Array | None]
+
+    @property
+    def steps_per_iteration(self) -> int:
+        return self.common.steps_per_iteration
+
+
+def over_seeds(varied: Varied, function: Any, *arguments: Any) -> Any:
+    """Maps `function(experiment, *arguments)` over seeds; batches only those leaves that differ."""
+    return jax.vmap(lambda member, *rest: function(equinox.combine(member, varied.common), *rest))(
+        varied.members, *arguments
+    )
+
+
+class DeviceRoad:
+    """Runs an experiment's seeds on this machine's devices, as many seeds on each.
+
+    On CPU there may be a device for every seed (`jax_num_cpu_devices`), which keeps all cores busy
+    with programs that are each as quick as a single seed's.
+    """
+
+    def __init__(self, varied: Varied, seeds: list[int], total_steps: int):
+        self.varied = varied
+        self.seeds = seeds
+        self.total_steps = total_steps
+        self.steps_per_iteration = varied.steps_per_iteration
+        devices = jax.local_devices()
+        count = max(n for n in range(1, len(devices) + 1) if len(seeds) % n == 0)
+        self.mesh = jax.sharding.Mesh(np.array(devices[:count]), ("seed",))
+        self.steps = 0
+        self.state: ExperimentState | None = None
+        self._keys = jax.vmap(prng.key)(jnp.array(seeds))
+        self._advance = self._compile(advance, (True, False, False), (True, False, True), donate=True)
+        self._evaluations: dict[tuple[int, int], Any] = {}
+
+    def _compile(
+        self, function: Any, inputs: tuple[bool, ...], outputs: Any, donate: bool = False, once: bool = False
+    ) -> Any:
+        """Jits `function(varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share out.
+
+        What runs `once` is compiled quickly rather than well.
+        """
+
+        def place(split: bool) -> Any:
+            return P("seed") if split else P()
+
+        tree = Varied(P(), P("seed"))  # type: ignore[arg-type]  # a prefix of the pytree
+        mapped = jax.shard_map(
+            function,
+            mesh=self.mesh,
+            in_specs=(tree, *map(place, inputs)),
+            out_specs=jax.tree.map(place, outputs),
+            check_vma=False,
+        )
+        # In order: the pieces of an update are too small to be worth waking another thread for.
+        options: dict[str, Any] = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
+        if once:
+            options["xla_backend_optimization_level"] = 0
+        return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=options)
+
+    def _init(self, varied: Varied, keys: Key[Array, " seed"]) -> ExperimentState:
+        return over_seeds(varied, lambda e, key: e.init(key), keys)
+
+    def begin(self) -> None:
+        """Makes the first state of every seed."""
+        self.state = self._compile(self._init, (True,), True, once=True)(self.varied, self._keys)
+
+    def advance(self, iterations: int) -> Report:
+        """Takes `iterations` turns of the loop. Returns the report of every seed (leaves `seed ...`)."""
+        clock = Clock(np.int32(self.steps), np.float32(self.total_steps))  # type: ignore[arg-type]
+        self.state, _, report = self._advance(self.varied, self.state, clock, np.int32(iterations))
+        report = jax.device_get(report)
+        self.steps += iterations * self.steps_per_iteration
+        return report
+
+    def evaluate(self, episodes: int, max_steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Plays `episodes` evaluation episodes for every seed. Returns returns `seed episode ...` and lengths."""
+
+        def run(varied: Varied, learner: LearnerState, keys: Key[Array, " seed"]) -> Any:
+            return over_seeds(varied, lambda e, state, key: e.evaluate(state, key, episodes, max_steps), learner, keys)
+
+        if (episodes, max_steps) not in self._evaluations:
+            self._evaluations[episodes, max_steps] = self._compile(run, (True, True), (True, True))
+        keys = jax.vmap(lambda key: jax.random.fold_in(key, seed))(self._keys)
+        return jax.device_get(self._evaluations[episodes, max_steps](self.varied, self.state.learner, keys))
+
+    @property
+    def exact(self) -> bool:
+        """A resumed run continues as if never stopped."""
+        return True
+
+    def agent_states(self) -> PyTree[Array]:
+        """The agents' states, leaves `seed ...`."""
+        assert self.state is not None
+        return self.state.learner.agent
+
+    def shapes(self) -> ExperimentState:
+        """The shapes and dtypes of `state`."""
+        return jax.eval_shape(self._init, self.varied, self._keys)
+
+    def restore(self, state: ExperimentState, steps: int) -> None:
+        """Continues from a saved state."""
+        self.state = jax.device_put(state, jax.sharding.NamedSharding(self.mesh, P("seed")))
+        self.steps = steps
+
+
+def vary(experiment: Experiment, values: dict[str, Array]) -> Varied:
+    """Gives seeds their own values (`seed ...`) of fields named by dotted path, such as `learner.agent.discount`."""
+    members = jax.tree.map(lambda _: None, experiment)
+    for path, value in values.items():
+
+        def where(tree: Any, path: str = path) -> Any:
+            return functools.reduce(getattr, path.split("."), tree)
+
+        members = equinox.tree_at(where, members, value, is_leaf=lambda x: x is None)
+    return Varied(experiment, members)

@@ -1,0 +1,165 @@
+"""Remember and learn: the half of the loop that both roads share, and what they report of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage import prng, spaces
+from forage.ports import Agent, Behaviour, Memory, Metrics, Part, Rewards
+from forage.types import AGENT, Clock, Experience, Spec
+
+State = Any
+
+
+class Learner(Part):
+    """Remember and learn: what happens to a rollout, on either road."""
+
+    agent: Agent
+    behaviour: Behaviour
+    rewards: Rewards
+    memory: Memory
+    spec: Spec = equinox.field(static=True)
+
+    def check(self) -> None:
+        """Raises `ForageError` where parts and environment do not fit together."""
+        self.rewards.check(self.spec)
+        self.agent.check(self.spec)
+        self.behaviour.check(self.agent, self.spec)
+
+    def init(self, key: Key[Array, ""]) -> LearnerState:
+        keys = jax.random.split(key, 3)
+        agent_state = self.agent.init(keys[0], self.spec)
+        behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
+        return LearnerState(
+            agent_state,
+            behaviour_state,
+            self.rewards.init(keys[2], self.spec, self.agent.num_envs),
+            self.memory.init(
+                self.example(agent_state, behaviour_state), self.agent.num_envs, self.agent.rollout_length
+            ),
+        )
+
+    def example(self, agent_state: State, behaviour_state: State) -> Experience:
+        """One transition's shapes and dtypes, as zeros."""
+        observation = spaces.example(self.spec.observation_space)
+        clock = Clock(jnp.int32(0), jnp.float32(1))
+        action, _, aux, _ = jax.eval_shape(
+            lambda: self.behaviour.act(
+                behaviour_state,
+                self.agent,
+                agent_state,
+                self.behaviour.hidden(self.agent, self.spec),
+                observation,
+                self.spec,
+                clock,
+                prng.key(0),
+            )
+        )
+        action, aux = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (action, aux))
+        names = self.spec.reward_names
+        return Experience(
+            observation=observation,
+            action=action,
+            reward=jnp.zeros((len(names),) if names else ()),
+            next_observation=observation,
+            terminated=jnp.bool_(False),
+            truncated=jnp.bool_(False),
+            source=jnp.int32(AGENT),
+            aux=aux,
+        )
+
+    def act(
+        self, state: LearnerState, hidden: PyTree[Array], observation: PyTree[Array], clock: Clock, key: Key[Array, ""]
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
+        """Chooses the action of one environment. Returns `(action, hidden, aux, source)`."""
+        return self.behaviour.act(state.behaviour, self.agent, state.agent, hidden, observation, self.spec, clock, key)
+
+    def learn(
+        self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[LearnerState, Metrics]:
+        """Remembers a rollout (leaves `time env ...`) and learns. `clock` reads as when the rollout began.
+
+        Metrics are means over the updates made; all are zero, and `updates` too, before `learning_starts`.
+        """
+        reward_key, learn_key = jax.random.split(key)
+        rewards_state, reward_metrics = self.rewards.learn(state.rewards, rollout, reward_key)
+        memory_state = self.memory.add(state.memory, rollout, clock)
+        behaviour_state = self.behaviour.report(state.behaviour, rollout, clock)
+        clock = clock._replace(steps=clock.steps + rollout.terminated.size)
+
+        def update(carry: tuple[State, State], key: Key[Array, ""]) -> tuple[tuple[State, State], Metrics]:
+            agent_state, memory_state = carry
+            sample_key, learn_key = jax.random.split(key)
+            batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, clock, sample_key)
+            batch = batch._replace(experience=self.rewards.relabel(rewards_state, batch.experience))
+            agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
+            return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
+
+        carry, updates = (state.agent, memory_state), self.agent.updates
+        if updates == 1 and not self.agent.learning_starts:
+            carry, metrics = update(carry, learn_key)
+            metrics = metrics | {"updates": jnp.float32(1)}
+        else:
+            # A loop of no turns before `learning_starts` rather than a `cond`, whose branches work on copies: of what
+            # a memory writes in `report`, all of it would be copied at every update. The clock is shared by all seeds,
+            # so the number of turns is one number under `vmap` too. The key must depend on the turn: XLA would move
+            # sampling out of the loop if it did not, and there fuse it with `add`, which then works on a copy as well.
+            count = jnp.where(clock.steps >= self.agent.learning_starts, updates, 0)
+            shapes = jax.eval_shape(update, carry, learn_key)[1]
+            nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+            def turn(i: Int[Array, ""], loop: tuple[tuple[State, State], Metrics]):
+                carry, metrics = update(loop[0], jax.random.fold_in(learn_key, i))
+                return carry, jax.tree.map(jnp.add, loop[1], metrics)
+
+            carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
+            metrics = jax.tree.map(lambda x: x / updates, total) | {"updates": count.astype(jnp.float32)}
+        return LearnerState(carry[0], behaviour_state, rewards_state, carry[1]), metrics | reward_metrics
+
+
+class LearnerState(NamedTuple):
+    agent: State
+    behaviour: State
+    rewards: State
+    memory: State
+
+
+class Episodes(NamedTuple):
+    """Totals over the episodes that ended, to make means of."""
+
+    count: Float[Array, ""]
+    episode_return: Float[Array, "*objectives"]
+    length: Float[Array, ""]
+
+
+class Report(NamedTuple):
+    """What a chunk has to say, for one seed."""
+
+    episodes: Episodes
+    metrics: Metrics  # means over the updates made
+    environment_finite: Bool[Array, ""]
+    agent_finite: Bool[Array, ""]
+
+
+def select(ended: Bool[Array, " env"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
+    """`where`, leaf by leaf, over the leading axis. Zero may stand for either tree."""
+    if isinstance(yes, int):
+        return select(~ended, no, yes)
+    if isinstance(no, int):
+        no = jax.tree.map(jnp.zeros_like, yes)
+
+    def leaf(yes: Array, no: Array) -> Array:
+        return jnp.where(ended.reshape(ended.shape + (1,) * (no.ndim - 1)), yes, no)
+
+    return jax.tree.map(leaf, yes, no)
+
+
+def finite(tree: PyTree[Array]) -> Bool[Array, ""]:
+    """Whether every floating-point number in `tree` is finite."""
+    flags = [jnp.isfinite(x).all() for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating)]
+    return jnp.stack(flags).all() if flags else jnp.bool_(True)
