@@ -59,7 +59,7 @@ def test_wrappers_are_looked_through():
     [
         (lambda: Randomise(("lenght",), (0.1,), (1.0,)), ["no field lenght", "length"]),
         (lambda: Randomise(("zzz",), (0.1,), (1.0,)), ["no field zzz", "gravity"]),
-        (lambda: Randomise(("environment",), (0.1,), (1.0,)), ["not a number that can be drawn"]),
+        (lambda: Randomise(("environment",), (0.1,), (1.0,)), ["not a number that can be set"]),
         (lambda: Randomise(("max_steps",), (0.2,), (0.8,)), ["max_steps is a whole number"]),
         (lambda: Randomise(("length",), (1.0,), (0.5,)), ["low <= high for length", "1.0 and 0.5"]),
         (lambda: Randomise(("length", "length"), (0.5, 0.5), (1.0, 1.0)), ["length twice"]),

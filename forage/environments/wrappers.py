@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 from typing import Any
 
 import equinox
@@ -12,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from forage.fields import depth_of, replace, value_of
 from forage.ports import Environment, State
 from forage.types import ForageError, Step
 
@@ -25,12 +24,7 @@ def with_fields(environment: Environment, /, **values: Any) -> Environment:
     Raises `ForageError` for a field that is not there or is fixed at construction, naming the nearest ones.
     """
     for name, value in values.items():
-        depth = _depth(environment, name)
-
-        def find(tree: Environment, name: str = name, depth: int = depth) -> Any:
-            return getattr(_unwrap(tree)[depth], name)
-
-        environment = equinox.tree_at(find, environment, value)
+        environment = replace(environment, environment, name, value)
     return environment
 
 
@@ -108,7 +102,7 @@ class ContextVisible(Environment):
                 f"got {len(self.fields)} fields, {len(self.low)} lows and {len(self.high)} highs."
             )
         for name, low, high in zip(self.fields, self.low, self.high, strict=True):
-            _depth(self.environment, name)
+            depth_of(self.environment, name)
             if not low < high:
                 raise ForageError(f"ContextVisible needs low < high for {name}; got {low} and {high}.")
 
@@ -144,7 +138,7 @@ class ContextVisible(Environment):
     def _append(self, observation: Float[Array, " seen"]) -> Float[Array, " all"]:
         context = []
         for name, low, high in zip(self.fields, self.low, self.high, strict=True):
-            value = jnp.asarray(getattr(_unwrap(self.environment)[_depth(self.environment, name)], name), jnp.float32)
+            value = jnp.asarray(value_of(self.environment, name), jnp.float32)
             if value.ndim:
                 raise ForageError(
                     f"ContextVisible shows single numbers, and {name} has shape {value.shape}; "
@@ -155,41 +149,6 @@ class ContextVisible(Environment):
 
     def render(self, state: State) -> Any:
         return self.environment.render(state)
-
-
-def _unwrap(environment: Environment) -> list[Environment]:
-    """The environment and everything inside it, outermost first."""
-    layers = [environment]
-    while isinstance(inner := getattr(layers[-1], "environment", None), Environment):
-        layers.append(inner)
-    return layers
-
-
-def _numeric_fields(environment: Environment) -> list[str]:
-    return [
-        field.name
-        for field in dataclasses.fields(environment)
-        if not field.metadata.get("static", False) and field.name != "environment"
-    ]
-
-
-def _depth(environment: Environment, name: str) -> int:
-    """How far inside the wrappers the field is."""
-    layers = _unwrap(environment)
-    known = [_numeric_fields(layer) for layer in layers]
-    for depth in reversed(range(len(layers))):
-        if name in known[depth]:
-            return depth
-    fixed = [layer for layer in layers if any(field.name == name for field in dataclasses.fields(layer))]
-    problem = (
-        f"{_name(fixed[-1])}'s {name} is fixed at construction" if fixed else f"{_name(layers[-1])} has no field {name}"
-    )
-    names = [other for layer in known for other in layer]
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    help_ = (
-        f"the nearest are {', '.join(near)}" if near else f"it has {', '.join(names) or 'none that can be replaced'}"
-    )
-    raise ForageError(f"{problem}; {help_}.")
 
 
 def _flat_box(wrapper: Environment, environment: Environment) -> gymnasium.spaces.Box:

@@ -99,7 +99,7 @@ class SquashedGaussian(NamedTuple):
     ) -> tuple[Float[Array, "*batch dimensions"], Float[Array, "*batch"]]:
         """Action and log-density that standard normal noise stands for, both differentiable.
 
-            u = mean + std noise,  a = tanh u,  log pi(a) = log N(u; mean, std^2) - sum log(1 - tanh(u)^2)
+        u = mean + std noise,  a = tanh u,  log pi(a) = log N(u; mean, std^2) - sum log(1 - tanh(u)^2)
         """
         u = self.mean + jnp.exp(self.log_std) * noise
         log_normal = -0.5 * noise * noise - self.log_std - 0.5 * math.log(2 * math.pi)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import math
 from typing import Any
 
@@ -12,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
+from forage.fields import replace, value_of
 from forage.ports import Environment, Tasks
 from forage.types import ForageError
 
@@ -50,7 +49,7 @@ class Randomise(Tasks):
     def check(self, environment: Environment) -> None:
         """Raises `ForageError` for a field that the environment does not have or that cannot be drawn."""
         for name, low, high in zip(self.fields, self.low, self.high, strict=True):
-            value = getattr(owner(environment, name), name)
+            value = value_of(environment, name)
             whole = not jnp.issubdtype(jnp.result_type(value), jnp.floating)
             if whole and known(low) and known(high) and math.ceil(low) > math.floor(high):
                 raise ForageError(f"{name} is a whole number and there is none between {low} and {high}.")
@@ -63,14 +62,8 @@ class Randomise(Tasks):
         task: Any = jax.tree.map(lambda _: None, environment)
         keys = jax.random.split(key, len(self.fields))
         for name, low, high, field_key in zip(self.fields, self.low, self.high, keys, strict=True):
-            value = draw(getattr(owner(environment, name), name), low, high, field_key)
-            depth = depth_of(environment, name)
-            task = equinox.tree_at(
-                lambda task, depth=depth, name=name: getattr(layers(task)[depth], name),
-                task,
-                value,
-                is_leaf=lambda leaf: leaf is None,
-            )
+            value = draw(value_of(environment, name), low, high, field_key)
+            task = replace(task, environment, name, value)
         return task
 
 
@@ -86,38 +79,3 @@ def draw(value: Any, low: Any, high: Any, key: Key[Array, ""]) -> Array:
 def known(value: Any) -> bool:
     """Whether this is a number now, and not one that is being traced."""
     return isinstance(value, int | float)
-
-
-def layers(environment: Environment) -> list[Environment]:
-    """The environment and everything inside it, outermost first."""
-    found = [environment]
-    while isinstance(inner := getattr(found[-1], "environment", None), Environment):
-        found.append(inner)
-    return found
-
-
-def numeric_fields(environment: Environment) -> list[str]:
-    """Fields that hold a number or an array of them."""
-    names = [field.name for field in dataclasses.fields(environment) if not field.metadata.get("static", False)]
-    return [name for name in names if equinox.is_array_like(getattr(environment, name))]
-
-
-def depth_of(environment: Environment, name: str) -> int:
-    """How far inside the wrappers the field is."""
-    names = [numeric_fields(layer) for layer in layers(environment)]
-    depths = [depth for depth, fields in enumerate(names) if name in fields]
-    if depths:
-        return depths[-1]
-    every = [field for fields in names for field in fields]
-    near = difflib.get_close_matches(name, every, n=3, cutoff=0.5)
-    fixed = any(field.name == name for layer in layers(environment) for field in dataclasses.fields(layer))
-    inner = type(layers(environment)[-1]).__name__
-    problem = f"{inner}'s {name} is not a number that can be drawn" if fixed else f"{inner} has no field {name}"
-    if near:
-        raise ForageError(f"{problem}; the nearest are {', '.join(near)}.")
-    raise ForageError(f"{problem}; it has {', '.join(every) or 'none that can be drawn'}.")
-
-
-def owner(environment: Environment, name: str) -> Environment:
-    """The layer whose field is meant."""
-    return layers(environment)[depth_of(environment, name)]

@@ -1,0 +1,55 @@
+"""The fields of an environment by name, looking through wrappers. The innermost of a name is meant."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import Any
+
+import equinox
+
+from forage.ports import Environment
+from forage.types import ForageError
+
+
+def layers(environment: Environment) -> list[Environment]:
+    """The environment and everything inside it, outermost first."""
+    found = [environment]
+    while isinstance(inner := getattr(found[-1], "environment", None), Environment):
+        found.append(inner)
+    return found
+
+
+def numeric_fields(environment: Environment) -> list[str]:
+    """Names of the fields of this layer that hold a number or an array of them, and may differ between copies."""
+    names = [field.name for field in dataclasses.fields(environment) if not field.metadata.get("static", False)]
+    return [name for name in names if equinox.is_array_like(getattr(environment, name))]
+
+
+def depth_of(environment: Environment, name: str) -> int:
+    """How far inside the wrappers the field is. Raises `ForageError`, with the nearest names, where there is none."""
+    names = [numeric_fields(layer) for layer in layers(environment)]
+    depths = [depth for depth, fields in enumerate(names) if name in fields]
+    if depths:
+        return depths[-1]
+    every = [field for fields in names for field in fields]
+    near = difflib.get_close_matches(name, every, n=3, cutoff=0.4)
+    fixed = [layer for layer in layers(environment) if any(f.name == name for f in dataclasses.fields(layer))]
+    inner = type((fixed or layers(environment))[-1]).__name__
+    problem = f"{inner}'s {name} is not a number that can be set" if fixed else f"{inner} has no field {name}"
+    if near:
+        raise ForageError(f"{problem}; the nearest are {', '.join(near)}.")
+    raise ForageError(f"{problem}; it has {', '.join(every) or 'none that can be set'}.")
+
+
+def value_of(environment: Environment, name: str) -> Any:
+    """The field's value."""
+    return getattr(layers(environment)[depth_of(environment, name)], name)
+
+
+def replace(tree: Any, environment: Environment, name: str, value: Any) -> Any:
+    """`tree`, shaped like `environment` (its leaves may be `None`), with another value of the field."""
+    depth = depth_of(environment, name)
+    return equinox.tree_at(
+        lambda tree: getattr(layers(tree)[depth], name), tree, value, is_leaf=lambda leaf: leaf is None
+    )
