@@ -94,6 +94,15 @@ PPO_CARTPOLE = Row(
     smoke={"steps": 16 * 512},
 )
 
+PPO_CARTPOLE_SEEDS = Row(
+    name="ppo-cartpole-seeds",
+    title="PPO, CartPole-v1, 4 environments, 4 seeds in one process",
+    settings={**PPO_CARTPOLE.settings, "num_seeds": 4},
+    contestants=(Contestant("forage", "forage"), Contestant("rejax", "rejax")),
+    rate="steps_per_second",
+    smoke={"steps": 16 * 512},
+)
+
 SAC_PENDULUM = Row(
     name="sac-pendulum",
     title="SAC, Pendulum-v1, 1 environment, 1 update a step",
@@ -229,5 +238,6 @@ SAC_HALFCHEETAH = Row(
 )
 
 ROWS: dict[str, Row] = {
-    row.name: row for row in (PPO_CARTPOLE, SAC_PENDULUM, DQN_CARTPOLE, PPO_HALFCHEETAH, SAC_HALFCHEETAH)
+    row.name: row
+    for row in (PPO_CARTPOLE, PPO_CARTPOLE_SEEDS, SAC_PENDULUM, DQN_CARTPOLE, PPO_HALFCHEETAH, SAC_HALFCHEETAH)
 }

@@ -6,10 +6,11 @@ Its last line on standard output is one JSON object:
 
 - `seconds_import`: from the start of the process until everything is imported; null when run by hand.
 - `seconds_compile`: tracing and compilation, ahead of time; null where a library compiles as it goes.
-- `seconds_steady`, `steps`, `updates`: the timed section, compilation excluded, and what happened inside it.
+- `seconds_steady`, `steps`, `updates`: the timed section, compilation excluded, and what happened inside it, over
+  all seeds.
 - `steps_per_second`, `updates_per_second`: their quotients.
 - `seconds_outside`: evaluation and, in the steady phase, the untimed first call: no part of a whole process's time.
-- `total_steps`: environment steps learned from in one training run.
+- `total_steps`: environment steps learned from in one training run (of each seed).
 - `final_return`: for each seed, the mean undiscounted return of evaluation episodes after training.
 - `versions`: of the packages that matter.
 """
@@ -41,6 +42,7 @@ def arguments() -> tuple[str, dict[str, Any]]:
     settings = json.loads(sys.argv[2])
     settings.setdefault("phase", "steady")
     settings.setdefault("seed", 0)
+    settings.setdefault("num_seeds", 1)
     return sys.argv[1], settings
 
 

@@ -23,6 +23,7 @@ from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
 from forage.ports import Agent, Behaviour
 from forage.rewards.environment import EnvironmentReward
+from forage.setup import prepare_devices
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
@@ -86,7 +87,7 @@ def off_policy(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def build(settings: dict[str, Any]) -> tuple[DeviceRoad | HostRoad, int]:
-    """Returns the road for one seed, and the horizon of an episode."""
+    """Returns the road, and the horizon of an episode."""
     agent, behaviour = {"ppo": ppo, "sac": sac, "dqn": dqn}[settings["algorithm"]](settings)
     memory = LastRollout() if agent.on_policy else UniformReplay(settings["buffer_size"])
     simulator, name = settings["simulator"], settings["environment"]
@@ -96,9 +97,10 @@ def build(settings: dict[str, Any]) -> tuple[DeviceRoad | HostRoad, int]:
     learner.check()
     if spec.horizon is None:
         raise SystemExit(f"{name} has no horizon, so its evaluation might never end.")
-    seeds = [settings["seed"]]
+    seeds = [settings["seed"] + 1000 * number for number in range(settings["num_seeds"])]
     if isinstance(environment, HostFactory):
-        return HostRoad([learner], environment.build, seeds, settings["steps"]), spec.horizon
+        return HostRoad([learner] * len(seeds), environment.build, seeds, settings["steps"]), spec.horizon
+    prepare_devices(len(seeds))
     experiment = Experiment(learner, environment, Same(), Reset())
     return DeviceRoad(vary(experiment, {}), seeds, settings["steps"]), spec.horizon
 
@@ -135,7 +137,7 @@ def main() -> None:
     report = road.advance(iterations - before)
     ended = time.perf_counter()
     if on_policy:
-        updates = (iterations - before) * settings["epochs"] * settings["num_minibatches"]
+        updates = (iterations - before) * settings["epochs"] * settings["num_minibatches"] * settings["num_seeds"]
     else:
         updates = round(float(np.sum(report.metrics["updates"])))
 
@@ -145,7 +147,7 @@ def main() -> None:
         seconds_compile=compiled,
         seconds_steady=ended - ready,
         seconds_outside=outside + time.perf_counter() - ended,
-        steps=(iterations - before) * road.steps_per_iteration,
+        steps=(iterations - before) * road.steps_per_iteration * settings["num_seeds"],
         updates=updates,
         total_steps=road.steps,
         final_return=returns.mean(axis=1).tolist(),

@@ -88,20 +88,23 @@ def lasting(algorithm: Any, steps: int) -> Any:
 
 def train_on_policy(algorithm: Any, settings: dict[str, Any], key: Any) -> tuple[Any, dict[str, Any]]:
     began = time.perf_counter()
-    train = jax.jit(lambda key: algorithm.train(key)[0]).lower(key).compile()
+    count = settings["num_seeds"]
+    one = lambda key: algorithm.train(key)[0]  # noqa: E731
+    keys = key if count == 1 else jax.random.split(key, count)
+    train = jax.jit(one if count == 1 else jax.vmap(one)).lower(keys).compile()
     compiled = time.perf_counter()
     if settings["phase"] == "steady":
-        jax.block_until_ready(train(jax.random.PRNGKey(settings["seed"] + 1)))
+        jax.block_until_ready(train(keys + 1))  # other keys
     ready = time.perf_counter()
-    state = jax.block_until_ready(train(key))
+    state = jax.block_until_ready(train(keys))
     ended = time.perf_counter()
     rollouts = settings["steps"] // (settings["num_envs"] * settings["rollout_length"])
     return state, {
         "seconds_compile": compiled - began,
         "seconds_steady": ended - ready,
         "seconds_outside": ready - compiled,
-        "steps": settings["steps"],
-        "updates": rollouts * settings["epochs"] * settings["num_minibatches"],
+        "steps": settings["steps"] * count,
+        "updates": rollouts * settings["epochs"] * settings["num_minibatches"] * count,
     }
 
 
@@ -137,26 +140,32 @@ def main() -> None:
     _, settings = common.arguments()
     if settings["simulator"] != "jax":
         raise SystemExit("rejax trains in gymnax's environments; give the contestant simulator='jax'.")
+    if settings["num_seeds"] > 1 and settings["algorithm"] != "ppo":
+        raise SystemExit("This script trains several seeds at once with PPO only.")
     algorithm = {"ppo": ppo, "sac": sac, "dqn": dqn}[settings["algorithm"]](settings)
     train = train_on_policy if settings["algorithm"] == "ppo" else train_off_policy
     key = jax.random.PRNGKey(settings["seed"])
     state, figures = train(lasting(algorithm, settings["steps"]), settings, key)
 
     began = time.perf_counter()
-    _, returns = evaluate(
-        algorithm.make_act(state),
-        jax.random.PRNGKey(settings["seed"] + 10_000),
-        algorithm.env,
-        algorithm.env_params,
-        settings["evaluation_episodes"],
-        algorithm.env_params.max_steps_in_episode,
-    )
-    final_return = float(returns.mean())
+    count = settings["num_seeds"]
+    states = [state] if count == 1 else [jax.tree.map(lambda x, i=i: x[i], state) for i in range(count)]
+    final_return = []
+    for state in states:
+        _, returns = evaluate(
+            algorithm.make_act(state),
+            jax.random.PRNGKey(settings["seed"] + 10_000),
+            algorithm.env,
+            algorithm.env_params,
+            settings["evaluation_episodes"],
+            algorithm.env_params.max_steps_in_episode,
+        )
+        final_return.append(float(returns.mean()))
     figures["seconds_outside"] += time.perf_counter() - began
     common.report(
         seconds_import=SECONDS_IMPORT,
         total_steps=settings["steps"],
-        final_return=[final_return],
+        final_return=final_return,
         packages=("rejax", "gymnax", "jax", "flax", "distrax"),
         **figures,
     )

@@ -1,0 +1,52 @@
+"""The generator is the one that its authors published, whatever shape is asked for."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forage import prng
+
+# Known answers of Threefry-2x32 with 20 rounds, from the authors' Random123 library: key, counter, words.
+KNOWN = [
+    ((0x00000000, 0x00000000), (0x00000000, 0x00000000), (0x6B200159, 0x99BA4EFE)),
+    ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+    ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+]
+
+
+@pytest.mark.parametrize(("key", "counter", "words"), KNOWN)
+def test_known_answers(key, counter, words):
+    found = prng.threefry(jnp.array(key, jnp.uint32), *(jnp.uint32(word) for word in counter))
+    assert tuple(int(word) for word in found) == words
+
+
+def test_keys_neither_repeat_nor_depend_on_how_many_are_split_off():
+    key = prng.key(7)
+    many = jax.random.key_data(jax.random.split(key, 1000))
+    assert len(np.unique(many, axis=0)) == 1000
+    np.testing.assert_array_equal(jax.random.key_data(jax.random.split(key, 3)), many[:3])
+    folded = [jax.random.key_data(jax.random.fold_in(key, number)).tolist() for number in range(100)]
+    assert len({tuple(data) for data in folded}) == 100
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4)])
+def test_a_batch_of_keys_draws_what_each_of_them_draws(shape):
+    keys = jax.random.split(prng.key(1), 4)
+    together = jax.vmap(lambda key: jax.random.bits(key, shape))(keys)
+    for key, row in zip(keys, together, strict=True):
+        np.testing.assert_array_equal(jax.random.bits(key, shape), row)
+
+
+@pytest.mark.parametrize("width", [8, 16, 32])
+def test_every_bit_is_even_handed(width):
+    dtype = {8: jnp.uint8, 16: jnp.uint16, 32: jnp.uint32}[width]
+    draws = np.asarray(jax.random.bits(prng.key(0), (20_000,), dtype)).astype(np.uint64)
+    shares = [(draws >> np.uint64(bit) & np.uint64(1)).mean() for bit in range(width)]
+    np.testing.assert_allclose(shares, 0.5, atol=0.02)  # more than five standard deviations
+
+
+def test_a_key_survives_as_plain_numbers():
+    key = prng.key(3)
+    again = prng.from_data(jax.random.key_data(key))
+    np.testing.assert_array_equal(jax.random.uniform(key, (4,)), jax.random.uniform(again, (4,)))
