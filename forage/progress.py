@@ -104,7 +104,7 @@ class Live(Progress):
         head.add_row(
             ProgressBar(total=self.total, completed=row["steps"], width=30),
             f"{row['steps']:,} / {self.total:,} steps",
-            f"{row['steps_per_second']:,.0f} steps/s",
+            pace(row),
             f"{duration(seconds_left)} left",
         )
         values = finite_values(row["return"])
@@ -161,7 +161,13 @@ def finite_values(values: Any) -> np.ndarray:
 def summary(row: dict[str, Any]) -> str:
     values = finite_values(row["return"])
     shown = f"return {score(values)}" if len(values) else "no episode has ended yet"
-    return f"{shown}   {row['steps_per_second']:,.0f} steps/s"
+    return f"{shown}   {pace(row)}"
+
+
+def pace(row: dict[str, Any]) -> str:
+    """Steps a second, all seeds together; none are timed yet in a chunk that compiled."""
+    speed = row["steps_per_second"]
+    return "compiled" if speed is None else f"{speed:,.0f} steps/s"
 
 
 def duration(seconds: float) -> str:

@@ -271,8 +271,9 @@ class Session:
                 # A report about every second, and never one whose length depends on the clock alone in its results.
                 batch = max(1, min(self.every, int(count * 1.0 / max(now - start, 1e-3)) or 1, 4 * batch))
             self.totals.add(report)
-            speed = len(self.setup.members) * (done - row_from) * spi / max(now - last_row, 1e-9)
-            row = {"steps": self.road.steps, "seconds": round(self.seconds, 3), "steps_per_second": round(speed, 1)}
+            timed = len(self.setup.members) * (done - row_from) * spi
+            speed = round(timed / max(now - last_row, 1e-9), 1) if timed else None
+            row = {"steps": self.road.steps, "seconds": round(self.seconds, 3), "steps_per_second": speed}
             row |= self.totals.point(self.setup.spec.reward_names)
             done_here = done - compiled_at
             left = (now - learning) / done_here * (self.iterations - done) if done_here else float("nan")

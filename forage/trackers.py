@@ -29,6 +29,8 @@ class TensorBoard:
 
     def write(self, row: dict[str, Any]) -> None:
         for name, value in row.items():
+            if value is None:
+                continue
             if not isinstance(value, list):
                 self.writer.add_scalar(f"run/{name}", value, row["steps"])
                 continue
