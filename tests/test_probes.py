@@ -75,7 +75,7 @@ GREEDY_AT_LAST = EpsilonGreedy(end=0.0, fraction=0.5)  # returns of several step
 
 AGENTS = {
     "ppo": Trial(ppo(), 12_000),
-    "ppo gru": Trial(ppo(memory_size=16), 16_000),
+    "ppo gru": Trial(ppo(memory_size=16), 120_000),
     "dqn": Trial(dqn(), 10_000, EXPLORE),
     "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
     "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
