@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage import prng
 from forage.experiment import Experiment, ExperimentState
-from forage.learner import LearnerState, Report, finite
+from forage.learner import LearnerState, Report, Tally, finite
 from forage.types import Clock
 
 
@@ -23,17 +25,29 @@ def advance(
 ) -> tuple[ExperimentState, Clock, Report]:
     """Runs `iterations` turns of the loop for every seed (leaves `seed ...`). One compilation serves any number."""
 
-    def turn(_: Int[Array, ""], carry: tuple[ExperimentState, Clock, Report]):
-        state, clock, report = carry
+    @jax.jit  # traced once, for its shapes and for the loop
+    def turn(varied: Varied, state: ExperimentState, clock: Clock) -> tuple[ExperimentState, Tally]:
         # The clock stays outside the `vmap`: what depends on it alone is computed once for all seeds.
-        state, report = over_seeds(varied, lambda e, state, report: e.iterate(state, clock, report), state, report)
-        return state, clock._replace(steps=clock.steps + varied.steps_per_iteration), report
+        return over_seeds(varied, lambda e, state: e.iterate(state, clock), state)
 
-    report = over_seeds(varied, lambda e, state: e.empty_report(state, clock), state)
-    state, clock, report = jax.lax.fori_loop(0, iterations, turn, (state, clock, report))
-    updates = jnp.maximum(report.metrics["updates"], 1)
-    metrics = {name: v if name == "updates" else v / updates for name, v in report.metrics.items()}
-    return state, clock, report._replace(metrics=metrics, agent_finite=jax.vmap(finite)(state.learner.agent))
+    def body(_: Int[Array, ""], carry: tuple[ExperimentState, Clock, Float[Array, "tally"]]):
+        state, clock, total = carry
+        state, tally = turn(varied, state, clock)
+        clock = clock._replace(steps=clock.steps + varied.steps_per_iteration)
+        return state, clock, total + ravel_pytree(tally)[0]  # one array: a dozen small sums would each be a kernel
+
+    shapes = jax.eval_shape(turn, varied, state, clock)[1]
+    nothing, unravel = ravel_pytree(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes))
+    state, clock, total = jax.lax.fori_loop(0, iterations, body, (state, clock, nothing))
+    tally = unravel(total)
+    updates = jnp.maximum(tally.metrics["updates"], 1)
+    metrics = {name: v if name == "updates" else v / updates for name, v in tally.metrics.items()}
+    return state, clock, Report(tally.episodes, metrics, tally.faults == 0, jax.vmap(finite)(state.learner.agent))
+
+
+def init(varied: Varied, keys: Key[Array, " seed"]) -> ExperimentState:
+    """The first state of every seed."""
+    return over_seeds(varied, lambda e, key: e.init(key), keys)
 
 
 class Varied(equinox.Module):
@@ -58,7 +72,7 @@ class DeviceRoad:
     """Runs an experiment's seeds on this machine's devices, as many seeds on each.
 
     On CPU there may be a device for every seed (`jax_num_cpu_devices`), which keeps all cores busy
-    with programs that are each as quick as a single seed's.
+    with programs that are each as quick as a single seed's. Programs compile in another thread.
     """
 
     def __init__(self, varied: Varied, seeds: list[int], total_steps: int):
@@ -69,13 +83,15 @@ class DeviceRoad:
         devices = jax.local_devices()
         count = max(n for n in range(1, len(devices) + 1) if len(seeds) % n == 0)
         self.mesh = jax.sharding.Mesh(np.array(devices[:count]), ("seed",))
+        self._placement = jax.sharding.NamedSharding(self.mesh, P("seed"))
         self.steps = 0
         self.state: ExperimentState | None = None
         self._keys = jax.vmap(prng.key)(jnp.array(seeds))
-        self._advance = self._compile(advance, (True, False, False), (True, False, True), donate=True)
-        self._evaluations: dict[tuple[int, int], Any] = {}
+        self._init = self._jit(init, (True,), True, once=True)
+        self._compiling = ThreadPoolExecutor(1)
+        self._programs: dict[Any, Future[Any]] = {}
 
-    def _compile(
+    def _jit(
         self, function: Any, inputs: tuple[bool, ...], outputs: Any, donate: bool = False, once: bool = False
     ) -> Any:
         """Jits `function(varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share out.
@@ -96,35 +112,55 @@ class DeviceRoad:
         )
         # In order: the pieces of an update are too small to be worth waking another thread for.
         options: dict[str, Any] = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
+        if self.mesh.devices.flat[0].platform == "cpu":  # sums in one piece: they fuse, and take half the kernels
+            options["xla_disable_hlo_passes"] = "tree_reduction_rewriter"
         if once:
             options["xla_backend_optimization_level"] = 0
         return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=options)
 
-    def _init(self, varied: Varied, keys: Key[Array, " seed"]) -> ExperimentState:
-        return over_seeds(varied, lambda e, key: e.init(key), keys)
+    def _program(self, name: Any, jitted: Any, *arguments: Any) -> Future[Any]:
+        """The compiled program of this name, perhaps still to come. Only shapes and placement of `arguments` matter."""
+        if name not in self._programs:
+            self._programs[name] = self._compiling.submit(lambda: jitted.lower(self.varied, *arguments).compile())
+        return self._programs[name]
+
+    def _loop(self) -> Future[Any]:
+        jitted = self._jit(advance, (True, False, False), (True, False, True), donate=True)
+        return self._program("loop", jitted, self.shapes(placed=True), self._clock(), np.int32(0))
+
+    def _evaluation(self, episodes: int, max_steps: int) -> Future[Any]:
+        def run(varied: Varied, learner: LearnerState, keys: Key[Array, " seed"]) -> Any:
+            return over_seeds(varied, lambda e, state, key: e.evaluate(state, key, episodes, max_steps), learner, keys)
+
+        jitted = self._jit(run, (True, True), (True, True))
+        return self._program(("evaluation", episodes, max_steps), jitted, self.shapes(placed=True).learner, self._keys)
+
+    def _clock(self) -> Clock:
+        return Clock(np.int32(self.steps), np.float32(self.total_steps))  # type: ignore[arg-type]
 
     def begin(self) -> None:
-        """Makes the first state of every seed."""
-        self.state = self._compile(self._init, (True,), True, once=True)(self.varied, self._keys)
+        """Makes the first state of every seed, while the loop compiles."""
+        self._loop()
+        self.state = self._init(self.varied, self._keys)
+
+    def prepare(self, episodes: int, max_steps: int) -> None:
+        """Begins to compile an evaluation, so that it is there when training ends."""
+        self._evaluation(episodes, max_steps)
 
     def advance(self, iterations: int) -> Report:
         """Takes `iterations` turns of the loop. Returns the report of every seed (leaves `seed ...`)."""
-        clock = Clock(np.int32(self.steps), np.float32(self.total_steps))  # type: ignore[arg-type]
-        self.state, _, report = self._advance(self.varied, self.state, clock, np.int32(iterations))
+        program = self._loop().result()
+        self.state, _, report = program(self.varied, self.state, self._clock(), np.int32(iterations))
         report = jax.device_get(report)
         self.steps += iterations * self.steps_per_iteration
         return report
 
     def evaluate(self, episodes: int, max_steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Plays `episodes` evaluation episodes for every seed. Returns returns `seed episode ...` and lengths."""
-
-        def run(varied: Varied, learner: LearnerState, keys: Key[Array, " seed"]) -> Any:
-            return over_seeds(varied, lambda e, state, key: e.evaluate(state, key, episodes, max_steps), learner, keys)
-
-        if (episodes, max_steps) not in self._evaluations:
-            self._evaluations[episodes, max_steps] = self._compile(run, (True, True), (True, True))
+        assert self.state is not None
         keys = jax.vmap(lambda key: jax.random.fold_in(key, seed))(self._keys)
-        return jax.device_get(self._evaluations[episodes, max_steps](self.varied, self.state.learner, keys))
+        program = self._evaluation(episodes, max_steps).result()
+        return jax.device_get(program(self.varied, self.state.learner, keys))
 
     @property
     def exact(self) -> bool:
@@ -136,13 +172,16 @@ class DeviceRoad:
         assert self.state is not None
         return self.state.learner.agent
 
-    def shapes(self) -> ExperimentState:
-        """The shapes and dtypes of `state`."""
-        return jax.eval_shape(self._init, self.varied, self._keys)
+    def shapes(self, placed: bool = False) -> ExperimentState:
+        """The shapes and dtypes of `state`; when `placed` also on which devices it lies."""
+        shapes = jax.eval_shape(self._init, self.varied, self._keys)
+        if not placed:
+            return shapes
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._placement), shapes)
 
     def restore(self, state: ExperimentState, steps: int) -> None:
         """Continues from a saved state."""
-        self.state = jax.device_put(state, jax.sharding.NamedSharding(self.mesh, P("seed")))
+        self.state = jax.device_put(state, self._placement)
         self.steps = steps
 
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage import spaces
-from forage.learner import Episodes, Learner, LearnerState, Report, State, finite, select
+from forage.learner import Episodes, Learner, LearnerState, State, Tally, finite, select
 from forage.ports import Agent, Environment, Part, Starts, Tasks
 from forage.types import Clock, Experience
 
@@ -88,7 +88,7 @@ class Experiment(Part):
         num_envs = self.agent.num_envs
         # Twice as many starts as environments: the first half begins the run.
         starts = jax.vmap(functools.partial(self.new_start, tasks_state, starts_state))(
-            jax.random.split(pool_key, num_envs + max(num_envs, 16))
+            jax.random.split(pool_key, (num_envs + self.pool_size, 2))
         )
         hidden = self.learner.behaviour.hidden(self.agent, self.learner.spec)
         objectives = len(self.learner.spec.reward_names)
@@ -101,10 +101,9 @@ class Experiment(Part):
         pool = Pool(jax.tree.map(lambda x: x[num_envs:], starts), jnp.int32(0))
         return ExperimentState(key, learner_state, tasks_state, starts_state, pool, actors)
 
-    def new_start(self, tasks_state: State, starts_state: State, key: Key[Array, ""]) -> Start:
-        task_key, start_key = jax.random.split(key)
-        task = self.tasks.next(tasks_state, self.environment, task_key)
-        return Start(task, *self.starts.begin(starts_state, equinox.combine(task, self.environment), start_key))
+    def new_start(self, tasks_state: State, starts_state: State, keys: Key[Array, "2"]) -> Start:
+        task = self.tasks.next(tasks_state, self.environment, keys[0])
+        return Start(task, *self.starts.begin(starts_state, equinox.combine(task, self.environment), keys[1]))
 
     def collect(
         self, state: ExperimentState, clock: Clock, key: Key[Array, ""]
@@ -163,7 +162,7 @@ class Experiment(Part):
 
         def refill(pool: Pool) -> Pool:
             # The keys depend on the pool, or else XLA would make the starts outside the loop, at every step.
-            keys = jax.random.split(jax.random.fold_in(key, pool.used), self.pool_size)
+            keys = jax.random.split(jax.random.fold_in(key, pool.used), (self.pool_size, 2))
             return Pool(jax.vmap(functools.partial(self.new_start, state.tasks, state.starts))(keys), jnp.int32(0))
 
         # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only while some seed
@@ -172,7 +171,7 @@ class Experiment(Part):
         index = jnp.clip(pool.used + jnp.cumsum(ended) - 1, 0, self.pool_size - 1)
         return pool._replace(used=pool.used + count), jax.tree.map(lambda x: x[index], pool.starts)
 
-    def iterate(self, state: ExperimentState, clock: Clock, report: Report) -> tuple[ExperimentState, Report]:
+    def iterate(self, state: ExperimentState, clock: Clock) -> tuple[ExperimentState, Tally]:
         """One turn of the loop: collect, remember, learn, and tell tasks and starts about it."""
         key, collect_key, learn_key, starts_key = jax.random.split(state.key, 4)
         pool, actors, episodes, rollout = self.collect(state, clock, collect_key)
@@ -185,25 +184,9 @@ class Experiment(Part):
             pool,
             actors,
         )
-        weighted = {name: value * metrics["updates"] for name, value in metrics.items() if name != "updates"}
-        report = report._replace(
-            episodes=jax.tree.map(jnp.add, report.episodes, episodes),
-            metrics=jax.tree.map(jnp.add, report.metrics, weighted | {"updates": metrics["updates"]}),
-            environment_finite=report.environment_finite & finite((rollout.reward, rollout.next_observation)),
-        )
-        return state, report
-
-    def empty_report(self, state: ExperimentState, clock: Clock) -> Report:
-        """A report of nothing, to add to."""
-        shapes = jax.eval_shape(lambda: self.learner.learn(state.learner, self.blank_rollout(state), clock, state.key))
-        metrics = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes[1])
-        episodes = Episodes(jnp.zeros(()), jnp.zeros(state.actors.episode_return.shape[1:]), jnp.zeros(()))
-        return Report(episodes, metrics, jnp.bool_(True), jnp.bool_(True))
-
-    def blank_rollout(self, state: ExperimentState) -> Experience:
-        example = self.learner.example(state.learner.agent, state.learner.behaviour)
-        shape = (self.agent.rollout_length, self.agent.num_envs)
-        return jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), example)
+        sums = {name: value if name == "updates" else value * metrics["updates"] for name, value in metrics.items()}
+        sound = finite((rollout.reward, rollout.next_observation))
+        return state, Tally(episodes, sums, (~sound).astype(jnp.float32))
 
     def evaluate(
         self, state: LearnerState, key: Key[Array, ""], episodes: int, max_steps: int
@@ -249,7 +232,8 @@ def under_way(
     before: Float[Array, "env *objectives"], new: Float[Array, "time env *objectives"], ended: Bool[Array, "time env"]
 ) -> Float[Array, "env *objectives"]:
     """What has been summed of the episodes that are not over: `new` since each one's start, and `before` if earlier."""
-    later = jnp.flip(jnp.cumsum(jnp.flip(ended, 0), 0), 0)  # ends at this step or after it
+    time = jnp.arange(1, len(ended) + 1)[:, None]
+    last = jnp.where(ended, time, 0).max(0)  # steps up to the last end, 0 where there was none
     extra = (1,) * (new.ndim - 2)
-    total = jnp.where((later == 0).reshape(later.shape + extra), new, 0).sum(0)
-    return total + jnp.where((later[0] == 0).reshape(later.shape[1:] + extra), before, 0)
+    total = jnp.where((time > last).reshape(ended.shape + extra), new, 0).sum(0)
+    return total + jnp.where((last == 0).reshape(last.shape + extra), before, 0)

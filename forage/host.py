@@ -286,6 +286,9 @@ class HostRoad:
         same = [r._replace(metrics={n: r.metrics.get(n, np.float32(0)) for n in names}) for r in reports]
         return jax.tree.map(lambda *x: np.stack(x), *same)
 
+    def prepare(self, episodes: int, max_steps: int) -> None:
+        """Nothing: what an evaluation compiles here is small."""
+
     def evaluate(self, episodes: int, max_steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Plays `episodes` evaluation episodes for every seed, in environments of their own."""
         if self._evaluation is None or self._evaluation.num_envs != episodes:

@@ -86,15 +86,16 @@ class Learner(Part):
 
         Metrics are means over the updates made; all are zero, and `updates` too, before `learning_starts`.
         """
-        reward_key, learn_key = jax.random.split(key)
+        reward_key, sample_key, learn_key = jax.random.split(key, 3)
         rewards_state, reward_metrics = self.rewards.learn(state.rewards, rollout, reward_key)
         memory_state = self.memory.add(state.memory, rollout, clock)
         behaviour_state = self.behaviour.report(state.behaviour, rollout, clock)
         clock = clock._replace(steps=clock.steps + rollout.terminated.size)
 
-        def update(carry: tuple[State, State], key: Key[Array, ""]) -> tuple[tuple[State, State], Metrics]:
+        def update(
+            carry: tuple[State, State], sample_key: Key[Array, ""], learn_key: Key[Array, ""]
+        ) -> tuple[tuple[State, State], Metrics]:
             agent_state, memory_state = carry
-            sample_key, learn_key = jax.random.split(key)
             batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, clock, sample_key)
             batch = batch._replace(experience=self.rewards.relabel(rewards_state, batch.experience))
             agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
@@ -102,7 +103,7 @@ class Learner(Part):
 
         carry, updates = (state.agent, memory_state), self.agent.updates
         if updates == 1 and not self.agent.learning_starts:
-            carry, metrics = update(carry, learn_key)
+            carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}
         else:
             # A loop of no turns before `learning_starts` rather than a `cond`, whose branches work on copies: of what
@@ -110,11 +111,11 @@ class Learner(Part):
             # so the number of turns is one number under `vmap` too. The key must depend on the turn: XLA would move
             # sampling out of the loop if it did not, and there fuse it with `add`, which then works on a copy as well.
             count = jnp.where(clock.steps >= self.agent.learning_starts, updates, 0)
-            shapes = jax.eval_shape(update, carry, learn_key)[1]
+            shapes = jax.eval_shape(update, carry, sample_key, learn_key)[1]
             nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
             def turn(i: Int[Array, ""], loop: tuple[tuple[State, State], Metrics]):
-                carry, metrics = update(loop[0], jax.random.fold_in(learn_key, i))
+                carry, metrics = update(loop[0], jax.random.fold_in(sample_key, i), jax.random.fold_in(learn_key, i))
                 return carry, jax.tree.map(jnp.add, loop[1], metrics)
 
             carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
@@ -135,6 +136,14 @@ class Episodes(NamedTuple):
     count: Float[Array, ""]
     episode_return: Float[Array, "*objectives"]
     length: Float[Array, ""]
+
+
+class Tally(NamedTuple):
+    """What one turn of the loop adds to a report; of many turns, their sum."""
+
+    episodes: Episodes
+    metrics: Metrics  # sums over the updates made, and `updates`
+    faults: Float[Array, ""]  # turns in which the environment returned NaN or infinity
 
 
 class Report(NamedTuple):

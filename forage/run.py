@@ -216,6 +216,7 @@ class Session:
             if self.saved_at is None:
                 self.road.begin()
                 self.save()
+            self.road.prepare(self.settings["evaluation_episodes"], step_limit(self.setup))
             if not self.road.exact:
                 self.display.note(f"{self.setup.name} cannot be saved exactly: after a stop new episodes begin.")
             self.loop()
@@ -439,9 +440,14 @@ class Interrupted(ForageError):
     """A person stopped the run; all is saved."""
 
 
+def step_limit(setup: Setup) -> int:
+    """Steps after which an evaluation episode is cut, where the environment itself has no limit: Atari's."""
+    return 27_000 if setup.spec.horizon is None else int(setup.spec.horizon)
+
+
 def evaluate_road(road: Road, setup: Setup, episodes: int, seed: int = 1_000_003) -> dict[str, Any]:
     """Plays evaluation episodes, on random streams that training never uses. Returns what evaluation.json holds."""
-    limit = 27_000 if setup.spec.horizon is None else int(setup.spec.horizon)
+    limit = step_limit(setup)
     returns, lengths = road.evaluate(episodes, limit, seed)
     returns, lengths = np.asarray(returns, float), np.asarray(lengths)
     evaluation: dict[str, Any] = {"steps": road.steps, "episodes": episodes, "members": setup.members}

@@ -247,21 +247,24 @@ def experiment_of(rewards, environment):
 
 @jax.jit
 def train(experiment):
-    """Four turns of the loop: learner before and after, the report, the rollouts and what was learned from."""
+    """Four turns of the loop: learner before and after, what happened, the rollouts and what was learned from."""
     clock = Clock(jnp.int32(0), jnp.float32(1e6))
     state = experiment.init(KEY)
 
     def turn(carry, _):
-        state, clock, report = carry
-        after, report = experiment.iterate(state, clock, report)
+        state, clock = carry
+        after, tally = experiment.iterate(state, clock)
         clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
         rollout = after.learner.memory  # LastRollout: as it was experienced
         relabelled = experiment.learner.rewards.relabel(after.learner.rewards, rollout)
-        return (after, clock, report), (rollout, relabelled.reward)
+        return (after, clock), (rollout, relabelled.reward, tally)
 
-    carry = (state, clock, experiment.empty_report(state, clock))
-    (after, _, report), (rollouts, learned) = jax.lax.scan(turn, carry, None, 4)
-    return state.learner, after.learner, report, rollouts, learned
+    (after, _), (rollouts, learned, tallies) = jax.lax.scan(turn, (state, clock), None, 4)
+    return state.learner, after.learner, total(tallies), rollouts, learned
+
+
+def total(tallies):
+    return jax.tree.map(lambda x: x.sum(0), tallies)
 
 
 def learned_something(before, after):
@@ -271,11 +274,11 @@ def learned_something(before, after):
 
 def test_ppo_learns_from_rewards_that_wrap_one_another():
     rewards = NormaliseReturn(0.99, inner=Scale(0.5, inner=RND(coefficient=0.1, **SMALL)))
-    before, after, report, rollouts, learned = jax.device_get(train(experiment_of(rewards, CartPole(max_steps=10))))
+    before, after, tally, rollouts, learned = jax.device_get(train(experiment_of(rewards, CartPole(max_steps=10))))
     assert learned_something(before, after)
     assert (rollouts.reward == 1).all()  # the environment's, untouched
-    assert report.episodes.episode_return == report.episodes.length > 0
-    assert {"return_scale", "rnd_loss", "rnd_bonus", "value_loss"} <= report.metrics.keys()
+    assert tally.episodes.episode_return == tally.episodes.length > 0
+    assert {"return_scale", "rnd_loss", "rnd_bonus", "value_loss"} <= tally.metrics.keys()
     scale = np.sqrt(after.rewards.norm.variance)
     assert learned.shape == (4, 8, 4) and (learned[-1] > 0.5 / scale).all() and len(np.unique(learned[-1])) > 20
     # The loop remembers the intrinsic return of each environment, and has seen every step once.
@@ -285,11 +288,11 @@ def test_ppo_learns_from_rewards_that_wrap_one_another():
 
 def test_ppo_runs_on_two_objectives_once_they_are_weighed():
     rewards = RND(coefficient=0.0, inner=Weighted(("time", "treasure"), (0.25, 2.0)), **SMALL)
-    before, after, report, rollouts, learned = jax.device_get(
+    before, after, tally, rollouts, learned = jax.device_get(
         train(experiment_of(rewards, DeepSeaTreasure(max_steps=12)))
     )
     assert learned_something(before, after)
-    assert rollouts.reward.shape == (4, 8, 4, 2) and report.episodes.episode_return.shape == (2,)
+    assert rollouts.reward.shape == (4, 8, 4, 2) and tally.episodes.episode_return.shape == (2,)
     treasure, time = np.moveaxis(rollouts.reward, -1, 0)
     assert (treasure > 0).any() and (time == -1).all()
     np.testing.assert_allclose(learned, 2 * treasure - 0.25, rtol=1e-6)

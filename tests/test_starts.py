@@ -123,20 +123,19 @@ def test_in_the_loop_episodes_begin_only_where_the_agent_has_been():
     @jax.jit
     def run(experiment):
         def turn(carry, _):
-            state, clock, report = carry
-            state, report = experiment.iterate(state, clock, report)
+            state, clock = carry
+            state, tally = experiment.iterate(state, clock)
             clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
             # LastRollout keeps what was just experienced; it is also the record of it.
-            return (state, clock, report), (state.learner.memory, state.actors.at, state.starts.seen)
+            return (state, clock), (tally, (state.learner.memory, state.actors.at, state.starts.seen))
 
         clock = Clock(jnp.int32(0), jnp.float32(1e6))
         state = experiment.init(jax.random.key(0))
-        carry = (state, clock, experiment.empty_report(state, clock))
-        carry, log = jax.lax.scan(turn, carry, None, 60)
-        return carry[2], log
+        _, (tallies, log) = jax.lax.scan(turn, (state, clock), None, 60)
+        return jax.tree.map(lambda x: x.sum(0), tallies), log
 
-    report, (rollouts, at, seen) = jax.device_get(run(experiment))
-    assert report.environment_finite and report.episodes.count > 20
+    tally, (rollouts, at, seen) = jax.device_get(run(experiment))
+    assert not tally.faults and tally.episodes.count > 20
 
     # The flow of time in each environment: what led to what, and where something new began.
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rollouts)

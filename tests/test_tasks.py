@@ -99,9 +99,9 @@ def test_each_episode_has_its_own_physics_and_keeps_it():
 
         own = jax.vmap(jax.vmap(physics))(before.task.length, before.env_state, action)
         plain = jax.vmap(jax.vmap(lambda s, a: physics(0.5, s, a)))(before.env_state, action)
-        return log, own, plain, experiment.iterate(state, clock, experiment.empty_report(state, clock))
+        return log, own, plain, experiment.iterate(state, clock)
 
-    (before, after, rollout), own, plain, (_, report) = run(experiment, 40)
+    (before, after, rollout), own, plain, (_, tally) = run(experiment, 40)
     ended = np.asarray(rollout.ended[:, 0])
     changed = np.asarray(before.task.length != after)
     assert ended.sum() >= 12
@@ -109,4 +109,4 @@ def test_each_episode_has_its_own_physics_and_keeps_it():
     assert len(np.unique(after)) > 12 and after.min() >= 0.25 and after.max() <= 1.0
     np.testing.assert_allclose(rollout.next_observation[:, 0], own, rtol=1e-4, atol=1e-5)
     assert np.abs(rollout.next_observation[:, 0] - plain).max() > 1e-2
-    assert report.environment_finite
+    assert not tally.faults

@@ -15,7 +15,7 @@ import equinox
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
 
 from forage.nn.distributions import Actions, Distribution
 from forage.nn.networks import CNN, GRU, Linear, Torso
@@ -25,6 +25,8 @@ from forage.ports import Agent, Metrics
 from forage.returns import gae
 from forage.spaces import seen, split_mask
 from forage.types import AGENT, Batch, Clock, ForageError, Spec
+
+METRICS = ("policy_loss", "value_loss", "entropy", "approximate_kl", "clip_fraction")
 
 
 class ActorCritic(equinox.Module):
@@ -39,11 +41,14 @@ class ActorCritic(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: PPO):
         keys = jax.random.split(key, 5)
-        gain = 2**0.5
-        torsos = [Torso(k, spec.observation_space, agent.hidden_sizes, agent.activation, gain) for k in keys[:2]]
-        shared = agent.memory_size > 0 or isinstance(torsos[0].body, CNN)
-        self.torsos = jax.tree.map(lambda *x: jnp.stack(x), *torsos[: 1 if shared else 2])
-        size = torsos[0].size
+
+        def torso(key: Key[Array, ""]) -> Torso:
+            return Torso(key, spec.observation_space, agent.hidden_sizes, agent.activation, gain=2**0.5)
+
+        one = jax.eval_shape(torso, key)
+        shared = agent.memory_size > 0 or isinstance(one.body, CNN)
+        self.torsos = jax.vmap(torso)(keys[: 1 if shared else 2])
+        size = one.size
         self.gru = GRU(keys[2], size, agent.memory_size) if agent.memory_size else None
         size = agent.memory_size or size
         self.actions = Actions.of(spec.action_space)
@@ -185,13 +190,15 @@ class PPO(Agent):
             gradient, metrics = jax.grad(self.loss, has_aux=True)(network, *data)
             return optimiser.step(gradient, optimiser_state, network), metrics
 
-        def epoch(carry, key):
-            observations, cut, *memory = self.cut(key, observation, targets, start, first)
+        def epoch(carry, bits):
+            observations, cut, *memory = self.cut(bits, observation, targets, start, first)
             gain = standardised(cut.gain) if self.normalise_advantage else cut.gain
             return jax.lax.scan(minibatch, carry, (observations, cut._replace(gain=gain * cut.by_agent), *memory))
 
-        carry, metrics = jax.lax.scan(epoch, (state.network, state.optimiser), jax.random.split(key, self.epochs))
-        metrics = jax.tree.map(jnp.mean, metrics)
+        units = targets.goal.size if first is None else targets.goal.shape[1]
+        bits = jax.random.bits(key, (self.epochs, units))
+        carry, means = jax.lax.scan(epoch, (state.network, state.optimiser), bits)
+        metrics: Metrics = dict(zip(METRICS, means.mean((0, 1)), strict=True))
         metrics["explained_variance"] = 1 - advantage.var() / jnp.maximum(targets.goal.var(), 1e-8)
         norm = state.norm
         if norm is not None:  # after learning: what acted is what learned
@@ -199,14 +206,15 @@ class PPO(Agent):
             norm = norm.update(seen_now.reshape(-1, *norm.mean.shape).astype(jnp.float32))
         return PPOState(*carry, norm), metrics, jnp.abs(advantage).mean(0)
 
-    def cut(self, key: Key[Array, ""], observation: PyTree[Array], targets: Targets, start: Any, first: Any):
+    def cut(
+        self, bits: UInt32[Array, " units"], observation: PyTree[Array], targets: Targets, start: Any, first: Any
+    ) -> tuple[Any, ...]:
         """Shuffles once, then cuts into minibatches: transitions, or with memory whole segments."""
+        order = shuffled(bits)
         if first is None:
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, targets))
-            order = shuffled(key, targets.goal.size)
             rows = jax.tree.map(lambda x: x[order].reshape(self.minibatches, -1, *x.shape[1:]), rows)
             return *rows, None, None
-        order = shuffled(key, first.shape[1])
 
         def segments(x: Array) -> Array:
             return x[:, order].reshape(x.shape[0], self.minibatches, -1, *x.shape[2:]).swapaxes(0, 1)
@@ -216,7 +224,8 @@ class PPO(Agent):
 
     def loss(
         self, network: ActorCritic, observation: PyTree[Array], targets: Targets, start: Any, first: Any
-    ) -> tuple[Float[Array, ""], Metrics]:
+    ) -> tuple[Float[Array, ""], Float[Array, " metrics"]]:
+        """The loss, and the means that `METRICS` names."""
         log_probability, entropy, value = self.forward(network, observation, targets.action, start, first)
         log_ratio = log_probability - targets.log_probability
         ratio = jnp.exp(log_ratio)
@@ -226,17 +235,11 @@ class PPO(Agent):
         if targets.value is not None:
             near = targets.value + jnp.clip(value - targets.value, -self.clip, self.clip)
             error = jnp.maximum(error, 0.5 * (near - targets.goal) ** 2)
-        terms = {
-            "policy_loss": -gain,
-            "value_loss": error,
-            "entropy": entropy,
-            "approximate_kl": ratio - 1 - log_ratio,
-            "clip_fraction": (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32),
-        }
+        terms = [-gain, error, entropy, ratio - 1 - log_ratio, (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32)]
         # One mean for all: a dozen small reductions would take longer than the matrix products.
-        means = dict(zip(terms, jnp.stack(list(terms.values())).reshape(len(terms), -1).mean(1), strict=True))
-        loss = means["policy_loss"] + self.value_coefficient * means["value_loss"]
-        return loss - self.entropy_coefficient * means["entropy"], means
+        means = jnp.stack(terms).reshape(len(terms), -1).mean(1)
+        weights = jnp.array([1.0, self.value_coefficient, -self.entropy_coefficient, 0.0, 0.0])
+        return weights @ means, means
 
     def forward(self, network: ActorCritic, observation: PyTree[Array], action: PyTree[Array], start: Any, first: Any):
         """Log-probability, entropy and value of rows `batch`, or with memory of segments `time batch`."""
@@ -278,14 +281,14 @@ def over_rollout(function: Any) -> Any:
     return jax.vmap(jax.vmap(function))
 
 
-def shuffled(key: Key[Array, ""], count: int) -> Int[Array, " count"]:
+def shuffled(bits: UInt32[Array, " count"]) -> Int[Array, " count"]:
     """The numbers below `count` in random order: by random high bits, each number itself in the low ones.
 
     One array to sort, in place of keys and values; where random bits agree, which is rare, the order is not random.
     """
-    low = max(count - 1, 1).bit_length()
-    high = jax.random.bits(key, (count,)) << jnp.uint32(low)
-    return (jnp.sort(high | jnp.arange(count, dtype=jnp.uint32)) & jnp.uint32(2**low - 1)).astype(jnp.int32)
+    low = max(bits.size - 1, 1).bit_length()
+    numbered = bits << jnp.uint32(low) | jnp.arange(bits.size, dtype=jnp.uint32)
+    return (jnp.sort(numbered) & jnp.uint32(2**low - 1)).astype(jnp.int32)
 
 
 def standardised(gain: Float[Array, "minibatch *rows"]) -> Float[Array, "minibatch *rows"]:
