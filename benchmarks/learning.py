@@ -19,6 +19,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from rows import EIGHT, ONE_THREAD, PPO_HALFCHEETAH, SAC_HALFCHEETAH
+
 RESULTS = Path(__file__).parent / "results" / "learning"
 SEEDS = [100, 101, 102, 103, 104]
 
@@ -32,7 +35,11 @@ class Row(NamedTuple):
     wanted: str  # what the number should be, in words
     options: dict[str, Any] = {}
     rewards: dict[str, Any] | None = None
+    peer: dict[str, Any] | None = None  # the same for Stable-Baselines3, trained on the same seeds
 
+
+SB3_PPO = {"num_envs": 8, "rollout_length": 256, "normalise_observation": False, "final_learning_rate": 1.0}
+"""Stable-Baselines3's default settings, in eight environments, where they differ from Forage's for HalfCheetah."""
 
 ROWS: dict[str, Row] = {
     "ppo-cartpole": Row("ppo", "CartPole-v1", 100_000, "at least 475"),
@@ -50,8 +57,23 @@ ROWS: dict[str, Row] = {
     "dqn-rnd-deepsea": Row("dqn", "DeepSea-20", 200_000, "0.99", {}, {"part": "rnd"}),
     "ppo-breakout": Row("ppo", "minatar:Breakout", 5_000_000, "beside published figures"),
     "dqn-breakout": Row("dqn", "minatar:Breakout", 5_000_000, "beside published figures"),
-    "ppo-halfcheetah": Row("ppo", "gymnasium:HalfCheetah-v5", 1_000_000, "beside Stable-Baselines3"),
-    "sac-halfcheetah": Row("sac", "gymnasium:HalfCheetah-v5", 100_000, "beside Stable-Baselines3"),
+    "ppo-halfcheetah": Row(
+        "ppo",
+        "gymnasium:HalfCheetah-v5",
+        146 * 2048,
+        "as Stable-Baselines3",
+        SB3_PPO,
+        {"part": "environment"},
+        {**PPO_HALFCHEETAH.settings, **EIGHT, **ONE_THREAD},
+    ),
+    "sac-halfcheetah": Row(
+        "sac",
+        "gymnasium:HalfCheetah-v5",
+        20_000,
+        "as Stable-Baselines3",
+        {"num_envs": 1},
+        peer={**SAC_HALFCHEETAH.settings, **ONE_THREAD},
+    ),
 }
 
 
@@ -77,6 +99,10 @@ def measure(name: str, seeds: list[int]) -> dict[str, Any]:
     )
     steps, values = run.curve()
     score = run.score
+    seconds = round(time.monotonic() - started, 1)
+    peer = train_peer(row, seeds) if row.peer else None
+    if peer:
+        draw_beside(name, row, (steps, values), peer.pop("episodes"))
     return {
         "agent": row.agent,
         "environment": row.environment,
@@ -87,33 +113,90 @@ def measure(name: str, seeds: list[int]) -> dict[str, Any]:
         "interval": [score.low, score.high],
         "returns": run.evaluation["return"] if run.evaluation else None,
         "wanted": row.wanted,
-        "seconds": round(time.monotonic() - started, 1),
-        "curve": {"steps": steps.tolist(), "mean": [round(float(v), 3) for v in values.mean(0)]},
+        "seconds": seconds,
+        "peer": peer,
+        "curve": {"steps": steps.tolist(), "mean": [None if np.isnan(v) else round(float(v), 3) for v in mean(values)]},
         "machine": {"cores": os.cpu_count(), "system": platform.system()},
         "versions": json.loads((directory / "versions.json").read_text()),
     }
+
+
+def mean(values: np.ndarray) -> np.ndarray:
+    """Over members (`member point`), where any of them has a value."""
+    with np.errstate(invalid="ignore"):
+        return np.nansum(values, 0) / (~np.isnan(values)).sum(0)
+
+
+def train_peer(row: Row, seeds: list[int]) -> dict[str, Any]:
+    """Stable-Baselines3, a process for each seed. Returns its score as ours is made, and all training episodes."""
+    from run import REPOSITORY, load_peers, peer_python, run_once
+
+    from forage.evaluation.statistics import score
+
+    python = peer_python("sb3", load_peers()["sb3"], REPOSITORY / ".cache/peers")
+    script, runs = Path(__file__).parent / "peers" / "sb3.py", []
+    for seed in seeds:
+        settings = dict(row.peer or {}) | {"steps": row.steps, "seed": seed, "evaluation_episodes": 10}
+        with tempfile.TemporaryDirectory() as scratch:
+            runs.append(run_once([python, str(script), "learning", json.dumps(settings)], Path(scratch) / "x", 7200))
+    returns = [run["final_return"][0] for run in runs]
+    found = score(np.array(returns))
+    return {
+        "score": found.value,
+        "interval": [found.low, found.high],
+        "returns": returns,
+        "seconds": round(sum(run["seconds_total"] for run in runs), 1),
+        "versions": runs[0]["versions"],
+        "episodes": [run["episodes"] for run in runs],
+    }
+
+
+def draw_beside(name: str, row: Row, ours: tuple[np.ndarray, np.ndarray], episodes: list[Any]) -> None:
+    """Both learning curves, in twenty steps, in one picture."""
+    from forage.evaluation.plots import curve
+
+    edges = np.linspace(0, row.steps, 21)
+
+    def binned(steps: Any, values: Any) -> np.ndarray:
+        index = np.clip(np.searchsorted(edges, steps) - 1, 0, 19)
+        return np.array(
+            [np.nanmean(np.asarray(values)[index == i]) if (index == i).any() else np.nan for i in range(20)]
+        )
+
+    steps, values = ours
+    curves = [
+        ("Forage", edges[1:], np.stack([binned(steps[~np.isnan(v)], v[~np.isnan(v)]) for v in values])),
+        ("Stable-Baselines3", edges[1:], np.stack([binned(*zip(*one, strict=True)) for one in episodes])),
+    ]
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    curve(RESULTS / f"{name}.png", curves, title=f"{row.agent} on {row.environment}")
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# Learning",
         "",
-        "Default settings, seeds that nothing was tuned on; interquartile mean over seeds of evaluation episodes, with",
-        "its 95 % interval. Made by `python benchmarks/learning.py`.",
+        "Default settings but where a row says otherwise, on seeds that nothing was tuned on; interquartile mean over",
+        "seeds of evaluation episodes, with its 95 % interval. Stable-Baselines3: same settings, seeds and evaluation.",
+        "Made by `python benchmarks/learning.py`.",
         "",
-        "| row | agent | environment | steps a seed | seeds | return | wanted | wall clock |",
-        "|---|---|---|---|---|---|---|---|",
+        "| row | agent | environment | steps a seed | seeds | return | Stable-Baselines3 | wanted | wall clock |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name in ROWS:
         if name in results:
             r = results[name]
-            low, high = r["interval"]
-            shown = f"{r['score']:.4g}" + (f" [{low:.4g}, {high:.4g}]" if low is not None else "")
+            peer = shown(r["peer"]) if r.get("peer") else "–"  # noqa: RUF001
             lines.append(
-                f"| {name} | {r['agent']} | {r['environment']} | {r['steps']:,} | {len(r['seeds'])} | {shown} "
-                f"| {r['wanted']} | {r['seconds']:.0f} s |"
+                f"| {name} | {r['agent']} | {r['environment']} | {r['steps']:,} | {len(r['seeds'])} | {shown(r)} "
+                f"| {peer} | {r['wanted']} | {r['seconds']:.0f} s |"
             )
     return "\n".join(lines) + "\n"
+
+
+def shown(result: dict[str, Any]) -> str:
+    low, high = result["interval"]
+    return f"{result['score']:.4g}" + (f" [{low:.4g}, {high:.4g}]" if low is not None else "")
 
 
 def main() -> None:

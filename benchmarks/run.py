@@ -186,6 +186,7 @@ def run_row(row: Row, arguments: argparse.Namespace, peers: dict[str, dict[str, 
                         entry["failures"].append({"phase": phase, "repeat": repeat, "error": str(error)})
                         continue
                     entry["versions"] = run.pop("versions")
+                    run.pop("episodes", None)  # learning.py's
                     entry["runs"].append({"phase": phase, "repeat": repeat, **run})
                     print(
                         f"{about}: {run['seconds_whole']:.1f} s whole, {run[row.rate]:,.0f} "

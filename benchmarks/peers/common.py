@@ -12,6 +12,7 @@ Its last line on standard output is one JSON object:
 - `seconds_outside`: evaluation and, in the steady phase, the untimed first call: no part of a whole process's time.
 - `total_steps`: environment steps learned from in one training run (of each seed).
 - `final_return`: for each seed, the mean undiscounted return of evaluation episodes after training.
+- `episodes`: steps and return at the end of each training episode; only where a script keeps them.
 - `versions`: of the packages that matter.
 """
 
@@ -57,6 +58,7 @@ def report(
     total_steps: int,
     final_return: Sequence[float],
     packages: Sequence[str],
+    episodes: Sequence[tuple[int, float]] | None = None,
 ) -> None:
     """Prints the result line."""
     result = {
@@ -72,4 +74,6 @@ def report(
         "final_return": [float(value) for value in final_return],
         "versions": {name: importlib.metadata.version(name) for name in packages},
     }
+    if episodes is not None:
+        result["episodes"] = episodes
     print(json.dumps(result), flush=True)

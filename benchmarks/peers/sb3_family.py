@@ -20,12 +20,13 @@ SETTLING_STEPS = 100
 
 
 class Stopwatch(BaseCallback):
-    """Notes the time at the first rollout that begins after `after` steps."""
+    """Notes the time at the first rollout that begins after `after` steps, and how every episode went."""
 
     def __init__(self, after: int):
         super().__init__()
         self.after = after
         self.began: float | None = None
+        self.episodes: list[tuple[int, float]] = []
 
     def _on_rollout_start(self) -> None:
         if self.began is None and self.model.num_timesteps >= self.after:
@@ -34,6 +35,9 @@ class Stopwatch(BaseCallback):
             self.began = time.perf_counter()
 
     def _on_step(self) -> bool:
+        for info in self.locals["infos"]:
+            if "episode" in info:
+                self.episodes.append((self.model.num_timesteps, float(info["episode"]["r"])))
         return True
 
 
@@ -138,4 +142,5 @@ def run(algorithms: Mapping[str, Any], packages: Sequence[str], seconds_import: 
         total_steps=model.num_timesteps,
         final_return=[final_return],
         packages=packages,
+        episodes=stopwatch.episodes,
     )
