@@ -81,7 +81,7 @@ def measure(name: str, seeds: list[int]) -> dict[str, Any]:
     """Trains one row. Returns what the table shows and the curve."""
     import forage
     from forage.registry import from_config
-    from forage.run import use_compilation_cache
+    from forage.training import use_compilation_cache
 
     use_compilation_cache()
     row = ROWS[name]

@@ -8,9 +8,9 @@
 from typing import Any
 
 _WHERE = {
-    "train": "forage.run",
-    "resume": "forage.run",
-    "evaluate": "forage.run",
+    "train": "forage.training",
+    "resume": "forage.training",
+    "evaluate": "forage.training",
     "Run": "forage.run",
     "load": "forage.policy",
     "Policy": "forage.policy",

@@ -131,10 +131,10 @@ def train(positional: list[str], words: options.Words) -> None:
         shown = unknown.replace("_", "-")
         raise ForageError(f"Neither forage train nor {agent} has an option --{shown}{registry.nearest(shown, known)}")
 
-    from forage import run as runs
+    from forage import training
 
-    runs.use_compilation_cache()
-    runs.train(agent, environment, environment_options=environment_options, **arguments)
+    training.use_compilation_cache()
+    training.train(agent, environment, environment_options=environment_options, **arguments)
 
 
 def port_part(port: str, words: options.Words) -> Any:
@@ -170,10 +170,10 @@ def resume(positional: list[str], words: options.Words) -> None:
     directory = one_run(positional, "resume")
     shown, anyway = display(words), bool(words.pop("anyway", False))
     nothing_left(words, "resume", ["anyway", "quiet", "json", "plain"])
-    from forage import run as runs
+    from forage import training
 
-    runs.use_compilation_cache()
-    runs.resume(directory, display=shown, anyway=anyway)
+    training.use_compilation_cache()
+    training.resume(directory, display=shown, anyway=anyway)
 
 
 def evaluate(positional: list[str], words: options.Words) -> None:
@@ -182,14 +182,15 @@ def evaluate(positional: list[str], words: options.Words) -> None:
     episodes = options.parse("episodes", words.pop("episodes", "100"), int)
     seed = options.parse("seed", words.pop("seed", "0"), int)
     nothing_left(words, "evaluate", ["episodes", "seed", "json", "quiet"])
-    from forage import run as runs
+    from forage import training
+    from forage.run import Run
 
-    runs.use_compilation_cache()
-    score = runs.evaluate(directory, episodes, seed)
+    training.use_compilation_cache()
+    score = training.evaluate(directory, episodes, seed)
     if kind == "json":
         print(json.dumps({"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}))
     elif kind != "quiet":
-        print(f"{runs.Run(directory).title}: return {score}")
+        print(f"{Run(directory).title}: return {score}")
         print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval")
 
 
@@ -199,10 +200,10 @@ def watch(positional: list[str], words: options.Words) -> None:
     values = {name: options.parse(name, words.pop(name), kind) for name, kind in known.items() if name in words}
     kind = display(words)
     nothing_left(words, "watch", list(known))
-    from forage import run as runs
+    from forage.training import use_compilation_cache
     from forage.watch import watch as make
 
-    runs.use_compilation_cache()
+    use_compilation_cache()
     path, returns = make(directory, **values)
     if kind != "quiet":
         print(f"{path}  (returns {', '.join(f'{value:g}' for value in returns)})")

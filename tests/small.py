@@ -102,9 +102,9 @@ def differing_files(left: Path, right: Path) -> list[str]:
 
 def train(directory: Path, agent: str = "ppo", **more: Any) -> Any:
     """Trains a row of AGENTS briefly, in this process."""
-    from forage import run
+    from forage import training
 
     name, environment, options = AGENTS[agent]
     settings: dict[str, Any] = {"steps": 160, "seeds": [3, 7], "evaluation_episodes": 2, "display": "quiet"}
     settings |= {"environment": environment, "agent_options": options | more.pop("agent_options", {})}
-    return run.train(name, directory=directory, **(settings | more))
+    return training.train(name, directory=directory, **(settings | more))

@@ -9,9 +9,9 @@ import pytest
 import small
 
 import forage
-from forage import cli
-from forage import run as runs
+from forage import cli, training
 from forage.memory.rollout import LastRollout
+from forage.run import Run
 from forage.types import ForageError
 
 small.keep_compiled()
@@ -150,41 +150,41 @@ def test_a_directory_that_is_a_run(copy):
 def test_other_versions_are_named_and_anyway_goes_on(copy):
     edit(copy / "versions.json", jax="0.0.1", code="other")
     with pytest.raises(ForageError, match=r"jax 0\.0\.1 \(here .*other code of forage.*--anyway"):
-        runs.resume(copy, display="quiet")
-    runs.resume(copy, display="quiet", anyway=True)
+        training.resume(copy, display="quiet")
+    training.resume(copy, display="quiet", anyway=True)
 
 
 def test_other_devices_are_named(copy):
     edit(copy / "config.json", devices=7)
     with pytest.raises(ForageError, match=r"members on 7 devices \(here \d\).*--anyway"):
-        runs.resume(copy, display="quiet")
+        training.resume(copy, display="quiet")
 
 
 def test_a_checkpoint_of_other_sizes_or_a_foreign_file(copy):
     config = json.loads((copy / "config.json").read_text())
     edit(copy / "config.json", agent=config["agent"] | {"hidden_sizes": [16]})
     with pytest.raises(ForageError, match="was written with other sizes"):
-        runs.resume(copy, display="quiet")
+        training.resume(copy, display="quiet")
     (copy / "config.json").write_text(json.dumps(config))
-    for path in runs.Run(copy).checkpoints:
+    for path in Run(copy).checkpoints:
         np.savez(path, a=np.zeros(3))
     with pytest.raises(ForageError, match="not a whole Forage checkpoint"):
-        runs.resume(copy, display="quiet")
+        training.resume(copy, display="quiet")
 
 
 @pytest.mark.parametrize("name", ["config.json", "versions.json", "evaluation.json"])
 def test_a_damaged_json_file(copy, name):
     (copy / name).write_text('{"a": ')
     with pytest.raises(ForageError, match=f"{name} cannot be read"):
-        run = runs.Run(copy)
+        run = Run(copy)
         _ = run.evaluation
-        runs.resume(copy, display="quiet")
+        training.resume(copy, display="quiet")
 
 
 def test_a_missing_versions_file(copy):
     (copy / "versions.json").unlink()
     with pytest.raises(ForageError, match=r"not a whole run: it has no versions\.json"):
-        runs.resume(copy, display="quiet")
+        training.resume(copy, display="quiet")
 
 
 def test_a_place_that_cannot_be_made(tmp_path):
@@ -334,7 +334,7 @@ def test_an_environment_that_fails_in_the_middle(own, tmp_path, name, said):
     with pytest.raises(ForageError, match=said) as caught:
         small.train(tmp_path / "run", environment=f"{own}:{name}", seeds=[3], steps=3200)
     assert "\n" not in str(caught.value)
-    saved = int(runs.Run(tmp_path / "run").checkpoints[-1].stem)
+    saved = int(Run(tmp_path / "run").checkpoints[-1].stem)
     assert f"The run is kept as of step {saved:,} in {tmp_path / 'run'}." in str(caught.value)
     if not name.startswith("Native"):
         assert saved == 32  # steps 1 to 16 of two environments were learned from
@@ -359,7 +359,7 @@ def test_an_environment_that_cannot_begin(own, tmp_path, name, said):
     with pytest.raises(ForageError, match=said) as caught:
         small.train(tmp_path / "run", environment=f"{own}:{name}", seeds=[3])
     assert "\n" not in str(caught.value)
-    assert not runs.Run.begun(tmp_path / "run")  # so that the same directory can be used once it is mended
+    assert not Run.begun(tmp_path / "run")  # so that the same directory can be used once it is mended
 
 
 def test_seeds_that_got_ahead_stay_ahead(own, tmp_path, monkeypatch):
@@ -367,10 +367,10 @@ def test_seeds_that_got_ahead_stay_ahead(own, tmp_path, monkeypatch):
     monkeypatch.setenv("ROPE", "thin")
     with pytest.raises(ForageError, match="the rope broke"):
         small.train(tmp_path / "run", environment=f"{own}:Late", steps=160)
-    with np.load(runs.Run(tmp_path / "run").checkpoints[-1]) as file:
+    with np.load(Run(tmp_path / "run").checkpoints[-1]) as file:
         names = json.loads(file["names"].tobytes())
         assert [int(file[f"leaf{names.index(f'[{seed}].steps')}"]) for seed in (0, 1)] == [48, 32]
     monkeypatch.setenv("ROPE", "thick")
-    run = runs.resume(tmp_path / "run", display="quiet")
+    run = training.resume(tmp_path / "run", display="quiet")
     assert [row["steps"] for row in run.rows] == list(range(16, 161, 16))
     assert np.isfinite(run.evaluation["return"]).all()

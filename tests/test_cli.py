@@ -7,7 +7,7 @@ import pytest
 import small
 
 from forage import cli, options, registry
-from forage import run as runs
+from forage.run import Run
 from forage.types import ForageError
 
 small.keep_compiled()
@@ -36,7 +36,7 @@ def test_json_is_nothing_but_json_and_ends_with_the_result(finished):
     events = [json.loads(line) for line in out.splitlines()]
     assert [event["event"] for event in events] == ["row"] * 4 + ["result"]
     assert [event["steps"] for event in events[:-1]] == [16, 32, 48, 64]
-    assert [{"event": "row"} | row for row in runs.Run(directory).rows] == events[:-1]
+    assert [{"event": "row"} | row for row in Run(directory).rows] == events[:-1]
     result = events[-1]
     assert result["directory"] == str(directory)
     assert (result["agent"], result["environment"], result["steps"], result["seeds"]) == ("ppo", "CartPole-v1", 64, 2)
@@ -44,7 +44,7 @@ def test_json_is_nothing_but_json_and_ends_with_the_result(finished):
 
 
 def test_words_become_settings(finished):
-    config = runs.Run(finished[0]).config
+    config = Run(finished[0]).config
     assert config["seeds"] == [0, 1]
     assert config["steps"] == 64
     assert config["agent"]["hidden_sizes"] == [8]
@@ -54,7 +54,7 @@ def test_words_become_settings(finished):
 def test_quiet_prints_nothing(capsys, tmp_path):
     code, out, err = call(capsys, "train", "ppo", "CartPole-v1", *TINY, "--directory", tmp_path / "run", "--quiet")
     assert (code, out, err) == (0, "", "")
-    assert runs.Run(tmp_path / "run").evaluation
+    assert Run(tmp_path / "run").evaluation
 
 
 def test_plain_lines_and_parts_by_name(capsys, tmp_path):
@@ -79,7 +79,7 @@ def test_plain_lines_and_parts_by_name(capsys, tmp_path):
     assert [line.split()[-1] for line in lines if " steps  " in line] == ["compiled", "steps/s"]
     assert "learning_rate=0.001: return" in out
     assert f"watch it: forage watch {tmp_path / 'run'}" in out
-    config = runs.Run(tmp_path / "run").config
+    config = Run(tmp_path / "run").config
     assert config["seeds"] == [5, 9]
     assert config["sweep"] == {"learning_rate": [1e-3, 1e-4]}
     assert config["agent"]["clip_value"] is True

@@ -15,8 +15,8 @@ import small
 from small import PPO, differing, differing_files
 
 from forage import checkpoint, registry
-from forage import run as runs
 from forage.behaviours.guide import Guide
+from forage.run import Run
 from forage.setup import Setup, from_config, make_setup
 from forage.types import ForageError
 
@@ -166,7 +166,7 @@ def test_killed_at_random_moments(tmp_path):
     assert (process.returncode, out, err) == (0, "", "")
     assert landed >= min(KILLS, 2), "the run was over before it was killed; make it longer"
 
-    assert runs.Run(killed).config["devices"] == 2  # a device for each seed, in every process
+    assert Run(killed).config["devices"] == 2  # a device for each seed, in every process
     assert steps_saved(killed) == steps_saved(tmp_path / "whole")
     last = f"checkpoints/{steps_saved(killed):012d}.npz"
     assert differing_files(killed / last, tmp_path / "whole" / last) == []
@@ -178,7 +178,7 @@ def test_killed_at_random_moments(tmp_path):
         (tmp_path / "whole" / "evaluation.json").read_text()
     )
 
-    left, right = (runs.Run(d).rows for d in (killed, tmp_path / "whole"))
+    left, right = (Run(d).rows for d in (killed, tmp_path / "whole"))
     assert [row["steps"] for row in left] == [row["steps"] for row in right]  # none twice, none missing
     for a, b in zip(left, right, strict=True):
         assert a.keys() == b.keys()
@@ -204,7 +204,7 @@ def test_a_polite_stop_saves_and_says_how_to_go_on(tmp_path, number):
     assert f"forage resume {tmp_path / 'stopped'}" in err
     saved = steps_saved(tmp_path / "stopped")
     assert f"at step {saved:,}" in err
-    assert 0 < saved < runs.Run(tmp_path / "stopped").config["steps"]
+    assert 0 < saved < Run(tmp_path / "stopped").config["steps"]
 
     if number == signal.SIGINT:
         assert small.forage("resume", tmp_path / "stopped", "--quiet").returncode == 0
@@ -212,5 +212,5 @@ def test_a_polite_stop_saves_and_says_how_to_go_on(tmp_path, number):
         assert small.forage(*command, "--quiet").returncode == 0
         last = f"checkpoints/{steps_saved(tmp_path / 'whole'):012d}.npz"
         assert differing_files(tmp_path / "stopped" / last, tmp_path / "whole" / last) == []
-        rows = [[row["steps"] for row in runs.Run(tmp_path / name).rows] for name in ("stopped", "whole")]
+        rows = [[row["steps"] for row in Run(tmp_path / name).rows] for name in ("stopped", "whole")]
         assert rows[0] == rows[1]

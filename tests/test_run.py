@@ -15,12 +15,13 @@ import small
 from small import differing_files
 
 import forage
-from forage import progress
-from forage import run as runs
+from forage import progress, training
 from forage.compare import compare
 from forage.learner import Episodes, Report
 from forage.locking import locked
 from forage.points import Rows, Totals, read_rows
+from forage.run import Run
+from forage.session import Interrupted
 from forage.types import ForageError
 from forage.watch import watch
 
@@ -70,7 +71,7 @@ def copy(finished, tmp_path):
 
 
 def newest(directory: Path) -> Path:
-    return runs.Run(directory).checkpoints[-1]
+    return Run(directory).checkpoints[-1]
 
 
 def test_what_a_run_leaves(finished):
@@ -102,28 +103,28 @@ def test_a_sweep_is_told_by_its_values(finished):
 
 
 def test_the_score_is_of_the_evaluation(copy):
-    assert runs.Run(copy).score.seeds == 4
+    assert Run(copy).score.seeds == 4
     (copy / "evaluation.json").unlink()
     with pytest.raises(ForageError, match="has not been evaluated"):
-        _ = runs.Run(copy).score
+        _ = Run(copy).score
 
 
 def test_evaluating_touches_nothing_but_the_evaluation(copy):
     """A run may be evaluated while it trains: points later than its newest checkpoint must stay."""
     with open(copy / "metrics.jsonl", "a") as file:
-        file.write(json.dumps(runs.Run(copy).rows[-1] | {"steps": 999}) + "\n")
+        file.write(json.dumps(Run(copy).rows[-1] | {"steps": 999}) + "\n")
     before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
-    score = runs.evaluate(copy, episodes=3, seed=1)
+    score = training.evaluate(copy, episodes=3, seed=1)
     after = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     assert [path.name for path in after if before.get(path) != after[path]] == ["evaluation.json"]
     assert score.seeds == 4
-    assert runs.Run(copy).evaluation["episodes"] == 3
+    assert Run(copy).evaluation["episodes"] == 3
 
 
 def test_a_finished_run_may_be_resumed(copy):
     before = newest(copy).read_bytes()
     (copy / "evaluation.json").unlink()
-    runs.resume(copy, display="quiet")
+    training.resume(copy, display="quiet")
     assert newest(copy).read_bytes() == before
     assert (copy / "evaluation.json").exists()
 
@@ -133,17 +134,17 @@ def test_a_truncated_checkpoint_falls_back_to_the_one_before(copy, finished, siz
     damaged = newest(copy)
     damaged.write_bytes(damaged.read_bytes()[:size])
     display = Script()
-    runs.resume(copy, display=display)
+    training.resume(copy, display=display)
     assert any("not a whole Forage checkpoint" in n and "The one before it is whole" in n for n in display.notes)
     assert differing_files(newest(copy), newest(finished.directory)) == []
-    assert [row["steps"] for row in runs.Run(copy).rows] == [row["steps"] for row in finished.rows]
+    assert [row["steps"] for row in Run(copy).rows] == [row["steps"] for row in finished.rows]
 
 
 def test_without_a_whole_checkpoint_it_says_so(copy):
-    for path in runs.Run(copy).checkpoints:
+    for path in Run(copy).checkpoints:
         path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(ForageError, match=r"160\.npz is not a whole Forage checkpoint"):
-        runs.resume(copy, display="quiet")
+        training.resume(copy, display="quiet")
 
 
 def test_a_damaged_checkpoint_never_pushes_out_a_whole_one(copy):
@@ -154,41 +155,41 @@ def test_a_damaged_checkpoint_never_pushes_out_a_whole_one(copy):
         if display.updates == 4:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(runs.Interrupted):
-        runs.resume(copy, display=Script(stop_once))
-    kept = [int(path.stem) for path in runs.Run(copy).checkpoints]
+    with pytest.raises(Interrupted):
+        training.resume(copy, display=Script(stop_once))
+    kept = [int(path.stem) for path in Run(copy).checkpoints]
     assert len(kept) == 2
     assert kept[0] == 0 < kept[1] < 160
 
 
 def test_stopped_before_the_first_checkpoint_it_begins_anew(copy, finished):
-    for path in runs.Run(copy).checkpoints:
+    for path in Run(copy).checkpoints:
         path.unlink()
     (copy / "agent.npz").unlink()
-    runs.resume(copy, display="quiet")
+    training.resume(copy, display="quiet")
     assert differing_files(newest(copy), newest(finished.directory)) == []
-    assert len(runs.Run(copy).rows) == len(finished.rows)
+    assert len(Run(copy).rows) == len(finished.rows)
 
 
 def test_half_a_line_of_metrics_is_forgotten(copy, finished):
     newest(copy).unlink()
     text = (copy / "metrics.jsonl").read_text()
     (copy / "metrics.jsonl").write_text(text[:-20])
-    runs.resume(copy, display="quiet")
-    assert [row["steps"] for row in runs.Run(copy).rows] == [row["steps"] for row in finished.rows]
+    training.resume(copy, display="quiet")
+    assert [row["steps"] for row in Run(copy).rows] == [row["steps"] for row in finished.rows]
 
 
 def test_what_a_killed_process_left_is_swept_away(copy):
     left = [copy / ".config.json.123.tmp", copy / "checkpoints" / ".000000000160.npz.123.tmp"]
     for path in left:
         path.write_text("half")
-    runs.resume(copy, display="quiet")
+    training.resume(copy, display="quiet")
     assert not any(path.exists() for path in left)
 
 
 def test_two_processes_cannot_train_one_run(copy):
     with locked(copy), pytest.raises(ForageError, match="being trained by another process"):
-        runs.resume(copy, display="quiet")
+        training.resume(copy, display="quiet")
 
 
 def test_interrupted_in_the_middle_of_a_point(tmp_path, finished):
@@ -200,10 +201,10 @@ def test_interrupted_in_the_middle_of_a_point(tmp_path, finished):
 
     whole = small.train(tmp_path / "whole", steps=16 * 250)
     display = Script(stop)
-    with pytest.raises(runs.Interrupted, match="Stopped by Ctrl-C at step"):
+    with pytest.raises(Interrupted, match="Stopped by Ctrl-C at step"):
         small.train(tmp_path / "stopped", steps=16 * 250, display=display)
     assert display.stopped
-    again = runs.resume(tmp_path / "stopped", display="quiet")
+    again = training.resume(tmp_path / "stopped", display="quiet")
     assert differing_files(newest(again.directory), newest(whole.directory)) == []
     assert len(again.rows) == len(whole.rows)
     for left, right in zip(again.rows, whole.rows, strict=True):
@@ -261,7 +262,7 @@ def test_a_disk_full_to_the_end_is_an_error_that_loses_nothing(tmp_path, monkeyp
     with pytest.raises(ForageError, match=r"No space left on device\. The run is kept as of step 0 in"):
         small.train(tmp_path / "run", display=Script(at))
     disk.full = False
-    run = runs.resume(tmp_path / "run", display="quiet")
+    run = training.resume(tmp_path / "run", display="quiet")
     assert [row["steps"] for row in run.rows] == list(range(16, 161, 16))
 
 

@@ -1,0 +1,140 @@
+"""Train, resume, evaluate: what the command line does, in Python."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from forage import progress
+from forage.evaluation.statistics import Score
+from forage.host import HostRoad
+from forage.locking import locked
+from forage.registry import part_name
+from forage.run import Run, read_json, write_json
+from forage.session import Session, evaluate_road
+from forage.setup import Setup, devices_of, from_config, make_setup, prepare_devices
+from forage.trackers import check_trackers, open_trackers
+from forage.types import ForageError
+from forage.versions import differences, versions
+
+
+def train(
+    agent: Any = None,
+    environment: Any = None,
+    *,
+    steps: int | None = None,
+    seeds: int | Sequence[int] | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    evaluation_episodes: int | None = None,
+    checkpoint_seconds: float = 30.0,
+    display: str | progress.Progress = "auto",
+    extras: Sequence[str] = (),
+    **options: Any,
+) -> Run:
+    """Trains an agent and returns the run.
+
+    `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.ports.Environment`,
+    or a function that builds a batch on the host. `steps` are of each seed. `options`: parts for the ports by name
+    (`behaviour=`, `rewards=`, `memory=`, `tasks=`, `starts=`), `sweep={"learning_rate": [...]}`,
+    `agent_options`, `environment_options`. `display`: `auto`, `live`, `plain`, `json`, `quiet` or a `Progress`.
+
+    >>> import forage
+    >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5)  # doctest: +SKIP
+    """
+    shown = progress.make(display)
+    if evaluation_episodes is not None and evaluation_episodes < 1:
+        raise ForageError(f"A score takes 1 evaluation episode or more, not {evaluation_episodes}.")
+    if not checkpoint_seconds >= 0:
+        raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
+    check_trackers(extras)
+    setup = make_setup(agent, environment, steps=steps, seeds=seeds, **options)
+    path = Path(directory) if directory is not None else new_directory(setup)
+    if Run.begun(path):
+        raise ForageError(f"{path} already holds a run; forage resume {path} continues it, or name another directory.")
+    road = setup.road()
+    settings = {
+        "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),
+        "checkpoint_seconds": checkpoint_seconds,
+        "extras": list(extras),
+        "devices": devices_of(road),
+    }
+    with locked(path):
+        trackers = open_trackers(extras, path)
+        write_json(path / "versions.json", versions())
+        write_json(path / "config.json", setup.config() | settings)  # last: it is what makes a directory a run
+        return Session(path, setup, road, settings, shown, trackers).run()
+
+
+def resume(
+    directory: str | os.PathLike[str],
+    *,
+    display: str | progress.Progress = "auto",
+    anyway: bool = False,
+    environment: Any = None,
+    **parts: Any,
+) -> Run:
+    """Continues a run from its newest whole checkpoint, as if it had never stopped.
+
+    An environment that was a Python object must be given again, and so must a part that holds one (`behaviour=`, ...).
+    Raises `ForageError` when code or versions differ from those it was made with, unless `anyway`.
+    """
+    shown = progress.make(display)
+    run = Run(directory)
+
+    def differs(what: str) -> None:
+        if what and not anyway:
+            raise ForageError(
+                f"{directory} was made with {what}, so it would not continue bit for bit; add --anyway to go on."
+            )
+
+    then = run.config.get("devices")
+    prepare_devices(then or 1)  # before anything, even a look at the versions, makes JAX settle on its devices
+    differs(differences(read_json(run.directory / "versions.json")))
+    setup = from_config(run.config, environment, **parts)
+    road = setup.road(then)
+    if then not in (None, devices_of(road)):
+        differs(f"its members on {then} devices (here {devices_of(road)})")
+    with locked(run.directory):
+        session = Session(run.directory, setup, road, run.config, shown)
+        session.restore(run)
+        session.trackers = open_trackers(run.config["extras"], run.directory)
+        return session.run()
+
+
+def evaluate(directory: str | os.PathLike[str], episodes: int = 100, seed: int = 0, environment: Any = None) -> Score:
+    """Evaluates a run's newest checkpoint again, on episodes chosen by `seed`. Returns the score; writes it too."""
+    if episodes < 1:
+        raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
+    run = Run(directory)
+    setup = from_config(run.config, environment)
+    road = setup.road()
+    if Session(run.directory, setup, road, run.config, progress.Progress()).load(run) is None:
+        raise ForageError(f"{directory} has no checkpoint yet, so there is no agent to evaluate.")
+    try:
+        write_json(run.directory / "evaluation.json", evaluate_road(road, setup, episodes, 1_000_003 + seed))
+    finally:
+        if isinstance(road, HostRoad):
+            road.close()
+    return run.score
+
+
+def new_directory(setup: Setup) -> Path:
+    """`runs/AGENT-ENVIRONMENT-TIME`, never one that exists."""
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    safe = setup.name.replace(":", "-").replace("/", "-")
+    base = Path("runs") / f"{part_name(setup.agent)}-{safe}-{stamp}".replace(":", "-")
+    candidates: Callable[[int], Path] = lambda i: base if i == 0 else base.with_name(f"{base.name}-{i}")  # noqa: E731
+    return next(candidates(i) for i in range(10_000) if not candidates(i).exists())
+
+
+def use_compilation_cache() -> None:
+    """Keeps compiled programs on disk between processes, unless the person has set this up already."""
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        jax.config.update("jax_compilation_cache_dir", os.path.join(cache, "forage", "compiled"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
