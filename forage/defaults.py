@@ -27,7 +27,7 @@ class Preset(NamedTuple):
 TUNED = "tuned here on seeds 0 to 4"
 ATARI = "Schulman et al. (2017), table 5, as in Huang et al. (2022)"
 MUJOCO = "Huang et al. (2022), the continuous-control details"
-DQN_MINATAR = "Young and Tian (2019), with Adam and a double Q target"
+DQN_MINATAR = "Young and Tian (2019), with Adam, a double Q target and an update of 64 every 16 steps"
 
 SMALL_PPO = {"learning_rate": 1e-3, "epochs": 10, "minibatches": 8}
 
@@ -82,7 +82,7 @@ PRESETS: tuple[Preset, ...] = (
         "dqn",
         "minatar:*",
         5_000_000,
-        {"num_envs": 4, "rollout_length": 1, "batch_size": 32, "n_step": 1, "target_update_interval": 1000}
+        {"num_envs": 16, "rollout_length": 1, "batch_size": 64, "n_step": 1, "target_update_interval": 8000}
         | {"learning_rate": 2.5e-4, "learning_starts": 5000},
         DQN_MINATAR,
     ),

@@ -36,7 +36,10 @@ from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 
 class QNetwork(equinox.Module):
-    """Values of all actions: torso, GRU where the agent has memory, and one head, or one for A and one for V."""
+    """Values of all actions: torso, GRU where the agent has memory, and one head, or one for A and one for V.
+
+    Orthogonal weights: smaller ones leave the actions' values so alike at first that an agent with memory stays there.
+    """
 
     torso: Torso
     gru: GRU | None
@@ -45,13 +48,13 @@ class QNetwork(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: DQN):
         keys = jax.random.split(key, 4)
-        self.torso = Torso(keys[0], spec.observation_space, agent.hidden_sizes, agent.activation)
+        self.torso = Torso(keys[0], spec.observation_space, agent.hidden_sizes, agent.activation, gain=2**0.5)
         size = self.torso.size
         self.gru = GRU(keys[1], size, agent.memory_size) if agent.memory_size else None
         size = agent.memory_size or size
         stream = (size, size) if agent.dueling else (size,)  # each stream has a layer of its own before it ends
-        self.advantage = MLP(keys[2], (*stream, Actions.of(spec.action_space).outputs), agent.activation)
-        self.state_value = MLP(keys[3], (*stream, 1), agent.activation) if agent.dueling else None
+        self.advantage = MLP(keys[2], (*stream, Actions.of(spec.action_space).outputs), agent.activation, 2**0.5, 1.0)
+        self.state_value = MLP(keys[3], (*stream, 1), agent.activation, 2**0.5, 1.0) if agent.dueling else None
 
     def q(self, features: Float[Array, " features"]) -> Float[Array, " actions"]:
         advantage = self.advantage(features)

@@ -1,7 +1,7 @@
 """Networks: small Equinox modules that see one observation; every leaf is an array, so all of JAX applies.
 
 Weights are stored (inputs, outputs). Initialisation is orthogonal (Saxe et al., 2013, arXiv 1312.6120)
-with the gains PPO uses, or uniform in 1/sqrt(inputs) as in PyTorch's default, which SAC, TD3 and DQN were tuned with.
+with the gains PPO and DQN use, or uniform in 1/sqrt(inputs) as in PyTorch's default, which SAC and TD3 were tuned with.
 """
 
 from __future__ import annotations
