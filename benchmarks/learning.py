@@ -13,9 +13,9 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ import numpy as np
 from rows import EIGHT, ONE_THREAD, PPO_HALFCHEETAH, SAC_HALFCHEETAH
 
 RESULTS = Path(__file__).parent / "results" / "learning"
+UNDER_WAY = Path(__file__).parents[1] / ".cache" / "learning"  # rows that were begun, each until it is done
 SEEDS = [100, 101, 102, 103, 104]
 
 
@@ -81,32 +82,33 @@ ROWS: dict[str, Row] = {
 
 
 def measure(name: str, seeds: list[int]) -> dict[str, Any]:
-    """Trains one row. Returns what the table shows and the curve."""
+    """Trains one row, or goes on with it where it was stopped. Returns what the table shows and the curve."""
     import forage
     from forage.registry import from_config
     from forage.training import use_compilation_cache
 
     use_compilation_cache()
     row = ROWS[name]
-    parts = {"rewards": from_config(row.rewards)} if row.rewards else {}
-    directory = Path(tempfile.mkdtemp()) / "run"
-    started = time.monotonic()
-    run = forage.train(
-        row.agent,
-        row.environment,
-        steps=row.steps,
-        seeds=seeds,
-        directory=directory,
-        agent_options=row.options,
-        **parts,
-    )
+    work = UNDER_WAY / f"{name}-{'-'.join(map(str, seeds))}"
+    directory = work / "run"
+    if not forage.Run.begun(directory):
+        run = forage.train(
+            row.agent,
+            row.environment,
+            steps=row.steps,
+            seeds=seeds,
+            directory=directory,
+            agent_options=row.options,
+            **({"rewards": from_config(row.rewards)} if row.rewards else {}),
+        )
+    elif (run := forage.Run(directory)).evaluation is None:
+        run = forage.resume(directory)
     steps, values = run.curve()
     score = run.score
-    seconds = round(time.monotonic() - started, 1)
-    peer = train_peer(row, seeds) if row.peer else None
+    peer = train_peer(row, seeds, work) if row.peer else None
     if peer:
         draw_beside(name, row, (steps, values), peer.pop("episodes"))
-    return {
+    result = {
         "agent": row.agent,
         "environment": row.environment,
         "options": row.options | ({"rewards": row.rewards} if row.rewards else {}),
@@ -115,12 +117,14 @@ def measure(name: str, seeds: list[int]) -> dict[str, Any]:
         "score": score.value,
         "interval": [score.low, score.high],
         "returns": run.evaluation["return"] if run.evaluation else None,
-        "seconds": seconds,
+        "seconds": round(run.rows[-1]["seconds"], 1),
         "peer": peer,
         "curve": {"steps": steps.tolist(), "mean": [None if np.isnan(v) else round(float(v), 3) for v in mean(values)]},
         "machine": {"cores": os.cpu_count(), "system": platform.system()},
         "versions": json.loads((directory / "versions.json").read_text()),
     }
+    shutil.rmtree(work)
+    return result
 
 
 def mean(values: np.ndarray) -> np.ndarray:
@@ -129,7 +133,7 @@ def mean(values: np.ndarray) -> np.ndarray:
         return np.nansum(values, 0) / (~np.isnan(values)).sum(0)
 
 
-def train_peer(row: Row, seeds: list[int]) -> dict[str, Any]:
+def train_peer(row: Row, seeds: list[int], work: Path) -> dict[str, Any]:
     """Stable-Baselines3, a process for each seed. Returns its score as ours is made, and all training episodes."""
     from run import REPOSITORY, load_peers, peer_python, run_once
 
@@ -139,13 +143,17 @@ def train_peer(row: Row, seeds: list[int]) -> dict[str, Any]:
     script, runs = Path(__file__).parent / "peers" / "sb3.py", []
     for seed in seeds:
         settings = dict(row.peer or {}) | {"steps": row.steps, "seed": seed, "evaluation_episodes": 10}
-        with tempfile.TemporaryDirectory() as scratch:
-            runs.append(run_once([python, str(script), "learning", json.dumps(settings)], Path(scratch) / "x", 7200))
+        done = work / f"sb3-{seed}.json"
+        if not done.exists():
+            with tempfile.TemporaryDirectory() as scratch:
+                found = run_once([python, str(script), "learning", json.dumps(settings)], Path(scratch) / "x", 7200)
+            done.write_text(json.dumps(found))
+        runs.append(json.loads(done.read_text()))
     returns = [run["final_return"][0] for run in runs]
-    found = score(np.array(returns))
+    total = score(np.array(returns))
     return {
-        "score": found.value,
-        "interval": [found.low, found.high],
+        "score": total.value,
+        "interval": [total.low, total.high],
         "returns": returns,
         "seconds": round(sum(run["seconds_total"] for run in runs), 1),
         "versions": runs[0]["versions"],
