@@ -75,7 +75,14 @@ PRESETS: tuple[Preset, ...] = (
         ATARI,
         {"rewards": {"part": "scale", "low": -1.0, "high": 1.0}},
     ),
-    Preset("dqn", "CartPole-masked", 150_000, {"memory_size": 64}, TUNED),
+    Preset(
+        "dqn",
+        "CartPole-masked",
+        150_000,
+        {"memory_size": 64, "num_envs": 4, "updates_per_rollout": 4, "batch_size": 32, "learning_rate": 1e-3}
+        | {"burn_in": 4, "unroll": 10},
+        TUNED,
+    ),
     Preset("dqn", "CartPole*", 150_000, {}, TUNED),
     Preset("dqn", "Acrobot-v1", 100_000, {}, TUNED),
     Preset(
@@ -83,7 +90,7 @@ PRESETS: tuple[Preset, ...] = (
         "minatar:*",
         5_000_000,
         {"num_envs": 16, "rollout_length": 1, "batch_size": 64, "n_step": 1, "target_update_interval": 8000}
-        | {"learning_rate": 2.5e-4, "learning_starts": 5000},
+        | {"learning_rate": 2.5e-4, "learning_starts": 5000, "dueling": False},
         DQN_MINATAR,
     ),
     Preset(

@@ -209,7 +209,7 @@ class Experiment(Part):
 
         def one(at: Start, hidden: PyTree[Array], key: Key[Array, ""]):
             act_key, step_key = jax.random.split(key)
-            action, hidden, _ = self.agent.act(state.agent, hidden, at.observation, act_key, explore=False)
+            action, hidden = self.learner.play(state, hidden, at.observation, act_key)
             action = spaces.clip(self.learner.spec.action_space, action)
             env_state, step = equinox.combine(at.task, self.environment).step(at.env_state, action, step_key)
             return Start(at.task, env_state, step.observation), hidden, step

@@ -62,10 +62,8 @@ def act(
             state, hidden, observation, clock, keys
         )
     else:
-        action, hidden, aux = jax.vmap(
-            lambda hidden, observation, key: learner.agent.act(state.agent, hidden, observation, key, explore=False)
-        )(hidden, observation, keys)
-        source = None
+        action, hidden = jax.vmap(learner.play, in_axes=(None, 0, 0, 0))(state, hidden, observation, keys)
+        aux, source = (), None
     return key, spaces.clip(learner.spec.action_space, action), action, hidden, aux, source
 
 

@@ -1,11 +1,13 @@
-"""Behaviours: the guide of jump-start reinforcement learning."""
+"""Behaviours: the guide of jump-start reinforcement learning; what an agent with memory hears of them all."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from forage.agents.dqn import DQN
 from forage.agents.ppo import PPO
+from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.guide import Curriculum, Guide
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
@@ -13,6 +15,7 @@ from forage.environments.treasure import DeepSeaTreasure
 from forage.experiment import Experiment
 from forage.learner import Learner
 from forage.memory.rollout import LastRollout
+from forage.memory.uniform import UniformReplay
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -156,6 +159,36 @@ def test_a_trained_agent_can_guide_for_a_random_number_of_steps():
 
     by_guide = log.source == GUIDE
     np.testing.assert_array_equal(log.action[by_guide], np.asarray(follow(log))[by_guide])
+
+
+@pytest.mark.parametrize(
+    "behaviour", [EpsilonGreedy(end=0.5), Guide(steady, steps=6, schedule="random")], ids=["epsilon-greedy", "guide"]
+)
+def test_memory_hears_which_action_was_taken(behaviour):
+    environment = CartPole(max_steps=LIMIT)
+    agent = DQN(num_envs=4, rollout_length=16, memory_size=3, hidden_sizes=(8,), learning_starts=10_000)
+    learner = Learner(agent, behaviour, EnvironmentReward(), UniformReplay(4 * 64), spec_of(environment))
+    experiment = Experiment(learner, environment, Same(), Reset())
+
+    @jax.jit
+    def collect(key):
+        def turn(state, _):
+            *_, actors, _, rollout = experiment.collect(state, CLOCK, state.key)
+            return state._replace(actors=actors, key=jax.random.split(state.key)[0]), rollout
+
+        state = experiment.init(key)
+        _, rollouts = jax.lax.scan(turn, state, None, 4)
+        greedy = jax.vmap(jax.vmap(lambda o, h: agent.act(state.learner.agent, h, o, key, explore=False)[0]))
+        rollout = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rollouts)
+        return rollout, greedy(rollout.observation, rollout.aux)
+
+    rollout, greedy = jax.device_get(collect(jax.random.key(0)))
+    assert 0.01 < (greedy != rollout.action).mean() < 0.9  # the behaviour overrules the agent, but not always
+    ended = rollout.terminated | rollout.truncated
+    assert ended.sum() > 10
+    before = np.eye(2)[rollout.action] * ~ended[..., None]
+    np.testing.assert_array_equal(rollout.aux.action[1:], before[:-1])
+    assert not rollout.aux.action[0].any()
 
 
 def rollout_of(reward, ended):

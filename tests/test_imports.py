@@ -26,7 +26,8 @@ LEVELS: list[tuple[str, ...]] = [
     ("device",),
     ("setup",),
     ("run",),
-    ("compare", "watch"),
+    ("session", "compare", "watch"),
+    ("training",),
     ("cli",),
     ("__main__",),
 ]

@@ -67,7 +67,7 @@ COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; nea
 
 def dqn(n_step: int = 1, **settings: Any) -> DQN:
     usual = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32,), "target_update_interval": 64, "n_step": n_step}
-    return DQN(**(usual | settings))
+    return DQN(**(usual | {"dueling": False} | settings))
 
 
 EXPLORE = EpsilonGreedy(end=0.2)
@@ -98,7 +98,9 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
         return network.value(network.remember(hidden, observation) if network.gru else network.torso(-1)(observation))
     if isinstance(agent, DQN):
         features = state.network.torso(observation)
-        q = state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
+        if state.network.gru is not None:
+            features = state.network.gru.step(hidden.features, state.network.inputs(observation, hidden.action))
+        q = state.network.q(features)
         mask = spaces.split_mask(observation)[1]
         return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
     if isinstance(agent, SACDiscrete):
@@ -207,7 +209,7 @@ def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
 def ask(learner: Learner, state: Any, hidden: Any, observation: Any) -> Any:
     action, later, _ = learner.agent.act(state, hidden, observation, jax.random.key(0), explore=False)
     action = spaces.clip(learner.spec.action_space, action)
-    return estimate(learner.agent, state, hidden, observation, action), action, later
+    return estimate(learner.agent, state, hidden, observation, action), action, learner.agent.acted(later, action)
 
 
 @functools.cache

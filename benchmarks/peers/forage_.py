@@ -62,6 +62,9 @@ def sac(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
 def dqn(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
     agent = DQN(
         double=False,
+        dueling=False,
+        n_step=1,
+        final_learning_rate=1.0,
         target_update_interval=settings["target_interval"],
         activation=settings["activation"],
         **off_policy(settings),

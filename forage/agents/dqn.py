@@ -8,9 +8,9 @@ with target network Q', minimises the Huber loss (threshold 1) of Q(s_t, a_t) ag
 - `double`: Q'(s, argmax_a Q(s, a)) in place of the maximum (van Hasselt, Guez, Silver, 2015, arXiv 1509.06461).
 - `dueling`: Q(s, a) = V(s) + A(s, a) - mean_b A(s, b) (Wang et al., 2016, arXiv 1511.06581).
 - `n_step`: longer returns, uncorrected for exploration (Hessel et al., 2017, "Rainbow", arXiv 1710.02298).
-- `memory_size`: a GRU learned from replayed sequences, which start from the hidden state stored with them and
-  a burn-in without gradient (Kapturowski et al., 2019, "Recurrent Experience Replay in Distributed Reinforcement
-  Learning", R2D2, ICLR).
+- `memory_size`: a GRU, which hears the action before as well, learned from replayed sequences that start from the
+  hidden state stored with them and a burn-in without gradient (Kapturowski et al., 2019, "Recurrent Experience Replay
+  in Distributed Reinforcement Learning", R2D2, ICLR; there an LSTM, which hears the reward before too).
 
 Prioritised replay is a matter of the memory: the errors returned are what it asks for, its weights multiply the loss.
 """
@@ -35,6 +35,13 @@ from forage.spaces import describe, split_mask
 from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 
+class Recall(NamedTuple):
+    """What an agent with memory keeps from step to step."""
+
+    features: Float[Array, " memory"]  # the GRU's state
+    action: Float[Array, " actions"]  # 1 for the action before, all zeros at an episode's start
+
+
 class QNetwork(equinox.Module):
     """Values of all actions: torso, GRU where the agent has memory, and one head, or one for A and one for V.
 
@@ -50,10 +57,11 @@ class QNetwork(equinox.Module):
         keys = jax.random.split(key, 4)
         self.torso = Torso(keys[0], spec.observation_space, agent.hidden_sizes, agent.activation, gain=2**0.5)
         size = self.torso.size
-        self.gru = GRU(keys[1], size, agent.memory_size) if agent.memory_size else None
+        actions = Actions.of(spec.action_space).outputs
+        self.gru = GRU(keys[1], size + actions, agent.memory_size) if agent.memory_size else None
         size = agent.memory_size or size
         stream = (size, size) if agent.dueling else (size,)  # each stream has a layer of its own before it ends
-        self.advantage = MLP(keys[2], (*stream, Actions.of(spec.action_space).outputs), agent.activation, 2**0.5, 1.0)
+        self.advantage = MLP(keys[2], (*stream, actions), agent.activation, 2**0.5, 1.0)
         self.state_value = MLP(keys[3], (*stream, 1), agent.activation, 2**0.5, 1.0) if agent.dueling else None
 
     def q(self, features: Float[Array, " features"]) -> Float[Array, " actions"]:
@@ -65,12 +73,17 @@ class QNetwork(equinox.Module):
     def __call__(self, observation: PyTree[Array]) -> Float[Array, " actions"]:
         return self.q(self.torso(observation))
 
+    def inputs(self, observation: PyTree[Array], action: Float[Array, " actions"]) -> Float[Array, " gates"]:
+        """What the GRU hears: an observation, and the action before it as one number for each action."""
+        assert self.gru is not None
+        return self.gru.inputs(jnp.concatenate([self.torso(observation), action]))
+
     def sequence(
         self, experience: Experience, burn_in: int
     ) -> tuple[Float[Array, "time batch actions"], Float[Array, "time batch actions"]]:
         """Q after the burn-in: at each observation, and at each next observation as the same episode goes on."""
         assert self.gru is not None
-        step, inputs = jax.vmap(self.gru.step), jax.vmap(jax.vmap(lambda o: self.gru.inputs(self.torso(o))))
+        step, inputs = jax.vmap(self.gru.step), jax.vmap(jax.vmap(self.inputs))
 
         def forward(hidden: Array, now: tuple[Array, Array]):
             x, ended = now
@@ -79,11 +92,13 @@ class QNetwork(equinox.Module):
 
         before = jax.tree.map(lambda x: x[:burn_in], experience)
         after = jax.tree.map(lambda x: x[burn_in:], experience)
-        hidden = experience.aux[0]
+        hidden = experience.aux.features[0]
         if burn_in:
-            hidden, _ = jax.lax.scan(forward, hidden, (inputs(before.observation), before.ended))
-        _, features = jax.lax.scan(forward, jax.lax.stop_gradient(hidden), (inputs(after.observation), after.ended))
-        next_features = jax.vmap(step)(features, inputs(after.next_observation))
+            hidden, _ = jax.lax.scan(forward, hidden, (inputs(before.observation, before.aux.action), before.ended))
+        heard = inputs(after.observation, after.aux.action)
+        _, features = jax.lax.scan(forward, jax.lax.stop_gradient(hidden), (heard, after.ended))
+        taken = jax.nn.one_hot(after.action, after.aux.action.shape[-1])
+        next_features = jax.vmap(step)(features, inputs(after.next_observation, taken))
         q = jax.vmap(jax.vmap(self.q))
         return q(features), q(next_features)
 
@@ -99,8 +114,8 @@ class DQN(Agent):
     """Deep Q-learning (Mnih et al., 2015, Nature 518): double, dueling, n-step, recurrent, with action masks.
 
     The defaults are for small tasks: with epsilon-greedy behaviour they solve CartPole-v1 in 150,000 steps and
-    Acrobot-v1 in 100,000. It takes the five-step returns and the falling learning
-    rate: without them, some seeds forget CartPole again.
+    Acrobot-v1 in 100,000. It takes the dueling streams, the five-step returns and the falling learning rate: without
+    them, some seeds forget CartPole again.
     """
 
     on_policy: ClassVar[bool] = False
@@ -120,7 +135,7 @@ class DQN(Agent):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
     activation: str = equinox.field(static=True, default="relu")
     double: bool = equinox.field(static=True, default=True)
-    dueling: bool = equinox.field(static=True, default=False)
+    dueling: bool = equinox.field(static=True, default=True)
     n_step: int = equinox.field(static=True, default=5)
     memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
     burn_in: int = equinox.field(static=True, default=10)  # steps of each sequence that only warm up the GRU
@@ -161,7 +176,9 @@ class DQN(Agent):
         return DQNState(network, jax.tree.map(jnp.copy, network), self.optimiser(1.0).init(network), jnp.int32(0))
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
-        return jnp.zeros(self.memory_size) if self.memory_size else ()
+        if not self.memory_size:
+            return ()
+        return Recall(jnp.zeros(self.memory_size), jnp.zeros(Actions.of(spec.action_space).outputs))
 
     def optimiser(self, learning_rate: Any) -> Optimiser:
         return adam(learning_rate, max_gradient_norm=self.max_gradient_norm, flat=True)
@@ -170,10 +187,15 @@ class DQN(Agent):
         self, state: DQNState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         network, before = state.network, hidden
-        features = network.torso(observation)
-        if network.gru is not None:
-            features = hidden = network.gru(hidden, features)
+        if network.gru is None:
+            features = network.torso(observation)
+        else:
+            features = network.gru.step(hidden.features, network.inputs(observation, hidden.action))
+            hidden = hidden._replace(features=features)
         return best(network.q(features), split_mask(observation)[1]), hidden, before
+
+    def acted(self, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+        return hidden._replace(action=jax.nn.one_hot(action, hidden.action.size)) if self.memory_size else hidden
 
     def learn(
         self, state: DQNState, batch: Batch, clock: Clock, key: Key[Array, ""]

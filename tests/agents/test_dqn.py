@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from forage.agents.dqn import DQN
+from forage.agents.dqn import DQN, Recall
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.device import advance, over_seeds, vary
 from forage.experiment import Experiment
@@ -64,7 +64,7 @@ def segment(observation, action, reward, next_observation, terminated, truncated
     ],
 )
 def test_targets_of_three_steps(double, ended, value, double_value):
-    agent = DQN(discount=0.5, double=double, n_step=3, hidden_sizes=(STATES,))
+    agent = DQN(discount=0.5, dueling=False, double=double, n_step=3, hidden_sizes=(STATES,))
     ends = {"terminated": [0, 0, 0], "truncated": [0, 0, 0]}
     if ended:
         ends[ended] = [0, 1, 0]
@@ -80,14 +80,14 @@ def test_targets_of_three_steps(double, ended, value, double_value):
 
 @pytest.mark.parametrize("double", [False, True])
 def test_one_step_targets_differ_where_the_networks_disagree(double):
-    agent = DQN(discount=0.5, double=double, n_step=1, hidden_sizes=(STATES,))
+    agent = DQN(discount=0.5, dueling=False, double=double, n_step=1, hidden_sizes=(STATES,))
     batch = segment([0], [0], [3], [1], [0], [0])
     _, (error, _) = compute(agent.loss, table(agent, ONLINE), table(agent, TARGET), batch)
     np.testing.assert_allclose(error, [[3 + 0.5 * (30 if double else 50) - 1]], rtol=1e-6)
 
 
 def test_weights_multiply_the_loss_and_errors_are_returned():
-    agent = DQN(discount=0.5, double=False, n_step=1, hidden_sizes=(STATES,))
+    agent = DQN(discount=0.5, dueling=False, double=False, n_step=1, hidden_sizes=(STATES,))
     one, other = segment([0], [0], [3], [1], [0], [0]), segment([1], [1], [-2], [2], [1], [0])
     batch = jax.tree.map(lambda a, b: jnp.concatenate([a, b], -1), one, other)._replace(weight=jnp.array([0.25, 1.0]))
     state = agent.init(jax.random.key(0), SPEC)._replace(network=table(agent, ONLINE), target=table(agent, TARGET))
@@ -100,7 +100,7 @@ def test_weights_multiply_the_loss_and_errors_are_returned():
 @pytest.mark.parametrize("double", [False, True])
 def test_masked_actions_are_never_chosen_nor_hoped_for(double):
     space = spaces.Dict({"observation": spaces.Discrete(STATES), "action_mask": spaces.MultiBinary(2)})
-    agent = DQN(discount=0.5, double=double, n_step=1, hidden_sizes=(STATES,))
+    agent = DQN(discount=0.5, dueling=False, double=double, n_step=1, hidden_sizes=(STATES,))
     state = agent.init(jax.random.key(0), Spec("Masked", space, SPEC.action_space))
     state = state._replace(network=table(agent, ONLINE), target=table(agent, TARGET))
     for mask, action in ([1, 1], 1), ([1, 0], 0), ([0, 1], 1):
@@ -120,7 +120,7 @@ def test_masked_actions_are_never_chosen_nor_hoped_for(double):
 
 
 def test_dueling_streams_add_up():
-    agent = DQN(dueling=True, hidden_sizes=(8,))
+    agent = DQN(hidden_sizes=(8,))
     network = agent.init(jax.random.key(1), SPEC).network
     features = network.torso(jnp.int32(3))
     q, advantage = network.q(features), network.advantage(features)
@@ -129,7 +129,9 @@ def test_dueling_streams_add_up():
 
 
 def test_target_network_follows_at_its_interval_and_rate():
-    agent = DQN(n_step=1, target_update_interval=20, rollout_length=10, target_rate=0.5, hidden_sizes=(STATES,))
+    agent = DQN(
+        n_step=1, target_update_interval=20, rollout_length=10, target_rate=0.5, dueling=False, hidden_sizes=(STATES,)
+    )
     start = agent.init(jax.random.key(0), SPEC)
     batch = segment([0], [0], [3], [1], [0], [0])
     once, *_ = compute(agent.learn, start, batch, CLOCK, jax.random.key(0))
@@ -147,11 +149,12 @@ RECURRENT = DQN(
 )
 
 
-def remembered(network, hidden, observations):
-    """Q after each of these observations, one at a time."""
+def remembered(network, hidden, observations, actions):
+    """Q after each of these observations and the actions before them, one at a time."""
     values = []
-    for observation in observations:
-        hidden = network.gru(hidden, network.torso(jnp.int32(observation)))
+    for observation, action in zip(observations, actions, strict=True):
+        heard = jnp.concatenate([network.torso(jnp.int32(observation)), jnp.asarray(action, jnp.float32)])
+        hidden = network.gru(hidden, heard)
         values.append(network.q(hidden))
     return values
 
@@ -161,7 +164,11 @@ def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
     agent, discount = RECURRENT, 0.5
     network, target = (agent.init(jax.random.key(i), SPEC).network for i in range(2))
     start = jnp.array([0.3, -0.2, 0.5, 0.1])
-    before = jnp.broadcast_to(start, (5, 1, 4)) + jnp.arange(5)[:, None, None]  # only the first is to be used
+    nothing, left, right = [0, 0], [1, 0], [0, 1]
+    before = Recall(
+        jnp.broadcast_to(start, (5, 1, 4)) + jnp.arange(5)[:, None, None],  # only the first is to be used
+        jnp.array([right, left, right, nothing, right], jnp.float32)[:, None],
+    )
     ends = {"terminated": [0] * 5, "truncated": [0] * 5}
     ends[ended] = [0, 0, 1, 0, 0]
     # States 0 1 2 end in 4; a new episode goes 3 1 and then sees 0.
@@ -170,8 +177,8 @@ def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
     _, (error, _) = compute(agent.loss, network, target, batch)
 
     def chain(network):
-        first, second = remembered(network, start, [0, 1, 2, 4]), remembered(network, jnp.zeros(4), [3, 1, 0])
-        return first, second
+        first = remembered(network, start, [0, 1, 2, 4], [right, left, right, left])
+        return first, remembered(network, jnp.zeros(4), [3, 1, 0], [nothing, right, right])
 
     (first, second), (later_first, later_second) = compute(chain, network), compute(chain, target)
     end_value = float(later_first[3][jnp.argmax(first[3])]) if ended == "truncated" else 0.0
@@ -193,9 +200,8 @@ def test_no_gradient_flows_through_the_burn_in():
     def gradient_of_first(burn_in):
         """Of the weights that see state 0, which is met at the first step only."""
         agent = dataclasses.replace(RECURRENT, burn_in=burn_in)
-        batch = segment(
-            [0, 1, 2, 3, 1], [0] * 5, [1.0] * 5, [1, 2, 4, 1, 3], [0] * 5, [0] * 5, aux=jnp.zeros((5, 1, 4))
-        )
+        aux = Recall(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))
+        batch = segment([0, 1, 2, 3, 1], [0] * 5, [1.0] * 5, [1, 2, 4, 1, 3], [0] * 5, [0] * 5, aux=aux)
         gradient = compute(jax.grad(agent.loss, has_aux=True), network, network, batch)[0]
         return gradient.torso.body.layers[0].weight[0]
 
@@ -205,10 +211,13 @@ def test_no_gradient_flows_through_the_burn_in():
 
 def test_hidden_state_is_stored_as_it_was_before_the_step():
     state = RECURRENT.init(jax.random.key(0), SPEC)
-    hidden = RECURRENT.hidden(SPEC)
+    hidden = Recall(jnp.array([0.3, -0.2, 0.5, 0.1]), jnp.array([0.0, 1.0]))
     _, after, stored = RECURRENT.act(state, hidden, jnp.int32(2), jax.random.key(0), explore=True)
-    np.testing.assert_array_equal(stored, hidden)
-    np.testing.assert_allclose(after, state.network.gru(hidden, state.network.torso(jnp.int32(2))))
+    jax.tree.map(np.testing.assert_array_equal, stored, hidden)
+    heard = jnp.concatenate([state.network.torso(jnp.int32(2)), hidden.action])
+    np.testing.assert_allclose(after.features, state.network.gru(hidden.features, heard), rtol=1e-6)
+    np.testing.assert_array_equal(RECURRENT.acted(after, jnp.int32(0)).action, [1, 0])
+    np.testing.assert_array_equal(RECURRENT.acted(after, jnp.int32(0)).features, after.features)
 
 
 def test_what_it_cannot_do():
