@@ -80,14 +80,14 @@ class Learner(Part):
         action, hidden, aux, source = self.behaviour.act(
             state.behaviour, self.agent, state.agent, hidden, observation, self.spec, clock, key
         )
-        return action, self.behaviour.acted(self.agent, hidden, action), aux, source
+        return action, self.behaviour.acted(self.agent, state.agent, hidden, action), aux, source
 
     def play(
         self, state: LearnerState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array]]:
         """The evaluation policy's action, and what is remembered after it."""
         action, hidden, _ = self.agent.act(state.agent, hidden, observation, key, explore=False)
-        return action, self.agent.acted(hidden, action)
+        return action, self.agent.acted(state.agent, hidden, action)
 
     def learn(
         self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]

@@ -28,7 +28,7 @@ class Policy:
 
         def act(state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
             action, hidden, _ = agent.act(state, hidden, observation, key, explore)
-            return spaces.clip(spec.action_space, action), agent.acted(hidden, action)
+            return spaces.clip(spec.action_space, action), agent.acted(state, hidden, action)
 
         self._act = jax.jit(act, static_argnums=4)
         self._like = spaces.example(spec.observation_space)

@@ -160,7 +160,7 @@ class Agent(Part):
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Returns `(action, hidden, aux)` for one observation. `explore=False` gives the evaluation policy."""
 
-    def acted(self, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+    def acted(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         """What the agent remembers once it is known which action was taken, its own or the behaviour's."""
         return hidden
 
@@ -198,9 +198,9 @@ class Behaviour(Part):
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
         """Returns `(action, hidden, aux, source)` for one observation."""
 
-    def acted(self, agent: Agent, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+    def acted(self, agent: Agent, agent_state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         """Tells whoever remembers which action was taken."""
-        return agent.acted(hidden, action)
+        return agent.acted(agent_state, hidden, action)
 
     def report(self, state: State, rollout: Experience, clock: Clock) -> State:
         """Hears what was experienced, once a rollout."""

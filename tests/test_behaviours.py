@@ -16,6 +16,7 @@ from forage.experiment import Experiment
 from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
+from forage.nn.networks import Recall
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -56,12 +57,15 @@ def train(behaviour, stage):
         after, tally = experiment.iterate(before, clock)
         rollout = after.learner.memory  # LastRollout: just what was experienced
 
-        def remember(hidden, step):  # the agent's memory, followed from what was seen alone
-            observation, ended = step
-            new = jax.vmap(before.learner.agent.network.remember)(hidden, observation)
-            return jnp.where(ended[:, None], 0.0, new), hidden
+        network = before.learner.agent.network
 
-        _, memory = jax.lax.scan(remember, before.actors.hidden.agent, (rollout.observation, rollout.ended))
+        def remember(hidden, step):  # the agent's memory, followed from what was seen and done alone
+            observation, action, ended = step
+            new = Recall(jax.vmap(network.remember)(hidden, observation), jax.nn.one_hot(action, 2))
+            return jax.tree.map(lambda x: jnp.where(ended[:, None], 0.0, x), new), hidden
+
+        steps = rollout.observation, rollout.action, rollout.ended
+        _, memory = jax.lax.scan(remember, before.actors.hidden.agent, steps)
         clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
         return (after, clock), (rollout, memory, tally.faults)
 
@@ -95,8 +99,9 @@ def test_the_guide_acts_the_first_steps_of_every_episode_and_never_after(stage, 
     assert (log.action[~by_guide] != advice[~by_guide]).any()
     assert log.action.dtype == np.int32
     # The agent's memory goes on while the guide acts, and starts anew with each episode.
-    np.testing.assert_allclose(log.aux, memory, atol=1e-5)
-    assert np.abs(memory[steps > 0]).max(-1).min() > 0 and np.abs(memory[steps == 0]).max() == 0
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), log.aux, memory)
+    for part in memory:
+        assert np.abs(part[steps > 0]).max(-1).min() > 0 and np.abs(part[steps == 0]).max() == 0
     assert not faults and all(np.isfinite(x).all() for x in jax.tree.leaves(network))
 
 
@@ -150,12 +155,14 @@ def test_a_trained_agent_can_guide_for_a_random_number_of_steps():
     @jax.jit
     def follow(log):
         def step(hidden, inputs):
-            observation, ended = inputs
+            observation, taken, ended = inputs
             act = jax.vmap(lambda h, o: guide.act(guide_state, h, o, jax.random.key(0), explore=False)[:2])
             action, hidden = act(hidden, observation)
-            return jnp.where(ended[:, None], 0.0, hidden), action
+            hidden = hidden._replace(action=jax.nn.one_hot(taken, 2))
+            return jax.tree.map(lambda x: jnp.where(ended[:, None], 0.0, x), hidden), action
 
-        return jax.lax.scan(step, jnp.zeros((4, 2)), (log.observation, log.ended))[1]
+        start = Recall(jnp.zeros((4, 2)), jnp.zeros((4, 2)))
+        return jax.lax.scan(step, start, (log.observation, log.action, log.ended))[1]
 
     by_guide = log.source == GUIDE
     np.testing.assert_array_equal(log.action[by_guide], np.asarray(follow(log))[by_guide])

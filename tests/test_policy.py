@@ -52,7 +52,8 @@ def test_acts_as_the_agent_does(directory, seed, explore):
         key, now = jax.random.split(key)
         action, hidden, _ = agent.act(state, hidden, observation, now, explore)
         assert policy.act(observation, explore) == spaces.clip(policy.spec.action_space, action)
-    np.testing.assert_allclose(policy._hidden, hidden, rtol=1e-5)
+        hidden = agent.acted(state, hidden, action)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), policy._hidden, hidden)
 
 
 def test_each_seed_has_its_own_agent_and_the_best_is_the_default(directory):
@@ -67,16 +68,16 @@ def test_each_seed_has_its_own_agent_and_the_best_is_the_default(directory):
 
 def test_memory_lasts_until_reset(directory):
     policy = forage.load(directory)
-    first = np.array(policy._hidden)
+    first = np.array(policy._hidden.features)
     policy.act(OBSERVATIONS[0])
-    after = np.array(policy._hidden)
+    after = np.array(policy._hidden.features)
     assert not np.array_equal(first, after)
     policy.act(OBSERVATIONS[0])
-    assert not np.array_equal(after, policy._hidden)
+    assert not np.array_equal(after, policy._hidden.features)
     policy.reset()
-    assert np.array_equal(first, policy._hidden)
+    assert np.array_equal(first, policy._hidden.features)
     policy.act(OBSERVATIONS[0])
-    assert np.array_equal(after, policy._hidden)
+    assert np.array_equal(after, policy._hidden.features)
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,11 @@ def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
 def ask(learner: Learner, state: Any, hidden: Any, observation: Any) -> Any:
     action, later, _ = learner.agent.act(state, hidden, observation, jax.random.key(0), explore=False)
     action = spaces.clip(learner.spec.action_space, action)
-    return estimate(learner.agent, state, hidden, observation, action), action, learner.agent.acted(later, action)
+    return (
+        estimate(learner.agent, state, hidden, observation, action),
+        action,
+        learner.agent.acted(state, later, action),
+    )
 
 
 @functools.cache

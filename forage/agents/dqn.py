@@ -28,18 +28,11 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage import returns
 from forage.nn.distributions import Actions
-from forage.nn.networks import GRU, MLP, Torso
+from forage.nn.networks import GRU, MLP, Recall, Torso
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, split_mask
 from forage.types import Batch, Clock, Experience, ForageError, Spec
-
-
-class Recall(NamedTuple):
-    """What an agent with memory keeps from step to step."""
-
-    features: Float[Array, " memory"]  # the GRU's state
-    action: Float[Array, " actions"]  # 1 for the action before, all zeros at an episode's start
 
 
 class QNetwork(equinox.Module):
@@ -52,12 +45,14 @@ class QNetwork(equinox.Module):
     gru: GRU | None
     advantage: MLP  # all of Q when there is no `state_value`
     state_value: MLP | None
+    actions: Actions = equinox.field(static=True)
 
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: DQN):
         keys = jax.random.split(key, 4)
         self.torso = Torso(keys[0], spec.observation_space, agent.hidden_sizes, agent.activation, gain=2**0.5)
         size = self.torso.size
-        actions = Actions.of(spec.action_space).outputs
+        self.actions = Actions.of(spec.action_space)
+        actions = self.actions.outputs
         self.gru = GRU(keys[1], size + actions, agent.memory_size) if agent.memory_size else None
         size = agent.memory_size or size
         stream = (size, size) if agent.dueling else (size,)  # each stream has a layer of its own before it ends
@@ -74,7 +69,7 @@ class QNetwork(equinox.Module):
         return self.q(self.torso(observation))
 
     def inputs(self, observation: PyTree[Array], action: Float[Array, " actions"]) -> Float[Array, " gates"]:
-        """What the GRU hears: an observation, and the action before it as one number for each action."""
+        """What the GRU hears: an observation, and the action before it."""
         assert self.gru is not None
         return self.gru.inputs(jnp.concatenate([self.torso(observation), action]))
 
@@ -97,7 +92,7 @@ class QNetwork(equinox.Module):
             hidden, _ = jax.lax.scan(forward, hidden, (inputs(before.observation, before.aux.action), before.ended))
         heard = inputs(after.observation, after.aux.action)
         _, features = jax.lax.scan(forward, jax.lax.stop_gradient(hidden), (heard, after.ended))
-        taken = jax.nn.one_hot(after.action, after.aux.action.shape[-1])
+        taken = jax.vmap(jax.vmap(self.actions.heard))(after.action)
         next_features = jax.vmap(step)(features, inputs(after.next_observation, taken))
         q = jax.vmap(jax.vmap(self.q))
         return q(features), q(next_features)
@@ -178,7 +173,7 @@ class DQN(Agent):
     def hidden(self, spec: Spec) -> PyTree[Array]:
         if not self.memory_size:
             return ()
-        return Recall(jnp.zeros(self.memory_size), jnp.zeros(Actions.of(spec.action_space).outputs))
+        return Recall.nothing(self.memory_size, Actions.of(spec.action_space).outputs)
 
     def optimiser(self, learning_rate: Any) -> Optimiser:
         return adam(learning_rate, max_gradient_norm=self.max_gradient_norm, flat=True)
@@ -194,8 +189,8 @@ class DQN(Agent):
             hidden = hidden._replace(features=features)
         return best(network.q(features), split_mask(observation)[1]), hidden, before
 
-    def acted(self, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
-        return hidden._replace(action=jax.nn.one_hot(action, hidden.action.size)) if self.memory_size else hidden
+    def acted(self, state: DQNState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+        return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
 
     def learn(
         self, state: DQNState, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -5,6 +5,9 @@ the details of Huang et al. (2022), "The 37 Implementation Details of PPO". Each
 r = pi(a|s) / pi_old(a|s), advantage A (GAE) and value target R = A + V_old, minimises over epochs of minibatches
 
     -min(r A, clip(r, 1 - c, 1 + c) A)  +  value_coefficient (V(s) - R)^2 / 2  -  entropy_coefficient H(pi(.|s))
+
+With `memory_size`, a GRU hears each observation and the action before it (as Ni, Eysenbach, Salakhutdinov, 2022,
+arXiv 2110.05038, find best), learned from whole rollouts that start from the hidden state stored with them.
 """
 
 from __future__ import annotations
@@ -15,16 +18,17 @@ import equinox
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces
-from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
 
 from forage.nn.distributions import Actions, Distribution
-from forage.nn.networks import CNN, GRU, Linear, Torso
-from forage.nn.normalise import RunningNorm
+from forage.nn.minibatches import shuffled, standardised
+from forage.nn.networks import CNN, GRU, Linear, Recall, Torso
+from forage.nn.normalise import RunningNorm, normalised
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Agent, Metrics
 from forage.returns import gae
 from forage.spaces import seen, split_mask
-from forage.types import AGENT, Batch, Clock, ForageError, Spec
+from forage.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approximate_kl", "clip_fraction")
 
@@ -49,9 +53,9 @@ class ActorCritic(equinox.Module):
         shared = agent.memory_size > 0 or isinstance(one.body, CNN)
         self.torsos = jax.vmap(torso)(keys[: 1 if shared else 2])
         size = one.size
-        self.gru = GRU(keys[2], size, agent.memory_size) if agent.memory_size else None
-        size = agent.memory_size or size
         self.actions = Actions.of(spec.action_space)
+        self.gru = GRU(keys[2], size + self.actions.outputs, agent.memory_size) if agent.memory_size else None
+        size = agent.memory_size or size
         self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
         self.critic = Linear(keys[4], size, 1, gain=1.0)
         self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
@@ -71,10 +75,15 @@ class ActorCritic(equinox.Module):
     def value(self, features: Float[Array, " features"]) -> Float[Array, ""]:
         return self.critic(features)[0]
 
-    def remember(self, hidden: PyTree[Array], observation: PyTree[Array]) -> Float[Array, " size"]:
-        """The GRU's new hidden state, which is also the features of policy and value."""
+    def inputs(self, observation: PyTree[Array], action: Float[Array, " actions"]) -> Float[Array, " gates"]:
+        """What the GRU hears: an observation, and the action before it."""
         assert self.gru is not None
-        return self.gru(hidden, self.torso(0)(observation))
+        return self.gru.inputs(jnp.concatenate([self.torso(0)(observation), action]))
+
+    def remember(self, hidden: Recall, observation: PyTree[Array]) -> Float[Array, " size"]:
+        """The GRU's new state, which is also the features of policy and value."""
+        assert self.gru is not None
+        return self.gru.step(hidden.features, self.inputs(observation, hidden.action))
 
 
 class PPOState(NamedTuple):
@@ -92,6 +101,14 @@ class Targets(NamedTuple):
     by_agent: Float[Array, "time env"]  # 1, or 0 where another chose the action: no policy gradient there
     goal: Float[Array, "time env"]  # of the value
     value: Float[Array, "time env"] | None  # when it acted; only to clip by
+
+
+class Thread(NamedTuple):
+    """What joins the steps of segments, for an agent with memory."""
+
+    start: Float[Array, "env memory"]  # the GRU's state before the first step
+    first: Bool[Array, "time env"]  # an episode begins here
+    action: Float[Array, "time env actions"]  # the one before, as the memory hears it
 
 
 class PPO(Agent):
@@ -134,7 +151,7 @@ class PPO(Agent):
         return PPOState(network, self.optimiser(1.0).init(network), norm)
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
-        return jnp.zeros(self.memory_size) if self.memory_size else ()
+        return Recall.nothing(self.memory_size, Actions.of(spec.action_space).outputs) if self.memory_size else ()
 
     def optimiser(self, learning_rate: Any) -> Optimiser:
         return adam(learning_rate, epsilon=1e-5, max_gradient_norm=self.max_gradient_norm, flat=True)
@@ -145,12 +162,16 @@ class PPO(Agent):
         network, before = state.network, hidden
         observation = normalised(state.norm, observation)
         if self.memory_size:
-            features = hidden = network.remember(hidden, observation)
+            features = network.remember(hidden, observation)
+            hidden = hidden._replace(features=features)
         else:
             features = network.torso(0)(observation)
         policy = network.policy(features, observation)
         action = policy.sample(key) if explore else policy.mode()
         return action if network.actions.discrete else network.actions.to_box(action), hidden, before
+
+    def acted(self, state: PPOState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+        return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
 
     def learn(
         self, state: PPOState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -166,15 +187,15 @@ class PPO(Agent):
 
         # The network that acted, on the whole rollout at once; it also values what each step led to.
         if self.memory_size:
-            start = experience.aux[0]  # hidden state at the start of each segment
             first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
-            log_probability, _, value = self.forward(state.network, observation, action, start, first)
+            thread = Thread(experience.aux.features[0], first, experience.aux.action)
+            log_probability, _, value = self.forward(state.network, observation, action, thread)
         else:
-            start = first = None
+            thread = None
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action))
-            log_probability, _, value = self.forward(state.network, rows[0], rows[1], start, first)
+            log_probability, _, value = self.forward(state.network, rows[0], rows[1], thread)
             log_probability, value = (x.reshape(experience.reward.shape) for x in (log_probability, value))
-        next_value = self.next_values(state.network, experience.aux, observation, next_observation)
+        next_value = self.next_values(state.network, experience, observation, next_observation)
         advantage = jax.vmap(
             lambda r, v, w, e, t: gae(r, v, w, e, t, self.discount, self.gae_lambda), in_axes=1, out_axes=1
         )(experience.reward, value, next_value, experience.terminated, experience.truncated)
@@ -191,11 +212,11 @@ class PPO(Agent):
             return optimiser.step(gradient, optimiser_state, network), metrics
 
         def epoch(carry, bits):
-            observations, cut, *memory = self.cut(bits, observation, targets, start, first)
+            observations, cut, threads = self.cut(bits, observation, targets, thread)
             gain = standardised(cut.gain) if self.normalise_advantage else cut.gain
-            return jax.lax.scan(minibatch, carry, (observations, cut._replace(gain=gain * cut.by_agent), *memory))
+            return jax.lax.scan(minibatch, carry, (observations, cut._replace(gain=gain * cut.by_agent), threads))
 
-        units = targets.goal.size if first is None else targets.goal.shape[1]
+        units = targets.goal.size if thread is None else targets.goal.shape[1]
         bits = jax.random.bits(key, (self.epochs, units))
         carry, means = jax.lax.scan(epoch, (state.network, state.optimiser), bits)
         metrics: Metrics = dict(zip(METRICS, means.mean((0, 1)), strict=True))
@@ -207,26 +228,26 @@ class PPO(Agent):
         return PPOState(*carry, norm), metrics, jnp.abs(advantage).mean(0)
 
     def cut(
-        self, bits: UInt32[Array, " units"], observation: PyTree[Array], targets: Targets, start: Any, first: Any
-    ) -> tuple[Any, ...]:
+        self, bits: UInt32[Array, " units"], observation: PyTree[Array], targets: Targets, thread: Thread | None
+    ) -> tuple[PyTree[Array], Targets, Thread | None]:
         """Shuffles once, then cuts into minibatches: transitions, or with memory whole segments."""
         order = shuffled(bits)
-        if first is None:
+        if thread is None:
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, targets))
-            rows = jax.tree.map(lambda x: x[order].reshape(self.minibatches, -1, *x.shape[1:]), rows)
-            return *rows, None, None
+            return *jax.tree.map(lambda x: x[order].reshape(self.minibatches, -1, *x.shape[1:]), rows), None
 
         def segments(x: Array) -> Array:
             return x[:, order].reshape(x.shape[0], self.minibatches, -1, *x.shape[2:]).swapaxes(0, 1)
 
-        start = start[order].reshape(self.minibatches, -1, *start.shape[1:])
-        return *jax.tree.map(segments, (observation, targets)), start, segments(first)
+        start = segments(thread.start[None])[:, 0]
+        first, before = segments(thread.first), segments(thread.action)
+        return *jax.tree.map(segments, (observation, targets)), Thread(start, first, before)
 
     def loss(
-        self, network: ActorCritic, observation: PyTree[Array], targets: Targets, start: Any, first: Any
+        self, network: ActorCritic, observation: PyTree[Array], targets: Targets, thread: Thread | None
     ) -> tuple[Float[Array, ""], Float[Array, " metrics"]]:
         """The loss, and the means that `METRICS` names."""
-        log_probability, entropy, value = self.forward(network, observation, targets.action, start, first)
+        log_probability, entropy, value = self.forward(network, observation, targets.action, thread)
         log_ratio = log_probability - targets.log_probability
         ratio = jnp.exp(log_ratio)
         clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
@@ -241,36 +262,39 @@ class PPO(Agent):
         weights = jnp.array([1.0, self.value_coefficient, -self.entropy_coefficient, 0.0, 0.0])
         return weights @ means, means
 
-    def forward(self, network: ActorCritic, observation: PyTree[Array], action: PyTree[Array], start: Any, first: Any):
+    def forward(self, network: ActorCritic, observation: PyTree[Array], action: PyTree[Array], thread: Thread | None):
         """Log-probability, entropy and value of rows `batch`, or with memory of segments `time batch`."""
 
         def judge(outputs: Array, observation: PyTree[Array], action: Array):
             policy = network.actions.distribution(outputs, network.log_std, split_mask(observation)[1])
             return policy.log_probability(action), policy.entropy()
 
-        if first is None:
+        if thread is None:
             outputs, value = network.rows(observation)
             return *jax.vmap(judge)(outputs, observation, action), value
         assert network.gru is not None
-        inputs = over_rollout(lambda o: network.gru.inputs(network.torso(0)(o)))(observation)
+        inputs = over_rollout(network.inputs)(observation, thread.action)
 
         def step(hidden: Array, inputs: tuple[Array, Array]):
             x, first = inputs
             hidden = jax.vmap(network.gru.step)(jnp.where(first[:, None], 0.0, hidden), x)
             return hidden, hidden
 
-        _, features = jax.lax.scan(step, start, (inputs, first))
+        _, features = jax.lax.scan(step, thread.start, (inputs, thread.first))
         outputs, value = over_rollout(network.actor)(features), over_rollout(network.value)(features)
         return *over_rollout(judge)(outputs, observation, action), value
 
-    def next_values(self, network: ActorCritic, hidden: Any, observation: PyTree[Array], next_observation: Any):
+    def next_values(
+        self, network: ActorCritic, experience: Experience, observation: PyTree[Array], next_observation: PyTree[Array]
+    ) -> Float[Array, "time env"]:
         """Value of what each step led to, also where the episode ended; with memory, continuing that episode's."""
 
-        def remembering(hidden: Array, observation: PyTree[Array], next_observation: PyTree[Array]):
-            return network.value(network.remember(network.remember(hidden, observation), next_observation))
+        def remembering(hidden: Recall, observation: PyTree[Array], action: Array, next_observation: PyTree[Array]):
+            after = Recall(network.remember(hidden, observation), network.actions.heard(action))
+            return network.value(network.remember(after, next_observation))
 
         if self.memory_size:
-            return over_rollout(remembering)(hidden, observation, next_observation)
+            return over_rollout(remembering)(experience.aux, observation, experience.action, next_observation)
         time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
         rows = jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation)
         return jax.vmap(lambda o: network.value(network.torso(-1)(o)))(rows).reshape(time, envs)
@@ -279,28 +303,3 @@ class PPO(Agent):
 def over_rollout(function: Any) -> Any:
     """Maps a function of one transition over axes `time env`."""
     return jax.vmap(jax.vmap(function))
-
-
-def shuffled(bits: UInt32[Array, " count"]) -> Int[Array, " count"]:
-    """The numbers below `count` in random order: by random high bits, each number itself in the low ones.
-
-    One array to sort, in place of keys and values; where random bits agree, which is rare, the order is not random.
-    """
-    low = max(bits.size - 1, 1).bit_length()
-    numbered = bits << jnp.uint32(low) | jnp.arange(bits.size, dtype=jnp.uint32)
-    return (jnp.sort(numbered) & jnp.uint32(2**low - 1)).astype(jnp.int32)
-
-
-def standardised(gain: Float[Array, "minibatch *rows"]) -> Float[Array, "minibatch *rows"]:
-    """Mean zero and deviation one within each minibatch."""
-    rows = gain.reshape(gain.shape[0], -1)
-    rows = (rows - rows.mean(1, keepdims=True)) / (rows.std(1, keepdims=True) + 1e-8)
-    return rows.reshape(gain.shape)
-
-
-def normalised(norm: RunningNorm | None, observation: PyTree[Array]) -> PyTree[Array]:
-    if norm is None:
-        return observation
-    if isinstance(observation, dict):
-        return observation | {"observation": norm(observation["observation"].astype(jnp.float32))}
-    return norm(observation.astype(jnp.float32))

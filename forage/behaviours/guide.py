@@ -160,9 +160,9 @@ class Guide(Behaviour):
         source = jnp.where(leads, GUIDE, AGENT).astype(jnp.int32)
         return action, Progress(hidden.time + 1, guided, agent_hidden, guide_hidden), aux, source
 
-    def acted(self, agent: Agent, hidden: Progress, action: PyTree[Array]) -> Progress:
-        guide = self.policy[0].acted(hidden.guide, action) if self.trained else hidden.guide
-        return hidden._replace(agent=agent.acted(hidden.agent, action), guide=guide)
+    def acted(self, agent: Agent, agent_state: Any, hidden: Progress, action: PyTree[Array]) -> Progress:
+        led = self.policy[0].acted(self.policy[1], hidden.guide, action) if self.trained else hidden.guide
+        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action), guide=led)
 
     def report(self, state: Curriculum | tuple[()], rollout: Experience, clock: Clock) -> Curriculum | tuple[()]:
         if self.schedule == "random":

@@ -147,6 +147,13 @@ class Actions:
     def discrete(self) -> bool:
         return bool(self.sizes)
 
+    def heard(self, action: Array) -> Float[Array, " outputs"]:
+        """An action as an agent's memory hears it: 1 for each choice made, or its place in the unit box."""
+        if not self.discrete:
+            return self.to_unit(action)
+        choices = zip(self.sizes, action.reshape(-1), strict=True)
+        return jnp.concatenate([jax.nn.one_hot(choice, size) for size, choice in choices])
+
     @property
     def outputs(self) -> int:
         """How many numbers a policy network puts out."""

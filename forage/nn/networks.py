@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox
 import jax
@@ -194,6 +194,17 @@ def input_size(space: spaces.Space[Any]) -> int:
     if space.shape is None:
         raise ForageError(f"Networks read boxes, images and numbers, not {space}; flatten the observation first.")
     return math.prod(space.shape)
+
+
+class Recall(NamedTuple):
+    """What an agent with memory keeps from step to step."""
+
+    features: Float[Array, " memory"]  # the GRU's state
+    action: Float[Array, " actions"]  # the action before (`Actions.heard`), all zeros at an episode's start
+
+    @classmethod
+    def nothing(cls, memory: int, actions: int) -> Recall:
+        return cls(jnp.zeros(memory), jnp.zeros(actions))
 
 
 class GRU(equinox.Module):

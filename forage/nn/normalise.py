@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 
 class RunningNorm(NamedTuple):
@@ -31,3 +31,12 @@ class RunningNorm(NamedTuple):
 
     def __call__(self, x: Float[Array, "*shape"], limit: float = 10.0) -> Float[Array, "*shape"]:
         return jnp.clip((x - self.mean) / jnp.sqrt(self.variance + 1e-8), -limit, limit)
+
+
+def normalised(norm: RunningNorm | None, observation: PyTree[Array]) -> PyTree[Array]:
+    """The observation, normalised where there is a `norm`; a mask beside it stays as it is."""
+    if norm is None:
+        return observation
+    if isinstance(observation, dict):
+        return observation | {"observation": norm(observation["observation"].astype(jnp.float32))}
+    return norm(observation.astype(jnp.float32))

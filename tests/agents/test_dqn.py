@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from forage.agents.dqn import DQN, Recall
+from forage.agents.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.device import advance, over_seeds, vary
 from forage.experiment import Experiment
 from forage.learner import Learner
 from forage.memory.prioritised import PrioritisedReplay
 from forage.memory.uniform import UniformReplay
+from forage.nn.networks import Recall
 from forage.ports import Environment
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
@@ -216,8 +217,8 @@ def test_hidden_state_is_stored_as_it_was_before_the_step():
     jax.tree.map(np.testing.assert_array_equal, stored, hidden)
     heard = jnp.concatenate([state.network.torso(jnp.int32(2)), hidden.action])
     np.testing.assert_allclose(after.features, state.network.gru(hidden.features, heard), rtol=1e-6)
-    np.testing.assert_array_equal(RECURRENT.acted(after, jnp.int32(0)).action, [1, 0])
-    np.testing.assert_array_equal(RECURRENT.acted(after, jnp.int32(0)).features, after.features)
+    np.testing.assert_array_equal(RECURRENT.acted(state, after, jnp.int32(0)).action, [1, 0])
+    np.testing.assert_array_equal(RECURRENT.acted(state, after, jnp.int32(0)).features, after.features)
 
 
 def test_what_it_cannot_do():
