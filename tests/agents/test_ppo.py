@@ -1,0 +1,213 @@
+"""PPO's loss against hand-worked numbers; what it learns from is what it saw, in minibatches and with memory."""
+
+import dataclasses
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from forage.agents.ppo import PPO, Targets, Thread
+from forage.nn.minibatches import shuffled, standardised
+from forage.nn.networks import Recall
+from forage.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Spec
+
+SPEC = Spec("Table", spaces.Discrete(2), spaces.Discrete(2))
+CLOCK = Clock(jnp.int32(0), jnp.float32(100))
+# In state 0 the logits (0, ln 3) give probabilities 1/4 and 3/4 and the value is 2; in state 1 they are 1/2 and -1.
+PLAIN = PPO(
+    clip=0.2, value_coefficient=0.5, entropy_coefficient=0.1, hidden_sizes=(2,), activation="relu", minibatches=1
+)
+
+
+def table():
+    """A network whose features are the one-hot state, and whose last layers are tables."""
+    network = jax.tree.map(jnp.zeros_like, PLAIN.init(jax.random.key(0), SPEC).network)
+    where = lambda n: (n.torsos.body.layers[0].weight, n.actor.weight, n.critic.weight)  # noqa: E731
+    tables = jnp.stack([jnp.eye(2)] * 2), jnp.array([[0.0, np.log(3)], [0.0, 0.0]]), jnp.array([[2.0], [-1.0]])
+    return equinox.tree_at(where, network, tables)
+
+
+def targets(action, old_probability, gain, goal, value=None):
+    old = jnp.log(jnp.array(old_probability))
+    ones = jnp.ones(len(action))
+    return Targets(jnp.array(action), old, jnp.array(gain), ones, jnp.array(goal), value)
+
+
+H0 = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))  # entropies of both states
+H1 = np.log(2)
+
+
+@pytest.mark.parametrize(
+    ("old", "gain", "surrogate", "clipped"),
+    [
+        (0.75, 2.0, 2.0, 0),  # ratio 1
+        (0.5, 2.0, 1.2 * 2, 1),  # ratio 1.5 is worth no more than 1.2
+        (0.5, -2.0, 1.5 * -2, 1),  # but counts in full where it harms
+        (0.9375, -2.0, -1.6, 0),  # ratio 0.8, just at the bound
+        (1.0, -2.0, 0.8 * -2, 1),  # ratio 0.75: no gain from going further down
+    ],
+)
+def test_the_loss_by_hand(old, gain, surrogate, clipped):
+    given = targets([1], [old], [gain], [5.0])
+    total, means = jax.jit(PLAIN.loss)(table(), jnp.array([0]), given, None)
+    ratio = 0.75 / old
+    expected = [-surrogate, 0.5 * 9, H0, ratio - 1 - np.log(ratio), clipped]
+    np.testing.assert_allclose(means, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(total, -surrogate + 0.5 * 4.5 - 0.1 * H0, rtol=1e-5)
+
+
+def test_the_loss_is_a_mean_over_the_minibatch():
+    given = targets([1, 0], [0.75, 0.5], [2.0, 4.0], [2.0, 1.0])
+    total, _ = jax.jit(PLAIN.loss)(table(), jnp.array([0, 1]), given, None)
+    np.testing.assert_allclose(total, -3.0 + 0.5 * (0.5 * 4 / 2) - 0.1 * (H0 + H1) / 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("earlier", "error"), [(2.0, 0.5 * 9), (1.0, 0.5 * 3.8**2), (3.0, 0.5 * 9)])
+def test_a_clipped_value_counts_the_larger_error(earlier, error):
+    # The value is 2, the goal 5: from 1 it may count as 1.2 at most, from 3 as 2.8 at least, and 2 is further off.
+    given = targets([1], [0.75], [0.0], [5.0], jnp.array([earlier]))
+    _, means = jax.jit(PLAIN.loss)(table(), jnp.array([0]), given, None)
+    np.testing.assert_allclose(means[1], error, rtol=1e-5)
+
+
+def test_advantages_and_bootstraps_by_hand():
+    """One environment, three steps; the second is truncated in state 1, the third terminated."""
+    agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=3, discount=0.5, gae_lambda=0.5)
+    state = agent.init(jax.random.key(0), SPEC)._replace(network=table())
+    column = lambda x, dtype=jnp.float32: jnp.asarray(x, dtype)[:, None]  # noqa: E731
+    experience = Experience(
+        column([0, 0, 0], jnp.int32), column([1, 1, 0], jnp.int32), column([1, 2, 3]), column([0, 1, 1], jnp.int32),
+        column([0, 0, 1], bool), column([0, 1, 0], bool), column([AGENT] * 3, jnp.int32), (),
+    )  # fmt: skip
+    # V(0) = 2, V(1) = -1. Errors: 1 + 2/2 - 2 = 0; 2 - 1/2 - 2 = -0.5, not 2 + 2/2 - 2; 3 - 2 = 1.
+    advantages = np.array([0 + 0.25 * -0.5, -0.5, 1.0])
+    _, _, error = jax.jit(agent.learn)(state, Batch(experience, jnp.ones(1), jnp.zeros(1, jnp.int32)), CLOCK, KEY)
+    np.testing.assert_allclose(error, [np.abs(advantages).mean()], rtol=1e-5)
+
+
+KEY = jax.random.key(1)
+
+
+def test_only_the_agents_own_actions_move_the_policy():
+    agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=2, epochs=1, entropy_coefficient=0.0)
+    state = agent.init(jax.random.key(0), SPEC)
+    column = lambda x, dtype=jnp.float32: jnp.asarray(x, dtype)[:, None]  # noqa: E731
+
+    def learned(source):
+        experience = Experience(
+            column([0, 1], jnp.int32), column([1, 0], jnp.int32), column([1, 5]), column([1, 0], jnp.int32),
+            column([0, 0], bool), column([0, 0], bool), column([source] * 2, jnp.int32), (),
+        )  # fmt: skip
+        batch = Batch(experience, jnp.ones(1), jnp.zeros(1, jnp.int32))
+        return jax.jit(agent.learn)(state, batch, CLOCK, KEY)[0].network
+
+    guided, own = learned(GUIDE), learned(AGENT)
+    np.testing.assert_array_equal(guided.actor.weight, state.network.actor.weight)
+    assert np.abs(own.actor.weight - state.network.actor.weight).max() > 1e-5
+    assert np.abs(guided.critic.weight - state.network.critic.weight).max() > 1e-5
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 64])
+def test_shuffled_is_a_permutation_and_depends_on_its_bits(count):
+    orders = [np.asarray(shuffled(jax.random.bits(jax.random.key(i), (count,)))) for i in range(4)]
+    for order in orders:
+        assert sorted(order) == list(range(count))
+    assert count < 7 or len({tuple(order) for order in orders}) == 4
+
+
+def test_standardised_within_each_minibatch():
+    gain = standardised(jnp.array([[1.0, 3.0], [10.0, 40.0]]))
+    np.testing.assert_allclose(gain, [[-1, 1], [-1, 1]], rtol=1e-5)
+
+
+REMEMBERING = PPO(num_envs=4, rollout_length=5, minibatches=2, memory_size=3, hidden_sizes=(3,))
+
+
+def remembered(agent, spec, actions, ended, state):
+    """Experience as the loop would make it, step by step, and the log-probabilities and values on the way."""
+    network, hidden = state.network, jax.vmap(lambda _: agent.hidden(spec))(jnp.arange(4))
+    hidden = hidden._replace(features=hidden.features + 0.3)  # as after an earlier rollout
+    log, auxes = [], []
+    for time in range(5):
+        observation = (jnp.arange(4) + time) % 2
+        features = jax.vmap(network.remember)(hidden, observation)
+        policy = jax.vmap(lambda f: network.policy(f, jnp.int32(0)))(features)
+        unit = actions[time] if network.actions.discrete else jax.vmap(network.actions.to_unit)(actions[time])
+        log.append((jax.vmap(lambda p, a: p.log_probability(a))(policy, unit), jax.vmap(network.value)(features)))
+        auxes.append(hidden)
+        hidden = jax.vmap(lambda h, a: agent.acted(state, h, a))(hidden._replace(features=features), actions[time])
+        hidden = jax.tree.map(lambda x: jnp.where(ended[time][:, None], 0.0, x), hidden)  # noqa: B023
+    stack = lambda *x: jnp.stack(x)  # noqa: E731
+    return jax.tree.map(stack, *log), jax.tree.map(stack, *auxes)
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(2), spaces.MultiDiscrete([2, 3]), spaces.Box(-2.0, 2.0, (2,))])
+def test_the_rollout_at_once_is_the_rollout_step_by_step(space):
+    spec = Spec("Table", spaces.Discrete(2), space)
+    state = REMEMBERING.init(jax.random.key(3), spec)
+    space.seed(0)
+    actions = jnp.array([[space.sample() for _ in range(4)] for _ in range(5)])
+    ended = jnp.zeros((5, 4), bool).at[1, 0].set(True).at[2, 3].set(True).at[4, 1].set(True)
+    (log_probability, value), aux = jax.jit(lambda: remembered(REMEMBERING, spec, actions, ended, state))()
+    assert np.abs(np.asarray(aux.action[1:])).max() > 0 and not np.asarray(aux.action[2, 0]).any()
+    observation = (jnp.arange(4)[None] + jnp.arange(5)[:, None]) % 2
+    first = jnp.concatenate([jnp.zeros((1, 4), bool), ended[:-1]])
+    thread = Thread(aux.features[0], first, aux.action)
+    unit = actions
+    if not state.network.actions.discrete:
+        unit = jax.vmap(jax.vmap(state.network.actions.to_unit))(actions)
+    again, _, value_again = jax.jit(REMEMBERING.forward)(state.network, observation, unit, thread)
+    np.testing.assert_allclose(again, log_probability, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(value_again, value, rtol=1e-4, atol=1e-5)
+
+
+def test_minibatches_of_segments_keep_each_segment_together():
+    number = jnp.arange(20).reshape(5, 4)  # env = number % 4, time = number // 4
+    given = Targets(number, *[number.astype(jnp.float32)] * 4, None)
+    thread = Thread(jnp.arange(4.0)[:, None], number > 0, number[..., None].astype(jnp.float32))
+    bits = jax.random.bits(jax.random.key(0), (4,))
+    observation, cut, threads = REMEMBERING.cut(bits, number, given, thread)
+    assert observation.shape == (2, 5, 2) and sorted(np.asarray(observation).ravel()) == list(range(20))
+    np.testing.assert_array_equal(observation, cut.action)
+    np.testing.assert_array_equal(observation, cut.goal)
+    np.testing.assert_array_equal(observation, threads.action[..., 0])
+    np.testing.assert_array_equal(observation > 0, threads.first)
+    assert (np.diff(np.asarray(observation), axis=1) == 4).all()  # time goes on within each
+    np.testing.assert_array_equal(observation[:, 0], threads.start[..., 0])
+
+
+def test_minibatches_of_transitions_keep_each_transition_together():
+    agent = dataclasses.replace(REMEMBERING, memory_size=0, minibatches=4)
+    number = jnp.arange(20).reshape(5, 4)
+    given = Targets(number, *[number.astype(jnp.float32)] * 4, None)
+    observation, cut, thread = agent.cut(jax.random.bits(jax.random.key(0), (20,)), number, given, None)
+    assert thread is None and observation.shape == (4, 5)
+    assert sorted(np.asarray(observation).ravel()) == list(range(20))
+    np.testing.assert_array_equal(observation, cut.gain)
+
+
+def test_memory_at_the_next_observation_goes_on_from_the_action():
+    state = REMEMBERING.init(jax.random.key(3), SPEC)
+    hidden = Recall(jnp.array([0.1, -0.4, 0.2]), jnp.array([0.0, 1.0]))
+    one = lambda x, dtype=jnp.int32: jnp.full((1, 1), x, dtype)  # noqa: E731
+    aux = jax.tree.map(lambda x: x[None, None], hidden)
+    experience = Experience(one(0), one(0), one(0.0, float), one(1), one(0, bool), one(1, bool), one(AGENT), aux)
+    value = jax.jit(REMEMBERING.next_values)(state.network, experience, one(0), one(1))
+
+    def by_hand():
+        after = Recall(state.network.remember(hidden, jnp.int32(0)), jnp.array([1.0, 0.0]))
+        return state.network.value(state.network.remember(after, jnp.int32(1)))
+
+    np.testing.assert_allclose(value[0, 0], jax.jit(by_hand)(), rtol=1e-5)
+
+
+def test_what_it_cannot_do():
+    with pytest.raises(ForageError, match="cannot cut 1024 transitions into 3 equal minibatches"):
+        PPO(minibatches=3).check(SPEC)
+    with pytest.raises(ForageError, match=r"cannot cut 8 environments .* into 16 equal minibatches"):
+        PPO(minibatches=16, memory_size=4).check(SPEC)
+    with pytest.raises(ForageError, match="Only boxes can be normalised"):
+        PPO(normalise_observation=True).check(SPEC)
