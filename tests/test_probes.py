@@ -288,10 +288,13 @@ class ResetLeaks(PPO):
 
 
 class LastEpisodeRemembered(PPO):
-    """Learns as if its memory were never reset."""
+    """Learns as if its memory were never reset, nor the action before forgotten."""
 
-    def forward(self, network, observation, action, start, first):
-        return super().forward(network, observation, action, start, jnp.zeros_like(first))
+    def forward(self, network, observation, action, thread):
+        before = jnp.roll(jax.vmap(jax.vmap(network.actions.heard))(action), 1, axis=0)
+        before = jnp.where(thread.first[..., None], before, thread.action)
+        thread = thread._replace(first=jnp.zeros_like(thread.first), action=before)
+        return super().forward(network, observation, action, thread)
 
 
 @pytest.mark.parametrize(

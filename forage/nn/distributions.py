@@ -148,9 +148,13 @@ class Actions:
         return bool(self.sizes)
 
     def heard(self, action: Array) -> Float[Array, " outputs"]:
-        """An action as an agent's memory hears it: 1 for each choice made, or its place in the unit box."""
+        """An action as an agent's memory hears it: 1 for each choice made, or its place in the unit box.
+
+        A continuous one as the environment takes it, no further out than the bounds.
+        """
         if not self.discrete:
-            return self.to_unit(action)
+            unit = self.to_unit(action)
+            return jnp.clip(unit, -1.0, 1.0) if self.low else unit
         choices = zip(self.sizes, action.reshape(-1), strict=True)
         return jnp.concatenate([jax.nn.one_hot(choice, size) for size, choice in choices])
 
