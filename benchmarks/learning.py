@@ -190,6 +190,7 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         "seeds of evaluation episodes, with its 95 % interval. Stable-Baselines3: same settings, seeds and evaluation.",
         "Made by `python benchmarks/learning.py`. Published figures: gymnax's README (its PPO checkpoints), Pgx's",
         "examples/minatar-ppo, and MinAtar's README (DQN with sticky actions and epsilon 0.1, mean of 30 runs).",
+        "Some rows shared the machine's two cores with others, or had one; their wall clocks are upper bounds.",
         "",
         "| row | agent | environment | steps a seed | seeds | return | Stable-Baselines3 | wanted | wall clock |",
         "|---|---|---|---|---|---|---|---|---|",
