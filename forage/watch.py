@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,9 @@ def write(path: Path, frames: list[np.ndarray], per_second: int = 30) -> None:
             raise ForageError(f"Could not write {path}: {error.strerror or error}.") from error
         return
     try:
-        imageio.imwrite(path, frames, fps=per_second)
+        with warnings.catch_warnings():  # ffmpeg is another program, which JAX's threads do not reach
+            warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called")
+            imageio.imwrite(path, frames, fps=per_second)
     except (ImportError, OSError, ValueError) as error:
         raise ForageError(
             f"MP4 needs an extra: pip install 'forage-rl[video]' ({type(error).__name__}); a .gif needs none."
