@@ -79,8 +79,7 @@ PRESETS: tuple[Preset, ...] = (
         "dqn",
         "CartPole-masked",
         150_000,
-        {"memory_size": 64, "num_envs": 4, "updates_per_rollout": 4, "batch_size": 32, "learning_rate": 1e-3}
-        | {"burn_in": 4, "unroll": 10},
+        {"memory_size": 64, "num_envs": 4, "updates_per_rollout": 4, "batch_size": 32, "burn_in": 4, "unroll": 10},
         TUNED,
     ),
     Preset("dqn", "CartPole*", 150_000, {}, TUNED),
