@@ -88,8 +88,7 @@ def measure(name: str, seeds: list[int]) -> dict[str, Any]:
     from forage.training import use_compilation_cache
 
     use_compilation_cache()
-    row = ROWS[name]
-    work = UNDER_WAY / f"{name}-{'-'.join(map(str, seeds))}"
+    row, work = ROWS[name], under_way(name, seeds)
     directory = work / "run"
     if not forage.Run.begun(directory):
         run = forage.train(
@@ -108,7 +107,7 @@ def measure(name: str, seeds: list[int]) -> dict[str, Any]:
     peer = train_peer(row, seeds, work) if row.peer else None
     if peer:
         draw_beside(name, row, (steps, values), peer.pop("episodes"))
-    result = {
+    return {
         "agent": row.agent,
         "environment": row.environment,
         "options": row.options | ({"rewards": row.rewards} if row.rewards else {}),
@@ -123,8 +122,11 @@ def measure(name: str, seeds: list[int]) -> dict[str, Any]:
         "machine": {"cores": os.cpu_count(), "system": platform.system()},
         "versions": json.loads((directory / "versions.json").read_text()),
     }
-    shutil.rmtree(work)
-    return result
+
+
+def under_way(name: str, seeds: list[int]) -> Path:
+    """Where a row's work lies until its result is written."""
+    return UNDER_WAY / f"{name}-{'-'.join(map(str, seeds))}"
 
 
 def mean(values: np.ndarray) -> np.ndarray:
@@ -232,10 +234,12 @@ def main() -> None:
             if status:
                 sys.exit(status)
             continue
-        results[name] = measure(name, [int(seed) for seed in arguments.seeds.split(",")])
+        seeds = [int(seed) for seed in arguments.seeds.split(",")]
+        results[name] = measure(name, seeds)
         RESULTS.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(results, indent=1) + "\n")
         (RESULTS / "README.md").write_text(table(results))
+        shutil.rmtree(under_way(name, seeds))
 
 
 if __name__ == "__main__":

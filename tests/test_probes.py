@@ -98,9 +98,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
         return network.value(network.remember(hidden, observation) if network.gru else network.torso(-1)(observation))
     if isinstance(agent, DQN):
         features = state.network.torso(observation)
-        if state.network.gru is not None:
-            features = state.network.gru.step(hidden.features, state.network.inputs(observation, hidden.action))
-        q = state.network.q(features)
+        q = state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
         mask = spaces.split_mask(observation)[1]
         return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
     if isinstance(agent, SACDiscrete):

@@ -53,7 +53,7 @@ class QNetwork(equinox.Module):
         size = self.torso.size
         self.actions = Actions.of(spec.action_space)
         actions = self.actions.outputs
-        self.gru = GRU(keys[1], size + actions, agent.memory_size) if agent.memory_size else None
+        self.gru = GRU(keys[1], size, actions, agent.memory_size) if agent.memory_size else None
         size = agent.memory_size or size
         stream = (size, size) if agent.dueling else (size,)  # each stream has a layer of its own before it ends
         self.advantage = MLP(keys[2], (*stream, actions), agent.activation, 2**0.5, 1.0)
@@ -68,17 +68,12 @@ class QNetwork(equinox.Module):
     def __call__(self, observation: PyTree[Array]) -> Float[Array, " actions"]:
         return self.q(self.torso(observation))
 
-    def inputs(self, observation: PyTree[Array], action: Float[Array, " actions"]) -> Float[Array, " gates"]:
-        """What the GRU hears: an observation, and the action before it."""
-        assert self.gru is not None
-        return self.gru.inputs(jnp.concatenate([self.torso(observation), action]))
-
     def sequence(
         self, experience: Experience, burn_in: int
     ) -> tuple[Float[Array, "time batch actions"], Float[Array, "time batch actions"]]:
         """Q after the burn-in: at each observation, and at each next observation as the same episode goes on."""
         assert self.gru is not None
-        step, inputs = jax.vmap(self.gru.step), jax.vmap(jax.vmap(self.inputs))
+        step, inputs = jax.vmap(self.gru.step), jax.vmap(jax.vmap(lambda o, a: self.gru.hear(self.torso(o), a)))
 
         def forward(hidden: Array, now: tuple[Array, Array]):
             x, ended = now
@@ -182,10 +177,9 @@ class DQN(Agent):
         self, state: DQNState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         network, before = state.network, hidden
-        if network.gru is None:
-            features = network.torso(observation)
-        else:
-            features = network.gru.step(hidden.features, network.inputs(observation, hidden.action))
+        features = network.torso(observation)
+        if network.gru is not None:
+            features = network.gru(hidden, features)
             hidden = hidden._replace(features=features)
         return best(network.q(features), split_mask(observation)[1]), hidden, before
 

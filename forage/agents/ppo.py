@@ -54,7 +54,7 @@ class ActorCritic(equinox.Module):
         self.torsos = jax.vmap(torso)(keys[: 1 if shared else 2])
         size = one.size
         self.actions = Actions.of(spec.action_space)
-        self.gru = GRU(keys[2], size + self.actions.outputs, agent.memory_size) if agent.memory_size else None
+        self.gru = GRU(keys[2], size, self.actions.outputs, agent.memory_size) if agent.memory_size else None
         size = agent.memory_size or size
         self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
         self.critic = Linear(keys[4], size, 1, gain=1.0)
@@ -75,15 +75,10 @@ class ActorCritic(equinox.Module):
     def value(self, features: Float[Array, " features"]) -> Float[Array, ""]:
         return self.critic(features)[0]
 
-    def inputs(self, observation: PyTree[Array], action: Float[Array, " actions"]) -> Float[Array, " gates"]:
-        """What the GRU hears: an observation, and the action before it."""
-        assert self.gru is not None
-        return self.gru.inputs(jnp.concatenate([self.torso(0)(observation), action]))
-
     def remember(self, hidden: Recall, observation: PyTree[Array]) -> Float[Array, " size"]:
         """The GRU's new state, which is also the features of policy and value."""
         assert self.gru is not None
-        return self.gru.step(hidden.features, self.inputs(observation, hidden.action))
+        return self.gru(hidden, self.torso(0)(observation))
 
 
 class PPOState(NamedTuple):
@@ -273,7 +268,7 @@ class PPO(Agent):
             outputs, value = network.rows(observation)
             return *jax.vmap(judge)(outputs, observation, action), value
         assert network.gru is not None
-        inputs = over_rollout(network.inputs)(observation, thread.action)
+        inputs = over_rollout(lambda o, a: network.gru.hear(network.torso(0)(o), a))(observation, thread.action)
 
         def step(hidden: Array, inputs: tuple[Array, Array]):
             x, first = inputs

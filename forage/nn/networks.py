@@ -208,21 +208,25 @@ class Recall(NamedTuple):
 
 
 class GRU(equinox.Module):
-    """Gated recurrent unit (Cho et al., 2014, arXiv 1406.1078): h' = (1 - z) n + z h."""
+    """Gated recurrent unit (Cho et al., 2014, arXiv 1406.1078): h' = (1 - z) n + z h. Hears the action before, too."""
 
     inputs: Linear
     hidden: Linear
 
-    def __init__(self, key: Key[Array, ""], inputs: int, size: int):
+    def __init__(self, key: Key[Array, ""], inputs: int, actions: int, size: int):
         input_key, hidden_key = jax.random.split(key)
-        self.inputs = Linear(input_key, inputs, 3 * size, gain=1.0)
+        self.inputs = Linear(input_key, inputs + actions, 3 * size, gain=1.0)
         self.hidden = Linear(hidden_key, size, 3 * size, gain=1.0)
 
-    def __call__(self, h: Float[Array, " size"], x: Float[Array, " inputs"]) -> Float[Array, " size"]:
-        return self.step(h, self.inputs(x))
+    def __call__(self, before: Recall, features: Float[Array, " inputs"]) -> Float[Array, " size"]:
+        return self.step(before.features, self.hear(features, before.action))
+
+    def hear(self, features: Float[Array, " inputs"], action: Float[Array, " actions"]) -> Float[Array, " gates"]:
+        """What does not depend on time: features of an observation, and the action before it."""
+        return self.inputs(jnp.concatenate([features, action]))
 
     def step(self, h: Float[Array, " size"], x: Float[Array, " gates"]) -> Float[Array, " size"]:
-        """The part that depends on time; `x` is `inputs` already applied, in one product for a whole sequence."""
+        """The part that depends on time; `x` is what `hear` returns, in one product for a whole sequence."""
         x_reset, x_update, x_new = jnp.split(x, 3)
         h_reset, h_update, h_new = jnp.split(self.hidden(h), 3)
         reset, update = jax.nn.sigmoid(x_reset + h_reset), jax.nn.sigmoid(x_update + h_update)

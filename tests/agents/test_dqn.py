@@ -154,8 +154,8 @@ def remembered(network, hidden, observations, actions):
     """Q after each of these observations and the actions before them, one at a time."""
     values = []
     for observation, action in zip(observations, actions, strict=True):
-        heard = jnp.concatenate([network.torso(jnp.int32(observation)), jnp.asarray(action, jnp.float32)])
-        hidden = network.gru(hidden, heard)
+        before = Recall(hidden, jnp.asarray(action, jnp.float32))
+        hidden = network.gru(before, network.torso(jnp.int32(observation)))
         values.append(network.q(hidden))
     return values
 
@@ -216,7 +216,8 @@ def test_hidden_state_is_stored_as_it_was_before_the_step():
     _, after, stored = RECURRENT.act(state, hidden, jnp.int32(2), jax.random.key(0), explore=True)
     jax.tree.map(np.testing.assert_array_equal, stored, hidden)
     heard = jnp.concatenate([state.network.torso(jnp.int32(2)), hidden.action])
-    np.testing.assert_allclose(after.features, state.network.gru(hidden.features, heard), rtol=1e-6)
+    expected = state.network.gru.step(hidden.features, state.network.gru.inputs(heard))
+    np.testing.assert_allclose(after.features, expected, rtol=1e-6)
     np.testing.assert_array_equal(RECURRENT.acted(state, after, jnp.int32(0)).action, [1, 0])
     np.testing.assert_array_equal(RECURRENT.acted(state, after, jnp.int32(0)).features, after.features)
 

@@ -16,6 +16,7 @@ from forage.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Sp
 
 SPEC = Spec("Table", spaces.Discrete(2), spaces.Discrete(2))
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
+KEY = jax.random.key(1)
 # In state 0 the logits (0, ln 3) give probabilities 1/4 and 3/4 and the value is 2; in state 1 they are 1/2 and -1.
 PLAIN = PPO(
     clip=0.2, value_coefficient=0.5, entropy_coefficient=0.1, hidden_sizes=(2,), activation="relu", minibatches=1
@@ -73,35 +74,34 @@ def test_a_clipped_value_counts_the_larger_error(earlier, error):
     np.testing.assert_allclose(means[1], error, rtol=1e-5)
 
 
+def rollout(observation, action, reward, next_observation, terminated, truncated, source):
+    """Of one environment, as a batch."""
+    column = lambda x, dtype: jnp.asarray(x, dtype)[:, None]  # noqa: E731
+    experience = Experience(
+        column(observation, jnp.int32), column(action, jnp.int32), column(reward, jnp.float32),
+        column(next_observation, jnp.int32), column(terminated, bool), column(truncated, bool),
+        column([source] * len(reward), jnp.int32), (),
+    )  # fmt: skip
+    return Batch(experience, jnp.ones(1), jnp.zeros(1, jnp.int32))
+
+
 def test_advantages_and_bootstraps_by_hand():
     """One environment, three steps; the second is truncated in state 1, the third terminated."""
     agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=3, discount=0.5, gae_lambda=0.5)
     state = agent.init(jax.random.key(0), SPEC)._replace(network=table())
-    column = lambda x, dtype=jnp.float32: jnp.asarray(x, dtype)[:, None]  # noqa: E731
-    experience = Experience(
-        column([0, 0, 0], jnp.int32), column([1, 1, 0], jnp.int32), column([1, 2, 3]), column([0, 1, 1], jnp.int32),
-        column([0, 0, 1], bool), column([0, 1, 0], bool), column([AGENT] * 3, jnp.int32), (),
-    )  # fmt: skip
+    batch = rollout([0, 0, 0], [1, 1, 0], [1, 2, 3], [0, 1, 1], [0, 0, 1], [0, 1, 0], AGENT)
     # V(0) = 2, V(1) = -1. Errors: 1 + 2/2 - 2 = 0; 2 - 1/2 - 2 = -0.5, not 2 + 2/2 - 2; 3 - 2 = 1.
     advantages = np.array([0 + 0.25 * -0.5, -0.5, 1.0])
-    _, _, error = jax.jit(agent.learn)(state, Batch(experience, jnp.ones(1), jnp.zeros(1, jnp.int32)), CLOCK, KEY)
+    _, _, error = jax.jit(agent.learn)(state, batch, CLOCK, KEY)
     np.testing.assert_allclose(error, [np.abs(advantages).mean()], rtol=1e-5)
-
-
-KEY = jax.random.key(1)
 
 
 def test_only_the_agents_own_actions_move_the_policy():
     agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=2, epochs=1, entropy_coefficient=0.0)
     state = agent.init(jax.random.key(0), SPEC)
-    column = lambda x, dtype=jnp.float32: jnp.asarray(x, dtype)[:, None]  # noqa: E731
 
     def learned(source):
-        experience = Experience(
-            column([0, 1], jnp.int32), column([1, 0], jnp.int32), column([1, 5]), column([1, 0], jnp.int32),
-            column([0, 0], bool), column([0, 0], bool), column([source] * 2, jnp.int32), (),
-        )  # fmt: skip
-        batch = Batch(experience, jnp.ones(1), jnp.zeros(1, jnp.int32))
+        batch = rollout([0, 1], [1, 0], [1, 5], [1, 0], [0, 0], [0, 0], source)
         return jax.jit(agent.learn)(state, batch, CLOCK, KEY)[0].network
 
     guided, own = learned(GUIDE), learned(AGENT)
