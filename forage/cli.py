@@ -235,15 +235,19 @@ def list_parts(positional: list[str], words: options.Words) -> None:
                 print(f"  {name:20} {doc}")
     if wanted in (None, "environments"):
         from forage.environments import list_environments
+        from forage.environments.catalogue import SUITES
+        from forage.environments.registry import installed
 
         print("environments")
-        rows = list_environments()
-        for row in rows:
-            if row.kind != "gymnasium" or wanted == "environments":
-                print(f"  {row.id:34} {row.description}")
+        for row in list_environments(libraries=wanted is not None):
+            print(f"  {row.id:34} {row.description}")
+        for prefix, suite in SUITES.items():
+            if not installed(suite):
+                print(f"  {prefix + ':<id>':34} needs pip install 'forage-rl[{suite.extra}]'. {suite.description}")
+            elif wanted is None:
+                print(f"  {prefix + ':<id>':34} {suite.description} Such as {prefix}:{suite.example}.")
         if wanted is None:
-            count = sum(row.kind == "gymnasium" for row in rows)
-            print(f"  gymnasium:<id>                     {count} more; forage list environments shows them all")
+            print("forage list environments shows each of those, too.")
 
 
 def show(positional: list[str], words: options.Words) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from forage.environments import HostFactory, canonical_id, list_environments, make, spec_of
+from forage.environments.catalogue import NATIVE
 from forage.environments.host import HostEnvironment
-from forage.environments.registry import NATIVE
 from forage.ports import Environment
 from forage.types import ForageError
 
@@ -154,7 +154,7 @@ def test_only_what_is_named_is_imported():
     code = (
         "import sys\n"
         "from forage.environments import make, list_environments\n"
-        "list_environments()\n"
+        "list_environments(libraries=False)\n"
         "assert not [name for name in sys.modules if name.startswith('forage.environments.classic')]\n"
         "make('CartPole-v1')\n"
         "late = ['envpool', 'mujoco', 'torch', 'forage.environments.classic.acrobot', 'forage.environments.deep_sea']\n"

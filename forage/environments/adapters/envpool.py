@@ -35,7 +35,7 @@ class EnvPoolEnvironment(HostEnvironment):
 
     def __init__(self, target: str, num_envs: int, name: str | None = None, info: Sequence[str] = (), **options: Any):
         pool = load_envpool()
-        check_id(target)
+        canonical(target)
         name = name or f"envpool:{target}"
         self._target, self._options, self._info_names = target, options, tuple(info)
         config = pool.make_spec(target).config
@@ -160,14 +160,20 @@ def load_envpool() -> Any:
     return envpool
 
 
-def check_id(target: str) -> None:
-    """Raises `ForageError` with the nearest ids when EnvPool has no such environment."""
+def ids() -> dict[str, str]:
+    """Every id of EnvPool with a line of description."""
+    return {id: f"EnvPool's {id.rpartition('-')[0]}." for id in sorted(load_envpool().list_all_envs())}
+
+
+def canonical(target: str) -> str:
+    """The id itself. Raises `ForageError` with the nearest ids when EnvPool has no such environment."""
     known = load_envpool().list_all_envs()
     if target not in known:
         lower = {id.lower(): id for id in known}
         near = [lower[id] for id in difflib.get_close_matches(target.lower(), lower, n=3, cutoff=0.5)]
         hint = f"did you mean {' or '.join(near)}?" if near else "envpool.list_all_envs() lists what it has."
         raise ForageError(f"EnvPool has no environment {target}; {hint}")
+    return target
 
 
 def _leaves(space: Any, observation: Any) -> list[np.ndarray]:

@@ -1,0 +1,74 @@
+"""What there is: a row for each native environment, and one for each library that an adapter opens. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from forage.environments.entry import Entry
+
+
+class Suite(NamedTuple):
+    """A library whose environments are named `prefix:id`.
+
+    `target` is called as `target(id, **options)` and returns an `Environment`; with `host` it is a `HostEnvironment`,
+    called as `target(target=id, num_envs=n, name=full_id, **options)`. The module `names` (the target's own, unless it
+    says otherwise) has `ids() -> {id: description}`, and where there are more ids than it lists,
+    `canonical(id) -> id`, which raises `ForageError` for one that is not there.
+    """
+
+    target: str  # module:callable below forage.environments
+    library: str  # what is imported
+    extra: str  # of pip install 'forage-rl[extra]'; empty where the library comes with Forage
+    description: str
+    host: bool = False
+    names: str = ""
+    example: str = ""  # an id, for messages and for `forage list` where the library is not installed
+
+    @property
+    def names_module(self) -> str:
+        return self.names or self.target.partition(":")[0]
+
+
+NATIVE: dict[str, Entry] = {
+    "CartPole-v1": Entry("classic.cartpole:CartPole", "Keep a pole upright on a cart; 500 steps."),
+    "CartPole-v0": Entry("classic.cartpole:CartPole", "Keep a pole upright on a cart; 200 steps.", {"max_steps": 200}),
+    "CartPole-masked": Entry(
+        "classic.cartpole:CartPole", "CartPole with its velocities hidden: it takes memory.", keep=(0, 2)
+    ),
+    "Acrobot-v1": Entry("classic.acrobot:Acrobot", "Swing a two-link arm above a line by its elbow."),
+    "MountainCar-v0": Entry("classic.mountain_car:MountainCar", "Rock a weak car out of a valley; reward is rare."),
+    "MountainCarContinuous-v0": Entry(
+        "classic.mountain_car:MountainCarContinuous", "Rock a weak car out of a valley by a continuous force."
+    ),
+    "Pendulum-v1": Entry("classic.pendulum:Pendulum", "Swing up a pendulum by a continuous torque and hold it."),
+    "DeepSea-N": Entry("deep_sea:DeepSea", "Exploration in an N x N grid; DeepSea-10, or any size from 2 up."),
+    "DeepSeaTreasure-v0": Entry(
+        "treasure:DeepSeaTreasure", "Two objectives: the value of a treasure and the time to it."
+    ),
+    "minatar:Asterix": Entry("minatar.asterix:Asterix", "MinAtar: collect treasure, avoid enemies."),
+    "minatar:Breakout": Entry("minatar.breakout:Breakout", "MinAtar: break bricks with a ball."),
+    "minatar:Freeway": Entry("minatar.freeway:Freeway", "MinAtar: cross a road."),
+    "minatar:Seaquest": Entry("minatar.seaquest:Seaquest", "MinAtar: rescue divers before the oxygen runs out."),
+    "minatar:SpaceInvaders": Entry("minatar.space_invaders:SpaceInvaders", "MinAtar: shoot rows of aliens."),
+}
+
+SUITES: Mapping[str, Suite] = {
+    "gymnasium": Suite(
+        "adapters.gymnasium:GymnasiumEnvironment",
+        "gymnasium",
+        "",
+        "Any id of Gymnasium's registry; module:Id-v0 imports the module that registers it.",
+        host=True,
+        names="adapters.gymnasium_ids",
+        example="HalfCheetah-v5",
+    ),
+    "envpool": Suite(
+        "adapters.envpool:EnvPoolEnvironment",
+        "envpool",
+        "envpool",
+        "Any id of envpool.list_all_envs().",
+        host=True,
+        example="Pong-v5",
+    ),
+}
