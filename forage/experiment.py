@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage import spaces
+from forage import spaces, team
 from forage.learner import Episodes, Learner, LearnerState, State, Tally, finite, select
 from forage.ports import Agent, Environment, Part, Starts, Tasks
 from forage.types import Clock, Experience
@@ -90,7 +90,7 @@ class Experiment(Part):
         starts = jax.vmap(functools.partial(self.new_start, tasks_state, starts_state))(
             jax.random.split(pool_key, (num_envs + self.pool_size, 2))
         )
-        hidden = self.learner.behaviour.hidden(self.agent, self.learner.spec)
+        hidden = self.learner.hidden()
         objectives = len(self.learner.spec.reward_names)
         actors = Actors(
             at=jax.tree.map(lambda x: x[:num_envs], starts),
@@ -108,9 +108,9 @@ class Experiment(Part):
     def collect(
         self, state: ExperimentState, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Pool, Actors, Episodes, Experience]:
-        """Steps every environment `rollout_length` times. Returns the rollout with leaves `time env ...`."""
+        """Steps every environment `rollout_length` times. Returns the rollout with leaves `time env *agent ...`."""
         num_envs, length, spec = self.agent.num_envs, self.agent.rollout_length, self.learner.spec
-        first_hidden = self.learner.behaviour.hidden(self.agent, spec)
+        first_hidden = self.learner.hidden()
         keys = jax.random.split(key, (length, 2 * num_envs + 1))
 
         def one(at: Start, hidden: PyTree[Array], clock: Clock, act_key: Key[Array, ""], step_key: Key[Array, ""]):
@@ -129,10 +129,10 @@ class Experiment(Part):
             at, hidden, experience = jax.vmap(one, in_axes=(0, 0, None, 0, 0))(
                 at, hidden, now, keys[:num_envs], keys[num_envs:-1]
             )
-            ended = experience.ended
-            pool, fresh = self.hand_out(state, pool, ended, keys[-1])
-            hidden = select(ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
-            return (pool, select(ended, fresh, at), hidden), experience
+            over = team.as_one(experience, spec.num_agents).ended
+            pool, fresh = self.hand_out(state, pool, over, keys[-1])
+            hidden = select(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
+            return (pool, select(over, fresh, at), hidden), experience
 
         pool = state.pool
         if self.tasks.adapts or self.starts.adapts:
@@ -140,12 +140,13 @@ class Experiment(Part):
         carry = (pool, state.actors.at, state.actors.hidden)
         (pool, at, hidden), rollout = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
         # Returns and lengths in bulk, as no step needs them: what was under way, and came in, and is not under way.
-        ended, one_each = rollout.ended, jnp.ones(rollout.ended.shape, jnp.int32)
-        episode_return = under_way(state.actors.episode_return, rollout.reward, ended)
+        told = team.as_one(rollout, spec.num_agents)
+        ended, one_each = told.ended, jnp.ones(told.ended.shape, jnp.int32)
+        episode_return = under_way(state.actors.episode_return, told.reward, ended)
         episode_length = under_way(state.actors.episode_length, one_each, ended)
         episodes = Episodes(
             ended.sum().astype(jnp.float32),
-            (state.actors.episode_return + rollout.reward.sum(0) - episode_return).sum(0),
+            (state.actors.episode_return + told.reward.sum(0) - episode_return).sum(0),
             (state.actors.episode_length + length - episode_length).sum().astype(jnp.float32),
         )
         return pool, Actors(at, hidden, episode_return, episode_length), episodes, rollout
@@ -176,11 +177,12 @@ class Experiment(Part):
         key, collect_key, learn_key, starts_key = jax.random.split(state.key, 4)
         pool, actors, episodes, rollout = self.collect(state, clock, collect_key)
         learner, metrics = self.learner.learn(state.learner, rollout, clock, learn_key)
+        told = team.as_one(rollout, self.learner.spec.num_agents)
         state = ExperimentState(
             key,
             learner,
-            self.tasks.report(state.tasks, rollout),
-            self.starts.report(state.starts, actors.at.env_state, rollout, starts_key),
+            self.tasks.report(state.tasks, told),
+            self.starts.report(state.starts, actors.at.env_state, told, starts_key),
             pool,
             actors,
         )
@@ -204,7 +206,7 @@ class Experiment(Part):
             return Start(task, *equinox.combine(task, self.environment).reset(reset_key))
 
         at = jax.vmap(begin)(jax.random.split(start_key, episodes))
-        hidden = self.agent.hidden(self.learner.spec)
+        hidden = self.learner.hidden(explore=False)
         hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (episodes, *x.shape)), hidden)
 
         def one(at: Start, hidden: PyTree[Array], key: Key[Array, ""]):
@@ -218,6 +220,7 @@ class Experiment(Part):
             time, at, hidden, running, total, length = carry
             keys = jax.random.split(jax.random.fold_in(key, time), episodes)
             at, hidden, step = jax.vmap(one)(at, hidden, keys)
+            step = team.as_one(step, self.learner.spec.num_agents)
             total = total + select(running, step.reward, 0)
             return time + 1, at, hidden, running & ~(step.terminated | step.truncated), total, length + running
 

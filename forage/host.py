@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage import prng, spaces
+from forage import prng, spaces, team
 from forage.checkpoint import Bytes
 from forage.environments.host import HostEnvironment
 from forage.learner import Episodes, Learner, LearnerState, Report, finite, select
@@ -32,7 +32,7 @@ class HostState(NamedTuple):
     pending: Experience  # the rollout that is not learned from yet, `time env ...`
     is_pending: Bool[np.ndarray, ""]  # whether there is one
     hidden: PyTree[Array]  # leaves [env, ...]
-    ended: Bool[np.ndarray, " env"]  # whether the next step begins an episode
+    ended: Bool[np.ndarray, "env *agent"]  # whether the next step begins an episode
     episode_return: np.ndarray  # [env, *objectives]
     episode_length: np.ndarray  # [env]
     environment: np.ndarray  # the environments' own snapshot as bytes; empty when they cannot be saved
@@ -43,7 +43,7 @@ def act(
     learner: Learner,
     state: LearnerState,
     hidden: PyTree[Array],
-    ended: Bool[Array, " env"],
+    ended: Bool[Array, "env *agent"],
     observation: PyTree[Array],
     clock: Clock,
     key: Key[Array, ""],
@@ -55,8 +55,7 @@ def act(
     """
     key, act_key = jax.random.split(key)
     keys = jax.random.split(act_key, ended.shape[0])
-    first = learner.behaviour.hidden(learner.agent, learner.spec) if explore else learner.agent.hidden(learner.spec)
-    hidden = select(ended, jax.tree.map(lambda x: x[None], first), hidden)
+    hidden = select(ended, jax.tree.map(lambda x: x[None], learner.hidden(explore)), hidden)
     if explore:
         action, hidden, aux, source = jax.vmap(learner.act, in_axes=(None, 0, 0, None, 0))(
             state, hidden, observation, clock, keys
@@ -84,7 +83,7 @@ class HostExperiment:
         self.total_steps = total_steps
         self.steps = 0
         self.overlap = not learner.agent.on_policy
-        self.first_hidden = learner.behaviour.hidden(learner.agent, learner.spec)
+        self.first_hidden = learner.hidden()
         self.observation: PyTree[np.ndarray] = None
         self.key: Any = None
         self.state: Any = None
@@ -99,7 +98,7 @@ class HostExperiment:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
         self.key, self.state = jax.jit(self.initial)(prng.key(self.seed))
         self.hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), self.first_hidden)
-        self.ended = np.ones(num_envs, bool)
+        self.ended = np.ones(self.flags, bool)
         self.episode_return = np.zeros((num_envs, len(names)) if names else num_envs, np.float32)
         self.episode_length = np.zeros(num_envs, np.int32)
         self.observation = self.environment.reset(self.seed)
@@ -164,22 +163,29 @@ class HostExperiment:
 
     def account(self, step: Any) -> None:
         """Adds a step to the running episodes, and those that ended to the totals."""
+        self.ended = step.terminated | step.truncated
+        step = team.as_one(step, self.learner.spec.num_agents)
         self.episode_return = self.episode_return + step.reward
         self.episode_length = self.episode_length + 1
-        self.ended = step.terminated | step.truncated
-        if self.ended.any():
-            self.count += int(self.ended.sum())
-            self.total = self.total + self.episode_return[self.ended].sum(0)
-            self.length += int(self.episode_length[self.ended].sum())
-            self.episode_return[self.ended] = 0
-            self.episode_length[self.ended] = 0
+        over = step.terminated | step.truncated
+        if over.any():
+            self.count += int(over.sum())
+            self.total = self.total + self.episode_return[over].sum(0)
+            self.length += int(self.episode_length[over].sum())
+            self.episode_return[over] = 0
+            self.episode_length[over] = 0
+
+    @property
+    def flags(self) -> tuple[int, ...]:
+        """The shape of what says whether an episode ended."""
+        agents = self.learner.spec.num_agents
+        return (self.environment.num_envs,) if agents == 1 else (self.environment.num_envs, agents)
 
     def clock(self, steps: int) -> Clock:
         return Clock(np.int32(steps), np.float32(self.total_steps))  # type: ignore[arg-type]
 
     def blank_rollout(self, state: LearnerState) -> Experience:
-        agent = self.learner.agent
-        shape = (agent.rollout_length, self.environment.num_envs)
+        shape = (self.learner.agent.rollout_length, *self.flags)
         return jax.tree.map(
             lambda x: jnp.zeros(shape + x.shape, x.dtype), self.learner.example(state.agent, state.behaviour)
         )
@@ -211,7 +217,7 @@ class HostExperiment:
             jax.eval_shape(self.blank_rollout, learner),
             np.zeros((), bool),
             hidden,
-            np.zeros(num_envs, bool),
+            np.zeros(self.flags, bool),
             np.zeros((num_envs, len(names)) if names else num_envs, np.float32),
             np.zeros(num_envs, np.int32),
             Bytes(),  # type: ignore[arg-type]
@@ -314,9 +320,10 @@ def play(
 ) -> tuple[np.ndarray, np.ndarray]:
     """One evaluation episode in each environment. Returns returns `env ...` and lengths; see `Experiment.evaluate`."""
     num_envs = environment.num_envs
-    hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.agent.hidden(learner.spec))
+    hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.hidden(explore=False))
     observation, key = environment.reset(seed), prng.key(seed)
-    ended = np.ones(num_envs, bool)
+    agents = learner.spec.num_agents
+    ended = np.ones(num_envs if agents == 1 else (num_envs, agents), bool)
     running, length = np.ones(num_envs, bool), np.zeros(num_envs, np.int32)
     objectives = len(learner.spec.reward_names)
     total = np.zeros((num_envs, objectives) if objectives else num_envs, np.float32)
@@ -324,10 +331,11 @@ def play(
     for _ in range(max_steps):
         key, executed, _, hidden, _, _ = act(learner, state, hidden, ended, observation, clock, key, explore=False)
         step, observation = environment.step(jax.tree.map(np.asarray, executed))
+        ended = step.terminated | step.truncated
+        step = team.as_one(step, agents)
         total[running] += step.reward[running]
         length += running
-        ended = step.terminated | step.truncated
-        running &= ~ended
+        running &= ~(step.terminated | step.truncated)
         if not running.any():
             break
     return total, length

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox
@@ -9,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage import prng, spaces
+from forage import prng, spaces, team
 from forage.ports import Agent, Behaviour, Memory, Metrics, Part, Rewards
-from forage.types import AGENT, Clock, Experience, Spec
+from forage.types import AGENT, NOBODY, Clock, Experience, Spec
 
 State = Any
 
@@ -35,17 +36,17 @@ class Learner(Part):
         keys = jax.random.split(key, 3)
         agent_state = self.agent.init(keys[0], self.spec)
         behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
+        streams = self.agent.num_envs * self.spec.num_agents
+        example = self.example(agent_state, behaviour_state)
         return LearnerState(
             agent_state,
             behaviour_state,
-            self.rewards.init(keys[2], self.spec, self.agent.num_envs),
-            self.memory.init(
-                self.example(agent_state, behaviour_state), self.agent.num_envs, self.agent.rollout_length
-            ),
+            self.rewards.init(keys[2], self.spec, streams),
+            self.memory.init(example, streams, self.agent.rollout_length),
         )
 
     def example(self, agent_state: State, behaviour_state: State) -> Experience:
-        """One transition's shapes and dtypes, as zeros."""
+        """One agent's transition's shapes and dtypes, as zeros."""
         observation = spaces.example(self.spec.observation_space)
         clock = Clock(jnp.int32(0), jnp.float32(1))
         action, _, aux, _ = jax.eval_shape(
@@ -76,37 +77,64 @@ class Learner(Part):
     def act(
         self, state: LearnerState, hidden: PyTree[Array], observation: PyTree[Array], clock: Clock, key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
-        """Chooses the action of one environment. Returns `(action, hidden, aux, source)`."""
-        action, hidden, aux, source = self.behaviour.act(
-            state.behaviour, self.agent, state.agent, hidden, observation, self.spec, clock, key
+        """Chooses what is done in one environment. Returns `(action, hidden, aux, source)`."""
+
+        def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]):
+            action, hidden, aux, source = self.behaviour.act(
+                state.behaviour, self.agent, state.agent, hidden, observation, self.spec, clock, key
+            )
+            if (present := spaces.present(observation)) is not None:
+                source = jnp.where(present, source, NOBODY)
+            return action, self.behaviour.acted(self.agent, state.agent, hidden, action), aux, source
+
+        return self.by_agent(one)(hidden, observation, key)
+
+    def by_agent(self, act: Callable[..., Any]) -> Callable[..., Any]:
+        """`act(hidden, observation, key)` of one agent, for all the agents of one environment."""
+        if self.spec.num_agents == 1:
+            return act
+        return lambda hidden, observation, key: jax.vmap(act)(
+            hidden, observation, jax.random.split(key, self.spec.num_agents)
         )
-        return action, self.behaviour.acted(self.agent, state.agent, hidden, action), aux, source
+
+    def hidden(self, explore: bool = True) -> PyTree[Array]:
+        """What is remembered in one environment when an episode begins; `explore=False`: in evaluation."""
+        keeper = self.behaviour.hidden(self.agent, self.spec) if explore else self.agent.hidden(self.spec)
+        return team.repeat(keeper, self.spec.num_agents)
 
     def play(
         self, state: LearnerState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array]]:
         """The evaluation policy's action, and what is remembered after it."""
-        action, hidden, _ = self.agent.act(state.agent, hidden, observation, key, explore=False)
-        return action, self.agent.acted(state.agent, hidden, action)
+
+        def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]):
+            action, hidden, _ = self.agent.act(state.agent, hidden, observation, key, explore=False)
+            return action, self.agent.acted(state.agent, hidden, action)
+
+        return self.by_agent(one)(hidden, observation, key)
 
     def learn(
         self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[LearnerState, Metrics]:
-        """Remembers a rollout (leaves `time env ...`) and learns. `clock` reads as when the rollout began.
+        """Remembers a rollout (leaves `time env *agent ...`) and learns. `clock` reads as when the rollout began.
 
         Metrics are means over the updates made; all are zero, and `updates` too, before `learning_starts`.
         """
         reward_key, sample_key, learn_key = jax.random.split(key, 3)
+        agents = self.spec.num_agents
+        rollout = team.as_streams(rollout, agents)
         rewards_state, reward_metrics = self.rewards.learn(state.rewards, rollout, reward_key)
-        memory_state = self.memory.add(state.memory, rollout, clock)
+        memory_state = self.memory.add(state.memory, rollout, transitions(clock, agents))
         behaviour_state = self.behaviour.report(state.behaviour, rollout, clock)
-        clock = clock._replace(steps=clock.steps + rollout.terminated.size)
+        clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)
 
         def update(
             carry: tuple[State, State], sample_key: Key[Array, ""], learn_key: Key[Array, ""]
         ) -> tuple[tuple[State, State], Metrics]:
             agent_state, memory_state = carry
-            batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, clock, sample_key)
+            batch = self.memory.sample(
+                memory_state, self.agent.batch_size, self.agent.segment, transitions(clock, agents), sample_key
+            )
             batch = batch._replace(experience=self.rewards.relabel(rewards_state, batch.experience))
             agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
             return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
@@ -131,6 +159,11 @@ class Learner(Part):
             carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
             metrics = jax.tree.map(lambda x: x / updates, total) | {"updates": count.astype(jnp.float32)}
         return LearnerState(carry[0], behaviour_state, rewards_state, carry[1]), metrics | reward_metrics
+
+
+def transitions(clock: Clock, num_agents: int) -> Clock:
+    """The clock as a memory reads it: each agent's transition of a step is one of its own."""
+    return clock if num_agents == 1 else Clock(clock.steps * num_agents, clock.total * num_agents)
 
 
 class LearnerState(NamedTuple):
@@ -165,15 +198,15 @@ class Report(NamedTuple):
     agent_finite: Bool[Array, ""]
 
 
-def select(ended: Bool[Array, " env"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
-    """`where`, leaf by leaf, over the leading axis. Zero may stand for either tree."""
+def select(ended: Bool[Array, "env *agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
+    """`where`, leaf by leaf, over the leading axes. Zero may stand for either tree."""
     if isinstance(yes, int):
         return select(~ended, no, yes)
     if isinstance(no, int):
         no = jax.tree.map(jnp.zeros_like, yes)
 
     def leaf(yes: Array, no: Array) -> Array:
-        return jnp.where(ended.reshape(ended.shape + (1,) * (no.ndim - 1)), yes, no)
+        return jnp.where(ended.reshape(ended.shape + (1,) * (no.ndim - ended.ndim)), yes, no)
 
     return jax.tree.map(leaf, yes, no)
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from forage import checkpoint, prng, spaces
+from forage import checkpoint, prng, spaces, team
 from forage.ports import Agent
 from forage.registry import from_config
 from forage.types import ForageError, Spec
@@ -30,8 +30,12 @@ class Policy:
             action, hidden, _ = agent.act(state, hidden, observation, key, explore)
             return spaces.clip(spec.action_space, action), agent.acted(state, hidden, action)
 
-        self._act = jax.jit(act, static_argnums=4)
-        self._like = spaces.example(spec.observation_space)
+        def act_all(state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
+            keys = jax.random.split(key, spec.num_agents)
+            return jax.vmap(act, in_axes=(None, 0, 0, 0, None))(state, hidden, observation, keys, explore)
+
+        self._act = jax.jit(act if spec.num_agents == 1 else act_all, static_argnums=4)
+        self._like = team.repeat(spaces.example(spec.observation_space), spec.num_agents)
         self.reset()
 
     @classmethod
@@ -62,11 +66,11 @@ class Policy:
 
     def reset(self, seed: int = 0) -> None:
         """Forgets the episode."""
-        self._hidden = self.agent.hidden(self.spec)
+        self._hidden = team.repeat(self.agent.hidden(self.spec), self.spec.num_agents)
         self._key = prng.key(seed)
 
     def act(self, observation: Any, explore: bool = False) -> Any:
-        """The action for one observation, as NumPy."""
+        """The action for one observation, as NumPy. Where there are many agents: all their actions for all they see."""
         observation = self._check(observation)
         self._key, key = jax.random.split(self._key)
         action, self._hidden = self._act(self.state, self._hidden, observation, key, explore)
@@ -95,6 +99,7 @@ def spec_from_config(config: dict[str, Any]) -> Spec:
         spaces.from_json(stored["observation_space"]),
         spaces.from_json(stored["action_space"]),
         tuple(stored["reward_names"]),
+        stored.get("num_agents", 1),
         horizon=stored["horizon"],
     )
 

@@ -43,6 +43,11 @@ class Environment(Part):
         """Most steps an episode can last, where there is a limit."""
         return None
 
+    @property
+    def num_agents(self) -> int:
+        """How many agents act at once. Above 1, what they see, do and get has a leading axis `agent` (see `Step`)."""
+        return 1
+
     @abc.abstractmethod
     def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
         """Returns `(state, observation)` at the start of an episode."""

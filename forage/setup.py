@@ -102,6 +102,7 @@ class Setup:
                 "observation_space": spaces.to_json(self.spec.observation_space),
                 "action_space": spaces.to_json(self.spec.action_space),
                 "reward_names": list(self.spec.reward_names),
+                "num_agents": self.spec.num_agents,
                 "horizon": None if self.spec.horizon is None else int(self.spec.horizon),
             },
         }

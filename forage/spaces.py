@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -12,8 +13,12 @@ from jaxtyping import Array, Bool, Key, PyTree
 
 from forage.types import ForageError, Spec
 
-MASK = "action_mask"
-"""An observation `{"observation": ..., "action_mask": ...}` says which discrete actions are allowed (non-zero)."""
+MASK, STATE, PRESENT = "action_mask", "state", "present"
+"""What may stand beside "observation" in a dictionary that carries more than is seen.
+
+`action_mask`: which discrete actions are allowed (non-zero). `state`: what a central critic may see, and the policy
+not. `present`: whether the agent acts on this observation; one that has left, or waits for its turn, does not.
+"""
 
 
 def example(space: spaces.Space[Any]) -> PyTree[Array]:
@@ -51,16 +56,35 @@ def clip(space: spaces.Space[Any], action: PyTree[Array]) -> PyTree[Array]:
     return action
 
 
+def carries_more(keys: Iterable[str]) -> bool:
+    """Whether a dictionary with these keys is an observation with something beside it."""
+    beside = set(keys) - {"observation"}
+    return beside < set(keys) and set() < beside <= {MASK, STATE, PRESENT}
+
+
 def split_mask(observation: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, " actions"] | None]:
     """Parts an observation into what is seen and which actions are allowed (`None`: all)."""
-    if isinstance(observation, dict) and MASK in observation:
-        return observation["observation"], observation[MASK] != 0
+    if isinstance(observation, dict) and carries_more(observation):
+        mask = observation.get(MASK)
+        return observation["observation"], None if mask is None else mask != 0
     return observation, None
 
 
+def present(observation: PyTree[Array]) -> Bool[Array, "*agent"] | None:
+    """Whether the agent acts on this observation (`None`: always)."""
+    if isinstance(observation, dict) and PRESENT in observation and carries_more(observation):
+        return observation[PRESENT] != 0
+    return None
+
+
 def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """The space of what is seen, without the action mask."""
-    return space["observation"] if isinstance(space, spaces.Dict) and MASK in space.spaces else space
+    """The space of what is seen, without what stands beside it."""
+    return space["observation"] if isinstance(space, spaces.Dict) and carries_more(space.spaces) else space
+
+
+def central(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
+    """The space of what a central critic may see, where there is such a thing."""
+    return space[STATE] if isinstance(space, spaces.Dict) and carries_more(space) and STATE in space.spaces else None
 
 
 def is_bounded_box(space: spaces.Space[Any]) -> bool:

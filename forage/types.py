@@ -10,8 +10,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from forage.errors import ForageError as ForageError
 
-AGENT, GUIDE, PERSON, DATASET, MODEL = range(5)
-"""Who chose an action: the values of `Experience.source`."""
+AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY = range(6)
+"""Who chose an action: the values of `Experience.source`. Nobody, where an agent is not there or not at turn."""
 
 
 class Step(NamedTuple):
@@ -21,6 +21,8 @@ class Step(NamedTuple):
     `terminated`: the task is over, nothing comes after, the value is zero.
     `truncated`: only the clock ran out; value goes on from `observation`. Never both.
     `reward` is a scalar, or a vector whose entries `Environment.reward_names` names.
+    With `Environment.num_agents` above 1 every field but `info` has a leading axis `agent`. An agent that has left
+    stays terminated, with reward 0, until the episode is over for all.
     """
 
     observation: PyTree[Array]
@@ -79,7 +81,7 @@ class Clock(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)  # compared by identity: spaces have no hash
 class Spec:
-    """What an agent may know of an environment."""
+    """What an agent may know of an environment. Spaces are those of one agent."""
 
     name: str
     observation_space: gymnasium.Space[Any]

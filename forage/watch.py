@@ -17,6 +17,7 @@ from forage.policy import Policy
 from forage.ports import Environment
 from forage.run import Run
 from forage.setup import from_config
+from forage.team import as_one
 
 
 def watch(
@@ -61,6 +62,7 @@ def play_native(policy: Policy, environment: Environment, steps: int, episode: i
         action = policy.act(observation)
         state, step = advance(state, action, jax.random.fold_in(key, time))
         observation = step.observation
+        step = as_one(step, environment.num_agents)
         total += float(np.sum(step.reward))
         frames.append(environment.render(state))
         if bool(step.terminated | step.truncated):
@@ -77,6 +79,7 @@ def play_host(policy: Policy, build: Any, steps: int, episode: int, frames: list
     for _ in range(steps):
         action = policy.act(jax.tree.map(lambda x: x[0], observation))
         step, observation = environment.step(jax.tree.map(lambda x: np.asarray(x)[None], action))
+        step = as_one(step, environment.num_agents)
         total += float(step.reward.sum())
         if step.terminated[0] or step.truncated[0]:
             break

@@ -17,7 +17,7 @@ WINGS = ("tasks", "starts", "behaviours", "rewards", "memory", "agents")
 LEVELS: list[tuple[str, ...]] = [
     ("errors",),
     ("types", "prng", "registry", "ranges"),
-    ("spaces", "ports", "returns", "options", "checkpoint", "locking"),
+    ("spaces", "team", "ports", "returns", "options", "checkpoint", "locking"),
     ("nn", "points", "fields"),
     (*WINGS, "environments", "evaluation", "defaults"),
     ("policy", "progress", "trackers", "versions"),

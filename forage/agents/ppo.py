@@ -8,6 +8,11 @@ r = pi(a|s) / pi_old(a|s), advantage A (GAE) and value target R = A + V_old, min
 
 With `memory_size`, a GRU hears each observation and the action before it (as Ni, Eysenbach, Salakhutdinov, 2022,
 arXiv 2110.05038, find best), learned from whole rollouts that start from the hidden state stored with them.
+
+Many agents share one network, each learning from its own stream: independent PPO (de Witt et al., 2020, "Is Independent
+Learning All You Need in the StarCraft Multi-Agent Challenge?", arXiv 2011.09533). With `central_critic` the value sees
+the observation's "state", which the policy does not: MAPPO (Yu et al., 2022, "The Surprising Effectiveness of PPO in
+Cooperative Multi-Agent Games", arXiv 2103.01955; its value normalisation is `--rewards normalise-return` here).
 """
 
 from __future__ import annotations
@@ -20,65 +25,18 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
 
-from forage.nn.distributions import Actions, Distribution
+from forage.nn.actor_critic import ActorCritic, Shape
+from forage.nn.distributions import Actions
 from forage.nn.minibatches import shuffled, standardised
-from forage.nn.networks import CNN, GRU, Linear, Recall, Torso
+from forage.nn.networks import Recall
 from forage.nn.normalise import RunningNorm, normalised
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Agent, Metrics
 from forage.returns import gae
-from forage.spaces import seen, split_mask
+from forage.spaces import central, seen, split_mask
 from forage.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approximate_kl", "clip_fraction")
-
-
-class ActorCritic(equinox.Module):
-    """Policy and value. Vectors get a torso each; images, and agents with memory, share one torso (and the GRU)."""
-
-    torsos: Torso  # leaves [1 or 2, ...]: one torso for both, or the policy's and the value's side by side
-    gru: GRU | None
-    actor: Linear
-    critic: Linear
-    log_std: Float[Array, " dimensions"] | None
-    actions: Actions = equinox.field(static=True)
-
-    def __init__(self, key: Key[Array, ""], spec: Spec, agent: PPO):
-        keys = jax.random.split(key, 5)
-
-        def torso(key: Key[Array, ""]) -> Torso:
-            return Torso(key, spec.observation_space, agent.hidden_sizes, agent.activation, gain=2**0.5)
-
-        one = jax.eval_shape(torso, key)
-        shared = agent.memory_size > 0 or isinstance(one.body, CNN)
-        self.torsos = jax.vmap(torso)(keys[: 1 if shared else 2])
-        size = one.size
-        self.actions = Actions.of(spec.action_space)
-        self.gru = GRU(keys[2], size, self.actions.outputs, agent.memory_size) if agent.memory_size else None
-        size = agent.memory_size or size
-        self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
-        self.critic = Linear(keys[4], size, 1, gain=1.0)
-        self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
-
-    def torso(self, index: int) -> Torso:
-        """The policy's torso (0) or the value's (-1)."""
-        return jax.tree.map(lambda x: x[index], self.torsos)
-
-    def rows(self, observation: PyTree[Array]) -> tuple[Float[Array, "rows outputs"], Float[Array, " rows"]]:
-        """The policy's outputs and the values of a batch (leaves `rows ...`)."""
-        features = jax.vmap(lambda torso: jax.vmap(torso)(observation))(self.torsos)
-        return self.actor(features[0]), self.critic(features[-1])[:, 0]
-
-    def policy(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
-        return self.actions.distribution(self.actor(features), self.log_std, split_mask(observation)[1])
-
-    def value(self, features: Float[Array, " features"]) -> Float[Array, ""]:
-        return self.critic(features)[0]
-
-    def remember(self, hidden: Recall, observation: PyTree[Array]) -> Float[Array, " size"]:
-        """The GRU's new state, which is also the features of policy and value."""
-        assert self.gru is not None
-        return self.gru(hidden, self.torso(0)(observation))
 
 
 class PPOState(NamedTuple):
@@ -129,6 +87,7 @@ class PPO(Agent):
     clip_value: bool = equinox.field(static=True, default=False)
     normalise_advantage: bool = equinox.field(static=True, default=True)
     normalise_observation: bool = equinox.field(static=True, default=False)
+    central_critic: bool = equinox.field(static=True, default=False)  # the value sees the observation's "state"
 
     def check(self, spec: Spec) -> None:
         Actions.of(spec.action_space)
@@ -138,9 +97,15 @@ class PPO(Agent):
             raise ForageError(f"PPO cannot cut {units} {what} into {self.minibatches} equal minibatches.")
         if self.normalise_observation and not isinstance(seen(spec.observation_space), spaces.Box):
             raise ForageError(f"Only boxes can be normalised, and {spec.name} gives {spec.observation_space}.")
+        if self.central_critic and central(spec.observation_space) is None:
+            raise ForageError(
+                f'A central critic sees the "state" beside the observation, and {spec.name} shows none; environments '
+                f"with many agents do, and without central_critic PPO needs none."
+            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
-        network = ActorCritic(key, spec, self)
+        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic)
+        network = ActorCritic(key, spec.observation_space, spec.action_space, sizes)
         shape = seen(spec.observation_space).shape
         norm = RunningNorm.of(shape) if self.normalise_observation and shape is not None else None
         return PPOState(network, self.optimiser(1.0).init(network), norm)
@@ -276,7 +241,7 @@ class PPO(Agent):
             return hidden, hidden
 
         _, features = jax.lax.scan(step, thread.start, (inputs, thread.first))
-        outputs, value = over_rollout(network.actor)(features), over_rollout(network.value)(features)
+        outputs, value = over_rollout(network.actor)(features), over_rollout(network.value)(observation, features)
         return *over_rollout(judge)(outputs, observation, action), value
 
     def next_values(
@@ -286,13 +251,13 @@ class PPO(Agent):
 
         def remembering(hidden: Recall, observation: PyTree[Array], action: Array, next_observation: PyTree[Array]):
             after = Recall(network.remember(hidden, observation), network.actions.heard(action))
-            return network.value(network.remember(after, next_observation))
+            return network.value(next_observation, network.remember(after, next_observation))
 
         if self.memory_size:
             return over_rollout(remembering)(experience.aux, observation, experience.action, next_observation)
         time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
         rows = jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation)
-        return jax.vmap(lambda o: network.value(network.torso(-1)(o)))(rows).reshape(time, envs)
+        return jax.vmap(network.value)(rows).reshape(time, envs)
 
 
 def over_rollout(function: Any) -> Any:

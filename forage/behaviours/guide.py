@@ -111,10 +111,9 @@ class Guide(Behaviour):
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Curriculum | tuple[()]:
         if self.schedule == "random":
             return ()
-        running = jnp.zeros(agent.num_envs)
-        return Curriculum(
-            jnp.int32(0), jnp.float32(-jnp.inf), jnp.float32(0), jnp.int32(0), running, jnp.zeros(agent.num_envs, bool)
-        )
+        running = jnp.zeros(agent.num_envs * spec.num_agents)
+        stale = jnp.zeros(running.shape, bool)
+        return Curriculum(jnp.int32(0), jnp.float32(-jnp.inf), jnp.float32(0), jnp.int32(0), running, stale)
 
     def hidden(self, agent: Agent, spec: Spec) -> Progress:
         return Progress(jnp.int32(0), jnp.int32(0), agent.hidden(spec), self.remember(spec))

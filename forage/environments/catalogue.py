@@ -71,4 +71,11 @@ SUITES: Mapping[str, Suite] = {
         host=True,
         example="Pong-v5",
     ),
+    "jaxmarl": Suite(
+        "adapters.jaxmarl:JaxMARL",
+        "jaxmarl",
+        "jaxmarl",
+        "Many agents in JAX: particles, SMAX, Overcooked, Hanabi, coin game.",
+        example="MPE_simple_spread_v3",
+    ),
 }

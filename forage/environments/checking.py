@@ -12,7 +12,7 @@ from typing import Any
 import jax
 from jaxtyping import PyTree
 
-from forage import prng, spaces
+from forage import prng, spaces, team
 from forage.ports import Environment
 from forage.types import ForageError, Step
 
@@ -20,8 +20,9 @@ from forage.types import ForageError, Step
 def check_environment(environment: Environment, name: str) -> None:
     """Raises `ForageError` that names the method and what was wrong with what it returned."""
     key = jax.eval_shape(lambda: prng.key(0))
-    example = jax.eval_shape(lambda: spaces.example(environment.observation_space))
-    action = jax.eval_shape(lambda: spaces.example(environment.action_space))
+    agents = environment.num_agents
+    example = jax.eval_shape(lambda: team.repeat(spaces.example(environment.observation_space), agents))
+    action = jax.eval_shape(lambda: team.repeat(spaces.example(environment.action_space), agents))
 
     begun = trace(environment, name, "reset", key)
     if not isinstance(begun, tuple) or len(begun) != 2:
@@ -38,9 +39,10 @@ def check_environment(environment: Environment, name: str) -> None:
     same(name, "state from step", after, state)
     same(name, "observation from step", step.observation, example)
     names = environment.reward_names
-    same(name, "reward", step.reward, jax.ShapeDtypeStruct((len(names),) if names else (), "float32"))
+    axis = () if agents == 1 else (agents,)
+    same(name, "reward", step.reward, jax.ShapeDtypeStruct((*axis, len(names)) if names else axis, "float32"))
     for flag in ("terminated", "truncated"):
-        same(name, flag, getattr(step, flag), jax.ShapeDtypeStruct((), "bool"))
+        same(name, flag, getattr(step, flag), jax.ShapeDtypeStruct(axis, "bool"))
 
 
 def trace(environment: Environment, name: str, method: str, *arguments: Any) -> Any:

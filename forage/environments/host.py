@@ -28,9 +28,9 @@ class HostStep(NamedTuple):
 class HostEnvironment(abc.ABC):
     """`num_envs` environments that are stepped together and start a new episode by themselves.
 
-    Every array has the environment axis first: observations in `observation_space`'s shape and dtype, rewards
-    `float32` of shape `[env]` (`[env, len(reward_names)]` for a vector reward), `terminated` and `truncated`
-    `bool[env]`, never both.
+    Every array has the environment axis first, and with `num_agents` above 1 the agents' second: observations in
+    `observation_space`'s shape and dtype, rewards `float32` of shape `[env]` (`[env, len(reward_names)]` for a vector
+    reward), `terminated` and `truncated` `bool[env]`, never both.
 
     `step` is `send` then `receive`; what is dispatched between the two runs while the environments are simulated.
     The default simulates in `receive`, on the calling thread: JAX dispatches asynchronously, so learning that was
@@ -49,8 +49,9 @@ class HostEnvironment(abc.ABC):
         num_envs: int,
         horizon: int | None = None,
         reward_names: tuple[str, ...] = (),
+        num_agents: int = 1,
     ):
-        """Raises `ForageError` when `num_envs` is less than 1. The spaces are those of a single environment."""
+        """Raises `ForageError` when `num_envs` is less than 1. The spaces are those of one agent of one environment."""
         if num_envs < 1:
             raise ForageError(f"{name} cannot run with num_envs={num_envs}; 1 or more works.")
         self.name = name
@@ -59,7 +60,8 @@ class HostEnvironment(abc.ABC):
         self.num_envs = num_envs
         self.horizon = horizon
         self.reward_names = reward_names
-        self._check = Check(name, observation_space, num_envs, reward_names)
+        self.num_agents = num_agents
+        self._check = Check(name, observation_space, num_envs, reward_names, num_agents)
         self._steps = 0  # of the batch, since the last `reset`
         self._at: int | None = None  # the environment being stepped, where the adapter knows it
         self._sent: PyTree[np.ndarray] | None = None
@@ -68,7 +70,7 @@ class HostEnvironment(abc.ABC):
     def spec(self) -> Spec:
         """What an agent may know of these environments."""
         return Spec(
-            self.name, self.observation_space, self.action_space, reward_names=self.reward_names, horizon=self.horizon
+            self.name, self.observation_space, self.action_space, self.reward_names, self.num_agents, self.horizon
         )
 
     def reset(self, seed: int) -> PyTree[np.ndarray]:
@@ -182,17 +184,23 @@ class Check:
     """
 
     def __init__(
-        self, name: str, observation_space: gymnasium.Space[Any], num_envs: int, reward_names: tuple[str, ...] = ()
+        self,
+        name: str,
+        observation_space: gymnasium.Space[Any],
+        num_envs: int,
+        reward_names: tuple[str, ...] = (),
+        num_agents: int = 1,
     ):
         self.name = name
+        flags = (num_envs,) if num_agents == 1 else (num_envs, num_agents)
         self.single = not isinstance(observation_space, gymnasium.spaces.Dict)
         parts = {"": observation_space} if self.single else dict(observation_space.spaces)  # pyright: ignore
         self.observations = [
-            Expected(key, (num_envs, *(part.shape or ())), array_dtype(part)) for key, part in parts.items()
+            Expected(key, (*flags, *(part.shape or ())), array_dtype(part)) for key, part in parts.items()
         ]
-        shape = (num_envs, len(reward_names)) if reward_names else (num_envs,)
+        shape = (*flags, len(reward_names)) if reward_names else flags
         self.reward = Expected("", shape, np.dtype(np.float32))
-        self.flag = Expected("", (num_envs,), np.dtype(np.bool_))
+        self.flag = Expected("", flags, np.dtype(np.bool_))
 
     def observation(self, when: str | int, observation: PyTree[np.ndarray]) -> None:
         """Checks observations `[env, ...]`. `when` is the number of a step, or words."""

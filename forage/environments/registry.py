@@ -114,6 +114,7 @@ def spec_of(environment: Environment, name: str) -> Spec:
         observation_space=environment.observation_space,
         action_space=environment.action_space,
         reward_names=environment.reward_names,
+        num_agents=environment.num_agents,
         horizon=environment.horizon,
     )
 

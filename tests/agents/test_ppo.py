@@ -136,7 +136,9 @@ def remembered(agent, spec, actions, ended, state):
         features = jax.vmap(network.remember)(hidden, observation)
         policy = jax.vmap(lambda f: network.policy(f, jnp.int32(0)))(features)
         unit = actions[time] if network.actions.discrete else jax.vmap(network.actions.to_unit)(actions[time])
-        log.append((jax.vmap(lambda p, a: p.log_probability(a))(policy, unit), jax.vmap(network.value)(features)))
+        log.append(
+            (jax.vmap(lambda p, a: p.log_probability(a))(policy, unit), jax.vmap(network.value)(observation, features))
+        )
         auxes.append(hidden)
         hidden = jax.vmap(lambda h, a: agent.acted(state, h, a))(hidden._replace(features=features), actions[time])
         hidden = jax.tree.map(lambda x: jnp.where(ended[time][:, None], 0.0, x), hidden)  # noqa: B023
@@ -199,7 +201,7 @@ def test_memory_at_the_next_observation_goes_on_from_the_action():
 
     def by_hand():
         after = Recall(state.network.remember(hidden, jnp.int32(0)), jnp.array([1.0, 0.0]))
-        return state.network.value(state.network.remember(after, jnp.int32(1)))
+        return state.network.value(jnp.int32(1), state.network.remember(after, jnp.int32(1)))
 
     np.testing.assert_allclose(value[0, 0], jax.jit(by_hand)(), rtol=1e-5)
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, PyTree, UInt8
 from forage import prng
 from forage.environments.host import HostEnvironment, HostStep, array_dtype
 from forage.ports import Environment
+from forage.team import as_one
 from forage.types import ForageError
 
 
@@ -31,6 +32,7 @@ class OnHost(HostEnvironment):
             num_envs,
             environment.horizon,
             environment.reward_names,
+            environment.num_agents,
         )
         self.environment = environment
         self._cpu = jax.local_devices(backend="cpu")[0]
@@ -47,7 +49,8 @@ class OnHost(HostEnvironment):
             key, move, start = jax.random.split(key, 3)
             states, result = jax.vmap(environment.step)(states, action, jax.random.split(move, num_envs))
             fresh, first = jax.vmap(environment.reset)(jax.random.split(start, num_envs))
-            ended = result.terminated | result.truncated
+            told = as_one(result, environment.num_agents)
+            ended = told.terminated | told.truncated
 
             def choose(new: Array, old: Array) -> Array:
                 return jnp.where(ended.reshape(-1, *(1,) * (jnp.ndim(old) - 1)), new, old)

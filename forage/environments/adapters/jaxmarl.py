@@ -1,0 +1,306 @@
+"""JaxMARL on the device road: `jaxmarl:MPE_simple_spread_v3`, `jaxmarl:SMAX-3m`. Many agents at once, in JAX.
+
+Rutherford et al. (2024), "JaxMARL: Multi-Agent RL Environments and Algorithms in JAX", arXiv 2311.10090.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt8
+
+from forage.ports import Environment
+from forage.spaces import MASK, PRESENT, STATE
+from forage.types import ForageError, Step
+
+with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # it says at length what it did not find
+    warnings.simplefilter("ignore")
+    import jaxmarl
+    from jaxmarl.environments.overcooked.layouts import overcooked_layouts
+    from jaxmarl.environments.overcooked_v2.layouts import overcooked_v2_layouts
+    from jaxmarl.environments.smax.smax_env import MAP_NAME_TO_SCENARIO
+
+
+class Family(NamedTuple):
+    """What the adapter must know of a kind of environment, because the library does not say it in one way.
+
+    `out_of_time(environment, state, reward)`: the clock is why it ended for an agent, not the task.
+    """
+
+    name: str  # JaxMARL's id
+    out_of_time: Callable[[Any, Any, Any], Any]
+    horizon: Callable[[Any], int | None] = lambda env: int(env.max_steps)
+    leaves: bool = False  # agents may be done before the others
+    mask: str = ""  # the method that says which actions are allowed
+
+
+def always(env: Any, state: Any, reward: Any) -> Bool[Array, ""]:
+    return jnp.bool_(True)
+
+
+def never(env: Any, state: Any, reward: Any) -> Bool[Array, ""]:
+    return jnp.bool_(False)
+
+
+def smax_time(env: Any, state: Any, reward: Any) -> Bool[Array, " agent"]:
+    inner = getattr(state, "state", state)
+    alive = inner.unit_alive
+    undecided = alive[: env.num_allies].any() & alive[env.num_allies :].any()
+    return (inner.step > env.max_steps) & undecided & alive[: len(env.agents)]
+
+
+def riddle_time(env: Any, state: Any, reward: Any) -> Bool[Array, ""]:
+    return (state.step >= env.max_steps) & (reward[0] == 0)  # somebody who speaks ends the task
+
+
+def nav_time(env: Any, state: Any, reward: Any) -> Bool[Array, " agent"]:
+    return (state.step >= env.max_steps) & ~(state.goal_reached | state.move_term).astype(bool)
+
+
+# MPE and SMAX look at the clock before they advance it, so that their episodes are one step longer than they say.
+MPE = Family("MPE", always, lambda env: int(env.max_steps) + 1)
+SMAX = Family("SMAX", smax_time, lambda env: int(env.max_steps) + 1, leaves=True, mask="get_avail_actions")
+OTHERS = {
+    "switch_riddle": Family("switch_riddle", riddle_time),
+    "hanabi": Family("hanabi", never, lambda env: None, mask="get_legal_moves"),
+    "coin_game": Family("coin_game", always, lambda env: None),
+    "jaxnav": Family("jaxnav", nav_time, leaves=True),
+}
+
+
+def ids() -> dict[str, str]:
+    """Every id after `jaxmarl:` with a line of description."""
+    mpe = [id for id in jaxmarl.registered_envs if id.startswith("MPE_")]
+    return {
+        **{id: f"JaxMARL: particles, {id[4:].replace('_', ' ')}." for id in mpe},
+        **{f"SMAX-{scenario}": f"JaxMARL: {scenario} against the built-in enemy." for scenario in MAP_NAME_TO_SCENARIO},
+        "SMAX": "JaxMARL: both teams of SMAX, learning; option scenario.",
+        **{f"overcooked-{layout}": f"JaxMARL: two cooks in {layout}." for layout in overcooked_layouts},
+        **{f"overcooked_v2-{layout}": f"JaxMARL: Overcooked V2, {layout}." for layout in overcooked_v2_layouts},
+        "hanabi": "JaxMARL: Hanabi, in turns.",
+        "coin_game": "JaxMARL: the coin game, a social dilemma.",
+        "switch_riddle": "JaxMARL: prisoners who share one switch.",
+        "jaxnav": "JaxMARL: robots that drive by lidar.",
+    }
+
+
+def resolve(target: str, options: dict[str, Any]) -> tuple[Any, Family]:
+    """The library's environment behind an id, and its family."""
+    base, _, rest = target.partition("-")
+    if base == "SMAX":
+        if scenario := rest or options.pop("scenario", ""):
+            if scenario not in MAP_NAME_TO_SCENARIO:
+                raise ForageError(f"SMAX has no scenario {scenario}; it has {', '.join(MAP_NAME_TO_SCENARIO)}.")
+            options["scenario"] = MAP_NAME_TO_SCENARIO[scenario]
+        return jaxmarl.make("HeuristicEnemySMAX" if rest else "SMAX", **options), SMAX
+    if base == "overcooked":
+        return jaxmarl.make(base, layout=overcooked_layouts[rest], **options), Family(base, always)
+    if base == "overcooked_v2":
+        return jaxmarl.make(base, layout=rest, **options), Family(base, always)
+    return jaxmarl.make(target, **options), OTHERS.get(target, MPE)
+
+
+class MARLState(NamedTuple):
+    inner: Any  # the library's own
+    gone: Bool[Array, " agent"]  # done before the others
+
+
+class JaxMARL(Environment):
+    """One of JaxMARL's environments; see `docs/environments/jaxmarl.md`.
+
+    - Every agent sees `{"observation", "state"}` and, where they apply, `"action_mask"` and `"present"`. Observations
+      of different sizes are padded with zeros; with `identity` (the default where agents differ) the agent's number is
+      appended, one-hot. `state`, for a central critic, is the library's world state, or else all observations, and
+      the agent's number.
+    - Discrete actions of different numbers are padded, with a mask; boxes are padded, and what is too much is ignored.
+    - An agent that is done before the others stays terminated, not present and without reward until all are.
+    - The end of time is truncation, unless the task was over at that very step.
+
+    `options` are the library's own (`max_steps`, `layout`, ...).
+    """
+
+    identity: bool = equinox.field(static=True)
+    family: Family = equinox.field(static=True)
+    inner: Any = equinox.field(static=True)
+    observations: tuple[Any, ...] = equinox.field(static=True)  # each agent's shape and dtype
+    actions: tuple[Any, ...] = equinox.field(static=True)  # each agent's space, in the library's terms
+
+    def __init__(self, target: str, identity: bool | None = None, **options: Any):
+        try:
+            self.inner, self.family = resolve(target, dict(options))
+        except TypeError as error:
+            raise ForageError(f"jaxmarl:{target} cannot be made with {', '.join(options)}: {error}.") from error
+        agents = self.inner.agents
+        seen, _ = jax.eval_shape(self.inner.reset, jax.random.PRNGKey(0))
+        self.observations = tuple(seen[agent] for agent in agents)
+        self.actions = tuple(self.inner.action_space(agent) for agent in agents)
+        kinds = {type(space).__name__ for space in self.actions}
+        if len(kinds) > 1 or not kinds <= {"Discrete", "Box"}:
+            raise ForageError(f"jaxmarl:{target} has actions of kinds {', '.join(sorted(kinds))}; one kind works.")
+        differ = len({o.shape for o in self.observations}) > 1 or len({self.size(a) for a in self.actions}) > 1
+        self.identity = differ if identity is None else identity
+        if differ and any(len(o.shape) != 1 for o in self.observations):
+            raise ForageError(f"jaxmarl:{target} shows agents images of different sizes; one size works.")
+
+    @staticmethod
+    def size(action: Any) -> int:
+        """How many actions there are, or of how many numbers one is."""
+        return int(action.n) if hasattr(action, "n") else int(action.shape[0])
+
+    @property
+    def num_agents(self) -> int:
+        return len(self.inner.agents)
+
+    @property
+    def horizon(self) -> int | None:
+        return self.family.horizon(self.inner)
+
+    @functools.cached_property
+    def same(self) -> bool:
+        """All agents have as many actions."""
+        return len({self.size(action) for action in self.actions}) == 1
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        size = max(map(self.size, self.actions))
+        if hasattr(self.actions[0], "n"):
+            return spaces.Discrete(size)
+        widest = max(self.actions, key=self.size)
+        low, high = (np.broadcast_to(np.asarray(bound, np.float32), (size,)) for bound in (widest.low, widest.high))
+        return spaces.Box(low, high, dtype=np.float32)
+
+    @functools.cached_property
+    def observation_space(self) -> spaces.Space[Any]:
+        shown = jax.eval_shape(self.reset, jax.random.PRNGKey(0))[1]
+        if self.num_agents == 1:
+            return spaces.Box(-np.inf, np.inf, shown.shape, np.float32)
+        shapes = {name: x.shape[1:] for name, x in shown.items()}
+        flags = {name: spaces.MultiBinary(shape) for name, shape in shapes.items() if name in (MASK, PRESENT)}
+        boxes = {name: spaces.Box(-np.inf, np.inf, shapes[name], np.float32) for name in ("observation", STATE)}
+        return spaces.Dict(boxes | flags)
+
+    def reset(self, key: Key[Array, ""]) -> tuple[MARLState, PyTree[Array]]:
+        seen, inner = self.inner.reset(key)
+        gone = jnp.zeros(self.num_agents, bool)
+        return MARLState(strong(inner), gone), self.show(seen, inner, gone)
+
+    def step(self, state: MARLState, action: Array, key: Key[Array, ""]) -> tuple[MARLState, Step]:
+        agents = self.inner.agents
+        action = action[None] if self.num_agents == 1 else action
+        taken = {name: self.cut(*each) for name, *each in zip(agents, action, self.actions, strict=True)}
+        seen, inner, rewards, dones, _ = self.inner.step_env(key, state.inner, taken)
+        reward = jnp.stack([jnp.asarray(rewards[agent], jnp.float32).reshape(()) for agent in agents])
+        over = jnp.asarray(dones["__all__"]).astype(bool).reshape(())
+        done = jnp.stack([jnp.asarray(dones[agent]).astype(bool).reshape(()) for agent in agents])
+        ended = (done | over) if self.family.leaves else jnp.broadcast_to(over, done.shape)
+        truncated = ended & self.family.out_of_time(self.inner, inner, reward) & ~state.gone
+        terminated = ended & ~truncated | state.gone
+        step = Step(self.show(seen, inner, terminated), jnp.where(state.gone, 0.0, reward), terminated, truncated, {})
+        return MARLState(strong(inner), terminated), step if self.num_agents > 1 else step._replace(
+            reward=reward[0], terminated=terminated[0], truncated=truncated[0]
+        )
+
+    def cut(self, action: Array, space: Any) -> Array:
+        """An agent's own part of a padded action."""
+        return jnp.minimum(action, space.n - 1) if hasattr(space, "n") else action[: self.size(space)]
+
+    def show(self, seen: dict[str, Array], inner: Any, gone: Bool[Array, " agent"]) -> PyTree[Array]:
+        """What the agents see, leaves `agent ...`; what the only one sees."""
+        number, agents = self.num_agents, self.inner.agents
+        one = [jnp.asarray(seen[agent], jnp.float32) for agent in agents]
+        if one[0].ndim == 1:
+            widest = max(o.size for o in one)
+            one = [jnp.pad(o, (0, widest - o.size)) for o in one]
+        observation = jnp.stack(one)
+        if number == 1:
+            return observation[0]
+        world = seen.get("world_state")
+        if world is None:
+            together = jnp.moveaxis(observation, 0, -2)  # images side by side in their channels
+            world = together.reshape(*together.shape[:-2], -1) if observation.ndim > 2 else observation.reshape(-1)
+        world = jnp.broadcast_to(jnp.asarray(world, jnp.float32), (number, *world.shape))
+        shown = {
+            "observation": numbered(observation) if self.identity else observation,
+            STATE: numbered(world),
+        }
+        mask = self.mask(inner)
+        if mask is not None:
+            shown[MASK] = mask
+        if self.family.leaves:
+            shown[PRESENT] = (~gone).astype(jnp.int8)
+        return shown
+
+    def mask(self, inner: Any) -> Int[Array, "agent action"] | None:
+        """Which actions are allowed; `None` where all are."""
+        if self.family.mask:
+            allowed = getattr(self.inner, self.family.mask)(inner)
+            allowed = jnp.stack([allowed[agent] for agent in self.inner.agents]).astype(jnp.int8)
+            # One that is gone has nothing to choose, and a policy needs something to choose from.
+            return jnp.where(allowed.any(1, keepdims=True), allowed, 1).astype(jnp.int8)
+        if self.same or not hasattr(self.actions[0], "n"):
+            return None
+        most = max(map(self.size, self.actions))
+        return jnp.asarray(np.arange(most) < np.array([[space.n] for space in self.actions]), jnp.int8)
+
+    def render(self, state: MARLState) -> UInt8[np.ndarray, "height width 3"]:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+
+        inner = jax.tree.map(np.asarray, state.inner)
+        if self.family.name == "overcooked":
+            from jaxmarl.viz.overcooked_visualizer import TILE_PIXELS, OvercookedVisualizer
+
+            edge = self.inner.agent_view_size - 2  # walls around the kitchen that only fill the view
+            kitchen = inner.maze_map[edge:-edge, edge:-edge]
+            turned, held = inner.agent_dir_idx, inner.agent_inv
+            return np.asarray(
+                OvercookedVisualizer._render_grid(
+                    kitchen, tile_size=TILE_PIXELS, highlight_mask=None, agent_dir_idx=turned, agent_inv=held
+                )
+            )
+        if self.family.name == "overcooked_v2":
+            from jaxmarl.viz.overcooked_v2_visualizer import OvercookedV2Visualizer
+
+            return np.asarray(OvercookedV2Visualizer()._render_state(state.inner), np.uint8)
+        if self.family.name == "SMAX":
+            from jaxmarl.viz.visualizer import SMAXVisualizer
+
+            still = {agent: np.int32(4) for agent in self.inner.agents}
+            figure = SMAXVisualizer(self.inner, [(None, inner, still)])
+            figure.init()
+        elif self.family.name == "MPE":
+            from jaxmarl.environments.mpe.mpe_visualizer import MPEVisualizer
+
+            with contextlib.redirect_stdout(io.StringIO()):
+                figure = MPEVisualizer(self.inner, [inner])
+        else:
+            raise NotImplementedError  # the library draws no others
+        buffer = io.BytesIO()
+        figure.fig.savefig(buffer, format="rgba", dpi=80)
+        width, height = (int(side) for side in figure.fig.get_size_inches() * 80)
+        plt.close(figure.fig)
+        return np.frombuffer(buffer.getvalue(), np.uint8).reshape(height, width, 4)[..., :3].copy()
+
+
+def strong(tree: Any) -> Any:
+    """The same arrays without weak types, which would change when the loop stores them."""
+    return jax.tree.map(lambda x: jax.lax.convert_element_type(x, jnp.asarray(x).dtype), tree)
+
+
+def numbered(x: Float[Array, "agent ..."]) -> Float[Array, "agent ..."]:
+    """Appends each agent's number, one-hot, as entries of a vector or as channels of an image."""
+    number = x.shape[0]
+    one_hot = jnp.eye(number, dtype=x.dtype).reshape(number, *(1,) * (x.ndim - 2), number)
+    return jnp.concatenate([x, jnp.broadcast_to(one_hot, (*x.shape[:-1], number))], -1)

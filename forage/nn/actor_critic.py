@@ -1,0 +1,83 @@
+"""Policy and value in one module, as policy-gradient agents train them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from gymnasium import spaces
+from jaxtyping import Array, Float, Key, PyTree
+
+from forage.nn.distributions import Actions, Distribution
+from forage.nn.networks import CNN, GRU, Linear, Recall, Torso
+from forage.spaces import STATE, central, split_mask
+
+
+class Shape(NamedTuple):
+    """What decides the size of an `ActorCritic`."""
+
+    hidden_sizes: tuple[int, ...]
+    activation: str
+    memory_size: int = 0  # units of the GRU; 0: no memory
+    central: bool = False  # the value sees the observation's "state" instead of what the policy sees
+
+
+class ActorCritic(equinox.Module):
+    """Policy and value. Vectors get a torso each; images, and agents with memory, share one torso (and the GRU).
+
+    A central critic has a torso of its own, for the state that it sees, and no memory.
+    """
+
+    torsos: Torso  # leaves [1 or 2, ...]: one torso for both, or the policy's and the value's side by side
+    state_torso: Torso | None  # of a central critic
+    gru: GRU | None
+    actor: Linear
+    critic: Linear
+    log_std: Float[Array, " dimensions"] | None
+    actions: Actions = equinox.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], observation_space: spaces.Space, action_space: spaces.Space, shape: Shape):
+        keys = jax.random.split(key, 5)
+
+        def torso(key: Key[Array, ""], space: spaces.Space = observation_space) -> Torso:
+            return Torso(key, space, shape.hidden_sizes, shape.activation, gain=2**0.5)
+
+        one = jax.eval_shape(torso, key)
+        shared = shape.memory_size > 0 or isinstance(one.body, CNN) or shape.central
+        self.torsos = jax.vmap(torso)(keys[: 1 if shared else 2])
+        state_space = central(observation_space) if shape.central else None
+        self.state_torso = None if state_space is None else torso(keys[1], state_space)
+        size = one.size
+        self.actions = Actions.of(action_space)
+        self.gru = GRU(keys[2], size, self.actions.outputs, shape.memory_size) if shape.memory_size else None
+        size = shape.memory_size or size
+        self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
+        self.critic = Linear(keys[4], self.state_torso.size if self.state_torso else size, 1, gain=1.0)
+        self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
+
+    def torso(self, index: int) -> Torso:
+        """The policy's torso (0) or the value's (-1)."""
+        return jax.tree.map(lambda x: x[index], self.torsos)
+
+    def rows(self, observation: PyTree[Array]) -> tuple[Float[Array, "rows outputs"], Float[Array, " rows"]]:
+        """The policy's outputs and the values of a batch (leaves `rows ...`), of an agent without memory."""
+        features = jax.vmap(lambda torso: jax.vmap(torso)(observation))(self.torsos)
+        if self.state_torso is not None:
+            return self.actor(features[0]), self.critic(jax.vmap(self.state_torso)(observation[STATE]))[:, 0]
+        return self.actor(features[0]), self.critic(features[-1])[:, 0]
+
+    def policy(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
+        return self.actions.distribution(self.actor(features), self.log_std, split_mask(observation)[1])
+
+    def value(self, observation: PyTree[Array], features: Float[Array, " features"] | None = None) -> Float[Array, ""]:
+        """The value of an observation; `features` are the GRU's, of an agent with memory."""
+        if self.state_torso is not None:
+            return self.critic(self.state_torso(observation[STATE]))[0]
+        return self.critic(self.torso(-1)(observation) if features is None else features)[0]
+
+    def remember(self, hidden: Recall, observation: PyTree[Array]) -> Float[Array, " size"]:
+        """The GRU's new state, which is also the features of the policy, and of a value that is not central."""
+        assert self.gru is not None
+        return self.gru(hidden, self.torso(0)(observation))
