@@ -71,6 +71,14 @@ SUITES: Mapping[str, Suite] = {
         host=True,
         example="Pong-v5",
     ),
+    "pettingzoo": Suite(
+        "adapters.pettingzoo:PettingZooEnvironment",
+        "pettingzoo",
+        "pettingzoo",
+        "Many agents in Python, at once or in turns: classic games, particles, butterfly, sisl.",
+        host=True,
+        example="mpe/simple_spread_v3",
+    ),
     "jaxmarl": Suite(
         "adapters.jaxmarl:JaxMARL",
         "jaxmarl",

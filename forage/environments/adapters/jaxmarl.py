@@ -40,7 +40,8 @@ class Family(NamedTuple):
     name: str  # JaxMARL's id
     out_of_time: Callable[[Any, Any, Any], Any]
     horizon: Callable[[Any], int | None] = lambda env: int(env.max_steps)
-    leaves: bool = False  # agents may be done before the others
+    leaves: bool = False  # an agent that is done before the others has ended: nothing that comes is to its credit
+    falls: bool = False  # an agent that is done before the others acts no more, but gains what its team gains
     mask: str = ""  # the method that says which actions are allowed
 
 
@@ -52,11 +53,10 @@ def never(env: Any, state: Any, reward: Any) -> Bool[Array, ""]:
     return jnp.bool_(False)
 
 
-def smax_time(env: Any, state: Any, reward: Any) -> Bool[Array, " agent"]:
+def smax_time(env: Any, state: Any, reward: Any) -> Bool[Array, ""]:
     inner = getattr(state, "state", state)
     alive = inner.unit_alive
-    undecided = alive[: env.num_allies].any() & alive[env.num_allies :].any()
-    return (inner.step > env.max_steps) & undecided & alive[: len(env.agents)]
+    return (inner.step > env.max_steps) & alive[: env.num_allies].any() & alive[env.num_allies :].any()
 
 
 def riddle_time(env: Any, state: Any, reward: Any) -> Bool[Array, ""]:
@@ -69,7 +69,7 @@ def nav_time(env: Any, state: Any, reward: Any) -> Bool[Array, " agent"]:
 
 # MPE and SMAX look at the clock before they advance it, so that their episodes are one step longer than they say.
 MPE = Family("MPE", always, lambda env: int(env.max_steps) + 1)
-SMAX = Family("SMAX", smax_time, lambda env: int(env.max_steps) + 1, leaves=True, mask="get_avail_actions")
+SMAX = Family("SMAX", smax_time, lambda env: int(env.max_steps) + 1, falls=True, mask="get_avail_actions")
 OTHERS = {
     "switch_riddle": Family("switch_riddle", riddle_time),
     "hanabi": Family("hanabi", never, lambda env: None, mask="get_legal_moves"),
@@ -123,7 +123,8 @@ class JaxMARL(Environment):
       appended, one-hot. `state`, for a central critic, is the library's world state, or else all observations, and
       the agent's number.
     - Discrete actions of different numbers are padded, with a mask; boxes are padded, and what is too much is ignored.
-    - An agent that is done before the others stays terminated, not present and without reward until all are.
+    - An agent that is done before the others is not present until all are. In jaxnav it has ended, and stays so without
+      reward; in SMAX its team's reward goes on, to its credit too, as in the library's own baselines.
     - The end of time is truncation, unless the task was over at that very step.
 
     `options` are the library's own (`max_steps`, `layout`, ...).
@@ -185,9 +186,13 @@ class JaxMARL(Environment):
         if self.num_agents == 1:
             return spaces.Box(-np.inf, np.inf, shown.shape, np.float32)
         shapes = {name: x.shape[1:] for name, x in shown.items()}
-        flags = {name: spaces.MultiBinary(shape) for name, shape in shapes.items() if name in (MASK, PRESENT)}
-        boxes = {name: spaces.Box(-np.inf, np.inf, shapes[name], np.float32) for name in ("observation", STATE)}
-        return spaces.Dict(boxes | flags)
+        parts: dict[str, spaces.Space[Any]] = {
+            name: spaces.MultiBinary(shape)
+            if name in (MASK, PRESENT)
+            else spaces.Box(-np.inf, np.inf, shape, np.float32)
+            for name, shape in shapes.items()
+        }
+        return spaces.Dict(parts)
 
     def reset(self, key: Key[Array, ""]) -> tuple[MARLState, PyTree[Array]]:
         seen, inner = self.inner.reset(key)
@@ -205,7 +210,8 @@ class JaxMARL(Environment):
         ended = (done | over) if self.family.leaves else jnp.broadcast_to(over, done.shape)
         truncated = ended & self.family.out_of_time(self.inner, inner, reward) & ~state.gone
         terminated = ended & ~truncated | state.gone
-        step = Step(self.show(seen, inner, terminated), jnp.where(state.gone, 0.0, reward), terminated, truncated, {})
+        shown = self.show(seen, inner, done | terminated)
+        step = Step(shown, jnp.where(state.gone, 0.0, reward), terminated, truncated, {})
         return MARLState(strong(inner), terminated), step if self.num_agents > 1 else step._replace(
             reward=reward[0], terminated=terminated[0], truncated=truncated[0]
         )
@@ -214,7 +220,7 @@ class JaxMARL(Environment):
         """An agent's own part of a padded action."""
         return jnp.minimum(action, space.n - 1) if hasattr(space, "n") else action[: self.size(space)]
 
-    def show(self, seen: dict[str, Array], inner: Any, gone: Bool[Array, " agent"]) -> PyTree[Array]:
+    def show(self, seen: dict[str, Array], inner: Any, absent: Bool[Array, " agent"]) -> PyTree[Array]:
         """What the agents see, leaves `agent ...`; what the only one sees."""
         number, agents = self.num_agents, self.inner.agents
         one = [jnp.asarray(seen[agent], jnp.float32) for agent in agents]
@@ -236,8 +242,8 @@ class JaxMARL(Environment):
         mask = self.mask(inner)
         if mask is not None:
             shown[MASK] = mask
-        if self.family.leaves:
-            shown[PRESENT] = (~gone).astype(jnp.int8)
+        if self.family.leaves or self.family.falls:
+            shown[PRESENT] = (~absent).astype(jnp.int8)
         return shown
 
     def mask(self, inner: Any) -> Int[Array, "agent action"] | None:
@@ -277,8 +283,9 @@ class JaxMARL(Environment):
         if self.family.name == "SMAX":
             from jaxmarl.viz.visualizer import SMAXVisualizer
 
-            still = {agent: np.int32(4) for agent in self.inner.agents}
-            figure = SMAXVisualizer(self.inner, [(None, inner, still)])
+            units = getattr(self.inner, "all_agents", self.inner.agents)
+            still = {unit: np.int32(4) for unit in units}
+            figure = SMAXVisualizer(self.inner, [(None, getattr(inner, "state", inner), still)])
             figure.init()
         elif self.family.name == "MPE":
             from jaxmarl.environments.mpe.mpe_visualizer import MPEVisualizer
