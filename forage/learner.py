@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage import prng, spaces, team
 from forage.ports import Agent, Behaviour, Memory, Metrics, Part, Rewards
-from forage.types import AGENT, NOBODY, Clock, Experience, Spec
+from forage.types import AGENT, GONE, NOBODY, Clock, Experience, Spec
 
 State = Any
 
@@ -84,7 +84,7 @@ class Learner(Part):
                 state.behaviour, self.agent, state.agent, hidden, observation, self.spec, clock, key
             )
             if (present := spaces.present(observation)) is not None:
-                source = jnp.where(present, source, NOBODY)
+                source = jnp.where(present == 1, source, jnp.where(present == 0, NOBODY, GONE))
             return action, self.behaviour.acted(self.agent, state.agent, hidden, action), aux, source
 
         return self.by_agent(one)(hidden, observation, key)

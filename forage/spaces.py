@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from jaxtyping import Array, Bool, Key, PyTree
+from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.types import ForageError, Spec
 
@@ -17,7 +17,8 @@ MASK, STATE, PRESENT = "action_mask", "state", "present"
 """What may stand beside "observation" in a dictionary that carries more than is seen.
 
 `action_mask`: which discrete actions are allowed (non-zero). `state`: what a central critic may see, and the policy
-not. `present`: whether the agent acts on this observation; one that has left, or waits for its turn, does not.
+not. `present`: 1 where the agent acts on this observation, 0 where it waits (for its turn, or because it has fallen and
+its team plays on), -1 where it has left and nothing that comes is to its credit.
 """
 
 
@@ -70,11 +71,15 @@ def split_mask(observation: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, "
     return observation, None
 
 
-def present(observation: PyTree[Array]) -> Bool[Array, "*agent"] | None:
-    """Whether the agent acts on this observation (`None`: always)."""
+def present(observation: PyTree[Array]) -> Int[Array, "*agent"] | None:
+    """Whether the agent acts on this observation: 1, 0 or -1 (`None`: always)."""
     if isinstance(observation, dict) and PRESENT in observation and carries_more(observation):
-        return observation[PRESENT] != 0
+        return observation[PRESENT]
     return None
+
+
+PRESENCE = spaces.Box(-1, 1, (), np.int8)
+"""The space of `present`."""
 
 
 def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:

@@ -10,8 +10,12 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from forage.errors import ForageError as ForageError
 
-AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY = range(6)
-"""Who chose an action: the values of `Experience.source`. Nobody, where an agent is not there or not at turn."""
+AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY, GONE = range(7)
+"""Who chose an action: the values of `Experience.source`.
+
+`NOBODY`: the agent waited, and its action was not heard; what came of it is experience all the same.
+`GONE`: it had left, so there is nothing to learn from.
+"""
 
 
 class Step(NamedTuple):
@@ -53,6 +57,11 @@ class Experience(NamedTuple):
     def ended(self) -> Bool[Array, "*shape"]:
         """The episode stops after this transition, for either reason."""
         return self.terminated | self.truncated
+
+    @property
+    def counts(self) -> Bool[Array, "*shape"]:
+        """Whether there is something to learn from: one of many agents may have left before the others."""
+        return self.source != GONE
 
 
 class Batch(NamedTuple):

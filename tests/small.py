@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -16,6 +17,9 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from forage import registry
 from forage.checkpoint import is_key, named_leaves
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.together import Together
+from forage.ports import Environment
 
 CACHE = Path(tempfile.gettempdir()) / f"forage-tests-{os.getuid()}"  # compiled once for all tests
 
@@ -108,3 +112,9 @@ def train(directory: Path, agent: str = "ppo", **more: Any) -> Any:
     settings: dict[str, Any] = {"steps": 160, "seeds": [3, 7], "evaluation_episodes": 2, "display": "quiet"}
     settings |= {"environment": environment, "agent_options": options | more.pop("agent_options", {})}
     return training.train(name, directory=directory, **(settings | more))
+
+
+class Pair(Together):
+    """Two agents, each with a pole of its own; for runs that name it, as `small:Pair`."""
+
+    environment: Environment = dataclasses.field(default_factory=CartPole)

@@ -26,6 +26,7 @@ from forage.device import DeviceRoad, vary
 from forage.environments import spec_of
 from forage.environments.adapters.native import OnHost
 from forage.environments.probes import ACTIONS, HIGH, LOW, PROBES, STATES, Expected, Probe, beside, solve
+from forage.environments.together import Together
 from forage.experiment import Experiment
 from forage.host import HostRoad
 from forage.learner import Learner
@@ -80,7 +81,7 @@ AGENTS = {
     "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
     "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
     "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
-    "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000),
+    "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
 }
 
@@ -88,14 +89,16 @@ FORMS = ("discrete", "continuous")
 ROADS = {
     "device": tuple(PROBES),
     "host": ("action and observation", "truncation", "reset", "recall", "forgetting"),
+    "together": ("action and observation", "truncation", "termination", "reset", "recall", "forgetting"),  # many agents
 }
+TOGETHER = 3
 
 
 def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: Any) -> Any:
     """The agent's value of an observation, `action` being its own choice there. One branch for each kind of agent."""
     if isinstance(agent, PPO):
         network = state.network
-        return network.value(network.remember(hidden, observation) if network.gru else network.torso(-1)(observation))
+        return network.value(observation, network.remember(hidden, observation) if network.gru else None)
     if isinstance(agent, DQN):
         features = state.network.torso(observation)
         q = state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
@@ -192,6 +195,24 @@ def train_on_host(trial: Trial, form: str, names: Sequence[str]) -> dict[str, li
     return found
 
 
+def train_together(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
+    """Trains many agents in one environment, each in a probe of its own, which they leave at different times."""
+    probe = beside([build(name, form, "together") for name in names])
+    team = Together(probe, TOGETHER)
+    many = learner(trial, spec_of(team, f"Probes together with {form} actions"))
+    # A step is one of every agent, but those that have left wait: half of what they see teaches nothing.
+    steps = trial.steps * len(names) // 2
+    road = DeviceRoad(vary(Experiment(many, team, Same(), Reset()), {}), [0], steps)
+    road.begin()
+    report = road.advance(steps // road.steps_per_iteration)
+    assert report.environment_finite[0] and report.agent_finite[0]
+    found: dict[str, list[Found]] = {name: [] for name in names}
+    one = learner(trial, spec_of(probe, "One of them"))
+    for one_found in look(one, jax.tree.map(lambda x: x[0], jax.device_get(road.agent_states())), probe):
+        found[names[one_found.expected.state // STATES]].append(one_found)
+    return found
+
+
 def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
     """Leads the agent through every history, and asks for its value and its action at the end."""
     found = []
@@ -218,7 +239,7 @@ def ask(learner: Learner, state: Any, hidden: Any, observation: Any) -> Any:
 def results(agent: str, form: str, road: str) -> dict[str, list[Found]]:
     trial = AGENTS[agent]
     with quick_compilation():
-        train = train_on_host if road == "host" else train_on_device
+        train = {"device": train_on_device, "host": train_on_host, "together": train_together}[road]
         return train(trial, form, fitting(trial, form, road))
 
 
@@ -239,6 +260,7 @@ CASES = [
     for form in FORMS
     for road, probes in ROADS.items()
     for probe in probes
+    if road != "together" or form == ("continuous" if agent in ("sac", "td3") else "discrete")
 ]
 
 

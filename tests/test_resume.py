@@ -68,6 +68,8 @@ CASES: dict[str, Case] = {
             "behaviour": part("behaviour", "epsilon-greedy", fraction=0.5),
         },
     ),
+    "ppo-together": Case("ppo", options={"central_critic": True}, environment="small:Pair"),
+    "dqn-together": Case("dqn", environment="small:Pair"),
     "host": Case("ppo", environment="gymnasium:CartPole-v1"),
     "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
 }

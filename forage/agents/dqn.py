@@ -225,7 +225,7 @@ class DQN(Agent):
             value = self.next_value(online, later, split_mask(after)[1])
         goal = jax.lax.stop_gradient(total + bootstrap * value)
         error = goal - chosen(q, experience.action[start : start + length])
-        loss = jnp.mean(batch.weight * optax.huber_loss(error))
+        loss = jnp.mean(batch.weight * experience.counts[start : start + length] * optax.huber_loss(error))
         return loss, (error, {"loss": loss, "q": goal.mean() - error.mean(), "error": jnp.abs(error).mean()})
 
     def fold(

@@ -33,7 +33,7 @@ from forage.nn.normalise import RunningNorm, normalised
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Agent, Metrics
 from forage.returns import gae
-from forage.spaces import central, seen, split_mask
+from forage.spaces import central, present, seen, split_mask
 from forage.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approximate_kl", "clip_fraction")
@@ -54,6 +54,7 @@ class Targets(NamedTuple):
     by_agent: Float[Array, "time env"]  # 1, or 0 where another chose the action: no policy gradient there
     goal: Float[Array, "time env"]  # of the value
     value: Float[Array, "time env"] | None  # when it acted; only to clip by
+    counts: Float[Array, "time env"] | None  # 0 where one of many agents had left; `None`: there is only one
 
 
 class Thread(NamedTuple):
@@ -161,7 +162,9 @@ class PPO(Agent):
         )(experience.reward, value, next_value, experience.terminated, experience.truncated)
         by_agent = (experience.source == AGENT).astype(jnp.float32)
         earlier_value = value if self.clip_value else None
-        targets = Targets(action, log_probability, advantage, by_agent, advantage + value, earlier_value)
+        counts = None if present(raw) is None else experience.counts.astype(jnp.float32)
+        advantage = advantage if counts is None else advantage * counts
+        targets = Targets(action, log_probability, advantage, by_agent, advantage + value, earlier_value, counts)
 
         rate = self.learning_rate * (1 - clock.fraction * (1 - self.final_learning_rate))
         optimiser = self.optimiser(rate)
@@ -217,6 +220,9 @@ class PPO(Agent):
             near = targets.value + jnp.clip(value - targets.value, -self.clip, self.clip)
             error = jnp.maximum(error, 0.5 * (near - targets.goal) ** 2)
         terms = [-gain, error, entropy, ratio - 1 - log_ratio, (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32)]
+        if targets.counts is not None:
+            share = targets.counts / jnp.maximum(targets.counts.mean(), 1e-8)
+            terms = [term * share for term in terms]
         # One mean for all: a dozen small reductions would take longer than the matrix products.
         means = jnp.stack(terms).reshape(len(terms), -1).mean(1)
         weights = jnp.array([1.0, self.value_coefficient, -self.entropy_coefficient, 0.0, 0.0])

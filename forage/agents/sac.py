@@ -116,7 +116,7 @@ class SAC(Agent):
 
         target = self.target(state, now.reward, now.next_observation, now.terminated, next_noise)
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, action, target, batch.weight
+            state.critics, now.observation, action, target, batch.weight * now.counts
         )
         critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
 

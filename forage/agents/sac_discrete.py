@@ -123,7 +123,7 @@ class SACDiscrete(Agent):
 
         target = self.target(state, now.reward, now.next_observation, now.terminated)
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, now.action, target, batch.weight
+            state.critics, now.observation, now.action, target, batch.weight * now.counts
         )
         critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
 

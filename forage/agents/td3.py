@@ -118,7 +118,7 @@ class TD3(Agent):
 
         target = self.target(state, now.reward, now.next_observation, now.terminated, noise)
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, action, target, batch.weight
+            state.critics, now.observation, action, target, batch.weight * now.counts
         )
         critics, critic_optimiser = self.optimiser().step(gradient, state.critic_optimiser, state.critics)
         count = state.updates + 1

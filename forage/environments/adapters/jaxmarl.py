@@ -20,7 +20,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt8
 
 from forage.ports import Environment
-from forage.spaces import MASK, PRESENT, STATE
+from forage.spaces import MASK, PRESENCE, PRESENT, STATE
 from forage.types import ForageError, Step
 
 with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # it says at length what it did not find
@@ -187,11 +187,12 @@ class JaxMARL(Environment):
             return spaces.Box(-np.inf, np.inf, shown.shape, np.float32)
         shapes = {name: x.shape[1:] for name, x in shown.items()}
         parts: dict[str, spaces.Space[Any]] = {
-            name: spaces.MultiBinary(shape)
-            if name in (MASK, PRESENT)
-            else spaces.Box(-np.inf, np.inf, shape, np.float32)
-            for name, shape in shapes.items()
+            name: spaces.Box(-np.inf, np.inf, shapes[name], np.float32) for name in ("observation", STATE)
         }
+        if MASK in shapes:
+            parts[MASK] = spaces.MultiBinary(shapes[MASK])
+        if PRESENT in shapes:
+            parts[PRESENT] = PRESENCE
         return spaces.Dict(parts)
 
     def reset(self, key: Key[Array, ""]) -> tuple[MARLState, PyTree[Array]]:
@@ -243,7 +244,7 @@ class JaxMARL(Environment):
         if mask is not None:
             shown[MASK] = mask
         if self.family.leaves or self.family.falls:
-            shown[PRESENT] = (~absent).astype(jnp.int8)
+            shown[PRESENT] = jnp.where(absent, -1 if self.family.leaves else 0, 1).astype(jnp.int8)
         return shown
 
     def mask(self, inner: Any) -> Int[Array, "agent action"] | None:

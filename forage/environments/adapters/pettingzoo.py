@@ -18,7 +18,7 @@ from jaxtyping import PyTree, UInt8
 
 from forage.environments.adapters.gymnasium import seeds
 from forage.environments.host import HostEnvironment, HostStep
-from forage.spaces import MASK, PRESENT, STATE
+from forage.spaces import MASK, PRESENCE, PRESENT, STATE
 from forage.types import ForageError, Step
 
 FAMILIES = {
@@ -93,10 +93,9 @@ class PettingZooEnvironment(HostEnvironment):
       agents have different numbers of actions. Observations are flattened to `float32` (images stay) and padded with
       zeros to the largest; with `identity` (the default where agents differ) the agent's number is appended, one-hot.
       `state`, for a central critic, is all observations side by side and the agent's number.
-    - In turns, a step is one agent's; the others are not present, and what they do is not heard. Rewards reach each
-      agent at the step they fall on. Who is done is taken out at once.
-    - An agent that has left stays terminated (or ended by the clock) without reward until all have; one that has not
-      come yet is not present.
+    - In turns, a step is one agent's; the others wait, and what they do is not heard. Rewards reach each agent at the
+      step they fall on. Who is done is taken out at once.
+    - An agent that has left stays terminated without reward until all have; one that has not come yet waits.
     - Where an environment says both terminated and truncated, terminated wins.
     - Its state cannot be saved: `snapshot` is `None`.
     """
@@ -154,7 +153,7 @@ class PettingZooEnvironment(HostEnvironment):
         parts: dict[str, spaces.Space[Any]] = {
             key: spaces.Box(-np.inf, np.inf, shape, np.float32) for key, shape in box.items()
         }
-        parts[PRESENT] = spaces.MultiBinary(())
+        parts[PRESENT] = PRESENCE
         if self.masked:
             parts[MASK] = spaces.MultiBinary(self.most)
         return spaces.Dict(parts)
@@ -187,10 +186,11 @@ class PettingZooEnvironment(HostEnvironment):
             following.append(self.begin(index) if over else now.observation)
         seen = self.stack([now.observation for now in told])
         self.following = self.stack(following)
-        ends: Any = [np.stack(parts) for parts in list(zip(*told, strict=True))[1:]]  # reward, terminated, truncated
+        reward, terminated, truncated = (np.stack(parts) for parts in list(zip(*told, strict=True))[1:])
         if self.num_agents == 1:
-            ends = [flags[:, 0] for flags in ends]
-        return HostStep(Step(seen, *ends, {}), self.following)
+            reward, terminated, truncated = reward[:, 0], terminated[:, 0], truncated[:, 0]
+        result: Any = Step(seen, reward, terminated, truncated, {})  # pyright: ignore[reportArgumentType]
+        return HostStep(result, self.following)
 
     def advance(self, index: int, action: np.ndarray) -> Now:
         """Steps one environment."""
@@ -210,8 +210,9 @@ class PettingZooEnvironment(HostEnvironment):
                 self.gone[index, i] = bool(over.get(name, False))
                 self.out_of_time[index, i] = bool(clock.get(name, False)) and not self.gone[index, i]
         reward = np.array([rewards.get(name, 0.0) for name in self.agents], np.float32)
-        flags = self.gone[index].copy(), self.out_of_time[index].copy()
-        return Now(self.show(index, seen), np.where(before, np.float32(0), reward), *flags)
+        # The clock ends an agent's episode once; afterwards it has left, as one whose task is over.
+        terminated, truncated = self.gone[index] | before, self.out_of_time[index] & ~before
+        return Now(self.show(index, seen), np.where(before, np.float32(0), reward), terminated, truncated)
 
     def own(self, agent: int, action: Any) -> Any:
         """An agent's own part of a padded action, as its space wants it."""
@@ -251,7 +252,7 @@ class PettingZooEnvironment(HostEnvironment):
         shown = {
             "observation": np.concatenate([observation, one_hot], -1) if self.identity else observation,
             STATE: np.concatenate([np.broadcast_to(together, (number, *together.shape)), one_hot], -1),
-            PRESENT: here.astype(np.int8),
+            PRESENT: np.where(self.gone[index] | self.out_of_time[index], -1, here).astype(np.int8),
         }
         return shown | ({MASK: mask.astype(np.int8)} if self.masked else {})
 
