@@ -6,7 +6,9 @@ Rutherford et al. (2024), "JaxMARL: Multi-Agent RL Environments and Algorithms i
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
+import inspect
 import io
 import warnings
 from collections.abc import Callable
@@ -110,6 +112,17 @@ def resolve(target: str, options: dict[str, Any]) -> tuple[Any, Family]:
     return jaxmarl.make(target, **options), OTHERS.get(target, MPE)
 
 
+def check_options(name: str, env: Any, options: dict[str, Any]) -> None:
+    """Raises `ForageError` for options that the library swallows without a word."""
+    classes = [*type(env).__mro__, *(type(env._env).__mro__ if hasattr(env, "_env") else ())]
+    known = {parameter for cls in classes for parameter in inspect.signature(cls.__init__).parameters}
+    known = sorted(known - {"self", "args", "kwargs", "env_kwargs"})
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=3, cutoff=0.4) or known
+            raise ForageError(f"{name} has no option {option}; the nearest are {', '.join(near)}.")
+
+
 class MARLState(NamedTuple):
     inner: Any  # the library's own
     gone: Bool[Array, " agent"]  # done before the others
@@ -141,6 +154,7 @@ class JaxMARL(Environment):
             self.inner, self.family = resolve(target, dict(options))
         except TypeError as error:
             raise ForageError(f"jaxmarl:{target} cannot be made with {', '.join(options)}: {error}.") from error
+        check_options(f"jaxmarl:{target}", self.inner, options)
         agents = self.inner.agents
         seen, _ = jax.eval_shape(self.inner.reset, jax.random.PRNGKey(0))
         self.observations = tuple(seen[agent] for agent in agents)
