@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import inspect
-import io
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from unittest import mock
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from forage.types import ForageError
 
-with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # it says at length what it did not find
+# It prints what it did not find, and one of its imports undoes a redirection of stdout.
+with warnings.catch_warnings(), mock.patch("builtins.print"):
     warnings.simplefilter("ignore")
     import jaxmarl
     from jaxmarl.environments.overcooked.layouts import overcooked_layouts
