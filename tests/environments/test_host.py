@@ -289,7 +289,7 @@ def test_observations_that_break_the_promise_are_not_broadcast_or_rounded(mine, 
 
 
 def test_nested_observations_are_flattened(mine):
-    host = GymnasiumEnvironment(f"{mine}:Nested", 2)
+    host = GymnasiumEnvironment(f"{mine}:Nested", 2, flatten=True)
     assert isinstance(host.observation_space, spaces.Box) and host.observation_space.shape == (7,)
     np.testing.assert_array_equal(host.reset(0), [[0, 1, 2, 3, 0, 1, 0]] * 2)
     with pytest.raises(ForageError, match="size changes"):
