@@ -72,7 +72,7 @@ class GymnasiumEnvironment(HostEnvironment):
             self._door.space,
             num_envs,
             horizon(first),
-            reward_names(first),
+            self._reward_names(first),
         )
         self._make, self._info_names = make, tuple(info)
         self._try_snapshots = (not is_class(target) if snapshots is None else snapshots) and not parallel
@@ -100,6 +100,10 @@ class GymnasiumEnvironment(HostEnvironment):
     def _single(target: str, **options: Any) -> gymnasium.Env[Any, Any]:
         """Makes one environment. Pickled to other processes."""
         return make_single(target, **options)
+
+    @staticmethod
+    def _reward_names(env: Any) -> tuple[str, ...]:
+        return reward_names(env)
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         chosen = seeds(seed, self.num_envs)
