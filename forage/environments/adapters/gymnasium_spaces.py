@@ -162,7 +162,7 @@ def float_box(low: np.ndarray, high: np.ndarray) -> spaces.Box:
     limits = np.finfo(np.float32)
     low = np.where(low < limits.min, -np.inf, np.clip(low, limits.min, limits.max))
     high = np.where(high > limits.max, np.inf, np.clip(high, limits.min, limits.max))
-    return spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+    return spaces.Box(low.astype(np.float32), high.astype(np.float32), low.shape, np.float32)
 
 
 def travelling(space: Any) -> spaces.Space[Any]:
@@ -174,5 +174,5 @@ def travelling(space: Any) -> spaces.Space[Any]:
             return float_box(space.low, space.high)
         limits = np.iinfo(dtype)
         low, high = (np.clip(bound, limits.min, limits.max) for bound in (space.low, space.high))
-        return spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype.type)
+        return spaces.Box(low.astype(dtype), high.astype(dtype), space.shape, dtype.type)
     return space
