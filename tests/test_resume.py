@@ -70,6 +70,7 @@ CASES: dict[str, Case] = {
     ),
     "host": Case("ppo", environment="gymnasium:CartPole-v1"),
     "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
+    "host-nested": Case("sac-discrete", environment="gymnasium:Blackjack-v1"),  # a tuple of three numbers
 }
 
 

@@ -6,8 +6,10 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces
 
+import forage
 from forage.environments.adapters.gymnasium import GymnasiumEnvironment
 from forage.environments.adapters.gymnasium_actions import Door
 from forage.environments.adapters.gymnasium_spaces import array_space, as_arrays, decode_text, encode_text
@@ -263,6 +265,36 @@ def test_a_vector_reward_has_names():
         host = GymnasiumEnvironment("test_gymnasium_spaces:TwoRewards", 1, reward=3.0)
         host.reset(0)
         host.step(np.zeros(1, int))
+
+
+@pytest.mark.parametrize("agent", ["ppo", "dqn"])
+def test_a_run_on_nested_observations_leaves_an_agent_that_acts_on_them(agent, tmp_path):
+    small.train(tmp_path / "run", agent, environment="gymnasium:Blackjack-v1", seeds=[1])
+    policy = forage.load(tmp_path / "run")
+    assert policy.act({"0": 12, "1": 4, "2": 0}) in (0, 1)
+    with pytest.raises(ForageError, match="One observation of gymnasium:Blackjack-v1"):
+        policy.act((12, 4, 0))
+
+
+def test_a_run_on_many_boxes_of_actions(tmp_path):
+    small.train(tmp_path / "run", "sac", environment="test_gymnasium_spaces:Arms", seeds=[1])
+    assert forage.load(tmp_path / "run").act(np.zeros(1)).shape == (3,)
+
+
+class Arms(gymnasium.Env):
+    """Ends at its third step; both parts of the action must be what they say."""
+
+    observation_space = spaces.Box(0, 1, (1,), np.float32)
+    action_space = spaces.Dict({"left": spaces.Box(-1, 1, (2,)), "right": spaces.Box(-1, 1, (1,))})
+
+    def reset(self, seed=None, options=None):
+        self.time = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.time += 1
+        return np.zeros(1, np.float32), float(action["left"].sum()), self.time >= 3, False, {}
 
 
 class TwoRewards(gymnasium.Env):

@@ -45,6 +45,13 @@ def outside(tree: PyTree[Array]) -> PyTree[np.ndarray]:
     return jax.tree.map(np.array, tree)
 
 
+def shown(space: gymnasium.Space[Any], observation: PyTree[Array]) -> PyTree[np.ndarray]:
+    """An observation, or a batch of them, in the dtypes of its space; a single number is one, as Gymnasium has it."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {name: shown(part, observation[name]) for name, part in space.items()}
+    return np.array(observation, space.dtype)[()]
+
+
 def inside(name: str, space: gymnasium.Space[Any], action: Any, batch: tuple[int, ...] = ()) -> np.ndarray:
     """An action, or a batch of them, as the environment takes it. Raises `ForageError` where it is none."""
     try:

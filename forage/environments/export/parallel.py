@@ -19,6 +19,7 @@ from forage.environments.export.common import (
     outside,
     render_modes,
     reward_space,
+    shown,
 )
 from forage.ports import Environment
 from forage.types import ForageError
@@ -73,7 +74,7 @@ class ParallelExport(ParallelEnv):  # pyright: ignore[reportMissingTypeArgument]
             self._key = key_of(int(np.random.SeedSequence().generate_state(1)[0]))
         self._key, self._state, observation = self._begin(self._key)
         self.agents = list(self.possible_agents)
-        return self._each(outside(observation)), {agent: {} for agent in self.agents}
+        return self._each(shown(self.environment.observation_space, observation)), {agent: {} for agent in self.agents}
 
     def step(
         self, actions: dict[str, Any]
@@ -86,7 +87,7 @@ class ParallelExport(ParallelEnv):  # pyright: ignore[reportMissingTypeArgument]
         chosen = [self._action(agent, actions.get(agent)) for agent in self.possible_agents]
         action = np.stack(chosen) if self.count > 1 else chosen[0]
         self._key, self._state, step = self._move(self._key, self._state, action)
-        observations = self._each(outside(step.observation))
+        observations = self._each(shown(self.environment.observation_space, step.observation))
         rewards = {
             agent: value if self.reward_names else float(value)
             for agent, value in self._each(np.array(step.reward)).items()

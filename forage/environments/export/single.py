@@ -18,6 +18,7 @@ from forage.environments.export.common import (
     outside,
     render_modes,
     reward_space,
+    shown,
 )
 from forage.ports import Environment
 from forage.types import ForageError
@@ -57,7 +58,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
             self._key = key_of(int(self.np_random.integers(2**31)))
         self._key, self._state, observation = self._begin(self._key)
         self._over = False
-        return outside(observation), {}
+        return shown(self.observation_space, observation), {}
 
     def step(self, action: Any) -> tuple[PyTree[np.ndarray], Any, bool, bool, dict[str, Any]]:
         """Takes one action. Raises `ForageError` for what is no action, and where no episode is running."""
@@ -68,7 +69,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
         reward = np.array(step.reward) if self.reward_names else float(step.reward)
         terminated, truncated = bool(step.terminated), bool(step.truncated)
         self._over = terminated or truncated
-        return outside(step.observation), reward, terminated, truncated, outside(step.info)
+        return shown(self.observation_space, step.observation), reward, terminated, truncated, outside(step.info)
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Draws the state, where `render_mode` says so."""

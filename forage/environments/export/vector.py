@@ -19,9 +19,9 @@ from forage.environments.export.common import (
     draw,
     inside,
     key_of,
-    outside,
     render_modes,
     reward_space,
+    shown,
 )
 from forage.ports import Environment
 from forage.types import ForageError, Step
@@ -118,7 +118,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         else:
             self._keys, self._states, observation = self._restart(self._keys, self._states, self._observation, mask)
         self._observation, self._ended = observation, self._ended & ~mask
-        return outside(observation), {}
+        return shown(self.single_observation_space, observation), {}
 
     def _mask(self, mask: Any) -> Bool[np.ndarray, " env"]:
         if mask is None:
@@ -157,13 +157,19 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         final = over if self.autoreset_mode == AutoresetMode.SAME_STEP else np.zeros_like(over)
         info = self._info(step.info, ~began & ~final)
         if final.any():
-            last = outside(step.observation)
+            last = shown(self.single_observation_space, step.observation)
             info["final_obs"], info["_final_obs"] = np.full(self.num_envs, None, object), final
             for index in np.flatnonzero(final):
                 info["final_obs"][index] = jax.tree.map(lambda x, index=index: x[index], last)
             info["final_info"], info["_final_info"] = self._info(step.info, final), final
         self._ended = over if self.autoreset_mode != AutoresetMode.SAME_STEP else np.zeros_like(over)
-        return outside(self._observation), np.asarray(step.reward, np.float64), terminated, truncated, info
+        return (
+            shown(self.single_observation_space, self._observation),
+            np.asarray(step.reward, np.float64),
+            terminated,
+            truncated,
+            info,
+        )
 
     def _info(self, info: dict[str, Array], whose: Bool[np.ndarray, " env"]) -> dict[str, Any]:
         """Gymnasium's form: each entry, and beside it which environments it is of; zero elsewhere."""
