@@ -22,6 +22,31 @@ its team plays on), -1 where it has left and nothing that comes is to its credit
 """
 
 
+class Tokens(spaces.MultiDiscrete):
+    """A sequence of `length` token ids, `int32[length]`: words, characters, instructions.
+
+    Ids run from 1 to `vocabulary - 1`; 0 is the pad, which fills the places that a shorter sequence leaves.
+    """
+
+    PAD = 0
+
+    def __init__(self, length: int, vocabulary: int, seed: int | np.random.Generator | None = None):
+        """`vocabulary` counts the pad. Raises `ForageError` for less than one place or two ids."""
+        if length < 1 or vocabulary < 2:
+            raise ForageError(
+                f"Tokens need a length of 1 or more and a vocabulary of 2 or more, the pad counted; "
+                f"got length={length} and vocabulary={vocabulary}."
+            )
+        self.length, self.vocabulary = int(length), int(vocabulary)
+        super().__init__(np.full(self.length, self.vocabulary), np.int32, seed)  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+    def __repr__(self) -> str:
+        return f"Tokens({self.length}, {self.vocabulary})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokens) and (self.length, self.vocabulary) == (other.length, other.vocabulary)
+
+
 def example(space: spaces.Space[Any]) -> PyTree[Array]:
     """Zeros with the shape and dtype of one element of `space`."""
     if isinstance(space, spaces.Dict):
@@ -30,6 +55,8 @@ def example(space: spaces.Space[Any]) -> PyTree[Array]:
         return jnp.zeros((), jnp.int32)
     if isinstance(space, spaces.MultiDiscrete):
         return jnp.zeros(space.shape, jnp.int32)
+    if space.shape is None:
+        raise ForageError(unknown(space))
     return jnp.zeros(space.shape, jax.dtypes.canonicalize_dtype(space.dtype))
 
 
@@ -111,7 +138,24 @@ def describe(space: spaces.Space[Any]) -> str:
     """A few words for messages: `Discrete(2)`, `Box(6,)`."""
     if isinstance(space, spaces.Box):
         return f"Box{tuple(space.shape)}"
+    if isinstance(space, spaces.Dict):
+        return f"Dict({', '.join(f'{name}: {describe(inner)}' for name, inner in space.items())})"
     return str(space)
+
+
+def unknown(space: spaces.Space[Any]) -> str:
+    """Says that a space is none of those that values travel in."""
+    return (
+        f"Spaces are boxes, discrete, multi-discrete, multi-binary, tokens or dictionaries of these, not {space}; "
+        f'a tuple can be a dictionary with the keys "0", "1", ..., and a text tokens.'
+    )
+
+
+def leaves(space: spaces.Space[Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], spaces.Space[Any]]:
+    """The spaces inside nested dictionaries by where they are; one that is no dictionary is at `()`."""
+    if not isinstance(space, spaces.Dict):
+        return {path: space}
+    return {at: leaf for name, inner in space.items() for at, leaf in leaves(inner, (*path, name)).items()}
 
 
 def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
@@ -120,16 +164,17 @@ def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
         return {"kind": "dict", "spaces": {name: to_json(inner) for name, inner in space.items()}}
     if isinstance(space, spaces.Discrete):
         return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, Tokens):
+        return {"kind": "tokens", "length": space.length, "vocabulary": space.vocabulary}
     if isinstance(space, spaces.MultiDiscrete):
-        return {"kind": "multi-discrete", "nvec": space.nvec.tolist()}
+        start = {"start": space.start.tolist()} if space.start.any() else {}
+        return {"kind": "multi-discrete", "nvec": space.nvec.tolist(), **start}
     if isinstance(space, spaces.MultiBinary):
         return {"kind": "multi-binary", "shape": list(space.shape)}
     if isinstance(space, spaces.Box):
         low, high = (b.flat[0].item() if (b == b.flat[0]).all() else b.tolist() for b in (space.low, space.high))
         return {"kind": "box", "low": low, "high": high, "shape": list(space.shape), "dtype": str(space.dtype)}
-    raise ForageError(
-        f"Spaces are boxes, discrete, multi-discrete, multi-binary or dictionaries of these, not {space}."
-    )
+    raise ForageError(unknown(space))
 
 
 def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
@@ -139,8 +184,10 @@ def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
         return spaces.Dict({name: from_json(inner) for name, inner in data["spaces"].items()})
     if kind == "discrete":
         return spaces.Discrete(data["n"], start=data["start"])
+    if kind == "tokens":
+        return Tokens(data["length"], data["vocabulary"])
     if kind == "multi-discrete":
-        return spaces.MultiDiscrete(data["nvec"])
+        return spaces.MultiDiscrete(data["nvec"], start=data.get("start"))
     if kind == "multi-binary":
         return spaces.MultiBinary(data["shape"])
     dtype, shape = np.dtype(data["dtype"]), tuple(data["shape"])

@@ -72,6 +72,7 @@ CASES: dict[str, Case] = {
     "dqn-together": Case("dqn", environment="small:Pair"),
     "host": Case("ppo", environment="gymnasium:CartPole-v1"),
     "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
+    "host-nested": Case("sac-discrete", environment="gymnasium:Blackjack-v1"),  # a tuple of three numbers
 }
 
 

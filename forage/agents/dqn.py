@@ -28,10 +28,10 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage import returns
 from forage.nn.distributions import Actions
-from forage.nn.networks import GRU, MLP, Recall, Torso
+from forage.nn.networks import GRU, MLP, Recall, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Agent, Metrics
-from forage.spaces import describe, split_mask
+from forage.spaces import describe, seen, split_mask
 from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 
@@ -151,6 +151,7 @@ class DQN(Agent):
                 f"Try ppo{', sac or td3' if isinstance(spec.action_space, gymnasium.spaces.Box) else ''}."
             )
         Actions.of(spec.action_space)
+        input_size(seen(spec.observation_space))
         if min(self.n_step, self.updates_per_rollout, self.target_update_interval, self.unroll, self.burn_in + 1) < 1:
             raise ForageError(
                 "DQN's n_step, updates_per_rollout, target_update_interval and unroll are at least 1, its burn_in 0."

@@ -28,8 +28,8 @@ from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions
 from forage.nn.minibatches import shuffled, standardised
-from forage.nn.networks import Recall
-from forage.nn.normalise import RunningNorm, normalised
+from forage.nn.networks import Recall, input_size
+from forage.nn.normalise import Norms, has_floats, normalised, norms_of, updated
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Agent, Metrics
 from forage.returns import gae
@@ -42,7 +42,7 @@ METRICS = ("policy_loss", "value_loss", "entropy", "approximate_kl", "clip_fract
 class PPOState(NamedTuple):
     network: ActorCritic
     optimiser: Any
-    norm: RunningNorm | None  # of observations
+    norm: Norms  # of observations
 
 
 class Targets(NamedTuple):
@@ -96,7 +96,9 @@ class PPO(Agent):
         if units % self.minibatches:
             what = "environments (whole segments, as the agent has memory)" if self.memory_size else "transitions"
             raise ForageError(f"PPO cannot cut {units} {what} into {self.minibatches} equal minibatches.")
-        if self.normalise_observation and not isinstance(seen(spec.observation_space), spaces.Box):
+        space = seen(spec.observation_space)
+        input_size(space)
+        if self.normalise_observation and not (isinstance(space, spaces.Box) or has_floats(space)):
             raise ForageError(f"Only boxes can be normalised, and {spec.name} gives {spec.observation_space}.")
         if self.central_critic and central(spec.observation_space) is None:
             raise ForageError(
@@ -107,8 +109,7 @@ class PPO(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
         sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic)
         network = ActorCritic(key, spec.observation_space, spec.action_space, sizes)
-        shape = seen(spec.observation_space).shape
-        norm = RunningNorm.of(shape) if self.normalise_observation and shape is not None else None
+        norm = norms_of(seen(spec.observation_space)) if self.normalise_observation else None
         return PPOState(network, self.optimiser(1.0).init(network), norm)
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
@@ -184,10 +185,7 @@ class PPO(Agent):
         carry, means = jax.lax.scan(epoch, (state.network, state.optimiser), bits)
         metrics: Metrics = dict(zip(METRICS, means.mean((0, 1)), strict=True))
         metrics["explained_variance"] = 1 - advantage.var() / jnp.maximum(targets.goal.var(), 1e-8)
-        norm = state.norm
-        if norm is not None:  # after learning: what acted is what learned
-            seen_now = split_mask(raw)[0]
-            norm = norm.update(seen_now.reshape(-1, *norm.mean.shape).astype(jnp.float32))
+        norm = updated(state.norm, split_mask(raw)[0])  # after learning: what acted is what learned
         return PPOState(*carry, norm), metrics, jnp.abs(advantage).mean(0)
 
     def cut(

@@ -86,4 +86,20 @@ SUITES: Mapping[str, Suite] = {
         "Many agents in JAX: particles, SMAX, Overcooked, Hanabi, coin game.",
         example="MPE_simple_spread_v3",
     ),
+    "mo-gymnasium": Suite(
+        "adapters.mo_gymnasium:MOGymnasiumEnvironment",
+        "mo_gymnasium",
+        "mo-gymnasium",
+        "Environments with several rewards, which have names; the rewards port makes one of them.",
+        host=True,
+        example="deep-sea-treasure-v0",
+    ),
+    "robotics": Suite(
+        "adapters.robotics:RoboticsEnvironment",
+        "gymnasium_robotics",
+        "robotics",
+        "Gymnasium-Robotics: Fetch, hands, mazes and a kitchen, with goals in the observation.",
+        host=True,
+        example="FetchReach-v4",
+    ),
 }

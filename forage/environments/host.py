@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import PyTree, UInt8
 
+from forage.spaces import leaves
 from forage.types import ForageError, Spec, Step
 
 
@@ -171,7 +172,7 @@ def array_dtype(space: gymnasium.Space[Any]) -> np.dtype:
 class Expected(NamedTuple):
     """What an array of a batch must be."""
 
-    key: str  # in a Dict observation; empty otherwise
+    path: tuple[str, ...]  # in a Dict observation; empty otherwise
     shape: tuple[int, ...]
     dtype: np.dtype
 
@@ -193,24 +194,38 @@ class Check:
     ):
         self.name = name
         flags = (num_envs,) if num_agents == 1 else (num_envs, num_agents)
+        self.space = observation_space
         self.single = not isinstance(observation_space, gymnasium.spaces.Dict)
-        parts = {"": observation_space} if self.single else dict(observation_space.spaces)  # pyright: ignore
         self.observations = [
-            Expected(key, (*flags, *(part.shape or ())), array_dtype(part)) for key, part in parts.items()
+            Expected(path, (*flags, *(leaf.shape or ())), array_dtype(leaf))
+            for path, leaf in leaves(observation_space).items()
         ]
         shape = (*flags, len(reward_names)) if reward_names else flags
-        self.reward = Expected("", shape, np.dtype(np.float32))
-        self.flag = Expected("", flags, np.dtype(np.bool_))
+        self.reward = Expected((), shape, np.dtype(np.float32))
+        self.flag = Expected((), flags, np.dtype(np.bool_))
 
     def observation(self, when: str | int, observation: PyTree[np.ndarray]) -> None:
         """Checks observations `[env, ...]`. `when` is the number of a step, or words."""
-        if not self.single and (not isinstance(observation, Mapping) or len(observation) != len(self.observations)):
-            found = sorted(observation) if isinstance(observation, Mapping) else type(observation).__name__
-            wanted = [expected.key for expected in self.observations]
-            raise ForageError(f"{self.name} returned as observation {found} at {_when(when)}; its space has {wanted}.")
+        if self.single:
+            self._array(when, "observation", observation, self.observations[0])
+            return
+        self._keys(when, "", self.space, observation)
         for expected in self.observations:
-            array = observation if self.single else observation.get(expected.key)
+            array = observation
+            for key in expected.path:
+                array = array[key]
             self._array(when, "observation", array, expected)
+
+    def _keys(self, when: str | int, where: str, space: Any, observation: Any) -> None:
+        """Looks for the parts of a dictionary: all of them, and no others."""
+        if not isinstance(observation, Mapping) or observation.keys() != space.spaces.keys():
+            found = sorted(map(str, observation)) if isinstance(observation, Mapping) else type(observation).__name__
+            raise ForageError(
+                f"{self.name} returned as observation{where} {found} at {_when(when)}; its space has {list(space)}."
+            )
+        for key, part in space.spaces.items():
+            if isinstance(part, gymnasium.spaces.Dict):
+                self._keys(when, f"{where} {key}", part, observation[key])
 
     def step(self, number: int, result: HostStep) -> None:
         """Checks what step `number` returned."""
@@ -229,9 +244,9 @@ class Check:
             )
 
     def _array(self, when: str | int, what: str, array: Any, expected: Expected) -> None:
-        key, shape, dtype = expected
+        path, shape, dtype = expected
         if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
-            what = f"{what} {key}" if key else what
+            what = " ".join([what, ".".join(path)]).strip()
             found = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
             raise ForageError(
                 f"{self.name} returned as {what} {found} at {_when(when)}; it should be {dtype}{list(shape)}."
@@ -241,7 +256,7 @@ class Check:
             # One pass that allocates nothing. Squares cannot cancel, so only a NaN makes their sum NaN.
             total = flat.dot(flat)
             if total != total:
-                what = f"{what} {key}" if key else what
+                what = " ".join([what, ".".join(path)]).strip()
                 environment, *where = (int(index) for index in np.argwhere(np.isnan(array))[0])
                 entry = f", entry {where[0] if len(where) == 1 else tuple(where)}" if where else ""
                 raise ForageError(

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.nn.distributions import Actions, Distribution
-from forage.nn.networks import CNN, GRU, Linear, Recall, Torso
+from forage.nn.networks import GRU, Linear, Recall, Torso
 from forage.spaces import STATE, central, split_mask
 
 
@@ -45,7 +45,7 @@ class ActorCritic(equinox.Module):
             return Torso(key, space, shape.hidden_sizes, shape.activation, gain=2**0.5)
 
         one = jax.eval_shape(torso, key)
-        shared = shape.memory_size > 0 or isinstance(one.body, CNN) or shape.central
+        shared = shape.memory_size > 0 or one.convolves or shape.central
         self.torsos = jax.vmap(torso)(keys[: 1 if shared else 2])
         state_space = central(observation_space) if shape.central else None
         self.state_torso = None if state_space is None else torso(keys[1], state_space)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
+from forage.nn.encoders import Encoder
 from forage.nn.networks import CNN, MLP, Torso, input_size
 from forage.spaces import seen, split_mask
 
@@ -18,9 +19,9 @@ Module = TypeVar("Module")
 
 
 class ActionValue(equinox.Module):
-    """Q(s, a) as an MLP of observation and action side by side; an image goes through its own CNN first."""
+    """Q(s, a) as an MLP of observation and action side by side; images and dictionaries go through encoders first."""
 
-    encoder: CNN | None
+    encoder: Encoder | None
     body: MLP
     categories: int | None = equinox.field(static=True)
 
@@ -28,9 +29,9 @@ class ActionValue(equinox.Module):
         """`dimensions`: numbers in an action. Weights and biases start uniform in +-1/sqrt(inputs)."""
         encoder_key, body_key = jax.random.split(key)
         torso = Torso(encoder_key, space, sizes, "relu")
-        self.encoder = torso.body if isinstance(torso.body, CNN) else None
+        self.encoder = torso.body if isinstance(torso.body, CNN) else torso.encoder
         self.categories = torso.categories
-        inputs = input_size(seen(space)) if self.encoder is None else torso.size
+        inputs = input_size(seen(space)) if self.encoder is None else self.encoder.size
         self.body = MLP(body_key, (inputs + dimensions, *sizes, 1), "relu")
 
     def __call__(self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]) -> Float[Array, " batch"]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
 from jaxtyping import Array, Float, PyTree
+
+from forage.spaces import MASK, leaves
 
 
 class RunningNorm(NamedTuple):
@@ -33,10 +37,38 @@ class RunningNorm(NamedTuple):
         return jnp.clip((x - self.mean) / jnp.sqrt(self.variance + 1e-8), -limit, limit)
 
 
-def normalised(norm: RunningNorm | None, observation: PyTree[Array]) -> PyTree[Array]:
+Norms = RunningNorm | None | dict[str, Any]
+"""One for a box, or for a dictionary's boxes one each, and `None` for its other parts."""
+
+
+def norms_of(space: spaces.Space[Any]) -> Norms:
+    """What normalises observations of `space` (without its mask): boxes; in a dictionary, its boxes of floats."""
+    if isinstance(space, spaces.Dict):
+        return {name: norms_of(part) if has_floats(part) else None for name, part in space.items()}
+    return RunningNorm.of(space.shape) if isinstance(space, spaces.Box) else None
+
+
+def has_floats(space: spaces.Space[Any]) -> bool:
+    """Whether there is a box of floats among the leaves."""
+    boxes = [leaf for leaf in leaves(space).values() if isinstance(leaf, spaces.Box)]
+    return any(np.issubdtype(box.dtype, np.floating) for box in boxes)
+
+
+def normalised(norm: Norms, observation: PyTree[Array]) -> PyTree[Array]:
     """The observation, normalised where there is a `norm`; a mask beside it stays as it is."""
     if norm is None:
         return observation
-    if isinstance(observation, dict):
-        return observation | {"observation": norm(observation["observation"].astype(jnp.float32))}
-    return norm(observation.astype(jnp.float32))
+    if isinstance(observation, dict) and MASK in observation:
+        return observation | {"observation": normalised(norm, observation["observation"])}
+    if isinstance(norm, dict):
+        return {name: normalised(norm[name], part) for name, part in observation.items()}
+    return norm(jnp.asarray(observation).astype(jnp.float32))
+
+
+def updated(norm: Norms, observation: PyTree[Array]) -> Norms:
+    """The norms after a rollout of what was seen (leaves `time env ...`, without the mask)."""
+    if norm is None:
+        return None
+    if isinstance(norm, dict):
+        return {name: updated(part, observation[name]) for name, part in norm.items()}
+    return norm.update(observation.reshape(-1, *norm.mean.shape).astype(jnp.float32))

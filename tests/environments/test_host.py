@@ -289,7 +289,7 @@ def test_observations_that_break_the_promise_are_not_broadcast_or_rounded(mine, 
 
 
 def test_nested_observations_are_flattened(mine):
-    host = GymnasiumEnvironment(f"{mine}:Nested", 2)
+    host = GymnasiumEnvironment(f"{mine}:Nested", 2, flatten=True)
     assert isinstance(host.observation_space, spaces.Box) and host.observation_space.shape == (7,)
     np.testing.assert_array_equal(host.reset(0), [[0, 1, 2, 3, 0, 1, 0]] * 2)
     with pytest.raises(ForageError, match="size changes"):
@@ -525,6 +525,14 @@ def test_envpool_spaces_and_options():
     host = EnvPoolEnvironment("CheetahRun-v1", 2)
     assert host.observation_space.shape == (17,) and np.isinf(host.observation_space.low).all()
     assert host.reset(0).shape == (2, 17)
+    kept = EnvPoolEnvironment("CheetahRun-v1", 2, flatten=False, max_episode_steps=2)
+    observation, flat = kept.reset(0), host.reset(0)
+    assert {key: space.shape for key, space in kept.observation_space.items()} == {"position": (8,), "velocity": (9,)}
+    np.testing.assert_array_equal(np.concatenate([observation[key] for key in kept.observation_space], axis=1), flat)
+    step = kept.step(np.zeros((2, 6), np.float32))
+    assert step.observation is step.step.observation and step.observation["velocity"].dtype == np.float32
+    (last, following) = kept.step(np.zeros((2, 6), np.float32))
+    assert last.truncated.all() and (following["position"] != last.observation["position"]).any(axis=1).all()
     assert host.action_space.dtype == np.float32
     host.step(np.zeros((2, 6), np.float32))
     with pytest.raises(ForageError, match="frame_skip"):

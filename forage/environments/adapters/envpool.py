@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from gymnasium import spaces
 from jaxtyping import PyTree, UInt8
@@ -24,7 +25,7 @@ class EnvPoolEnvironment(HostEnvironment):
     ran out.
 
     - Observations: floats become `float32`; stacked images, channels first in EnvPool, have their channels last
-      (`uint8[84, 84, 4]` for Atari); a Dict of Boxes is flattened in its own order.
+      (`uint8[84, 84, 4]` for Atari); a Dict of Boxes is one vector, in its own order, or with `flatten=False` stays.
     - `options` are EnvPool's own (`max_episode_steps`, `episodic_life`, `num_threads`, ...). Atari games press fire
       after a reset where a game waits for it, and have no sticky actions, unless options say otherwise.
     - `info` names entries of EnvPool's info that `Step.info` shall hold, `float32[env]`.
@@ -33,7 +34,15 @@ class EnvPoolEnvironment(HostEnvironment):
     EnvPool takes its seed when it is made, so `reset` with another seed makes it anew.
     """
 
-    def __init__(self, target: str, num_envs: int, name: str | None = None, info: Sequence[str] = (), **options: Any):
+    def __init__(
+        self,
+        target: str,
+        num_envs: int,
+        name: str | None = None,
+        info: Sequence[str] = (),
+        flatten: bool = True,
+        **options: Any,
+    ):
         pool = load_envpool()
         canonical(target)
         name = name or f"envpool:{target}"
@@ -46,7 +55,7 @@ class EnvPoolEnvironment(HostEnvironment):
                 raise ForageError(f"{name} has no option {option}; the nearest are {', '.join(near)}.")
         self._pool, self._seed = self._make(0, num_envs), 0
         space = self._pool.single_observation_space
-        self._pool_space = space
+        self._pool_space, self._flatten = space, flatten
         # Frames stacked in front, as in Atari; images that have their channels last already stay.
         image = isinstance(space, spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8
         self._images = image and space.shape[0] < space.shape[2]
@@ -75,7 +84,8 @@ class EnvPoolEnvironment(HostEnvironment):
             self._pool, self._seed = self._make(seed, self.num_envs), seed
         self._started = True
         observation, info = self._pool.reset()
-        return self._convert(observation)[np.argsort(info["env_id"])]
+        order = np.argsort(info["env_id"])
+        return jax.tree.map(lambda x: x[order], self._convert(observation))
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
         if not self._started:
@@ -89,14 +99,15 @@ class EnvPoolEnvironment(HostEnvironment):
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
         raw, reward, terminated, truncated, info = self._pool.recv()
         order = np.argsort(info["env_id"])
-        observation = self._convert(raw)[order]
+        observation = jax.tree.map(lambda x: x[order], self._convert(raw))
         terminated, truncated = terminated[order], truncated[order] & ~terminated[order]
         following = observation
         ended = np.flatnonzero(terminated | truncated).astype(np.int32)
         if len(ended):
             first, fresh = self._pool.reset(ended)
-            following = observation.copy()
-            following[fresh["env_id"]] = self._convert(first)
+            following = jax.tree.map(np.copy, observation)
+            for array, new in zip(jax.tree.leaves(following), jax.tree.leaves(self._convert(first)), strict=True):
+                array[fresh["env_id"]] = new
         named: Any = {name: self._info(info, name, order) for name in self._info_names}
         rewards: Any = np.asarray(reward, np.float32)[order]
         step = Step(observation, rewards, terminated, truncated, named)
@@ -110,8 +121,10 @@ class EnvPoolEnvironment(HostEnvironment):
     def _space(self, space: Any) -> Any:
         if isinstance(space, spaces.Dict):
             parts = [self._space(part) for part in space.spaces.values()]
-            if not all(isinstance(part, spaces.Box) for part in parts):
+            if not all(isinstance(part, spaces.Box | spaces.Dict) for part in parts):
                 raise ForageError(f"{self._target} of EnvPool has observations in {space}; Dicts of Boxes work.")
+            if not self._flatten:
+                return spaces.Dict(dict(zip(space.spaces, parts, strict=True)))
             low, high = (
                 np.concatenate([np.asarray(getattr(part, side), np.float32).ravel() for part in parts])
                 for side in ("low", "high")
@@ -125,7 +138,9 @@ class EnvPoolEnvironment(HostEnvironment):
             )
         return _as_float32(space)
 
-    def _convert(self, observation: Any) -> np.ndarray:
+    def _convert(self, observation: Any) -> PyTree[np.ndarray]:
+        if isinstance(self._pool_space, spaces.Dict) and not self._flatten:
+            return _nested(self._pool_space, observation)
         if isinstance(self._pool_space, spaces.Dict):
             return np.concatenate(_leaves(self._pool_space, observation), axis=1, dtype=np.float32)
         if self._images:
@@ -180,6 +195,12 @@ def _leaves(space: Any, observation: Any) -> list[np.ndarray]:
     if isinstance(space, spaces.Dict):
         return [leaf for key, part in space.spaces.items() for leaf in _leaves(part, observation[key])]
     return [np.asarray(observation).reshape(len(observation), -1)]
+
+
+def _nested(space: Any, observation: Any) -> PyTree[np.ndarray]:
+    if isinstance(space, spaces.Dict):
+        return {key: _nested(part, observation[key]) for key, part in space.spaces.items()}
+    return np.asarray(observation).astype(array_dtype(space), copy=False)
 
 
 def _as_float32(space: Any) -> Any:

@@ -9,6 +9,9 @@ import gymnasium
 from forage.environments.adapters.atari import is_atari, register
 from forage.types import ForageError
 
+OTHERS = ("mo_gymnasium.", "gymnasium_robotics.")
+"""Libraries whose ids are in the registry once they are imported, and which have a prefix of their own."""
+
 
 def ids() -> dict[str, str]:
     """Ids of the registry with a line each, the newest version of each, with Atari where it is installed."""
@@ -18,7 +21,8 @@ def ids() -> dict[str, str]:
     for id, spec in gymnasium.registry.items():
         # Gymnasium keeps ids that only say what became of them.
         gone = getattr(spec.entry_point, "__name__", "").startswith("_raise")
-        if spec.namespace not in (None, "ALE") or gone or (is_atari(id) and spec.namespace is None):
+        other = str(spec.entry_point).startswith(OTHERS)
+        if spec.namespace not in (None, "ALE") or gone or other or (is_atari(id) and spec.namespace is None):
             continue
         key = f"{spec.namespace}/{spec.name}"
         newest[key] = max(newest.get(key, (-1, "")), (spec.version or 0, id))

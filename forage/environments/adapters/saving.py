@@ -83,9 +83,11 @@ def _save_layer(layer: Any) -> tuple[bytes, dict[str, Any]]:
     plain, special = {}, {}
     for name, value in vars(layer).items():
         kind = _kind(value)
-        if name in NOT_STATE or isinstance(value, (gymnasium.Env, gymnasium.Space)):
+        if name in NOT_STATE or isinstance(value, gymnasium.Space):
             continue
-        if kind == "MjData":
+        if isinstance(value, gymnasium.Env):
+            special[name] = save(value)  # a maze holds the robot in it as an environment of its own
+        elif kind == "MjData":
             special[name] = value
         elif kind == "ALEInterface":
             special[name] = value.cloneSystemState()  # with its random numbers
@@ -98,7 +100,9 @@ def _save_layer(layer: Any) -> tuple[bytes, dict[str, Any]]:
 
 def _load_special(layer: Any, name: str, value: bytes) -> None:
     target, state = getattr(layer, name), pickle.loads(value)
-    if _kind(target) == "ALEInterface":
+    if isinstance(target, gymnasium.Env):
+        load(target, state)
+    elif _kind(target) == "ALEInterface":
         target.restoreSystemState(state)
     else:
         import mujoco  # pyright: ignore[reportMissingImports]
@@ -127,7 +131,7 @@ def _play(env: gymnasium.Env[Any, Any], actions: list[Any]) -> list[Any]:
     heard = []
     for number, action in enumerate(actions):
         observation, reward, terminated, truncated, _ = env.step(action)
-        heard.append((copy.deepcopy(observation), float(reward), bool(terminated), bool(truncated)))
+        heard.append((copy.deepcopy(observation), np.array(reward, float), bool(terminated), bool(truncated)))
         if terminated or truncated or number == len(actions) // 2:
             heard.append(copy.deepcopy(env.reset()[0]))
     return heard

@@ -1,0 +1,178 @@
+"""Spaces at the door of a Gymnasium environment: what it shows as arrays, and what agents choose as it takes it.
+
+Observations. By default nested spaces stay nested: a Dict a dictionary, a Tuple a dictionary with the keys "0", "1",
+..., a Text `Tokens` (one id for each character, see `encode_text`); what counts from elsewhere counts from 0.
+With `flatten` everything is one `float32` vector, as `gymnasium.spaces.flatten` makes it, choices as one-hot.
+
+Actions. Agents act in Discrete, in flat MultiDiscrete and in Box spaces. Many choices (MultiBinary, MultiDiscrete of
+any shape, a Dict or Tuple of choices) are one flat MultiDiscrete; a Dict or Tuple of boxes of floats is one flat Box.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Float, Int
+
+from forage.environments.host import array_dtype
+from forage.spaces import Tokens
+from forage.types import ForageError
+
+ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+CHOICES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+MASKED = {"observation", "action_mask"}
+
+
+def plain(env: Any, flatten: bool = False) -> Any:
+    """Wraps an environment whose observation is not as it shall be, or whose info says which actions are allowed."""
+    space = env.observation_space
+    masked = is_masked(space)
+    in_info = isinstance(env.action_space, spaces.Discrete) and not masked and "action_mask" in env.reset(seed=0)[1]
+    if in_info or flatten or not _is_ready(space):
+        return ArrayObservation(env, in_info, flatten)
+    return env
+
+
+class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Turns an observation into arrays, nested or flat, and puts the action mask beside it where there is one."""
+
+    def __init__(self, env: Any, mask_in_info: bool = False, flatten: bool = False):
+        super().__init__(env)
+        self.mask_in_info, self.flatten = mask_in_info, flatten
+        space = env.observation_space
+        self.masked = mask_in_info or is_masked(space)
+        self._seen = space["observation"] if self.masked and not mask_in_info else space
+        seen = flat_space(str(env), self._seen) if flatten else array_space(str(env), self._seen)
+        if self.masked:
+            mask = spaces.MultiBinary(int(env.action_space.n)) if mask_in_info else space["action_mask"]
+            seen = spaces.Dict({"observation": seen, "action_mask": mask})
+        self.observation_space = seen
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._convert(observation, info), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._convert(observation, info), reward, terminated, truncated, info
+
+    def _convert(self, observation: Any, info: dict[str, Any]) -> Any:
+        seen = observation["observation"] if self.masked and not self.mask_in_info else observation
+        seen = as_vector(self._seen, seen) if self.flatten else as_arrays(self._seen, seen)
+        if not self.masked:
+            return seen
+        # At the end of an episode some environments leave the mask out; then every action is allowed.
+        space = self.observation_space["action_mask"]  # pyright: ignore[reportIndexIssue]
+        mask = info.get("action_mask", np.ones(space.shape)) if self.mask_in_info else observation["action_mask"]
+        return {"observation": seen, "action_mask": np.asarray(mask).astype(space.dtype)}
+
+
+def is_masked(space: spaces.Space[Any]) -> bool:
+    """Whether observations are `{"observation", "action_mask"}`."""
+    return isinstance(space, spaces.Dict) and set(space.spaces) == MASKED
+
+
+def _is_ready(space: spaces.Space[Any]) -> bool:
+    """Whether observations are arrays already, or dictionaries of them."""
+    if isinstance(space, spaces.Dict):
+        return all(_is_ready(part) for part in space.spaces.values())
+    return isinstance(space, ARRAY_SPACES) and not np.any(getattr(space, "start", 0))
+
+
+def array_space(name: str, space: Any) -> spaces.Space[Any]:
+    """The space of `as_arrays`. Raises `ForageError` where an observation has no fixed size."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: array_space(name, part) for key, part in space.spaces.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Dict({str(place): array_space(name, part) for place, part in enumerate(space.spaces)})
+    if isinstance(space, spaces.Text):
+        return Tokens(space.max_length, len(space.character_set) + 1)
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n))
+    if isinstance(space, spaces.MultiDiscrete) and space.start.any():
+        return spaces.MultiDiscrete(space.nvec)
+    if isinstance(space, ARRAY_SPACES):
+        return space
+    also = "flatten=True works for it" if space.is_np_flattenable else "its size changes"
+    raise ForageError(
+        f"{name} has observations in {space}: {also}; "
+        f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work."
+    )
+
+
+def as_arrays(space: Any, value: Any) -> Any:
+    """An element of `space` as nested dictionaries of arrays."""
+    if isinstance(space, spaces.Dict):
+        return {key: as_arrays(part, value[key]) for key, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        if len(value) != len(space.spaces):
+            raise ForageError(f"An observation in {space} has {len(value)} parts; it should have {len(space.spaces)}.")
+        return {str(place): as_arrays(part, value[place]) for place, part in enumerate(space.spaces)}
+    if isinstance(space, spaces.Text):
+        return encode_text(space, value)
+    if isinstance(space, spaces.Discrete):
+        return np.asarray(value - space.start)
+    if isinstance(space, spaces.MultiDiscrete) and space.start.any():
+        return np.asarray(value) - space.start
+    return np.asarray(value)
+
+
+def encode_text(space: spaces.Text, text: str) -> Int[np.ndarray, " length"]:
+    """`int32[max_length]`: for each character its place in the sorted character set, counted from 1; 0 is the pad.
+
+    Raises `ForageError` for a text that is too long, and for a character that the space does not have.
+    """
+    if not isinstance(text, str) or len(text) > space.max_length:
+        raise ForageError(f"{text!r} is no text of at most {space.max_length} characters.")
+    place = {character: number for number, character in enumerate(sorted(space.character_set), start=1)}
+    if strange := sorted(set(text) - place.keys()):
+        raise ForageError(f"The text {text!r} has the character {strange[0]!r}, which its space does not have.")
+    ids = np.full(space.max_length, Tokens.PAD, np.int32)
+    ids[: len(text)] = [place[character] for character in text]
+    return ids
+
+
+def decode_text(space: spaces.Text, ids: Int[np.ndarray, " length"]) -> str:
+    """The text that `encode_text` was given."""
+    characters = sorted(space.character_set)
+    return "".join(characters[number - 1] for number in ids if number != Tokens.PAD)
+
+
+def flat_space(name: str, space: spaces.Space[Any]) -> spaces.Box:
+    """The space of `gymnasium.spaces.flatten`, as `float32`. Raises `ForageError` where the size changes."""
+    if not space.is_np_flattenable:
+        raise ForageError(
+            f"{name} has observations in {space}, whose size changes; "
+            f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work."
+        )
+    box: Any = spaces.flatten_space(space)
+    return float_box(box.low, box.high) if box.dtype != np.float32 else box
+
+
+def as_vector(space: spaces.Space[Any], value: Any) -> Float[np.ndarray, " size"]:
+    """An element of `space` as one vector."""
+    return np.asarray(spaces.flatten(space, value), np.float32)
+
+
+def float_box(low: np.ndarray, high: np.ndarray) -> spaces.Box:
+    """A `float32` box. Bounds beyond what `float32` holds mean that there is none."""
+    limits = np.finfo(np.float32)
+    low = np.where(low < limits.min, -np.inf, np.clip(low, limits.min, limits.max))
+    high = np.where(high > limits.max, np.inf, np.clip(high, limits.min, limits.max))
+    return spaces.Box(low.astype(np.float32), high.astype(np.float32), low.shape, np.float32)
+
+
+def travelling(space: Any) -> spaces.Space[Any]:
+    """The same space in the dtypes that values travel in."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: travelling(part) for key, part in space.spaces.items()})
+    if isinstance(space, spaces.Box) and (dtype := array_dtype(space)) != space.dtype:
+        if dtype.kind == "f":
+            return float_box(space.low, space.high)
+        limits = np.iinfo(dtype)
+        low, high = (np.clip(bound, limits.min, limits.max) for bound in (space.low, space.high))
+        return spaces.Box(low.astype(dtype), high.astype(dtype), space.shape, dtype.type)
+    return space

@@ -1,0 +1,97 @@
+"""What the exports share: how an episode begins and goes on from a key, and how values look outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+from jaxtyping import Array, Key, PyTree, UInt8
+
+from forage import prng, spaces
+from forage.environments.host import array_dtype
+from forage.fields import layers
+from forage.ports import Environment
+from forage.types import ForageError, Step
+
+
+class Motion:
+    """The two moves of an environment, as functions of a key, which they also move on. Not compiled yet."""
+
+    def __init__(self, environment: Environment):
+        self.environment = environment
+
+    def begin(self, key: Key[Array, ""]) -> tuple[Key[Array, ""], Any, PyTree[Array]]:
+        """Returns `(key, state, observation)` at the start of an episode."""
+        key, start = jax.random.split(key)
+        state, observation = self.environment.reset(start)
+        return key, state, observation
+
+    def move(self, key: Key[Array, ""], state: Any, action: PyTree[Array]) -> tuple[Key[Array, ""], Any, Step]:
+        """Returns `(key, state, step)` after one action."""
+        key, now = jax.random.split(key)
+        state, step = self.environment.step(state, spaces.clip(self.environment.action_space, action), now)
+        return key, state, step
+
+
+def key_of(seed: int) -> Key[Array, ""]:
+    """The key that a seed stands for, on the CPU: what follows from it stays there."""
+    return jax.device_put(prng.key(int(seed) % 2**32), jax.local_devices(backend="cpu")[0])
+
+
+def outside(tree: PyTree[Array]) -> PyTree[np.ndarray]:
+    """Arrays of the outside world's own, which it may write to."""
+    return jax.tree.map(np.array, tree)
+
+
+def shown(space: gymnasium.Space[Any], observation: PyTree[Array]) -> PyTree[np.ndarray]:
+    """An observation, or a batch of them, in the dtypes of its space; a single number is one, as Gymnasium has it."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {name: shown(part, observation[name]) for name, part in space.items()}
+    return np.array(observation, space.dtype)[()]
+
+
+def inside(name: str, space: gymnasium.Space[Any], action: Any, batch: tuple[int, ...] = ()) -> np.ndarray:
+    """An action, or a batch of them, as the environment takes it. Raises `ForageError` where it is none."""
+    try:
+        values = np.asarray(action)
+    except ValueError:
+        values = np.empty(0, object)
+    wanted = (*batch, *(space.shape or ()))
+    discrete = isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete)
+    if values.shape != wanted or values.dtype.kind not in ("iu" if discrete else "iufb"):
+        found = f"{values.dtype}{list(values.shape)}"
+        raise ForageError(f"{name} takes actions in {space}, here {list(wanted)}, not {found}.")
+    if discrete:
+        start = np.asarray(space.start)
+        number = space.n if isinstance(space, gymnasium.spaces.Discrete) else space.nvec
+        if (values < start).any() or (values >= start + number).any():
+            raise ForageError(f"{name} takes actions in {space}, not {action}.")
+    elif values.dtype.kind == "f" and np.isnan(values).any():
+        raise ForageError(f"{name} cannot take an action that is NaN: {action}.")
+    return values.astype(array_dtype(space))
+
+
+def reward_space(environment: Environment) -> gymnasium.spaces.Box:
+    """The space of a vector reward, as MO-Gymnasium's environments have it."""
+    return gymnasium.spaces.Box(-np.inf, np.inf, (len(environment.reward_names),), np.float32)
+
+
+def render_modes(environment: Environment) -> list[str]:
+    """`["rgb_array"]` where the environment can be drawn."""
+    inner = layers(environment)[-1]
+    return ["rgb_array"] if type(inner).render is not Environment.render else []
+
+
+def check_render_mode(name: str, environment: Environment, render_mode: str | None) -> None:
+    """Raises `ForageError` where the environment cannot be drawn so."""
+    modes = render_modes(environment)
+    if render_mode is not None and render_mode not in modes:
+        can = f"it has {modes[0]}" if modes else "it cannot be drawn"
+        raise ForageError(f"{name} has no render mode {render_mode}; {can}.")
+
+
+def draw(environment: Environment, state: Any) -> UInt8[np.ndarray, "height width 3"]:
+    """One state as an image."""
+    return np.asarray(environment.render(state), np.uint8)

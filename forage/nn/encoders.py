@@ -1,0 +1,156 @@
+"""Encoders: what a network makes of the leaves of an observation that is no plain box and no plain number.
+
+Each leaf has an encoder by its space; a dictionary's are side by side. They have the form `encoder(leaf) -> features`
+for one observation, and `size`, the number of features.
+
+| space                          | features                                                   |
+|--------------------------------|------------------------------------------------------------|
+| image: Box of three dimensions | `CNN`                                                      |
+| other Box, MultiBinary         | its numbers, flattened                                     |
+| Discrete, MultiDiscrete        | one-hot, each choice after the other                       |
+| Tokens                         | `Reader`: embeddings with their places, averaged           |
+| Dict                           | its parts', in the order of the space                      |
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from forage.nn.layers import CNN, Linear
+from forage.spaces import Tokens, describe, unknown
+from forage.types import ForageError
+
+
+class Numbers(equinox.Module):
+    """A box or bits, flattened, as floats."""
+
+    size: int = equinox.field(static=True)
+
+    def __call__(self, x: Array) -> Float[Array, " features"]:
+        return x.reshape(-1).astype(jnp.float32)
+
+
+class OneHot(equinox.Module):
+    """One or more choices, each as a one-hot vector."""
+
+    sizes: tuple[int, ...] = equinox.field(static=True)
+    starts: tuple[int, ...] = equinox.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return sum(self.sizes)
+
+    def __call__(self, x: Int[Array, "*choices"]) -> Float[Array, " features"]:
+        choices = zip(self.sizes, self.starts, x.reshape(-1), strict=True)
+        return jnp.concatenate([jax.nn.one_hot(choice - start, size) for size, start, choice in choices])
+
+
+class Reader(equinox.Module):
+    """A sequence of tokens: mean over the words of relu(linear(embedding + place)), then one more layer.
+
+        h_i = relu(W (e[token_i] + p_i) + b),   features = relu(V mean_{i: token_i is no pad} h_i + c)
+
+    A mean of embeddings alone would read "red key, blue door" and "blue key, red door" alike. Learned places
+    (Gehring et al., 2017, "Convolutional Sequence to Sequence Learning", arXiv 1705.03122) with a layer before the mean
+    (Zaheer et al., 2017, "Deep Sets", arXiv 1703.06114) tell them apart in one matrix product; a GRU would take as many
+    steps, one after the other, as there are words, at every observation.
+    """
+
+    embedding: Float[Array, "vocabulary embedding"]
+    place: Float[Array, "length embedding"]
+    word: Linear
+    summary: Linear
+
+    def __init__(self, key: Key[Array, ""], space: Tokens, gain: float | None, embedding: int = 32, size: int = 64):
+        keys = jax.random.split(key, 4)
+        self.embedding = jax.random.normal(keys[0], (space.vocabulary, embedding))
+        self.place = jax.random.normal(keys[1], (space.length, embedding))
+        self.word = Linear(keys[2], embedding, size, gain)
+        self.summary = Linear(keys[3], size, size, gain)
+
+    @property
+    def size(self) -> int:
+        return self.summary.bias.shape[-1]
+
+    def __call__(self, tokens: Int[Array, " length"]) -> Float[Array, " features"]:
+        is_word = (tokens != Tokens.PAD).astype(jnp.float32)
+        words = jax.nn.relu(self.word(self.embedding[tokens] + self.place))
+        mean = is_word @ words / jnp.maximum(is_word.sum(), 1.0)
+        return jax.nn.relu(self.summary(mean))
+
+
+class Parts(equinox.Module):
+    """A dictionary: the features of its parts, side by side."""
+
+    encoders: tuple[Encoder, ...]
+    names: tuple[str, ...] = equinox.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], space: spaces.Dict, gain: float | None):
+        if not space.spaces:
+            raise ForageError("There is nothing to see in an observation that is an empty dictionary.")
+        keys = jax.random.split(key, len(space.spaces))
+        self.names = tuple(space.spaces)
+        self.encoders = tuple(encoder(k, part, gain) for k, part in zip(keys, space.spaces.values(), strict=True))
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.encoders)
+
+    def __call__(self, observation: dict[str, PyTree[Array]]) -> Float[Array, " features"]:
+        parts = zip(self.names, self.encoders, strict=True)
+        return jnp.concatenate([part(observation[name]) for name, part in parts])
+
+
+Encoder = Numbers | OneHot | Reader | CNN | Parts
+
+
+def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -> Encoder:
+    """The encoder for a space; `gain` as for `Linear`. Raises `ForageError` where networks cannot read it."""
+    if isinstance(space, spaces.Dict):
+        return Parts(key, space, gain)
+    if isinstance(space, Tokens):
+        return Reader(key, space, gain)
+    if isinstance(space, spaces.Discrete):
+        return OneHot((int(space.n),), (int(space.start),))
+    if isinstance(space, spaces.MultiDiscrete):
+        sizes, starts = (tuple(int(x) for x in np.ravel(values)) for values in (space.nvec, space.start))
+        return OneHot(sizes, starts)
+    if is_image(space):
+        return CNN(key, space, gain)  # pyright: ignore[reportArgumentType]
+    return Numbers(input_size(space))
+
+
+def is_image(space: spaces.Space[Any]) -> bool:
+    """Whether a space is read by convolutions: height, width, channels."""
+    return isinstance(space, spaces.Box) and len(space.shape) == 3 and min(space.shape[:2]) >= 3
+
+
+def is_plain(space: spaces.Space[Any]) -> bool:
+    """Whether a network reads a space without an encoder: a box, an image, bits, or a number that counts from 0."""
+    return isinstance(space, spaces.Box | spaces.MultiBinary) or (
+        isinstance(space, spaces.Discrete) and int(space.start) == 0
+    )
+
+
+def input_size(space: spaces.Space[Any]) -> int:
+    """How many numbers a network without convolutions sees of one observation; each token counts as one.
+
+    Raises `ForageError` where networks cannot read the space.
+    """
+    if isinstance(space, spaces.Dict):
+        return sum(input_size(part) for part in space.spaces.values())
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, spaces.MultiDiscrete) and not isinstance(space, Tokens):
+        return int(space.nvec.sum())
+    if not isinstance(space, spaces.Box | spaces.MultiBinary | Tokens):
+        raise ForageError(f"Networks cannot read {describe(space)}. {unknown(space)}")
+    return math.prod(space.shape)

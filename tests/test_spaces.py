@@ -1,0 +1,249 @@
+"""Spaces of every kind: as data, through the networks, normalised; and every agent learns from each kind of leaf."""
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces as gym
+
+from forage import prng, spaces
+from forage.agents.dqn import DQN
+from forage.agents.ppo import PPO
+from forage.agents.sac import SAC
+from forage.agents.sac_discrete import SACDiscrete
+from forage.agents.td3 import TD3
+from forage.behaviours.epsilon_greedy import EpsilonGreedy
+from forage.defaults import default_behaviour, default_memory
+from forage.device import DeviceRoad, vary
+from forage.environments import spec_of
+from forage.environments.checking import check_environment
+from forage.experiment import Experiment
+from forage.learner import Learner
+from forage.memory.uniform import UniformReplay
+from forage.nn.encoders import Reader, encoder
+from forage.nn.networks import Torso
+from forage.nn.normalise import has_floats, normalised, norms_of, updated
+from forage.policy import Policy
+from forage.ports import Environment
+from forage.rewards.environment import EnvironmentReward
+from forage.spaces import Tokens
+from forage.starts.reset import Reset
+from forage.tasks.same import Same
+from forage.types import ForageError, Spec, Step
+
+MIXED = gym.Dict(
+    {
+        "image": gym.Box(0, 255, (5, 5, 1), np.uint8),
+        "vector": gym.Box(-1, 1, (3,), np.float32),
+        "inner": gym.Dict({"number": gym.Discrete(4, start=3), "choices": gym.MultiDiscrete([3, 2])}),
+        "text": Tokens(4, 5),
+        "bits": gym.MultiBinary((2, 2)),
+    }
+)
+
+
+@pytest.mark.parametrize("space", [MIXED, *spaces.leaves(MIXED).values(), gym.MultiDiscrete([2, 3], start=[1, 5])])
+def test_a_space_is_kept_as_data(space):
+    again = spaces.from_json(spaces.to_json(space))
+    assert again == space and type(again) is type(space)
+    assert space.contains(jax.tree.map(np.asarray, space.sample()))
+    example = spaces.example(space)
+    assert jax.tree.structure(example) == jax.tree.structure(space.sample())
+
+
+def test_leaves_are_found_by_where_they_are():
+    found = spaces.leaves(MIXED)
+    assert set(found) == {("image",), ("vector",), ("inner", "number"), ("inner", "choices"), ("text",), ("bits",)}
+    assert spaces.leaves(gym.Discrete(3)) == {(): gym.Discrete(3)}
+    assert "inner: Dict(choices: MultiDiscrete([3 2])" in spaces.describe(MIXED)
+
+
+def test_tokens():
+    tokens = Tokens(4, 7)
+    assert tokens.dtype == np.int32 and tokens.shape == (4,) and str(tokens) == "Tokens(4, 7)"
+    assert tokens.contains(np.array([1, 6, 0, 0], np.int32)) and not tokens.contains(np.array([1, 7, 0, 0], np.int32))
+    assert tokens != Tokens(4, 8) and tokens != gym.MultiDiscrete([7] * 4, np.int32)
+    for length, vocabulary in ((0, 5), (3, 1)):
+        with pytest.raises(ForageError, match="length of 1 or more"):
+            Tokens(length, vocabulary)
+
+
+@pytest.mark.parametrize("space", [gym.Tuple((gym.Discrete(2),)), gym.Text(3), gym.Sequence(gym.Discrete(2))])
+def test_what_no_value_travels_in_is_answered_with_what_works(space):
+    for use in (spaces.example, spaces.to_json, lambda s: Torso(jax.random.key(0), s, (4,), "relu")):
+        with pytest.raises(ForageError, match=r'dictionary with the keys "0", "1"'):
+            use(space)
+    with pytest.raises(ForageError, match="nothing to see"):
+        Torso(jax.random.key(0), gym.Dict({}), (4,), "relu")
+
+
+# --- networks -------------------------------------------------------------------------------------------------------
+
+
+def test_each_kind_of_leaf_has_its_encoder():
+    encoded = encoder(jax.random.key(0), MIXED, 1.0)
+    observation = MIXED.sample()
+    observation["inner"] = {"number": np.int64(4), "choices": np.array([2, 0])}
+    features = encoded(observation)
+    assert features.shape == (encoded.size,) == (128 + 3 + 4 + 5 + 64 + 4,)
+    parts = dict(
+        zip(encoded.names, jnp.split(features, np.cumsum([p.size for p in encoded.encoders])[:-1]), strict=True)
+    )
+    np.testing.assert_array_equal(parts["bits"], observation["bits"].reshape(-1))
+    np.testing.assert_array_equal(parts["vector"], observation["vector"])
+    order = {"number": [0, 1, 0, 0], "choices": [0, 0, 1, 1, 0]}
+    np.testing.assert_array_equal(parts["inner"], [x for name in MIXED["inner"] for x in order[name]])
+
+
+def test_reading_hears_the_order_and_not_the_pad():
+    reader = Reader(jax.random.key(0), Tokens(5, 9), 1.0)
+    # The same weights, with places for three more words.
+    more = jnp.concatenate([reader.place, jnp.full((3, 32), 7.0)])
+    longer = equinox.tree_at(lambda r: r.place, reader, more)
+    tokens = jnp.array([3, 1, 4, 0, 0])
+    np.testing.assert_allclose(reader(tokens), longer(jnp.pad(tokens, (0, 3))), rtol=1e-5)
+    assert jnp.abs(reader(tokens) - reader(tokens[jnp.array([1, 0, 2, 3, 4])])).max() > 1e-3
+    nothing = reader(jnp.zeros(5, jnp.int32))
+    assert jnp.isfinite(nothing).all() and jnp.abs(reader(tokens) - nothing).max() > 1e-3
+
+
+def test_plain_spaces_have_no_encoder():
+    for space in (gym.Box(-1, 1, (3,)), gym.Discrete(4), gym.MultiBinary(3), MIXED["image"]):
+        torso = Torso(jax.random.key(0), space, (8,), "relu")
+        assert torso.encoder is None and torso.convolves == (space is MIXED["image"])
+    assert Torso(jax.random.key(0), MIXED, (8,), "relu").convolves
+    torso = Torso(jax.random.key(0), gym.Discrete(4, start=3), (8,), "relu")
+    np.testing.assert_array_equal(torso.encoder(jnp.int32(3)), [1, 0, 0, 0])
+
+
+def test_boxes_of_floats_are_normalised_where_they_are():
+    norm = norms_of(MIXED)
+    assert norm["image"] is None and norm["inner"] is None and has_floats(MIXED)
+    rollout = jax.tree.map(lambda *x: np.stack(x).reshape(5, 4, *np.shape(x[0])), *(MIXED.sample() for _ in range(20)))
+    norm = updated(norm, rollout)
+    np.testing.assert_allclose(norm["vector"].mean, rollout["vector"].mean((0, 1)), rtol=1e-4, atol=1e-5)
+    for masked in (False, True):
+        one = jax.tree.map(lambda x: x[2, 3], rollout)
+        seen = normalised(norm, {"observation": one, "action_mask": np.ones(2)} if masked else one)
+        seen = seen["observation"] if masked else seen
+        expected = (one["vector"] - norm["vector"].mean) / np.sqrt(norm["vector"].variance + 1e-8)
+        np.testing.assert_allclose(seen["vector"], expected, rtol=1e-4)
+        np.testing.assert_array_equal(seen["image"], one["image"])
+        np.testing.assert_array_equal(seen["inner"]["choices"], one["inner"]["choices"])
+    spec = Spec("Words", gym.Dict({"text": Tokens(3, 4)}), gym.Discrete(2))
+    with pytest.raises(ForageError, match="Only boxes can be normalised"):
+        PPO(normalise_observation=True).check(spec)
+
+
+# --- agents ---------------------------------------------------------------------------------------------------------
+
+
+class Mixed(Environment):
+    """Five leaves each carry a sign that can be told in that leaf alone; what is right depends on all of them.
+
+    Discrete actions: 1 for a positive sum, else 0; the reward is whether that is right. Whoever misses one leaf is
+    right in 13 of 16 cases. Continuous actions: the reward is 1 - (a - sum / 5)^2; missing one leaf costs 0.04.
+    Episodes last one step.
+    """
+
+    continuous: bool = equinox.field(static=True, default=False)
+
+    @property
+    def observation_space(self):
+        return MIXED
+
+    @property
+    def action_space(self):
+        return gym.Box(-1.5, 1.5, (1,), np.float32) if self.continuous else gym.Discrete(2)
+
+    def reset(self, key):
+        sign_key, noise_key = jax.random.split(key)
+        signs = jax.random.bernoulli(sign_key, 0.5, (5,))
+        return signs, self.look(signs, noise_key)
+
+    def look(self, signs, key):
+        image, vector, number, text, choice = signs
+        keys = jax.random.split(key, 4)
+        column = jnp.where(image, 3, 1)
+        row = jax.random.randint(keys[0], (), 1, 4)
+        words = jnp.where(text, jnp.array([2, 3]), jnp.array([3, 2]))  # the same words in another order
+        return {
+            "image": jnp.zeros((5, 5, 1), jnp.uint8).at[row, column, 0].set(255),
+            "vector": jax.random.uniform(keys[1], (3,), minval=-1.0).at[1].set(jnp.where(vector, 0.7, -0.7)),
+            "inner": {
+                "number": jnp.where(number, 4, 6).astype(jnp.int32) - jax.random.bernoulli(keys[2]).astype(jnp.int32),
+                "choices": jnp.stack([jnp.where(choice, 2, 1), jax.random.randint(keys[3], (), 0, 2)]).astype(
+                    jnp.int32
+                ),
+            },
+            "text": jnp.concatenate([jnp.array([4]), words, jnp.array([0])]).astype(jnp.int32),
+            "bits": jnp.zeros((2, 2), jnp.int8),
+        }
+
+    def step(self, signs, action, key):
+        total = jnp.sum(2.0 * signs - 1.0)
+        right = (action == (total > 0)).astype(jnp.float32)
+        reward = 1 - (action[0] - total / 5) ** 2 if self.continuous else right
+        return signs, Step(self.look(signs, key), reward, jnp.bool_(True), jnp.bool_(False), {})
+
+
+OFF_POLICY = {
+    "num_envs": 16,
+    "rollout_length": 4,
+    "updates_per_rollout": 4,
+    "learning_starts": 512,
+    "batch_size": 64,
+    "hidden_sizes": (64,),
+    "learning_rate": 2e-3,
+}
+COLD = {"polyak": 0.02, "initial_temperature": 0.01}
+ROLLOUT = {"num_envs": 32, "rollout_length": 16, "learning_rate": 2e-3}
+GRU = {"memory_size": 16, "burn_in": 1, "unroll": 3, "target_update_interval": 256}
+TRIALS = {
+    "ppo": (PPO(**ROLLOUT, normalise_observation=True), False, 20_000),
+    "ppo-continuous": (PPO(**ROLLOUT, entropy_coefficient=0.0), True, 40_000),
+    "dqn": (DQN(**OFF_POLICY, n_step=1, target_update_interval=256), False, 8_000),
+    "dqn-gru": (DQN(**(OFF_POLICY | GRU | {"batch_size": 32}), n_step=1), False, 10_000),
+    "sac": (SAC(**OFF_POLICY, **COLD, target_entropy=-3.0), True, 8_000),
+    "sac-discrete": (SACDiscrete(**OFF_POLICY, **COLD, target_entropy=0.1), False, 8_000),
+    "td3": (TD3(**(OFF_POLICY | {"learning_rate": 1e-3}), polyak=0.02, exploration_noise=0.3), True, 16_000),
+}
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_every_agent_learns_from_every_kind_of_leaf(name):
+    agent, continuous, steps = TRIALS[name]
+    environment = Mixed(continuous=continuous)
+    spec = spec_of(environment, "Mixed")
+    check_environment(environment, "Mixed")
+    behaviour = EpsilonGreedy(end=0.05) if isinstance(agent, DQN) else default_behaviour(agent)
+    memory = default_memory(agent) if agent.on_policy else UniformReplay(capacity=8192)
+    learner = Learner(agent, behaviour, EnvironmentReward(), memory, spec)
+    learner.check()
+    road = DeviceRoad(vary(Experiment(learner, environment, Same(), Reset()), {}), [0], steps)
+    road.begin()
+    report = road.advance(steps // road.steps_per_iteration)
+    assert report.environment_finite.all() and report.agent_finite.all()
+    state = jax.tree.map(lambda x: x[0], road.agent_states())
+
+    def play(key):
+        begin, rest = jax.random.split(key)
+        signs, observation = environment.reset(begin)
+        action, _, _ = agent.act(state, agent.hidden(spec), observation, rest, explore=False)
+        return environment.step(signs, spaces.clip(spec.action_space, action), rest)[1].reward
+
+    mean = jax.jit(jax.vmap(play))(jax.random.split(prng.key(1), 1000)).mean()
+    assert mean > (0.98 if continuous else 0.95), f"mean reward {mean:.3f}"
+
+
+def test_a_policy_takes_nested_observations_and_names_wrong_ones():
+    spec = Spec("Mixed", MIXED, gym.Discrete(2))
+    agent = PPO(hidden_sizes=(8,))
+    policy = Policy(agent, agent.init(jax.random.key(0), spec), spec)
+    observation = MIXED.sample()
+    assert policy.act(observation) in (0, 1)
+    with pytest.raises(ForageError, match="One observation of Mixed"):
+        policy.act({**observation, "inner": {}})
+    with pytest.raises(ForageError, match=r"has shape \(3,\), not \(2,\)"):
+        policy.act({**observation, "vector": np.zeros(2)})
