@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from forage.environments import tabular_ids
 from forage.environments.entry import Entry
 from forage.environments.memory import ids as memory_ids
 
@@ -53,6 +54,7 @@ NATIVE: dict[str, Entry] = {
     "minatar:Seaquest": Entry("minatar.seaquest:Seaquest", "MinAtar: rescue divers before the oxygen runs out."),
     "minatar:SpaceInvaders": Entry("minatar.space_invaders:SpaceInvaders", "MinAtar: shoot rows of aliens."),
     **memory_ids.ENTRIES,
+    **tabular_ids.ENTRIES,
 }
 
 SUITES: Mapping[str, Suite] = {

@@ -19,6 +19,8 @@ from forage.environments.memory.memory_chain import MemoryChain
 from forage.environments.memory.repeat_previous import RepeatPrevious
 from forage.environments.memory.tmaze import TMaze
 from forage.environments.memory.umbrella import Umbrella
+from forage.environments.piecewise import Piecewise
+from forage.environments.tabular_makers import frozen_lake, garnet, river_swim
 from forage.environments.treasure import DeepSeaTreasure
 from forage.environments.wrappers import ContextVisible, Masked
 
@@ -38,6 +40,10 @@ ENVIRONMENTS = {
     "umbrella": Umbrella(chain_length=6, num_distractors=3),
     "memory_chain": MemoryChain(memory_length=6, num_bits=2),
     "key_to_door": KeyToDoor(explore_steps=4, orchard_steps=5, door_steps=3),
+    "river_swim": river_swim(max_steps=12),
+    "frozen_lake": frozen_lake(4, max_steps=12),
+    "garnet": garnet(jax.random.key(0), states=6, max_steps=12),
+    "piecewise": Piecewise.of((CartPole(max_steps=12), CartPole(max_steps=12, length=2.0)), times=(5,)),
     "masked": Masked(CartPole(max_steps=12), (0, 2)),
     "context_visible": ContextVisible(Pendulum(max_steps=12), ("length", "mass"), (0.5, 0.5), (2.0, 2.0)),
 }
