@@ -128,7 +128,7 @@ class Tabular(Environment):
         places = np.array(self.places or ring)
         apart = np.linalg.norm(places[:, None] - places, axis=-1) + np.eye(count) * 1e9
         radius = 0.36 * min(apart.min(), 1.5)
-        low, high = places.min(0) - 1.6 * radius, places.max(0) + 1.6 * radius
+        low, high = places.min(0) - np.array([1.6, 2.0]) * radius, places.max(0) + 1.6 * radius
         width, height = high - low
         scale = min(400 / width, 400 / height)
         canvas = drawing.Canvas(round(width * scale), round(height * scale), (low[0], low[1], high[0], high[1]))
@@ -155,4 +155,9 @@ class Tabular(Environment):
             elif radius * scale > 9:
                 ink = drawing.PAPER if colour == drawing.INK else drawing.INK
                 canvas.text((x, y), str(index), ink, min(13.0, 0.8 * radius * scale))
+        if self.max_steps is not None:  # the time that is gone
+            share = min(1.0, int(state.time) / int(self.max_steps))
+            left, right, y = low[0] + radius, high[0] - radius, low[1] + 0.5 * radius
+            canvas.line([(left, y), (right, y)], drawing.MIST, 4)
+            canvas.line([(left, y), (left + share * (right - left), y)], drawing.STONE, 4)
         return canvas.array()
