@@ -13,6 +13,9 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.mountain_car import MountainCar, MountainCarContinuous
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.deep_sea import DeepSea
+from forage.environments.goal_entries import Entries
+from forage.environments.goals import GoalConditioned
+from forage.environments.maze.point import point_mass, point_maze
 from forage.environments.memory.autoencode import Autoencode
 from forage.environments.memory.key_to_door import KeyToDoor
 from forage.environments.memory.memory_chain import MemoryChain
@@ -44,6 +47,11 @@ ENVIRONMENTS = {
     "frozen_lake": frozen_lake(4, max_steps=12),
     "garnet": garnet(jax.random.key(0), states=6, max_steps=12),
     "piecewise": Piecewise.of((CartPole(max_steps=12), CartPole(max_steps=12, length=2.0)), times=(5,)),
+    "point_mass": point_mass("Medium", max_steps=12),
+    "point_maze": point_maze("UMaze", on_success="renew", max_steps=12),
+    "goal_entries": GoalConditioned(
+        Entries(CartPole(max_steps=12), (0,), (-1.0,), (1.0,)), on_success="end", flat=True
+    ),
     "masked": Masked(CartPole(max_steps=12), (0, 2)),
     "context_visible": ContextVisible(Pendulum(max_steps=12), ("length", "mass"), (0.5, 0.5), (2.0, 2.0)),
 }
