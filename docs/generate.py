@@ -24,6 +24,8 @@ COMMANDS = {
     "same": "forage train ppo CartPole-v1 --tasks same",
     "randomise": "forage train ppo CartPole-v1 --tasks randomise "
     "--tasks.fields length --tasks.low 0.25 --tasks.high 1.5",
+    "phases": "forage train ppo CartPole-v1 --tasks phases "
+    "--tasks.field length --tasks.values 0.5,1.5 --tasks.times 100k",
     "reset": "forage train ppo CartPole-v1 --starts reset",
     "archive": "forage train ppo DeepSea-10 --starts archive",
     "own": "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000",

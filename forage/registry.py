@@ -28,6 +28,7 @@ PORTS: dict[str, dict[str, str]] = {
     "tasks": {
         "same": "forage.tasks.same:Same",
         "randomise": "forage.tasks.randomisation:Randomise",
+        "phases": "forage.tasks.phases:Phases",
     },
     "starts": {
         "reset": "forage.starts.reset:Reset",

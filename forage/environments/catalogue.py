@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from forage.environments import tabular_ids
 from forage.environments.entry import Entry
+from forage.environments.maze import ids as maze_ids
+from forage.environments.memory import ids as memory_ids
 
 
 class Suite(NamedTuple):
@@ -51,6 +54,9 @@ NATIVE: dict[str, Entry] = {
     "minatar:Freeway": Entry("minatar.freeway:Freeway", "MinAtar: cross a road."),
     "minatar:Seaquest": Entry("minatar.seaquest:Seaquest", "MinAtar: rescue divers before the oxygen runs out."),
     "minatar:SpaceInvaders": Entry("minatar.space_invaders:SpaceInvaders", "MinAtar: shoot rows of aliens."),
+    **maze_ids.ENTRIES,
+    **memory_ids.ENTRIES,
+    **tabular_ids.ENTRIES,
 }
 
 SUITES: Mapping[str, Suite] = {

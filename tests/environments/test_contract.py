@@ -13,6 +13,17 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.mountain_car import MountainCar, MountainCarContinuous
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.deep_sea import DeepSea
+from forage.environments.goal_entries import Entries
+from forage.environments.goals import GoalConditioned
+from forage.environments.maze.point import point_mass, point_maze
+from forage.environments.memory.autoencode import Autoencode
+from forage.environments.memory.key_to_door import KeyToDoor
+from forage.environments.memory.memory_chain import MemoryChain
+from forage.environments.memory.repeat_previous import RepeatPrevious
+from forage.environments.memory.tmaze import TMaze
+from forage.environments.memory.umbrella import Umbrella
+from forage.environments.piecewise import Piecewise
+from forage.environments.tabular_makers import frozen_lake, garnet, river_swim
 from forage.environments.treasure import DeepSeaTreasure
 from forage.environments.wrappers import ContextVisible, Masked
 
@@ -26,6 +37,21 @@ ENVIRONMENTS = {
     "deep_sea": DeepSea(6),
     "deep_sea_stochastic": DeepSea(6, stochastic=True),
     "treasure": DeepSeaTreasure(max_steps=12),
+    "tmaze": TMaze(corridor_length=5, oracle_length=1),
+    "repeat_previous": RepeatPrevious(ranks=3),
+    "autoencode": Autoencode(ranks=2),
+    "umbrella": Umbrella(chain_length=6, num_distractors=3),
+    "memory_chain": MemoryChain(memory_length=6, num_bits=2),
+    "key_to_door": KeyToDoor(explore_steps=4, orchard_steps=5, door_steps=3),
+    "river_swim": river_swim(max_steps=12),
+    "frozen_lake": frozen_lake(4, max_steps=12),
+    "garnet": garnet(jax.random.key(0), states=6, max_steps=12),
+    "piecewise": Piecewise.of((CartPole(max_steps=12), CartPole(max_steps=12, length=2.0)), times=(5,)),
+    "point_mass": point_mass("Medium", max_steps=12),
+    "point_maze": point_maze("UMaze", on_success="renew", max_steps=12),
+    "goal_entries": GoalConditioned(
+        Entries(CartPole(max_steps=12), (0,), (-1.0,), (1.0,)), on_success="end", flat=True
+    ),
     "masked": Masked(CartPole(max_steps=12), (0, 2)),
     "context_visible": ContextVisible(Pendulum(max_steps=12), ("length", "mass"), (0.5, 0.5), (2.0, 2.0)),
 }

@@ -1,0 +1,1 @@
+"""Mazes for a point mass with continuous actions."""

@@ -1,0 +1,87 @@
+"""Phases: the task changes at given steps of the run, and the agent is not told."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key, PyTree
+
+from forage.fields import replace, value_of
+from forage.ports import Environment, Tasks
+from forage.types import Experience, ForageError
+
+
+class Phases(Tasks):
+    """Gives one field of the environment a value of its own in each phase of the run.
+
+    Phase i is the steps n of a seed, all its environments together, with `times[i - 1] <= n < times[i]`; an episode
+    is in the phase in which it begins, as far as the last rollout tells, and keeps its value to its end. So the change
+    reaches each environment at the end of its episode, and an episode that never ends never changes; for changes
+    within an episode there is the environment `Piecewise`. With `cycle` the phases come again, each as long as at
+    first, the last one as long as the one before it.
+
+        Phases("length", (0.5, 1.5), times=(50_000,))
+        Phases("reward", (river_swim().reward, river_swim(small=1.0, large=5e-4).reward), times=(50_000,))
+
+    Evaluation is in the first phase: it is apart from training and has no clock of its own.
+
+    Source: Jaksch, Ortner and Auer (2010), "Near-optimal Regret Bounds for Reinforcement Learning", section 6, where
+    an MDP changes some number of times; Padakandla (2021), "A Survey of Reinforcement Learning Algorithms for
+    Dynamically Varying Environments" (arXiv 2005.10619).
+    """
+
+    adapts: ClassVar[bool] = True
+
+    field: str = equinox.field(static=True)  # which field of the environment changes
+    values: tuple[float, ...] = equinox.field(converter=tuple)  # its value in each phase, a number or an array
+    times: tuple[int, ...] = equinox.field(converter=tuple)  # steps of a seed at which the next phase begins
+    cycle: bool = equinox.field(static=True, default=False)  # begin again after the last phase
+
+    def __check_init__(self):
+        if len(self.values) != len(self.times) + 1 or not self.times:
+            raise ForageError(
+                f"Phases needs one value more than times, and at least one time; "
+                f"got {len(self.values)} values and {len(self.times)} times."
+            )
+        numbers = [time for time in self.times if isinstance(time, int | float | np.number)]
+        if numbers != sorted(set(numbers)) or min(numbers, default=1) < 1:
+            raise ForageError(f"Phases needs times that rise, from 1 up; got {', '.join(map(str, self.times))}.")
+
+    def check(self, environment: Environment) -> None:
+        """Raises `ForageError` for a field that the environment does not have, or values that do not fit it."""
+        current = value_of(environment, self.field)
+        for value in self.values:
+            if np.shape(value) != np.shape(current):
+                raise ForageError(
+                    f"Phases cannot set {self.field}, whose shape is {np.shape(current)}, to a value of shape "
+                    f"{np.shape(value)}; give each phase a value like {self.field} itself."
+                )
+            whole = not jnp.issubdtype(jnp.result_type(current), jnp.floating)
+            if whole and isinstance(value, float) and value != int(value):
+                raise ForageError(f"{self.field} is a whole number; Phases cannot set it to {value}.")
+
+    def init(self, key: Key[Array, ""], environment: Environment) -> Int[Array, ""]:
+        self.check(environment)
+        return jnp.zeros((), jnp.int32)  # steps taken
+
+    def phase(self, steps: Int[Array, ""]) -> Int[Array, ""]:
+        """Which phase the run is in after so many steps."""
+        times = jnp.asarray(self.times, jnp.int32)
+        if self.cycle:
+            last = times[-1] - (times[-2] if len(self.times) > 1 else 0)
+            steps = steps % (times[-1] + last)
+        return (steps >= times).sum()
+
+    def next(self, state: Int[Array, ""], environment: Environment, key: Key[Array, ""]) -> PyTree[Array | None]:
+        current = value_of(environment, self.field)
+        dtype = jnp.result_type(current)
+        values = jnp.stack([jnp.asarray(value, dtype) for value in self.values])
+        task: Any = jax.tree.map(lambda _: None, environment)
+        return replace(task, environment, self.field, values[self.phase(state)])
+
+    def report(self, state: Int[Array, ""], rollout: Experience) -> Int[Array, ""]:
+        return state + rollout.terminated.size
