@@ -44,10 +44,12 @@ forage train [AGENT] ENVIRONMENT [OPTIONS]
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
   --learning-rate ...    any hyper-parameter of the agent (forage show AGENT)
   --env.NAME VALUE       any field or option of the environment
+  --wrap NAME:VALUE      put a wrapper around the environment; again for one around that (forage list wrappers)
   --behaviour, --rewards, --memory, --tasks, --starts NAME   a part for that port (forage list)
   --memory.capacity ...  any option of such a part
 """
 
+LISTS = {"wrap", "grid", "under"}  # may be given more than once
 FLAGS = {"quiet", "json", "plain", "help", "anyway"}
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
@@ -78,7 +80,7 @@ def run(arguments: list[str]) -> int:
         return 0
     if command not in COMMANDS:
         raise ForageError(f"There is no command {command!r}{registry.nearest(command, COMMANDS)}")
-    positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS)
+    positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS, LISTS)
     if words.pop("help", False):
         print(TRAIN_HELP if command == "train" else HELP, end="")
         return 0
@@ -96,9 +98,10 @@ def train(positional: list[str], words: options.Words) -> None:
         raise ForageError(
             f"{environment} is an agent; name an environment too: forage train {environment} CartPole-v1."
         )
+    arguments: dict[str, Any] = {"wrap": wrappers(words, "wrap")}
     if agent is not None:
         registry.part_class("agent", agent)  # an unknown name is answered at once
-    arguments: dict[str, Any] = {"display": display(words)}
+    arguments["display"] = display(words)
     for name, kind in (("steps", int), ("evaluation_episodes", int), ("checkpoint_seconds", float), ("directory", str)):
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), kind)
@@ -120,14 +123,22 @@ def train(positional: list[str], words: options.Words) -> None:
         from forage.defaults import suggest
         from forage.setup import environment_spec, resolve_environment
 
-        name, made, _ = resolve_environment(environment, environment_options)
+        name, made, _ = resolve_environment(environment, environment_options, arguments["wrap"])
         agent, why = suggest(environment_spec(name, made), not callable(made))
         arguments["why"] = why
     fields = registry.fields(registry.part_class("agent", agent))
     arguments["agent_options"] = options.fill(words, fields, "", agent)
     if words:
         unknown = next(iter(words))
-        known = [f.name.replace("_", "-") for f in fields] + ["steps", "seeds", "directory", "sweep", "extras", *PORTS]
+        known = [f.name.replace("_", "-") for f in fields] + [
+            "steps",
+            "seeds",
+            "directory",
+            "sweep",
+            "extras",
+            "wrap",
+            *PORTS,
+        ]
         shown = unknown.replace("_", "-")
         raise ForageError(f"Neither forage train nor {agent} has an option --{shown}{registry.nearest(shown, known)}")
 
@@ -148,6 +159,15 @@ def port_part(port: str, words: options.Words) -> Any:
     name = str(words.pop(port))
     fields = registry.fields(registry.part_class(port, name))
     return registry.build(port, name, options.fill(words, fields, port, name))
+
+
+def wrappers(words: options.Words, option: str) -> list[str]:
+    """What `--wrap NAME:VALUE ...` names; an unknown name is answered at once."""
+    given = options.many(words, option)
+    words.pop(option, None)
+    for wrapper in given:
+        registry.check_wrapper(wrapper.partition(":")[0])
+    return given
 
 
 def display(words: options.Words) -> str:
@@ -221,11 +241,13 @@ def compare(positional: list[str], words: options.Words) -> None:
 
 def list_parts(positional: list[str], words: options.Words) -> None:
     nothing_left(words, "list", [])
-    kinds = {"agents": "agent", **{port: port for port in registry.PORTS}, "environments": "environments"}
+    kinds = {"agents": "agent", **{port: port for port in registry.PORTS}}
+    kinds |= {"wrappers": "wrappers", "environments": "environments"}
     wanted = positional[0] if positional else None
     if wanted is not None and wanted not in kinds:
         raise ForageError(
-            f"forage list shows agents, environments or a port, not {wanted!r}{registry.nearest(wanted, kinds)}"
+            f"forage list shows agents, environments, wrappers or a port, not {wanted!r}"
+            f"{registry.nearest(wanted, kinds)}"
         )
     for port, table in registry.PORTS.items():
         if wanted is None or kinds[wanted] == port:
@@ -233,6 +255,11 @@ def list_parts(positional: list[str], words: options.Words) -> None:
             for name in table:
                 doc = (registry.part_class(port, name).__doc__ or "").strip().splitlines()[0]
                 print(f"  {name:20} {doc}")
+    if wanted in (None, "wrappers"):
+        print("wrappers")
+        for name in registry.WRAPPERS:
+            doc = (registry.wrapper_class(name).__doc__ or "").strip().splitlines()[0]
+            print(f"  {name:20} {doc}")
     if wanted in (None, "environments"):
         from forage.environments import list_environments
         from forage.environments.catalogue import SUITES
@@ -255,6 +282,9 @@ def show(positional: list[str], words: options.Words) -> None:
     if len(positional) != 1:
         raise ForageError("forage show takes the name of a part: forage show ppo.")
     name = positional[0]
+    if name in registry.WRAPPERS:
+        show_wrapper(name)
+        return
     found = [(port, table[name]) for port, table in registry.PORTS.items() if name in table]
     if not found:
         show_environment(name)
@@ -278,6 +308,19 @@ def show(positional: list[str], words: options.Words) -> None:
             print(f"preset {preset.environment}: {settings}; {preset.steps:,} steps ({preset.source})")
 
 
+def show_wrapper(name: str) -> None:
+    cls = registry.wrapper_class(name)
+    print(f"{name}: wrapper\n")
+    print(inspect.cleandoc(cls.__doc__ or ""))
+    fields = registry.wrapper_fields(cls)
+    spelled = ":".join([name, *(field.name.replace("_", "-").upper() for field in fields)])
+    print(f"\n--wrap {spelled}, or --wrap {name}:option=value\n\noptions")
+    for field in fields:
+        default = "required" if field.required else field.default
+        print(f"  {field.name.replace('_', '-'):20} {default!s:14} {field.help}")
+    print(f"\nsource {registry.WRAPPERS[name].replace(':', ' ')}")
+
+
 def show_environment(name: str) -> None:
     from forage.environments import make
     from forage.setup import environment_spec, resolve_environment
@@ -285,7 +328,7 @@ def show_environment(name: str) -> None:
     try:
         title, environment, _ = resolve_environment(name, {})
     except ForageError as error:
-        names = [known for table in registry.PORTS.values() for known in table]
+        names = [known for table in (*registry.PORTS.values(), registry.WRAPPERS) for known in table]
         hint = registry.nearest(name, names)
         raise ForageError(
             f"There is no part called {name!r}{hint}" if hint.startswith("; did") else str(error)
