@@ -22,8 +22,8 @@ COMMANDS = {
     "sac-discrete": "forage train sac-discrete CartPole-v1",
     "td3": "forage train td3 Pendulum-v1",
     "same": "forage train ppo CartPole-v1 --tasks same",
-    "randomise": "forage train ppo CartPole-v1 --tasks randomise "
-    "--tasks.fields length --tasks.low 0.25 --tasks.high 1.5",
+    "contexts": "forage train ppo CartPole-v1 --tasks contexts --tasks.train length=0.25:1.0 "
+    "--tasks.test length=1.0:2.0",
     "reset": "forage train ppo CartPole-v1 --starts reset",
     "archive": "forage train ppo DeepSea-10 --starts archive",
     "own": "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000",

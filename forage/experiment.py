@@ -193,14 +193,16 @@ class Experiment(Part):
     ) -> tuple[Float[Array, "episode *objectives"], Int[Array, " episode"]]:
         """Plays fresh episodes with the evaluation policy, apart from training. Returns their returns and lengths.
 
+        The tasks are those that `tasks.evaluation()` draws.
         An episode that has not ended after `max_steps` counts as it stands.
         """
         start_key, tasks_key, key = jax.random.split(key, 3)
-        tasks_state = self.tasks.init(tasks_key, self.environment)
+        tasks = self.tasks.evaluation()
+        tasks_state = tasks.init(tasks_key, self.environment)
 
         def begin(key: Key[Array, ""]) -> Start:
             task_key, reset_key = jax.random.split(key)
-            task = self.tasks.next(tasks_state, self.environment, task_key)
+            task = tasks.next(tasks_state, self.environment, task_key)
             return Start(task, *equinox.combine(task, self.environment).reset(reset_key))
 
         at = jax.vmap(begin)(jax.random.split(start_key, episodes))

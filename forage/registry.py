@@ -27,7 +27,7 @@ PORTS: dict[str, dict[str, str]] = {
     },
     "tasks": {
         "same": "forage.tasks.same:Same",
-        "randomise": "forage.tasks.randomisation:Randomise",
+        "contexts": "forage.tasks.contexts:Contexts",
     },
     "starts": {
         "reset": "forage.starts.reset:Reset",

@@ -250,7 +250,7 @@ def test_strength_is_a_number_that_can_differ():
     environment = RewardNoise(ActionNoise(Echo(), 0.0), 0.0)
     batch = with_fields(environment, action_noise=jnp.array([0.0, 1.0]), reward_noise=jnp.zeros(2))
     axes = jax.tree.map(lambda leaf: 0 if equinox.is_array(leaf) else None, batch)
-    first, actions, steps = jax.vmap(program(Echo), in_axes=(axes, None))(batch, KEY)
+    _first, actions, steps = jax.vmap(program(Echo), in_axes=(axes, None))(batch, KEY)
     changed = (steps.reward != actions).mean(1)
     assert changed[0] == 0 and changed[1] > 0.3
 

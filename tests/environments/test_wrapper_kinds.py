@@ -193,7 +193,7 @@ def test_delayed_observations():
 
 def test_delayed_actions():
     delayed = Delay(CartPole(), action_delay=2)
-    first, steps = play(delayed, RANDOM)
+    _first, steps = play(delayed, RANDOM)
     _, bare = play(CartPole(), [0, 0, *RANDOM])
     assert len(steps) == len(bare)
     for ours, expected in zip(steps, bare, strict=True):
