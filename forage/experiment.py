@@ -189,11 +189,16 @@ class Experiment(Part):
         return state, Tally(episodes, sums, (~sound).astype(jnp.float32))
 
     def evaluate(
-        self, state: LearnerState, key: Key[Array, ""], episodes: int, max_steps: int
+        self,
+        state: LearnerState,
+        key: Key[Array, ""],
+        episodes: int,
+        max_steps: int,
+        pinned: PyTree[Array | None] = None,
     ) -> tuple[Float[Array, "episode *objectives"], Int[Array, " episode"]]:
         """Plays fresh episodes with the evaluation policy, apart from training. Returns their returns and lengths.
 
-        The tasks are those that `tasks.evaluation()` draws.
+        The tasks are those that `tasks.evaluation()` draws; `pinned`, shaped like one, says what every one of them has.
         An episode that has not ended after `max_steps` counts as it stands.
         """
         start_key, tasks_key, key = jax.random.split(key, 3)
@@ -202,7 +207,7 @@ class Experiment(Part):
 
         def begin(key: Key[Array, ""]) -> Start:
             task_key, reset_key = jax.random.split(key)
-            task = tasks.next(tasks_state, self.environment, task_key)
+            task = equinox.combine(pinned, tasks.next(tasks_state, self.environment, task_key))
             return Start(task, *equinox.combine(task, self.environment).reset(reset_key))
 
         at = jax.vmap(begin)(jax.random.split(start_key, episodes))

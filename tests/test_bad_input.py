@@ -73,7 +73,10 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo CartPole-v1 --tasks contexts --tasks.train lenght=1", "no field lenght; the nearest are length"),
     ("train ppo CartPole-v1 --tasks contexts --tasks.train length=2:1", "low <= high for length; got 2.0 and 1.0"),
     ("train ppo CartPole-v1 --tasks contexts --tasks.train length=unifrom:1:2", "did you mean uniform"),
-    ("train ppo CartPole-v1 --tasks contexts --tasks.train length=normal:1", "normal is written length=normal:MEAN:STD"),
+    (
+        "train ppo CartPole-v1 --tasks contexts --tasks.train length=normal:1",
+        "normal is written length=normal:MEAN:STD",
+    ),
     ("train ppo CartPole-v1 --tasks contexts --tasks.train length", "a field and its values, as in length=0.25:1.0"),
     ("train ppo CartPole-v1 --wrap frame-stak:4", "no wrapper called 'frame-stak'; did you mean frame-stack"),
     ("train ppo CartPole-v1 --wrap", "--wrap needs a value"),

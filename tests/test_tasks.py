@@ -92,7 +92,13 @@ def test_mistakes_are_named(make, words):
 
 
 def test_words_are_distributions():
-    written = ("gravity=9", "length=0.25:1", "force=uniform:5:15", "tau=log-uniform:0.01:0.04", "cart_mass=normal:1:0.1")
+    written = (
+        "gravity=9",
+        "length=0.25:1",
+        "force=uniform:5:15",
+        "tau=log-uniform:0.01:0.04",
+        "cart_mass=normal:1:0.1",
+    )
     written += ("pole-mass=choice:0.1:0.2", "angle_threshold=linear:0.2:0.4:100k")
     assert Contexts(written).train == (
         Fixed("gravity", 9.0),

@@ -96,7 +96,9 @@ class Contexts(Tasks):
     Andrychowicz, Zaremba, Abbeel (2018), arXiv 1710.06537.
     """
 
-    train: tuple[str | Distribution, ...] = equinox.field(converter=parsed)  # field=VALUES, and so on for other fields, with commas between
+    train: tuple[str | Distribution, ...] = equinox.field(
+        converter=parsed
+    )  # field=VALUES, and so on for other fields, with commas between
     test: tuple[str | Distribution, ...] = equinox.field(converter=parsed, default=())  # the same, for evaluation
     split: str = equinox.field(static=True, default="same")  # same, interpolation or extrapolation
 
@@ -117,7 +119,9 @@ class Contexts(Tasks):
 
     def evaluation(self) -> Draws:
         by_field = {one.field: one.last() for one in (*parsed(self.train), *parsed(self.test))}
-        return Draws(tuple(by_field.values()), {"interpolation": "middle", "extrapolation": "ends"}.get(self.split, "all"))
+        return Draws(
+            tuple(by_field.values()), {"interpolation": "middle", "extrapolation": "ends"}.get(self.split, "all")
+        )
 
     @property
     def adapts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
