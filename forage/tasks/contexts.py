@@ -96,9 +96,7 @@ class Contexts(Tasks):
     Andrychowicz, Zaremba, Abbeel (2018), arXiv 1710.06537.
     """
 
-    train: tuple[str | Distribution, ...] = equinox.field(
-        converter=parsed
-    )  # field=VALUES, and so on for other fields, with commas between
+    train: tuple[str | Distribution, ...] = equinox.field(converter=parsed)  # FIELD=VALUES,FIELD=VALUES,...
     test: tuple[str | Distribution, ...] = equinox.field(converter=parsed, default=())  # the same, for evaluation
     split: str = equinox.field(static=True, default="same")  # same, interpolation or extrapolation
 
@@ -115,13 +113,13 @@ class Contexts(Tasks):
     @property
     def training(self) -> Draws:
         """What training draws from."""
-        return Draws(parsed(self.train), {"interpolation": "ends", "extrapolation": "middle"}.get(self.split, "all"))
+        region = {"interpolation": "ends", "extrapolation": "middle"}.get(self.split, "all")
+        return Draws(parsed(self.train), region)
 
     def evaluation(self) -> Draws:
         by_field = {one.field: one.last() for one in (*parsed(self.train), *parsed(self.test))}
-        return Draws(
-            tuple(by_field.values()), {"interpolation": "middle", "extrapolation": "ends"}.get(self.split, "all")
-        )
+        region = {"interpolation": "middle", "extrapolation": "ends"}.get(self.split, "all")
+        return Draws(tuple(by_field.values()), region)
 
     @property
     def adapts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

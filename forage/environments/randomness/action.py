@@ -13,7 +13,7 @@ from forage.types import Step
 
 
 class ActionNoise(Wrapper):
-    """With probability `action_noise` a uniform action is taken in place of the chosen one, in each step.
+    """Corrupted actions: with probability `action_noise` a uniform one is taken in place of the chosen one.
 
     Where a mask says which actions are allowed, it is one of those.
 

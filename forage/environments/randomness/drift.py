@@ -16,8 +16,9 @@ KINDS = ("sudden", "cyclic", "gradual")
 
 
 class Drift(Wrapper):
-    """In step t the named field is `value (1 + drift g(t))`, where value is what it would be without.
+    """Dynamics that change while an episode runs: in step t the named field is `value (1 + drift g(t))`.
 
+    `value` is what it would be without.
     With the period P (`drift_period`) and t counted from 0, g(t) is, by `kind`,
 
     - sudden: 0 before step P, then 1;

@@ -13,7 +13,7 @@ from forage.types import ForageError, Step
 
 
 class Missing(Wrapper):
-    """Each entry of a vector, or channel of a picture, is missing for a whole episode with probability `missing`.
+    """Each entry of a vector, or channel of a picture, is missing with probability `missing`, for a whole episode.
 
     What is missing reads 0, or what the bounds have nearest to it. `entries` are those that may be missing, all where
     none is named: with `missing=1` they always are, and `Missing(CartPole(), 1.0, (1, 3))` is a CartPole without

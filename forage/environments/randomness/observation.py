@@ -13,7 +13,7 @@ from forage.types import Step
 
 
 class ObservationNoise(Wrapper):
-    """`o' = (1 - b) (o + observation_noise e)`, brought into the observation's bounds.
+    """Noisy and blank observations: `o' = (1 - b) (o + observation_noise e)`, brought into the bounds.
 
     b is 1 with probability `blanking`, else 0: all that is seen is blank for that step. e is standard normal for each
     entry. Pictures of whole numbers from 0 to 255 get `255 observation_noise e`, rounded; truth values are flipped

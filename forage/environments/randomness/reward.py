@@ -12,10 +12,10 @@ from forage.types import Step
 
 
 class RewardNoise(Wrapper):
-    """`r' = (1 - b) r + reward_noise e`: b is 1 with probability `reward_loss`, else 0, and e is standard normal.
+    """Noisy and lost rewards: `r' = (1 - b) r + reward_noise e`.
 
-    Of a vector reward every entry has noise of its own, and all are lost together. What an episode is worth is
-    counted with the noise, whose mean is 0.
+    b is 1 with probability `reward_loss`, else 0, and e is standard normal. Of a vector reward every entry has noise of
+    its own, and all are lost together. What an episode is worth is counted with the noise, whose mean is 0.
 
     Source: type 2.1 of Barsainyan, Lim, Liu (2025), "STORI: A Benchmark and Taxonomy for Stochastic Environments",
     arXiv 2509.01793, where rewards are lost with probability 0.25 or 0.3; the normal noise is the usual addition.
