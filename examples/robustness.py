@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import forage
+from forage.evaluation.plots import PALETTE
 from forage.evaluation.statistics import interquartile_mean
 from forage.robustness import Robustness
 from forage.tasks.contexts import Contexts
@@ -23,7 +24,7 @@ KINDS = {
     "rewards": "reward-noise:0:0.25",
     "observations": "observation-noise:0.05:0.1",
     "missing entries": "missing:0.25",
-    "drift": "drift:gravity:2:50:cyclic",
+    "drift": "drift:length:3:100",
 }
 
 
@@ -59,15 +60,14 @@ def draw(path: Path, grid: dict, grids: dict[str, Robustness], kinds: dict[str, 
     for number, (name, result) in enumerate(kinds.items()):
         scores = [point.score for point in result.points]
         values = np.array([s.value for s in scores])
-        ends = np.array(
-            [[s.value if s.low is None else s.low, s.value if s.high is None else s.high] for s in scores]
-        ).T
-        errors = np.abs(ends - values)
-        axes[-1].barh(np.arange(len(KINDS)) + number * height, values, height, xerr=errors, label=f"trained in {name}")
+        ends = [(s.value, s.value) if s.low is None or s.high is None else (s.low, s.high) for s in scores]
+        errors = np.abs(np.array(ends) - values[:, None]).T
+        look = {"color": PALETTE[number], "label": f"trained in {name}"}
+        axes[-1].barh(np.arange(len(KINDS)) + number * height, values, height, xerr=errors, **look)
     axes[-1].set_yticks(np.arange(len(KINDS)) + 0.2, list(KINDS))
     axes[-1].invert_yaxis()
     axes[-1].set(title="under randomness", xlabel="return")
-    axes[-1].legend(loc="lower left", fontsize=8)
+    figure.legend(loc="outside lower right", fontsize=8, ncols=2)
     figure.savefig(path)
     return path
 
