@@ -18,8 +18,7 @@ KINDS = ("sudden", "cyclic", "gradual")
 class Drift(Wrapper):
     """Dynamics that change while an episode runs: in step t the named field is `value (1 + drift g(t))`.
 
-    `value` is what it would be without.
-    With the period P (`drift_period`) and t counted from 0, g(t) is, by `kind`,
+    `value` is what it would be without. With the period P (`drift_period`) and t counted from 0, g(t) is, by `kind`,
 
     - sudden: 0 before step P, then 1;
     - cyclic: 0 in the first P steps, 1 in the next P, and so on in turn;
