@@ -20,7 +20,7 @@ import numpy as np
 from forage.device import DeviceRoad
 from forage.environments.wrapping import innermost
 from forage.evaluation.statistics import Score, score
-from forage.fields import replace, value_of, with_fields
+from forage.fields import replace, value_of
 from forage.ports import Environment, Tasks
 from forage.progress import Progress
 from forage.registry import to_config
@@ -167,12 +167,10 @@ def play(
         values = jnp.array([fields[name] for fields in combinations], jnp.result_type(value))
         values = jnp.broadcast_to(values.reshape(-1, *(1,) * jnp.ndim(value)), (len(values), *jnp.shape(value)))
         points = replace(points, environment, name, values)
-    limits = [with_fields(environment, **typed(environment, fields)).horizon for fields in combinations]
-    limit = max(step_limit(setup) if limit is None else int(limit) for limit in limits)
     if combinations[0]:
-        returns, _ = road.evaluate_points(points, episodes, limit, seed)
+        returns, _ = road.evaluate_points(points, episodes, step_limit(setup), seed)
     else:
-        returns, _ = road.evaluate(episodes, limit, seed)
+        returns, _ = road.evaluate(episodes, step_limit(setup), seed)
         returns = np.asarray(returns)[:, None]
     returns = np.asarray(returns, float)
     if setup.spec.reward_names:
@@ -192,12 +190,6 @@ def check_grid(environment: Environment, grid: Mapping[str, Sequence[float]]) ->
             if whole and value != int(value):
                 raise ForageError(f"{name} is a whole number, and {value:g} on the grid is none.")
     return [dict(zip(grid, map(float, values), strict=True)) for values in itertools.product(*grid.values())]
-
-
-def typed(environment: Environment, fields: dict[str, float]) -> dict[str, Any]:
-    """Whole numbers as such."""
-    whole = {name: not jnp.issubdtype(jnp.result_type(value_of(environment, name)), jnp.floating) for name in fields}
-    return {name: int(value) if whole[name] else value for name, value in fields.items()}
 
 
 def axis(words: str) -> tuple[str, list[float]]:

@@ -81,8 +81,9 @@ def resume(
 ) -> Run:
     """Continues a run from its newest whole checkpoint, as if it had never stopped.
 
-    An environment that was a Python object must be given again, and so must a part that holds one (`behaviour=`, ...).
-    Raises `ForageError` when code or versions differ from those it was made with, unless `anyway`.
+    An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
+    one (`behaviour=`, ...). Raises `ForageError` when code or versions differ from those it was made with, unless
+    `anyway`.
     """
     shown = progress.make(display)
     run = Run(directory)

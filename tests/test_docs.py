@@ -13,6 +13,7 @@ from forage.fields import value_of
 from forage.robustness import axis
 
 ROOT = Path(__file__).parent.parent
+AROUND = ROOT / "docs" / "environments" / "around.md"
 
 
 def generator():
@@ -35,9 +36,7 @@ def words_of(command):
 
 def test_wrappers_of_the_pages_fit():
     commands = [generator().COMMANDS[name] for name in registry.WRAPPERS]
-    commands += re.findall(
-        r"^forage train .+", (ROOT / "docs" / "environments" / "around.md").read_text(), re.MULTILINE
-    )
+    commands += re.findall(r"^forage train .+", AROUND.read_text(), re.MULTILINE)
     assert len(commands) > len(registry.WRAPPERS) + 3
     for command in commands:
         environment, around, _ = words_of(command)
@@ -46,8 +45,7 @@ def test_wrappers_of_the_pages_fit():
 
 
 def test_commands_of_robustness_fit():
-    text = (ROOT / "docs" / "environments" / "around.md").read_text()
-    commands = re.findall(r"^forage evaluate .+", text, re.MULTILINE)
+    commands = re.findall(r"^forage evaluate .+", AROUND.read_text(), re.MULTILINE)
     assert len(commands) > 3
     for command in commands:
         _, around, under = words_of(command)

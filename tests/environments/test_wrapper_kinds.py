@@ -1,5 +1,7 @@
 """Each wrapper does what its formula says, and what Gymnasium's wrapper of that name does."""
 
+import copy
+import pickle
 from typing import NamedTuple
 
 import equinox
@@ -401,3 +403,10 @@ class Endless(CartPole):
     @property
     def horizon(self):
         return None
+
+
+def test_wrappers_can_be_copied_and_pickled():
+    environment = FrameStack(TimeLimit(CartPole(), 20), 3)
+    for other in (copy.deepcopy(environment), pickle.loads(pickle.dumps(environment))):
+        assert other == environment
+        assert other.reset(KEY)[1].shape == (12,)
