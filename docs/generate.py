@@ -1,4 +1,7 @@
-"""Writes docs/parts/: a page for each part, from its own docstring, options and presets. Run after changing a part.
+"""Writes docs/parts/: a page for each part and wrapper, from its own docstring, options and presets.
+
+Run after changing a part.
+
 
 python docs/generate.py           writes
 python docs/generate.py --check   exits 1 when a page is not what it would write
@@ -22,10 +25,10 @@ COMMANDS = {
     "sac-discrete": "forage train sac-discrete CartPole-v1",
     "td3": "forage train td3 Pendulum-v1",
     "same": "forage train ppo CartPole-v1 --tasks same",
-    "randomise": "forage train ppo CartPole-v1 --tasks randomise "
-    "--tasks.fields length --tasks.low 0.25 --tasks.high 1.5",
     "phases": "forage train ppo CartPole-v1 --tasks phases "
     "--tasks.field length --tasks.values 0.5,1.5 --tasks.times 100k",
+    "contexts": "forage train ppo CartPole-v1 --tasks contexts --tasks.train length=0.25:1.0 "
+    "--tasks.test length=1.0:2.0",
     "reset": "forage train ppo CartPole-v1 --starts reset",
     "archive": "forage train ppo DeepSea-10 --starts archive",
     "own": "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000",
@@ -40,6 +43,23 @@ COMMANDS = {
     "rollout": "forage train ppo CartPole-v1 --memory rollout",
     "uniform": "forage train dqn CartPole-v1 --memory uniform --memory.capacity 50k",
     "prioritised": "forage train dqn CartPole-v1 --memory prioritised",
+    "frame-stack": "forage train ppo CartPole-masked --wrap frame-stack:4",
+    "time-limit": "forage train ppo CartPole-v1 --wrap time-limit:200",
+    "time-aware": "forage train ppo CartPole-v1 --wrap time-limit:200 --wrap time-aware",
+    "action-repeat": "forage train ppo MountainCar-v0 --wrap action-repeat:4",
+    "sticky-actions": "forage train ppo CartPole-v1 --wrap sticky-actions:0.25",
+    "delay": "forage train ppo CartPole-v1 --wrap delay:action-delay=2",
+    "rescale-action": "forage train sac Pendulum-v1 --wrap rescale-action:-1:1",
+    "resize": "forage train ppo my_environments.py:Pictures --wrap grey --wrap resize:84:84 --wrap frame-stack:4",
+    "grey": "forage train ppo my_environments.py:Pictures --wrap grey",
+    "masked": "forage train ppo CartPole-v1 --wrap masked:0,2",
+    "context-visible": "forage train ppo CartPole-v1 --tasks contexts --tasks.train length=0.25:1.0 "
+    "--wrap context-visible:length:0.25:1.0",
+    "action-noise": "forage train ppo CartPole-v1 --wrap action-noise:0.3",
+    "reward-noise": "forage train ppo CartPole-v1 --wrap reward-noise:0.5:0.25",
+    "observation-noise": "forage train ppo CartPole-v1 --wrap observation-noise:0.1",
+    "missing": "forage train ppo CartPole-v1 --wrap missing:0.25",
+    "drift": "forage train ppo CartPole-v1 --wrap drift:gravity:0.5:100",
 }
 
 
@@ -74,6 +94,24 @@ def page(port: str, name: str, target: str) -> str:
     return "\n".join(lines)
 
 
+def wrapper_page(name: str, target: str) -> str:
+    """One wrapper's page."""
+    cls = registry.wrapper_class(name)
+    lines = [f"# {name}", "", f"A wrapper, for any environment in JAX that it fits: `{target}`.", ""]
+    lines += ["```text", inspect.cleandoc(cls.__doc__ or ""), "```", ""]
+    lines += ["## Run it", "", f"```sh\n{COMMANDS[name]}\n```", ""]
+    fields = registry.wrapper_fields(cls)
+    if fields:
+        words = ":".join([name, *(field.name.replace("_", "-").upper() for field in fields)])
+        lines += ["## Options", "", f"`--wrap {words}`, or by name, as in `{name}:option=value`.", ""]
+        lines += ["| option | default | |", "|---|---|---|"]
+        for field in fields:
+            default = "required" if field.required else f"`{field.default}`"
+            lines.append(f"| `{field.name.replace('_', '-')}` | {default} | {field.help} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
 def pages() -> dict[Path, str]:
     """Every page and what it should hold."""
     result = {}
@@ -85,6 +123,12 @@ def pages() -> dict[Path, str]:
             first = (registry.load(target).__doc__ or "").strip().splitlines()[0]
             index.append(f"- [{name}]({name}.md): {first}")
         index.append("")
+    index += ["## wrappers", ""]
+    for name, target in registry.WRAPPERS.items():
+        result[PAGES / f"{name}.md"] = wrapper_page(name, target)
+        first = (registry.wrapper_class(name).__doc__ or "").strip().splitlines()[0]
+        index.append(f"- [{name}]({name}.md): {first}")
+    index.append("")
     result[PAGES / "README.md"] = "\n".join(index)
     return result
 

@@ -11,6 +11,7 @@ _WHERE = {
     "train": "forage.training",
     "resume": "forage.training",
     "evaluate": "forage.training",
+    "evaluate_under": "forage.robustness",
     "Run": "forage.run",
     "load": "forage.policy",
     "Policy": "forage.policy",

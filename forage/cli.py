@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from forage import options, registry
+from forage import listing, options, registry
 from forage.errors import ForageError
 
 HELP = """\
@@ -16,7 +15,8 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
 
   forage train [AGENT] ENVIRONMENT   train; without an agent, one that suits
   forage resume RUN                  continue a run as if it had never stopped
-  forage evaluate RUN                play fresh episodes and print the score with its interval
+  forage evaluate RUN                play fresh episodes and print the score with its interval;
+                                     also with other numbers, wrappers and tasks (forage evaluate --help)
   forage watch RUN                   make a GIF or MP4 of the trained agent
   forage compare RUN RUN ...         one picture of all curves, and which is better
   forage list [KIND]                 agents, environments and the parts of every port
@@ -44,10 +44,27 @@ forage train [AGENT] ENVIRONMENT [OPTIONS]
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
   --learning-rate ...    any hyper-parameter of the agent (forage show AGENT)
   --env.NAME VALUE       any field or option of the environment
+  --wrap NAME:VALUE      put a wrapper around the environment; again for one around that (forage list wrappers)
   --behaviour, --rewards, --memory, --tasks, --starts NAME   a part for that port (forage list)
   --memory.capacity ...  any option of such a part
 """
 
+EVALUATE_HELP = """\
+forage evaluate RUN [OPTIONS]
+
+  --episodes N           episodes of each seed; 100
+  --seed N               which episodes
+  --quiet | --json       show nothing; one JSON object
+  --grid NAME=LOW:HIGH:N   set a field of the environment to each of N numbers; again for another, and all combinations
+  --grid NAME=a,b,c      the same with these
+  --under NAME:VALUE     also play with this wrapper around the environment; again for another (forage list wrappers)
+  --wrap NAME:VALUE      play with this wrapper always
+  --tasks NAME           other tasks than the run's own, with --tasks.OPTION as in training
+
+With any of the last four the score of the run stays as it is, and what was found goes into robustness.json.
+"""
+
+LISTS = {"wrap", "grid", "under"}  # may be given more than once
 FLAGS = {"quiet", "json", "plain", "help", "anyway"}
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
@@ -78,9 +95,9 @@ def run(arguments: list[str]) -> int:
         return 0
     if command not in COMMANDS:
         raise ForageError(f"There is no command {command!r}{registry.nearest(command, COMMANDS)}")
-    positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS)
+    positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS, LISTS)
     if words.pop("help", False):
-        print(TRAIN_HELP if command == "train" else HELP, end="")
+        print({"train": TRAIN_HELP, "evaluate": EVALUATE_HELP}.get(command, HELP), end="")
         return 0
     COMMANDS[command](positional, words)
     return 0
@@ -96,9 +113,10 @@ def train(positional: list[str], words: options.Words) -> None:
         raise ForageError(
             f"{environment} is an agent; name an environment too: forage train {environment} CartPole-v1."
         )
+    arguments: dict[str, Any] = {"wrap": wrappers(words, "wrap")}
     if agent is not None:
         registry.part_class("agent", agent)  # an unknown name is answered at once
-    arguments: dict[str, Any] = {"display": display(words)}
+    arguments["display"] = display(words)
     for name, kind in (("steps", int), ("evaluation_episodes", int), ("checkpoint_seconds", float), ("directory", str)):
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), kind)
@@ -120,14 +138,22 @@ def train(positional: list[str], words: options.Words) -> None:
         from forage.defaults import suggest
         from forage.setup import environment_spec, resolve_environment
 
-        name, made, _ = resolve_environment(environment, environment_options)
+        name, made, _ = resolve_environment(environment, environment_options, arguments["wrap"])
         agent, why = suggest(environment_spec(name, made), not callable(made))
         arguments["why"] = why
     fields = registry.fields(registry.part_class("agent", agent))
     arguments["agent_options"] = options.fill(words, fields, "", agent)
     if words:
         unknown = next(iter(words))
-        known = [f.name.replace("_", "-") for f in fields] + ["steps", "seeds", "directory", "sweep", "extras", *PORTS]
+        known = [f.name.replace("_", "-") for f in fields] + [
+            "steps",
+            "seeds",
+            "directory",
+            "sweep",
+            "extras",
+            "wrap",
+            *PORTS,
+        ]
         shown = unknown.replace("_", "-")
         raise ForageError(f"Neither forage train nor {agent} has an option --{shown}{registry.nearest(shown, known)}")
 
@@ -148,6 +174,15 @@ def port_part(port: str, words: options.Words) -> Any:
     name = str(words.pop(port))
     fields = registry.fields(registry.part_class(port, name))
     return registry.build(port, name, options.fill(words, fields, port, name))
+
+
+def wrappers(words: options.Words, option: str) -> list[str]:
+    """What `--wrap NAME:VALUE ...` names; an unknown name is answered at once."""
+    given = options.many(words, option)
+    words.pop(option, None)
+    for wrapper in given:
+        registry.check_wrapper(wrapper.partition(":")[0])
+    return given
 
 
 def display(words: options.Words) -> str:
@@ -181,7 +216,14 @@ def evaluate(positional: list[str], words: options.Words) -> None:
     kind = display(words)
     episodes = options.parse("episodes", words.pop("episodes", "100"), int)
     seed = options.parse("seed", words.pop("seed", "0"), int)
-    nothing_left(words, "evaluate", ["episodes", "seed", "json", "quiet"])
+    elsewhere = {name: wrappers(words, name) for name in ("wrap", "under")}
+    axes = options.many(words, "grid")
+    words.pop("grid", None)
+    tasks = port_part("tasks", words)
+    nothing_left(words, "evaluate", ["episodes", "seed", "grid", "under", "wrap", "tasks", "json", "quiet"])
+    if axes or tasks is not None or any(elsewhere.values()):
+        evaluate_elsewhere(directory, kind, axes, tasks=tasks, episodes=episodes, seed=seed, **elsewhere)
+        return
     from forage import training
     from forage.run import Run
 
@@ -192,6 +234,22 @@ def evaluate(positional: list[str], words: options.Words) -> None:
     elif kind != "quiet":
         print(f"{Run(directory).title}: return {score}")
         print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval")
+
+
+def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: Any) -> None:
+    from forage.robustness import axis, evaluate_under
+    from forage.training import use_compilation_cache
+
+    grid = [axis(words) for words in axes]
+    names = [name for name, _ in grid]
+    if len(set(names)) != len(names):
+        raise ForageError(f"The grid names {max(names, key=names.count)} twice; give all its values at once.")
+    use_compilation_cache()
+    result = evaluate_under(directory, dict(grid), **arguments)
+    if kind == "json":
+        print(json.dumps(result.data()))
+    elif kind != "quiet":
+        print(result)
 
 
 def watch(positional: list[str], words: options.Words) -> None:
@@ -221,86 +279,14 @@ def compare(positional: list[str], words: options.Words) -> None:
 
 def list_parts(positional: list[str], words: options.Words) -> None:
     nothing_left(words, "list", [])
-    kinds = {"agents": "agent", **{port: port for port in registry.PORTS}, "environments": "environments"}
-    wanted = positional[0] if positional else None
-    if wanted is not None and wanted not in kinds:
-        raise ForageError(
-            f"forage list shows agents, environments or a port, not {wanted!r}{registry.nearest(wanted, kinds)}"
-        )
-    for port, table in registry.PORTS.items():
-        if wanted is None or kinds[wanted] == port:
-            print(f"{port}")
-            for name in table:
-                doc = (registry.part_class(port, name).__doc__ or "").strip().splitlines()[0]
-                print(f"  {name:20} {doc}")
-    if wanted in (None, "environments"):
-        from forage.environments import list_environments
-        from forage.environments.catalogue import SUITES
-        from forage.environments.registry import installed
-
-        print("environments")
-        for row in list_environments(libraries=wanted is not None):
-            print(f"  {row.id:34} {row.description}")
-        for prefix, suite in SUITES.items():
-            if not installed(suite):
-                print(f"  {prefix + ':<id>':34} needs pip install 'forage-rl[{suite.extra}]'. {suite.description}")
-            elif wanted is None:
-                print(f"  {prefix + ':<id>':34} {suite.description} Such as {prefix}:{suite.example}.")
-        if wanted is None:
-            print("forage list environments shows each of those, too.")
+    listing.list_parts(positional[0] if positional else None)
 
 
 def show(positional: list[str], words: options.Words) -> None:
     nothing_left(words, "show", [])
     if len(positional) != 1:
         raise ForageError("forage show takes the name of a part: forage show ppo.")
-    name = positional[0]
-    found = [(port, table[name]) for port, table in registry.PORTS.items() if name in table]
-    if not found:
-        show_environment(name)
-        return
-    port, target = found[0]
-    cls = registry.load(target)
-    module = sys.modules[cls.__module__]
-    print(f"{name}: {port}\n")
-    print((module.__doc__ or "").strip(), "\n")
-    print("options")
-    for field in registry.fields(cls):
-        default = "required" if field.required else field.default
-        shown = field.name.replace("_", "-")
-        print(f"  --{shown if port == 'agent' else f'{port}.{shown}':28} {default!s:14} {field.help}")
-    print(f"\nsource {target.replace(':', ' ')}")
-    from forage.defaults import PRESETS
-
-    for preset in PRESETS:
-        if preset.agent == name:
-            settings = ", ".join(f"{k} {v}" for k, v in preset.settings.items()) or "defaults"
-            print(f"preset {preset.environment}: {settings}; {preset.steps:,} steps ({preset.source})")
-
-
-def show_environment(name: str) -> None:
-    from forage.environments import make
-    from forage.setup import environment_spec, resolve_environment
-
-    try:
-        title, environment, _ = resolve_environment(name, {})
-    except ForageError as error:
-        names = [known for table in registry.PORTS.values() for known in table]
-        hint = registry.nearest(name, names)
-        raise ForageError(
-            f"There is no part called {name!r}{hint}" if hint.startswith("; did") else str(error)
-        ) from None
-    spec = environment_spec(title, environment)
-    print(f"{title}: environment\n")
-    made: Any = make(name)
-    while hasattr(made, "environment"):
-        made = made.environment
-    if not callable(environment):
-        print(inspect.cleandoc(type(made).__doc__ or ""), "\n\noptions")
-        for field in registry.fields(type(made)):
-            print(f"  --env.{field.name:24} {getattr(made, field.name)!s:14} {field.help}")
-    print(f"\nobservation {spec.observation_space}\naction      {spec.action_space}")
-    print(f"horizon     {spec.horizon or 'none'}")
+    listing.show(positional[0])
 
 
 COMMANDS: dict[str, Callable[[list[str], options.Words], None]] = {

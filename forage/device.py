@@ -162,6 +162,26 @@ class DeviceRoad:
         program = self._evaluation(episodes, max_steps).result()
         return jax.device_get(program(self.varied, self.state.learner, keys))
 
+    def evaluate_points(
+        self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Plays as `evaluate` does, once in each of many environments, in one program.
+
+        `points` is shaped like the environment, with leaves `point ...` where points differ and `None` elsewhere. All
+        points get the same random numbers. Returns returns `seed point episode ...` and lengths.
+        """
+        assert self.state is not None
+
+        def run(varied: Varied, learner: LearnerState, keys: Key[Array, " seed"], points: PyTree[Array]) -> Any:
+            def one(experiment: Experiment, state: LearnerState, key: Key[Array, ""]) -> Any:
+                return jax.vmap(lambda point: experiment.evaluate(state, key, episodes, max_steps, point))(points)
+
+            return over_seeds(varied, one, learner, keys)
+
+        keys = jax.vmap(lambda key: jax.random.fold_in(key, seed))(self._keys)
+        jitted = self._jit(run, (True, True, False), (True, True))
+        return jax.device_get(jitted(self.varied, self.state.learner, keys, points))
+
     @property
     def exact(self) -> bool:
         """A resumed run continues as if never stopped."""

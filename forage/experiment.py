@@ -191,21 +191,33 @@ class Experiment(Part):
         return state, Tally(episodes, sums, (~sound).astype(jnp.float32))
 
     def evaluate(
-        self, state: LearnerState, key: Key[Array, ""], episodes: int, max_steps: int
+        self,
+        state: LearnerState,
+        key: Key[Array, ""],
+        episodes: int,
+        max_steps: int,
+        pinned: PyTree[Array | None] = None,
     ) -> tuple[Float[Array, "episode *objectives"], Int[Array, " episode"]]:
         """Plays fresh episodes with the evaluation policy, apart from training. Returns their returns and lengths.
 
-        An episode that has not ended after `max_steps` counts as it stands.
+        The tasks are those that `tasks.evaluation()` draws; `pinned`, shaped like one, says what every one of them has.
+        An episode that has not ended after `max_steps`, or the horizon of its own task where that is later, counts as
+        it stands.
         """
         start_key, tasks_key, key = jax.random.split(key, 3)
-        tasks_state = self.tasks.init(tasks_key, self.environment)
+        tasks = self.tasks.evaluation()
+        tasks_state = tasks.init(tasks_key, self.environment)
 
-        def begin(key: Key[Array, ""]) -> Start:
+        def begin(key: Key[Array, ""]) -> tuple[Start, Int[Array, ""]]:
             task_key, reset_key = jax.random.split(key)
-            task = self.tasks.next(tasks_state, self.environment, task_key)
-            return Start(task, *equinox.combine(task, self.environment).reset(reset_key))
+            task = equinox.combine(pinned, tasks.next(tasks_state, self.environment, task_key))
+            environment = equinox.combine(task, self.environment)
+            horizon = environment.horizon if tasks.varies or pinned is not None else None
+            limit = jnp.maximum(max_steps, 0 if horizon is None else horizon)
+            return Start(task, *environment.reset(reset_key)), limit
 
-        at = jax.vmap(begin)(jax.random.split(start_key, episodes))
+        at, limits = jax.vmap(begin)(jax.random.split(start_key, episodes))
+        last = limits.max()
         hidden = self.learner.hidden(explore=False)
         hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (episodes, *x.shape)), hidden)
 
@@ -227,7 +239,7 @@ class Experiment(Part):
         objectives = len(self.learner.spec.reward_names)
         total = jnp.zeros((episodes, objectives) if objectives else (episodes,))
         carry = (jnp.int32(0), at, hidden, jnp.ones(episodes, bool), total, jnp.zeros(episodes, jnp.int32))
-        carry = jax.lax.while_loop(lambda carry: carry[3].any() & (carry[0] < max_steps), step, carry)
+        carry = jax.lax.while_loop(lambda carry: carry[3].any() & (carry[0] < last), step, carry)
         return carry[4], carry[5]
 
 

@@ -53,3 +53,16 @@ def replace(tree: Any, environment: Environment, name: str, value: Any) -> Any:
     return equinox.tree_at(
         lambda tree: getattr(layers(tree)[depth], name), tree, value, is_leaf=lambda leaf: leaf is None
     )
+
+
+def with_fields(environment: Environment, /, **values: Any) -> Environment:
+    """Returns the environment with the named fields replaced, looking through wrappers.
+
+    `with_fields(Masked(CartPole(), (0, 2)), length=1.0)` is the same wrapper around a longer pole.
+    A value may be an array; one with a leading axis makes a batch for `vmap`. Where a wrapper and what it
+    wraps share a name, the innermost is meant.
+    Raises `ForageError` for a field that is not there or is static, naming the nearest ones.
+    """
+    for name, value in values.items():
+        environment = replace(environment, environment, name, value)
+    return environment

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Collection
 from typing import Any
 
 from forage.errors import ForageError
 from forage.registry import Field, nearest
 
-Words = dict[str, str | bool]
+Word = str | bool | list[str]
+Words = dict[str, Word]
 
 
-def split(arguments: list[str], flags: set[str]) -> tuple[list[str], Words]:
+def split(arguments: list[str], flags: set[str], lists: Collection[str] = ()) -> tuple[list[str], Words]:
     """Parts words into positional ones and options: `--name value`, `--name=value`, `--flag`, `--no-flag`.
 
-    `flags` take no value. Names come back with `_` for `-`, parts' prefixes (`memory.capacity`) kept.
+    `flags` take no value; `lists` may be given more than once, and come back as lists. Names come back with `_` for
+    `-`, parts' prefixes (`memory.capacity`) kept.
     """
     positional: list[str] = []
     options: Words = {}
@@ -26,20 +29,26 @@ def split(arguments: list[str], flags: set[str]) -> tuple[list[str], Words]:
             continue
         name, given, value = word[2:].partition("=")
         name = name.replace("-", "_")
-        if name in options:
+        if name in options and name not in lists:
             raise ForageError(f"--{name.replace('_', '-')} is given twice; give it once.")
-        if given:
-            options[name] = value
-        elif name in flags:
-            options[name] = True
-        elif name.startswith("no_"):
-            options[name[3:]] = "false"
-        else:
-            following = next(words, None)
-            if following is None or following.startswith("--"):
-                raise ForageError(f"--{name.replace('_', '-')} needs a value after it.")
-            options[name] = following
+        found: str | bool | None = value
+        if not given:
+            if name in flags:
+                found = True
+            elif name.startswith("no_"):
+                name, found = name[3:], "false"
+            else:
+                found = next(words, None)
+                if found is None or found.startswith("--"):
+                    raise ForageError(f"--{name.replace('_', '-')} needs a value after it.")
+        options[name] = [*many(options, name), str(found)] if name in lists else found
     return positional, options
+
+
+def many(words: Words, name: str) -> list[str]:
+    """What was given for an option that may be given more than once."""
+    found = words.get(name, [])
+    return found if isinstance(found, list) else [str(found)]
 
 
 def whole_number(text: str) -> int:
@@ -51,7 +60,7 @@ def whole_number(text: str) -> int:
     return int(value)
 
 
-def parse(name: str, text: str | bool, wanted: Any) -> Any:
+def parse(name: str, text: Word, wanted: Any) -> Any:
     """`text` as the type `wanted`: bool, int, float, str, tuples of these, or any of these or None."""
     text = str(text)
     shown = "--" + name.replace("_", "-")
@@ -78,7 +87,7 @@ def parse(name: str, text: str | bool, wanted: Any) -> Any:
     raise ForageError(f"{shown} cannot be given on the command line; use Python for it.")
 
 
-def guess(text: str | bool) -> Any:
+def guess(text: Word) -> Any:
     """A number, a truth value, or else text: for options of environments, whose types are not known beforehand."""
     text = str(text)
     if text.lower() in ("true", "false"):

@@ -74,6 +74,10 @@ class Tasks(Part):
     adapts: ClassVar[bool] = False
     """`report` changes what `next` draws, so starts drawn earlier are stale after each rollout."""
 
+    def evaluation(self) -> Tasks:
+        """The tasks that evaluation plays: these, unless there are others for test."""
+        return self
+
     def check(self, environment: Environment) -> None:
         """Raises `ForageError` where this environment has no such tasks. Called with concrete numbers."""
 

@@ -27,8 +27,8 @@ PORTS: dict[str, dict[str, str]] = {
     },
     "tasks": {
         "same": "forage.tasks.same:Same",
-        "randomise": "forage.tasks.randomisation:Randomise",
         "phases": "forage.tasks.phases:Phases",
+        "contexts": "forage.tasks.contexts:Contexts",
     },
     "starts": {
         "reset": "forage.starts.reset:Reset",
@@ -52,6 +52,26 @@ PORTS: dict[str, dict[str, str]] = {
         "prioritised": "forage.memory.prioritised:PrioritisedReplay",
     },
 }
+
+WRAPPERS: dict[str, str] = {
+    "frame-stack": "forage.environments.wrappers.images:FrameStack",
+    "time-limit": "forage.environments.wrappers.time:TimeLimit",
+    "time-aware": "forage.environments.wrappers.time:TimeAware",
+    "action-repeat": "forage.environments.wrappers.time:ActionRepeat",
+    "sticky-actions": "forage.environments.wrappers.actions:StickyActions",
+    "delay": "forage.environments.wrappers.actions:Delay",
+    "rescale-action": "forage.environments.wrappers.actions:RescaleAction",
+    "resize": "forage.environments.wrappers.images:Resize",
+    "grey": "forage.environments.wrappers.images:Grey",
+    "masked": "forage.environments.wrappers.selection:Masked",
+    "context-visible": "forage.environments.wrappers.selection:ContextVisible",
+    "action-noise": "forage.environments.randomness.action:ActionNoise",
+    "reward-noise": "forage.environments.randomness.reward:RewardNoise",
+    "observation-noise": "forage.environments.randomness.observation:ObservationNoise",
+    "missing": "forage.environments.randomness.missing:Missing",
+    "drift": "forage.environments.randomness.drift:Drift",
+}
+"""What can go around an environment, by name."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -86,6 +106,23 @@ def part_class(port: str, name: str) -> type:
             raise ForageError(f"{name} is not of the port {port}; a subclass of forage.ports.{base} works.")
         return cls
     raise ForageError(f"There is no {port} called {name!r}{nearest(name, PORTS[port])}")
+
+
+def wrapper_class(name: str) -> type:
+    """The class of a wrapper, by its name."""
+    check_wrapper(name)
+    return load(WRAPPERS[name])
+
+
+def check_wrapper(name: str) -> None:
+    """Raises `ForageError` where there is no such wrapper, without importing anything."""
+    if name not in WRAPPERS:
+        raise ForageError(f"There is no wrapper called {name!r}{nearest(name, WRAPPERS)}")
+
+
+def wrapper_fields(cls: type) -> list[Field]:
+    """The options of a wrapper: its fields, but for the environment that it is put around."""
+    return [field for field in fields(cls) if field.name not in ("environment", "inside")]
 
 
 def part_name(part: Any) -> str:

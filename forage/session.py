@@ -94,6 +94,8 @@ class Session:
 
     def introduction(self) -> list[str]:
         lines = [f"in {self.directory}"]
+        if wrapped := self.setup.environment_config.get("wrap"):
+            lines.append(f"{self.setup.name} in {', '.join(wrapped)}")
         if self.setup.why:
             lines.append(f"{part_name(self.setup.agent)} because {self.setup.why}")
         return lines

@@ -18,6 +18,7 @@ from forage.device import DeviceRoad, vary
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.checking import check_environment
 from forage.environments.host import HostEnvironment
+from forage.environments.wrapping import wrap as wrap_environment
 from forage.experiment import Experiment
 from forage.host import HostRoad
 from forage.learner import Learner
@@ -124,8 +125,23 @@ def prepare_devices(count: int) -> None:
             jax.config.update("jax_num_cpu_devices", count)
 
 
-def resolve_environment(given: Any, options: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
-    """Returns the environment's name, the environment (or a function that builds a batch of it), and its config."""
+def resolve_environment(
+    given: Any, options: dict[str, Any], wrap: Sequence[str] = ()
+) -> tuple[str, Any, dict[str, Any]]:
+    """Returns the environment's name, the environment (or a function that builds a batch of it), and its config.
+
+    `wrap` names what is put around it, the first innermost.
+    """
+    if wrap:
+        name, environment, config = resolve_environment(given, options)
+        for words in wrap:
+            registry.check_wrapper(words.partition(":")[0])
+        if not isinstance(environment, Environment):
+            raise ForageError(
+                f"{name} is stepped on the host, and wrappers by name go around native environments such as "
+                f"CartPole-v1; wrap it in its own library instead and name it as module:Class."
+            )
+        return name, wrap_environment(environment, wrap), config | {"wrap": list(wrap)}
     if isinstance(given, str):
         made = make(given, **options)
         name = made.id if isinstance(made, HostFactory) else given
@@ -164,10 +180,11 @@ def make_setup(
     agent_options: dict[str, Any] | None = None,
     environment_options: dict[str, Any] | None = None,
     sweep: dict[str, Sequence[float]] | None = None,
+    wrap: Sequence[str] = (),
     why: str = "",
     **parts: Any,
 ) -> Setup:
-    """Fills in what was not said. `parts` are by port, each a part or its name.
+    """Fills in what was not said. `parts` are by port, each a part or its name; `wrap` names wrappers, first innermost.
 
     Raises `ForageError` for what cannot be.
     """
@@ -184,7 +201,7 @@ def make_setup(
                 f"{port} takes a forage.ports.{PORTS[port].__name__} or its name, not a {type(part).__name__}"
                 f"{registry.nearest('', registry.PORTS[port])}"
             )
-    name, environment, environment_config = resolve_environment(environment, environment_options or {})
+    name, environment, environment_config = resolve_environment(environment, environment_options or {}, wrap)
     spec = environment_spec(name, environment)
     native = isinstance(environment, Environment)
     if agent is None:
@@ -263,5 +280,6 @@ def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -
         seeds=config["seeds"],
         environment_options=stored.get("options") if environment is None else None,
         sweep=config["sweep"],
+        wrap=stored.get("wrap", ()),
         **parts,
     )

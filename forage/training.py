@@ -41,7 +41,8 @@ def train(
     `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.ports.Environment`,
     or a function that builds a batch on the host. `steps` are of each seed. `options`: parts for the ports by name
     (`behaviour=`, `rewards=`, `memory=`, `tasks=`, `starts=`), `sweep={"learning_rate": [...]}`,
-    `agent_options`, `environment_options`. `display`: `auto`, `live`, `plain`, `json`, `quiet` or a `Progress`.
+    `agent_options`, `environment_options`, `wrap=["frame-stack:4", "time-limit:200"]` (the first innermost).
+    `display`: `auto`, `live`, `plain`, `json`, `quiet` or a `Progress`.
 
     >>> import forage
     >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5)  # doctest: +SKIP
@@ -80,8 +81,9 @@ def resume(
 ) -> Run:
     """Continues a run from its newest whole checkpoint, as if it had never stopped.
 
-    An environment that was a Python object must be given again, and so must a part that holds one (`behaviour=`, ...).
-    Raises `ForageError` when code or versions differ from those it was made with, unless `anyway`.
+    An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
+    one (`behaviour=`, ...). Raises `ForageError` when code or versions differ from those it was made with, unless
+    `anyway`.
     """
     shown = progress.make(display)
     run = Run(directory)

@@ -132,6 +132,16 @@ def test_an_environment_can_be_shown(capsys, name):
     assert "action " in out
 
 
+@pytest.mark.parametrize("name", registry.WRAPPERS)
+def test_every_wrapper_can_be_shown(capsys, name):
+    code, out, err = call(capsys, "show", name)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{name}: wrapper\n")
+    fields = registry.wrapper_fields(registry.wrapper_class(name))
+    assert all(field.help and f"\n  {field.name.replace('_', '-')} " in out for field in fields)
+    assert ":".join([f"--wrap {name}", *(field.name.replace("_", "-").upper() for field in fields)]) in out
+
+
 def test_every_part_is_listed(capsys):
     code, out, err = call(capsys, "list")
     assert (code, err) == (0, "")
@@ -140,10 +150,12 @@ def test_every_part_is_listed(capsys):
         for name in table:
             line = next(line for line in out.splitlines() if line.startswith(f"  {name} "))
             assert len(line.split(maxsplit=1)[1]) > 10, f"{name} says nothing about itself"
+    for name in registry.WRAPPERS:
+        assert f"\n  {name} " in out
     assert "  CartPole-v1 " in out
 
 
-@pytest.mark.parametrize("kind", [*registry.PORTS, "agents", "environments"])
+@pytest.mark.parametrize("kind", [*registry.PORTS, "agents", "wrappers", "environments"])
 def test_one_kind_is_listed(capsys, kind):
     code, out, err = call(capsys, "list", kind)
     assert (code, err) == (0, "")
@@ -196,5 +208,9 @@ def test_options_are_split_from_words():
     positional, given = options.split(["a", "--x-y", "1", "--z=2", "--quiet", "--no-clip", "b"], {"quiet"})
     assert positional == ["a", "b"]
     assert given == {"x_y": "1", "z": "2", "quiet": True, "clip": "false"}
+    _, given = options.split(["--x", "1", "--x=a=2", "--y", "3"], set(), {"x"})
+    assert given == {"x": ["1", "a=2"], "y": "3"}
+    with pytest.raises(ForageError, match="--y is given twice"):
+        options.split(["--y", "1", "--y", "2"], set(), {"x"})
     with pytest.raises(ForageError, match="--x needs a value"):
         options.split(["--x", "--y", "1"], set())

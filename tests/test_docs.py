@@ -4,18 +4,55 @@ import importlib.util
 import re
 from pathlib import Path
 
-from forage import registry
+from forage import cli, options, registry
 from forage.cli import COMMANDS
+from forage.environments import make
+from forage.environments.catalogue import NATIVE
+from forage.environments.wrapping import wrap
+from forage.fields import value_of
+from forage.robustness import axis
 
 ROOT = Path(__file__).parent.parent
+AROUND = ROOT / "docs" / "environments" / "around.md"
 
 
-def test_pages_are_what_the_parts_say():
+def generator():
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    for path, text in module.pages().items():
+    return module
+
+
+def test_pages_are_what_the_parts_say():
+    for path, text in generator().pages().items():
         assert path.read_text() == text, f"run python docs/generate.py: {path.name} is stale"
+
+
+def words_of(command):
+    """A command's environment, and what it puts around it."""
+    positional, words = options.split(command.split()[2:], cli.FLAGS, cli.LISTS)
+    return positional[-1], options.many(words, "wrap"), options.many(words, "under")
+
+
+def test_wrappers_of_the_pages_fit():
+    commands = [generator().COMMANDS[name] for name in registry.WRAPPERS]
+    commands += re.findall(r"^forage train .+", AROUND.read_text(), re.MULTILINE)
+    assert len(commands) > len(registry.WRAPPERS) + 3
+    for command in commands:
+        environment, around, _ = words_of(command)
+        if environment in NATIVE:
+            wrap(make(environment), around)
+
+
+def test_commands_of_robustness_fit():
+    commands = re.findall(r"^forage evaluate .+", AROUND.read_text(), re.MULTILINE)
+    assert len(commands) > 3
+    for command in commands:
+        _, around, under = words_of(command)
+        environment = wrap(make("CartPole-v1"), [*around, *under])
+        _, words = options.split(command.split()[2:], cli.FLAGS, cli.LISTS)
+        for name, _ in map(axis, options.many(words, "grid")):
+            value_of(environment, name)
 
 
 def test_commands_in_the_readme_exist():

@@ -27,7 +27,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("setup",),
     ("run",),
     ("session", "compare", "watch"),
-    ("training",),
+    ("training", "robustness", "listing"),
     ("cli",),
     ("__main__",),
 ]

@@ -57,7 +57,14 @@ CASES: dict[str, Case] = {
         lambda: {
             "behaviour": Guide(lean, steps=5, stages=2, episodes=1),
             "rewards": part("rewards", "normalise-return"),
-            "tasks": part("tasks", "randomise", fields=("length",), low=(0.2,), high=(1.0,)),
+            "tasks": part("tasks", "contexts", train=("length=0.2:1.0", "force=linear:5:15:300")),
+        },
+    ),
+    "ppo-wrapped": Case(
+        "ppo",
+        lambda: {
+            "wrap": ["drift:gravity:0.5:5", "delay:1:1", "time-limit:30", "time-aware", "action-noise:0.2"],
+            "tasks": part("tasks", "contexts", train=("action_noise=0:0.5", "limit=20:30")),
         },
     ),
     "dqn-parts": Case(

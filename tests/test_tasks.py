@@ -1,16 +1,19 @@
 """Tasks: which environment comes next."""
 
 import functools
+import json
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from forage import registry
 from forage.agents.ppo import PPO
 from forage.behaviours.own import Own
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.deep_sea import DeepSea
+from forage.environments.randomness import ActionNoise
 from forage.environments.tabular_makers import river_swim
 from forage.environments.wrappers import ContextVisible, Masked
 from forage.experiment import Experiment
@@ -18,11 +21,13 @@ from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
+from forage.tasks.contexts import Contexts
+from forage.tasks.distributions import Choice, Fixed, Linear, LogUniform, Normal, Uniform
 from forage.tasks.phases import Phases
-from forage.tasks.randomisation import Randomise
-from forage.types import Clock, ForageError, Spec
+from forage.tasks.same import Same
+from forage.types import Clock, Experience, ForageError, Spec
 
-LENGTHS = Randomise(("length",), (0.25,), (1.0,))
+LENGTHS = Contexts(("length=0.25:1.0",))
 
 
 def draws(tasks, environment, number=200):
@@ -31,7 +36,7 @@ def draws(tasks, environment, number=200):
 
 
 def test_only_the_chosen_fields_are_drawn():
-    tasks = Randomise(("length", "max_steps", "force"), (0.25, 3, 5.0), (1.0, 5, 15.0))
+    tasks = Contexts(("length=0.25:1.0", "max_steps=3:5", "force=5:15"))
     task = draws(tasks, CartPole())
     assert len(jax.tree.leaves(task)) == 3
     assert task.length.min() >= 0.25 and task.length.max() <= 1.0
@@ -43,7 +48,7 @@ def test_only_the_chosen_fields_are_drawn():
 
 
 def test_arrays_are_drawn_entry_by_entry():
-    task = draws(Randomise(("action_mapping",), (0,), (1,)), DeepSea(4))
+    task = draws(Contexts(("action_mapping=0:1",)), DeepSea(4))
     mapping = np.asarray(task.action_mapping)
     assert mapping.dtype == np.asarray(DeepSea(4).action_mapping).dtype and mapping.shape == (200, 4, 4)
     assert ((mapping.mean(0) > 0.2) & (mapping.mean(0) < 0.8)).all()
@@ -59,19 +64,120 @@ def test_wrappers_are_looked_through():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Randomise(("lenght",), (0.1,), (1.0,)), ["no field lenght", "length"]),
-        (lambda: Randomise(("zzz",), (0.1,), (1.0,)), ["no field zzz", "gravity"]),
-        (lambda: Randomise(("environment",), (0.1,), (1.0,)), ["not a number that can be set"]),
-        (lambda: Randomise(("max_steps",), (0.2,), (0.8,)), ["max_steps is a whole number"]),
-        (lambda: Randomise(("length",), (1.0,), (0.5,)), ["low <= high for length", "1.0 and 0.5"]),
-        (lambda: Randomise(("length", "length"), (0.5, 0.5), (1.0, 1.0)), ["length twice"]),
-        (lambda: Randomise(("length",), (0.5, 0.5), (1.0,)), ["1 fields, 2 lows and 1 highs"]),
+        (lambda: Contexts(("lenght=0.1:1",)), ["no field lenght", "length"]),
+        (lambda: Contexts(("length=0.1:1",), ("zzz=1",)), ["no field zzz", "gravity"]),
+        (lambda: Contexts(("environment=0.1:1",)), ["not a number that can be set"]),
+        (lambda: Contexts(("max_steps=0.2:0.8",)), ["max_steps is a whole number"]),
+        (lambda: Contexts(("max_steps=2.5",)), ["max_steps is a whole number, and 2.5 is none"]),
+        (lambda: Contexts(("max_steps=choice:2:2.5",)), ["max_steps is a whole number, and 2.5 is none"]),
+        (lambda: Contexts(("length=1.0:0.5",)), ["low <= high for length", "1.0 and 0.5"]),
+        (lambda: Contexts(("length=log-uniform:0:1",)), ["low above 0 for length"]),
+        (lambda: Contexts(("length=normal:1:-1",)), ["std of 0 or more for length"]),
+        (lambda: Contexts(("length=linear:1:2:0",)), ["1 step or more"]),
+        (lambda: Contexts(("length=1:2:3",)), ["uniform is written length=uniform:LOW:HIGH", "3 numbers"]),
+        (lambda: Contexts(("length=norml:1:2",)), ["no distribution called 'norml'", "normal"]),
+        (lambda: Contexts(("length=uniform:1:x",)), ["'x' where a number should be"]),
+        (lambda: Contexts(("length",)), ["a field and its values"]),
+        (lambda: Contexts((5,)), ["not 5"]),
+        (lambda: Contexts(()), ["at least one field"]),
+        (lambda: Contexts(("length=1:2", "length=1")), ["length is chosen twice"]),
+        (lambda: Contexts(("length=1:2",), split="inter"), ["same, interpolation or extrapolation, not 'inter'"]),
+        (lambda: Contexts(("length=1:2",), ("length=3",), "interpolation"), ["not both"]),
+        (lambda: Contexts(("length=choice:1:2",), split="interpolation"), ["length has none; give test contexts"]),
+        (lambda: Contexts(("max_steps=1:20",), split="interpolation"), ["max_steps has none; give test contexts"]),
     ],
 )
 def test_mistakes_are_named(make, words):
     with pytest.raises(ForageError) as error:
-        make().init(jax.random.key(0), Masked(CartPole(), (0, 2)))
+        make().check(Masked(CartPole(), (0, 2)))
     assert all(word in str(error.value) for word in words), error.value
+
+
+def test_words_are_distributions():
+    written = (
+        "gravity=9",
+        "length=0.25:1",
+        "force=uniform:5:15",
+        "tau=log-uniform:0.01:0.04",
+        "cart_mass=normal:1:0.1",
+    )
+    written += ("pole-mass=choice:0.1:0.2", "angle_threshold=linear:0.2:0.4:100k")
+    assert Contexts(written).train == (
+        Fixed("gravity", 9.0),
+        Uniform("length", 0.25, 1.0),
+        Uniform("force", 5.0, 15.0),
+        LogUniform("tau", 0.01, 0.04),
+        Normal("cart_mass", 1.0, 0.1),
+        Choice("pole_mass", (0.1, 0.2)),
+        Linear("angle_threshold", 0.2, 0.4, 100_000.0),
+    )
+
+
+def test_contexts_are_kept_in_a_configuration():
+    tasks = Contexts(("length=0.25:1", Choice("force", (5.0, 10.0))), test=("length=linear:1:2:100",))
+    assert registry.from_config(json.loads(json.dumps(registry.to_config(tasks)))) == tasks
+
+
+def test_every_kind_is_drawn_as_it_says():
+    tasks = Contexts(
+        ("length=0.7", "force=log-uniform:1:100", "gravity=normal:10:2", "tau=choice:0.01:0.02:0.04", "max_steps=2:4")
+    )
+    task = draws(tasks, CartPole(), 1000)
+    assert (task.length == jnp.float32(0.7)).all()
+    # Standard errors: 0.016 of a share, 0.063 of the normal's mean, 0.045 of its deviation.
+    assert task.force.min() >= 1 and task.force.max() <= 100 and abs((task.force < 10).mean() - 0.5) < 0.08
+    assert abs(task.gravity.mean() - 10) < 0.3 and abs(task.gravity.std() - 2) < 0.25
+    assert np.abs(task.gravity - 10).max() <= 6.001
+    values, counts = np.unique(task.tau, return_counts=True)
+    np.testing.assert_allclose(values, [0.01, 0.02, 0.04], rtol=1e-6)
+    assert (np.abs(counts / 1000 - 1 / 3) < 0.08).all()
+    assert set(task.max_steps.tolist()) == {2, 3, 4}
+
+
+def test_a_schedule_follows_the_steps_of_the_run():
+    tasks = Contexts(("length=linear:0.5:1.5:100", "max_steps=linear:10:20:100"))
+    assert tasks.adapts and not LENGTHS.adapts
+    state = tasks.init(jax.random.key(0), CartPole())
+    rollout = Experience(*[jnp.zeros((5, 4))] * 8)
+    lengths = []
+    for _ in range(7):
+        task = tasks.next(state, CartPole(), jax.random.key(1))
+        lengths.append((float(task.length), int(task.max_steps)))
+        state = tasks.report(state, rollout)
+    np.testing.assert_allclose(
+        lengths, [(0.5, 10), (0.7, 12), (0.9, 14), (1.1, 16), (1.3, 18), (1.5, 20), (1.5, 20)], rtol=1e-6
+    )
+    evaluated = draws(tasks.evaluation(), CartPole(), 3)
+    np.testing.assert_allclose(evaluated.length, 1.5)
+
+
+def test_evaluation_draws_test_contexts():
+    tasks = Contexts(("length=0.25:1.0", "force=5:6"), ("length=2:3", "gravity=9"))
+    trained, tested = draws(tasks, CartPole()), draws(tasks.evaluation(), CartPole())
+    assert trained.length.max() <= 1 and trained.gravity is None
+    assert tested.length.min() >= 2 and (tested.gravity == 9).all()
+    assert tested.force.max() <= 6  # what test does not name is as in training
+    assert Same().evaluation() == Same()
+
+
+@pytest.mark.parametrize("words", ["length=1:2", "length=log-uniform:1:2", "length=normal:1.5:0.2"])
+def test_splits_are_apart(words):
+    middle, ends = Contexts((words,), split="extrapolation"), Contexts((words,), split="interpolation")
+    whole = np.asarray(draws(Contexts((words,)), CartPole(), 2000).length)
+    low, high = np.quantile(whole, [0.25, 0.75])
+    margin = 0.03
+    for tasks in (middle, ends.evaluation()):
+        lengths = np.asarray(draws(tasks, CartPole(), 300).length)
+        assert lengths.min() > low - margin and lengths.max() < high + margin
+    for tasks in (ends, middle.evaluation()):
+        lengths = np.asarray(draws(tasks, CartPole(), 300).length)
+        assert ((lengths < low + margin) | (lengths > high - margin)).all()
+        assert (lengths < low).mean() > 0.3 and (lengths > high).mean() > 0.3
+
+
+def test_strengths_of_wrappers_are_contexts():
+    task = draws(Contexts(("action_noise=0:0.5", "length=1:2")), ActionNoise(CartPole()))
+    assert task.action_noise.max() <= 0.5 and task.environment.length.min() >= 1
 
 
 def test_each_episode_has_its_own_physics_and_keeps_it():

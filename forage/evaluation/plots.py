@@ -36,12 +36,14 @@ def curve(
     references: Sequence[tuple[str, float]] = (),
     confidence: float = 0.95,
     size: tuple[float, float] = (7.2, 4.2),
+    span: tuple[float, float] | None = None,
 ) -> pathlib.Path:
     """Draws learning curves into one picture, a PNG or an SVG by the path's suffix, and returns the path.
 
     Each run is a line, the interquartile mean over its seeds, in a band, its bootstrap interval at `confidence`
     (see `aggregate_curve`), with its label at the line's end. A run alone shows its seeds as thin lines, too.
     `references` are dashed levels with a label, such as a random policy's return. `size` is in inches.
+    `span` is a range of the horizontal axis that is shaded, such as that of the contexts that were trained on.
     """
     path = pathlib.Path(path)
     if path.suffix not in (".png", ".svg"):
@@ -49,6 +51,8 @@ def curve(
     if not runs:
         raise ForageError(f"{path.name} has nothing to show: give at least one run, a (label, steps, values).")
     figure = _figure(runs, title, ylabel, xlabel, references, confidence, size)
+    if span is not None:
+        figure.axes[0].axvspan(*span, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     return path

@@ -23,9 +23,20 @@ from forage.environments.memory.repeat_previous import RepeatPrevious
 from forage.environments.memory.tmaze import TMaze
 from forage.environments.memory.umbrella import Umbrella
 from forage.environments.piecewise import Piecewise
+from forage.environments.randomness import ActionNoise, Drift, Missing, ObservationNoise, RewardNoise
 from forage.environments.tabular_makers import frozen_lake, garnet, river_swim
 from forage.environments.treasure import DeepSeaTreasure
-from forage.environments.wrappers import ContextVisible, Masked
+from forage.environments.wrappers import (
+    ContextVisible,
+    Delay,
+    FrameStack,
+    Masked,
+    RescaleAction,
+    StickyActions,
+    TimeAware,
+    TimeLimit,
+    WrapperState,
+)
 
 # Horizons are short where the field allows it, so that random play meets the time limit.
 ENVIRONMENTS = {
@@ -54,6 +65,18 @@ ENVIRONMENTS = {
     ),
     "masked": Masked(CartPole(max_steps=12), (0, 2)),
     "context_visible": ContextVisible(Pendulum(max_steps=12), ("length", "mass"), (0.5, 0.5), (2.0, 2.0)),
+    "frame_stack": FrameStack(DeepSeaTreasure(max_steps=12), 3),
+    "time_limit": TimeLimit(CartPole(), 9),
+    "time_aware": TimeAware(Acrobot(max_steps=12)),
+    "sticky_actions": StickyActions(CartPole(max_steps=12), 0.5),
+    "delay": Delay(Pendulum(max_steps=12), 2, 1),
+    "rescale_action": RescaleAction(Pendulum(max_steps=12)),
+    "action_noise": ActionNoise(Pendulum(max_steps=12), 0.5),
+    "reward_noise": RewardNoise(DeepSeaTreasure(max_steps=12), 1.0, 0.5),
+    "observation_noise": ObservationNoise(Pendulum(max_steps=12), 1.0, 0.2),
+    "missing": Missing(DeepSea(6), 0.5),
+    "drift": Drift(CartPole(max_steps=12), "gravity", 1.0, 3, "cyclic"),
+    "nested": FrameStack(ObservationNoise(TimeAware(TimeLimit(Masked(CartPole(), (0, 2)), 10)), 0.1), 2),
 }
 
 NUM_ENVS, STEPS = 32, 15
@@ -80,6 +103,13 @@ def play(name):
 
     (first_states, first_observations), (states, actions, steps) = rollout(environment, jax.random.key(0))
     return jax.device_get((first_states, first_observations, states, actions, steps))
+
+
+def clock(states):
+    """The innermost environment's count of steps."""
+    while isinstance(states, WrapperState):
+        states = states.inner
+    return states.time
 
 
 def in_space(space: gymnasium.Space, values: np.ndarray) -> bool:
@@ -114,7 +144,7 @@ def test_dtypes_and_shapes(name):
     for flag in (steps.terminated, steps.truncated):
         assert flag.dtype == bool
         assert flag.shape == (STEPS, NUM_ENVS)
-    assert states.time.dtype == np.int32
+    assert clock(states).dtype == np.int32
 
 
 @each
@@ -138,8 +168,8 @@ def test_never_both_terminated_and_truncated(name):
 def test_step_does_not_reset(name):
     """The clock runs on through the end of the episode."""
     first_states, _, states, _, _ = play(name)
-    assert (first_states.time == 0).all()
-    np.testing.assert_array_equal(states.time, np.arange(1, STEPS + 1)[:, None] * np.ones((1, NUM_ENVS), int))
+    assert (clock(first_states) == 0).all()
+    np.testing.assert_array_equal(clock(states), np.arange(1, STEPS + 1)[:, None] * np.ones((1, NUM_ENVS), int))
 
 
 @each

@@ -1,0 +1,25 @@
+"""Environments made of another environment. By name: `forage.registry.WRAPPERS`."""
+
+from forage.environments.wrappers.actions import Delay, RescaleAction, StickyActions
+from forage.environments.wrappers.base import Wrapper, WrapperState
+from forage.environments.wrappers.images import FrameStack, Grey, Resize
+from forage.environments.wrappers.selection import ContextVisible, Masked
+from forage.environments.wrappers.time import ActionRepeat, TimeAware, TimeLimit
+from forage.fields import with_fields
+
+__all__ = [
+    "ActionRepeat",
+    "ContextVisible",
+    "Delay",
+    "FrameStack",
+    "Grey",
+    "Masked",
+    "RescaleAction",
+    "Resize",
+    "StickyActions",
+    "TimeAware",
+    "TimeLimit",
+    "Wrapper",
+    "WrapperState",
+    "with_fields",
+]

@@ -1,0 +1,142 @@
+"""Between an agent's choice and what is done: actions that stick, arrive late, or have other bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from forage import spaces
+from forage.environments.wrappers.base import (
+    Wrapper,
+    WrapperState,
+    check_least,
+    check_share,
+    name_of,
+    where,
+    zero_action,
+)
+from forage.types import ForageError, Step
+
+
+class StickyActions(Wrapper):
+    """With probability `stickiness` the action before is taken again in place of the chosen one.
+
+    The first action of an episode is always the chosen one.
+
+    Source: Machado, Bellemare, Talvitie, Veness, Hausknecht, Bowling (2018), "Revisiting the Arcade Learning
+    Environment", arXiv 1709.06009, section 5.2.
+    """
+
+    stickiness: float = 0.25  # the probability, in each step
+
+    remembers = True
+
+    def __check_init__(self):
+        check_share(self, "stickiness", self.stickiness)
+
+    def reset(self, key: Key[Array, ""]) -> tuple[WrapperState, PyTree[Array]]:
+        inner, observation = self.environment.reset(key)
+        return WrapperState(inner, (zero_action(self), jnp.zeros((), bool))), observation
+
+    def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[WrapperState, Step]:
+        last, moved = state.own
+        sticks = moved & (jax.random.uniform(self.own_key(key)) < self.stickiness)
+        action = like(where(sticks, last, action), last)
+        inner, step = self.environment.step(state.inner, action, key)
+        return WrapperState(inner, (action, jnp.ones((), bool))), step
+
+
+class Delay(Wrapper):
+    """Actions take effect `action_delay` steps late, and observations are seen `observation_delay` steps late.
+
+    In step t the environment takes the action a_(t - action_delay), which is zero (or what the bounds have nearest to
+    it) until the first one arrives, and shows o_(t - observation_delay), the first one until there is another. Reward
+    and the end of an episode come at once. `most` is how much is kept: both delays may be contexts, drawn from 0 to
+    `most`; a larger one counts as `most`.
+
+    Source: Katsikopoulos, Engelbrecht (2003), "Markov decision processes with delays and asynchronous cost
+    collection", IEEE Transactions on Automatic Control 48(4).
+    """
+
+    action_delay: int = 0  # steps
+    observation_delay: int = 0  # steps
+    most: int | None = equinox.field(static=True, default=None)  # steps; the larger of the two where it is not given
+
+    remembers = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.most is None:
+            delays = (self.action_delay, self.observation_delay)
+            if not all(isinstance(steps, int) for steps in delays):
+                raise ForageError("A delay that is not known yet needs most=N, the longest that it can be.")
+            self.most = max(delays)
+
+    def __check_init__(self):
+        for name in ("action_delay", "observation_delay"):
+            value = getattr(self, name)
+            check_least(self, name, value, 0)
+            if isinstance(value, int) and self.most is not None and value > self.most:
+                raise ForageError(f"Delay keeps {self.most} steps, and {name} is {value}; most={value} keeps enough.")
+
+    def reset(self, key: Key[Array, ""]) -> tuple[WrapperState, PyTree[Array]]:
+        inner, observation = self.environment.reset(key)
+        length = int(self.most or 0) + 1
+        queues = jax.tree.map(lambda x: jnp.broadcast_to(x, (length, *jnp.shape(x))), (zero_action(self), observation))
+        return WrapperState(inner, queues), observation
+
+    def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[WrapperState, Step]:
+        actions, observations = state.own
+        actions = push(actions, action)
+        inner, step = self.environment.step(state.inner, at(actions, self.action_delay), key)
+        observations = push(observations, step.observation)
+        seen = at(observations, self.observation_delay)
+        return WrapperState(inner, (actions, observations)), step._replace(observation=seen)
+
+
+class RescaleAction(Wrapper):
+    """Actions from `low` to `high` in place of the environment's own bounds, by a straight line."""
+
+    low: float = equinox.field(static=True, default=-1.0)  # what stands for the environment's lower bounds
+    high: float = equinox.field(static=True, default=1.0)  # what stands for its upper bounds
+
+    def __check_init__(self):
+        if not spaces.is_bounded_box(self.environment.action_space):
+            raise ForageError(
+                f"RescaleAction needs continuous actions with bounds; {name_of(self.environment)} has "
+                f"{spaces.describe(self.environment.action_space)}. Pendulum's, for one, would work."
+            )
+        if not self.low < self.high:
+            raise ForageError(f"RescaleAction needs low < high; got {self.low} and {self.high}.")
+
+    @property
+    def action_space(self) -> gymnasium.spaces.Box:
+        return gymnasium.spaces.Box(self.low, self.high, self.environment.action_space.shape, dtype=np.float32)
+
+    def step(
+        self, state: PyTree[Array], action: Float[Array, "*shape"], key: Key[Array, ""]
+    ) -> tuple[PyTree[Array], Step]:
+        space: Any = self.inner_spaces[1]
+        share = (action - self.low) / (self.high - self.low)
+        return self.environment.step(state, space.low + share * (space.high - space.low), key)
+
+
+def push(queue: PyTree[Array], newest: PyTree[Array]) -> PyTree[Array]:
+    """The queue with one more in front, and the oldest gone."""
+    return jax.tree.map(lambda q, x: jnp.concatenate([jnp.asarray(x, q.dtype)[None], q[:-1]]), queue, newest)
+
+
+def at(queue: PyTree[Array], steps: Int[Array, ""] | int) -> PyTree[Array]:
+    """What was pushed so many steps ago."""
+    return jax.tree.map(lambda q: q[jnp.clip(steps, 0, len(q) - 1)], queue)
+
+
+def like(action: PyTree[Array], example: PyTree[Array]) -> PyTree[Array]:
+    """The action in the types that a state keeps."""
+    return jax.tree.map(lambda x, y: jnp.asarray(x, y.dtype), action, example)

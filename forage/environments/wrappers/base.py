@@ -1,0 +1,188 @@
+"""What every environment made of another environment shares."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Key, PyTree
+
+from forage import spaces
+from forage.fields import layers
+from forage.ports import Environment, State
+from forage.types import ForageError, Step
+
+SALT = 5_200_001
+"""Keeps a wrapper's random numbers apart from those of what it wraps, whatever that folds into the same key."""
+
+
+class WrapperState(NamedTuple):
+    """The state of a wrapper that remembers something."""
+
+    inner: State  # of the environment inside
+    own: PyTree[Array]  # what the wrapper remembers
+
+
+class Wrapper(Environment):
+    """An environment made of another one: all that a subclass does not change is the inner environment's.
+
+    A subclass changes what it is about: `observe`, or `reset` and `step`. One that has a state of its own sets
+    `remembers`, and its states are `WrapperState`s. Random numbers of its own come from `own_key`; the inner
+    environment gets the key as it was given, so that a wrapper which does nothing leaves every episode bit for bit
+    as it was.
+    """
+
+    environment: Environment
+    inside: str = equinox.field(static=True, init=False, repr=False)  # the spaces of the environment, as JSON
+
+    remembers: ClassVar[bool] = False
+    """States are `WrapperState`s."""
+
+    def __post_init__(self):
+        # Spaces may follow from fields, and fields are not known while a program is traced: what a step needs of them
+        # is kept from when the wrapper is made.
+        kept = (self.environment.observation_space, self.environment.action_space)
+        self.inside = json.dumps([spaces.to_json(space) for space in kept])
+
+    @property
+    def inner_spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+        """The observation and the action space of the environment inside, as they were when this was made."""
+        return restored(self.inside)
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        return self.environment.observation_space
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        return self.environment.action_space
+
+    @property
+    def reward_names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.environment.reward_names
+
+    @property
+    def num_agents(self) -> int:
+        return getattr(self.environment, "num_agents", 1)
+
+    @property
+    def horizon(self) -> int | None:
+        return self.environment.horizon
+
+    def __getattr__(self, name: str) -> Any:
+        """What only the inner environment has, such as the levels that a tasks part asks for."""
+        if name.startswith("_") or name == "environment":
+            raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+        return getattr(self.environment, name)
+
+    def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
+        state, observation = self.environment.reset(key)
+        return state, self.observe(observation)
+
+    def step(self, state: State, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
+        state, step = self.environment.step(state, action, key)
+        return state, step._replace(observation=self.observe(step.observation))
+
+    def observe(self, observation: PyTree[Array]) -> PyTree[Array]:
+        """What is seen in place of an observation, where that follows from it alone."""
+        return observation
+
+    def render(self, state: State) -> Any:
+        return self.environment.render(state.inner if self.remembers else state)
+
+    def own_key(self, key: Key[Array, ""]) -> Key[Array, ""]:
+        """A key of this wrapper's own: different for each layer, and from what the inner environment gets."""
+        return jax.random.fold_in(key, SALT + len(layers(self)))
+
+
+@functools.cache
+def restored(inside: str) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+    """The spaces that a wrapper keeps as JSON."""
+    observation, action = (spaces.from_json(space) for space in json.loads(inside))
+    return observation, action
+
+
+def name_of(environment: Environment) -> str:
+    return type(environment).__name__
+
+
+def flat_box(wrapper: Wrapper) -> gymnasium.spaces.Box:
+    """The inner environment's observation space; `ForageError` where that is no vector."""
+    space = wrapper.environment.observation_space
+    if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
+        raise ForageError(
+            f"{name_of(wrapper)} needs a flat Box observation; {name_of(wrapper.environment)} has {space}. "
+            f"CartPole's, for one, would work."
+        )
+    return space
+
+
+def seen_box(wrapper: Wrapper, ranks: tuple[int, ...] = ()) -> gymnasium.spaces.Box:
+    """The box of what is seen inside, an action mask set aside; `ForageError` where it has other numbers of axes."""
+    space = spaces.seen(wrapper.inner_spaces[0])
+    if not isinstance(space, gymnasium.spaces.Box) or (ranks and len(space.shape) not in ranks):
+        shown = " or ".join(f"{rank}" for rank in ranks)
+        wanted = f"a Box observation with {shown} axes" if ranks else "a Box observation"
+        raise ForageError(f"{name_of(wrapper)} needs {wanted}; {name_of(wrapper.environment)} has {space}.")
+    return space
+
+
+def with_seen_space(space: gymnasium.Space[Any], box: gymnasium.spaces.Box) -> gymnasium.Space[Any]:
+    """The observation space in which what is seen is `box` and the action mask, where there is one, stays."""
+    if isinstance(space, gymnasium.spaces.Dict) and spaces.MASK in space.spaces:
+        return gymnasium.spaces.Dict({"observation": box, spaces.MASK: space[spaces.MASK]})
+    return box
+
+
+def change_seen(observation: PyTree[Array], change: Callable[[Array], Array]) -> PyTree[Array]:
+    """The observation with what is seen changed and the action mask, where there is one, as it was."""
+    seen, mask = spaces.split_mask(observation)
+    changed = change(seen)
+    return changed if mask is None else {"observation": changed, spaces.MASK: observation[spaces.MASK]}
+
+
+def where(flag: Bool[Array, ""], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
+    """One of two trees of the same shapes."""
+    return jax.tree.map(lambda a, b: jnp.where(flag, a, b), yes, no)
+
+
+def least(first: Any, second: Any) -> Any:
+    """The smaller of two limits, where `None` is no limit. Either may be traced."""
+    if first is None or second is None:
+        return second if first is None else first
+    if isinstance(first, int) and isinstance(second, int):
+        return min(first, second)
+    return jnp.minimum(first, second)
+
+
+def zero_action(wrapper: Wrapper) -> PyTree[Array]:
+    """The action nearest to nothing: 0, brought into the space's bounds."""
+    space = wrapper.inner_spaces[1]
+    return per_agent(wrapper, lambda _: spaces.clip(space, spaces.example(space)), None)
+
+
+def per_agent(wrapper: Wrapper, make: Callable[[Any], PyTree[Array]], key: Any) -> PyTree[Array]:
+    """`make(key)`, or where there are several agents one of it for each."""
+    agents = wrapper.num_agents
+    if agents == 1:
+        return make(key)
+    keys = None if key is None else jax.random.split(key, agents)
+    return jax.vmap(make, in_axes=None if key is None else 0, axis_size=agents)(keys)
+
+
+def check_share(wrapper: Wrapper, name: str, value: Any) -> None:
+    """Raises `ForageError` for a probability that is none. What is traced is not looked at."""
+    if isinstance(value, (int, float)) and not 0 <= value <= 1:
+        raise ForageError(f"{name_of(wrapper)}'s {name} is a probability, from 0 to 1, not {value:g}.")
+
+
+def check_least(wrapper: Wrapper, name: str, value: Any, low: float) -> None:
+    """Raises `ForageError` for a number below `low`, or NaN. What is traced is not looked at."""
+    if isinstance(value, (int, float)) and not value >= low:
+        raise ForageError(f"{name_of(wrapper)}'s {name} is {low:g} or more, not {value:g}.")

@@ -1,0 +1,150 @@
+"""Contexts: every episode in an environment of its own, for training and for test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from forage.fields import replace, value_of
+from forage.ports import Environment, Tasks
+from forage.tasks.distributions import Distribution, distribution
+from forage.types import Experience, ForageError
+
+SPLITS = ("same", "interpolation", "extrapolation")
+
+
+def parsed(given: Any) -> tuple[Distribution, ...]:
+    """Contexts as parts; one alone needs no tuple."""
+    return tuple(distribution(one) for one in ((given,) if isinstance(given, str | Distribution) else given))
+
+
+class Draws(Tasks):
+    """Chooses each field of `chosen`, from a region of the probability: `all`, the `middle` half or the `ends`."""
+
+    chosen: tuple[Distribution, ...]
+    region: str = equinox.field(static=True, default="all")
+
+    def check_names(self) -> None:
+        """Raises `ForageError` for a field that is named twice."""
+        names = [one.field for one in self.chosen]
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                raise ForageError(f"The field {name} is chosen twice; name each field once.")
+
+    @property
+    def adapts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return any(one.scheduled for one in self.chosen)
+
+    def check(self, environment: Environment) -> None:
+        """Raises `ForageError` for a field that the environment does not have or that cannot be chosen so."""
+        for one in self.chosen:
+            whole = is_whole(value_of(environment, one.field))
+            one.check(whole)
+            if self.region != "all" and (whole or not one.continuous):
+                raise ForageError(
+                    f"A split cuts a range of numbers in parts, and {one.field} has none; give test contexts instead, "
+                    f"as in --tasks.test {one.field}=..."
+                )
+
+    def init(self, key: Key[Array, ""], environment: Environment) -> Int[Array, ""]:
+        self.check(environment)
+        return jnp.zeros((), jnp.int32)
+
+    def next(self, state: Int[Array, ""], environment: Environment, key: Key[Array, ""]) -> PyTree[Array | None]:
+        task: Any = jax.tree.map(lambda _: None, environment)
+        for one, own_key in zip(self.chosen, jax.random.split(key, len(self.chosen)), strict=True):
+            value = value_of(environment, one.field)
+            share = within(self.region, jax.random.uniform(own_key, jnp.shape(value)))
+            drawn = one.quantile(share, state, is_whole(value)).astype(jnp.result_type(value))
+            task = replace(task, environment, one.field, drawn)
+        return task
+
+    def report(self, state: Int[Array, ""], rollout: Experience) -> Int[Array, ""]:
+        """Counts the steps that a seed has taken."""
+        time, env = rollout.reward.shape[:2]
+        return state + time * env
+
+
+class Contexts(Tasks):
+    """Chooses the named fields of the environment anew for each episode, independently, as `train` says.
+
+    `train` and `test` name fields and how they are chosen. `test` is for evaluation; what it does not name is as in
+    training. In words, `field=VALUES`, where values are `0.5` (fixed), `0.25:1.0` or `uniform:0.25:1.0`,
+    `log-uniform:0.25:4`, `normal:9.8:1` (cut at three standard deviations), `choice:0.25:0.5:1` or
+    `linear:0.25:1.0:100k` (over the first 100k steps of each seed; evaluated at its end). In Python also parts of
+    `forage.tasks.distributions`.
+
+    A `split` makes test contexts of the training ones instead: of each field's probability the middle half is parted
+    from the two outer quarters. `interpolation` trains on the outer quarters of every field and tests in the middle of
+    every field; `extrapolation` trains in the middle and tests on the outer quarters.
+
+    Fields are of any wrapper, too; where a wrapper and what it wraps share a name, the innermost is meant. A context
+    is hidden unless the wrapper `context-visible` shows it.
+
+        Contexts(("length=0.25:1.0", "gravity=normal:9.8:1"), test=("length=1.0:2.0",))
+
+    With uniform ranges and no test contexts this is domain randomisation.
+
+    Source: Benjamins, Eimer, Schubert, Mohan, Döhler, Biedenkapp, Rosenhahn, Hutter, Lindauer (2023), "Contextualize
+    Me - The Case for Context in Reinforcement Learning", arXiv 2202.04500; the splits after Kirk, Zhang, Grefenstette,
+    Rocktäschel (2023), "A Survey of Zero-shot Generalisation in Deep Reinforcement Learning", arXiv 2111.09794; domain
+    randomisation, Tobin, Fong, Ray, Schneider, Zaremba, Abbeel (2017), arXiv 1703.06907, of dynamics, Peng,
+    Andrychowicz, Zaremba, Abbeel (2018), arXiv 1710.06537.
+    """
+
+    train: tuple[str | Distribution, ...] = equinox.field(converter=parsed)  # FIELD=VALUES,FIELD=VALUES,...
+    test: tuple[str | Distribution, ...] = equinox.field(converter=parsed, default=())  # the same, for evaluation
+    split: str = equinox.field(static=True, default="same")  # same, interpolation or extrapolation
+
+    def __check_init__(self):
+        if self.split not in SPLITS:
+            raise ForageError(f"A split is same, interpolation or extrapolation, not {self.split!r}.")
+        if not self.train:
+            raise ForageError("Contexts need at least one field to choose, as in length=0.25:1.0.")
+        if self.split != "same" and self.test:
+            raise ForageError(f"Contexts have test contexts or the split {self.split}, not both.")
+        for draws in (self.training, Draws(parsed(self.test))):
+            draws.check_names()
+
+    @property
+    def training(self) -> Draws:
+        """What training draws from."""
+        region = {"interpolation": "ends", "extrapolation": "middle"}.get(self.split, "all")
+        return Draws(parsed(self.train), region)
+
+    def evaluation(self) -> Draws:
+        by_field = {one.field: one.last() for one in (*parsed(self.train), *parsed(self.test))}
+        region = {"interpolation": "middle", "extrapolation": "ends"}.get(self.split, "all")
+        return Draws(tuple(by_field.values()), region)
+
+    @property
+    def adapts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.training.adapts
+
+    def check(self, environment: Environment) -> None:
+        self.training.check(environment)
+        self.evaluation().check(environment)
+
+    def init(self, key: Key[Array, ""], environment: Environment) -> Int[Array, ""]:
+        return self.training.init(key, environment)
+
+    def next(self, state: Any, environment: Environment, key: Key[Array, ""]) -> PyTree[Array | None]:
+        return self.training.next(state, environment, key)
+
+    def report(self, state: Any, rollout: Experience) -> Any:
+        return self.training.report(state, rollout)
+
+
+def within(region: str, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """A share of the probability of the whole, for one of the probability of a region."""
+    if region == "middle":
+        return 0.25 + u / 2
+    return jnp.where(u < 0.5, u / 2, u / 2 + 0.5) if region == "ends" else u
+
+
+def is_whole(value: Any) -> bool:
+    return not jnp.issubdtype(jnp.result_type(value), jnp.floating)

@@ -1,0 +1,412 @@
+"""Each wrapper does what its formula says, and what Gymnasium's wrapper of that name does."""
+
+import copy
+import pickle
+from typing import NamedTuple
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import wrappers as theirs
+from PIL import Image
+
+from forage import spaces
+from forage.environments.checking import check_environment
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.mountain_car import MountainCar
+from forage.environments.classic.pendulum import Pendulum
+from forage.environments.deep_sea import DeepSea
+from forage.environments.minatar.breakout import Breakout
+from forage.environments.wrappers import (
+    ActionRepeat,
+    Delay,
+    FrameStack,
+    Grey,
+    Masked,
+    RescaleAction,
+    Resize,
+    StickyActions,
+    TimeAware,
+    TimeLimit,
+    with_fields,
+)
+from forage.ports import Environment
+from forage.types import ForageError, Step
+
+KEY = jax.random.key(0)
+
+
+class Native(gymnasium.Env):
+    """A native environment that begins from one key, as Gymnasium has it."""
+
+    def __init__(self, environment):
+        self.environment = environment
+        self.observation_space, self.action_space = environment.observation_space, environment.action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=0)
+        self.state, observation = self.environment.reset(KEY)
+        return np.asarray(observation), {}
+
+    def step(self, action):
+        self.state, step = self.environment.step(self.state, action, KEY)
+        return np.asarray(step.observation), float(step.reward), bool(step.terminated), bool(step.truncated), {}
+
+
+def play(environment, actions):
+    """The first observation and every step until the episode ends."""
+    state, observation = jax.jit(lambda e: e.reset(KEY))(environment)
+    advance = jax.jit(lambda e, state, action: e.step(state, action, KEY))
+    steps = []
+    for action in actions:
+        state, step = advance(environment, state, action)
+        steps.append(jax.device_get(step))
+        if step.terminated or step.truncated:
+            break
+    return np.asarray(observation), steps
+
+
+def same_as_gymnasium(ours, other, actions, observed=lambda x: x, first=0):
+    """Whether a wrapper of ours and one of Gymnasium's bring the same, observations from step `first` on."""
+    observation, steps = play(ours, actions)
+    expected, _ = other.reset()
+    if first == 0:
+        np.testing.assert_allclose(observation, observed(np.asarray(expected)), rtol=1e-5, atol=1e-6)
+    for number, (step, action) in enumerate(zip(steps, actions, strict=False)):
+        expected, reward, terminated, truncated, _ = other.step(action)
+        if number + 1 >= first:
+            np.testing.assert_allclose(step.observation, observed(np.asarray(expected)), rtol=1e-4, atol=1e-5)
+        assert float(step.reward) == pytest.approx(reward, rel=1e-4, abs=1e-5)
+        assert bool(step.terminated) == terminated
+        assert bool(step.truncated) == (truncated and not terminated)
+    assert terminated or truncated or len(steps) == len(actions)
+    return steps
+
+
+RANDOM = list(np.random.default_rng(0).integers(0, 2, 40))
+
+
+def test_frame_stack():
+    steps = same_as_gymnasium(
+        FrameStack(CartPole(), 3), theirs.FrameStackObservation(Native(CartPole()), 3), RANDOM, np.ravel
+    )
+    assert steps[5].observation.shape == (12,)
+    first, steps = play(FrameStack(MountainCar(), 2), [2, 2])
+    bare, plain = play(MountainCar(), [2, 2])
+    np.testing.assert_array_equal(first, [*bare, *bare])
+    np.testing.assert_array_equal(steps[1].observation, [*plain[0].observation, *plain[1].observation])
+
+
+def test_frame_stack_of_pictures():
+    environment = FrameStack(Breakout(), 4)
+    assert environment.observation_space.shape == (10, 10, 16)
+    assert environment.observation_space.dtype == np.bool_
+    other = theirs.FrameStackObservation(Native(Breakout()), 4)
+    same_as_gymnasium(
+        environment, other, [0, 1, 2, 0, 1], lambda x: np.concatenate(list(x), axis=-1) if x.ndim == 4 else x
+    )
+    check_environment(environment, "stack")
+
+
+@pytest.mark.parametrize(("inner", "limit", "length"), [(500, 4, 4), (4, 500, 4), (4, 4, 4)])
+def test_time_limit(inner, limit, length):
+    environment = TimeLimit(CartPole(max_steps=inner), limit)
+    assert environment.horizon == length
+    steps = same_as_gymnasium(environment, theirs.TimeLimit(Native(CartPole(max_steps=inner)), limit), [0, 1] * 5)
+    assert len(steps) == length
+    assert steps[-1].truncated and not steps[-1].terminated
+
+
+def test_terminated_wins_over_the_limit():
+    _, bare = play(CartPole(), [1] * 50)
+    length = len(bare)
+    assert bare[-1].terminated
+    _, steps = play(TimeLimit(CartPole(), length), [1] * 50)
+    assert len(steps) == length and steps[-1].terminated and not steps[-1].truncated
+    _, steps = play(TimeLimit(CartPole(), length - 1), [1] * 50)
+    assert len(steps) == length - 1 and steps[-1].truncated and not steps[-1].terminated
+
+
+def test_a_limit_is_a_number_that_can_differ():
+    limits = jnp.arange(1, 6)
+    environment = TimeLimit(CartPole(), 10)
+    state, _ = environment.reset(KEY)
+
+    def truncated(limit):
+        own = with_fields(environment, limit=limit)
+        first, step = own.step(state, 0, KEY)
+        return jnp.stack([step.truncated, own.step(first, 1, KEY)[1].truncated])
+
+    np.testing.assert_array_equal(
+        jax.vmap(truncated)(limits), [[True, True], [False, True], [False, False], [False, False], [False, False]]
+    )
+
+
+def test_time_aware():
+    """Gymnasium shows the share of the time that is over; ours is 1 - 2 of it (Pardo et al., 2018)."""
+    environment = TimeAware(TimeLimit(CartPole(), 8))
+    limited = theirs.TimeLimit(Native(CartPole()), 8)
+    other = theirs.TimeAwareObservation(limited, normalize_time=True)
+    steps = same_as_gymnasium(environment, other, [0, 1] * 8, lambda x: np.append(x[:-1], 1 - 2 * x[-1]))
+    np.testing.assert_allclose([s.observation[-1] for s in steps], 1 - np.arange(1, 9) / 4, atol=1e-6)
+    assert environment.reset(KEY)[1][-1] == 1
+    assert [bool(s.truncated) for s in steps] == [False] * 7 + [True]
+    _, steps = play(TimeAware(TimeLimit(CartPole(), 8), final=True), [0, 1] * 8)
+    assert [bool(s.terminated) for s in steps] == [False] * 7 + [True]
+    assert not any(s.truncated for s in steps)
+
+
+def test_time_aware_knows_a_drawn_limit():
+    environment = TimeAware(CartPole())
+    shown = jax.vmap(lambda limit: one_step(with_fields(environment, max_steps=limit)).observation[-1])
+    np.testing.assert_allclose(shown(jnp.array([2, 4, 8])), [0, 0.5, 0.75], atol=1e-6)
+
+
+def one_step(environment):
+    state, _ = environment.reset(KEY)
+    return environment.step(state, 0, KEY)[1]
+
+
+def test_action_repeat():
+    steps = same_as_gymnasium(
+        ActionRepeat(MountainCar(max_steps=11), 4), theirs.RepeatAction(Native(MountainCar(max_steps=11)), 4), [2] * 9
+    )
+    assert [float(s.reward) for s in steps] == [-4, -4, -3]
+    assert ActionRepeat(MountainCar(max_steps=11), 4).horizon == 3
+    assert steps[-1].truncated
+    _, bare = play(CartPole(), [1] * 50)
+    _, steps = play(ActionRepeat(CartPole(), 3), [1] * 50)
+    assert sum(float(s.reward) for s in steps) == len(bare)
+    np.testing.assert_allclose(steps[-1].observation, bare[-1].observation, rtol=1e-4)
+    same_as_gymnasium(ActionRepeat(CartPole(), 1), Native(CartPole()), RANDOM)
+
+
+def test_delayed_observations():
+    """From the step on in which the first observation arrives; until then Gymnasium shows zeros, and ours that one."""
+    delayed = Delay(CartPole(), observation_delay=3)
+    same_as_gymnasium(delayed, theirs.DelayObservation(Native(CartPole()), 3), RANDOM, first=3)
+    first, steps = play(delayed, RANDOM)
+    for step in steps[:3]:
+        np.testing.assert_array_equal(step.observation, first)
+
+
+def test_delayed_actions():
+    delayed = Delay(CartPole(), action_delay=2)
+    _first, steps = play(delayed, RANDOM)
+    _, bare = play(CartPole(), [0, 0, *RANDOM])
+    assert len(steps) == len(bare)
+    for ours, expected in zip(steps, bare, strict=True):
+        np.testing.assert_allclose(ours.observation, expected.observation, rtol=1e-4, atol=1e-6)
+
+
+def test_a_delay_can_be_drawn():
+    environment = Delay(CartPole(), most=3)
+    actions = [1, 0, 1, 1, 0, 0]
+
+    def last(delay):
+        own = with_fields(environment, action_delay=delay, observation_delay=delay)
+        state, observation = own.reset(KEY)
+        for action in actions:
+            state, step = own.step(state, action, KEY)
+            observation = step.observation
+        return observation
+
+    drawn = jax.jit(jax.vmap(last))(jnp.arange(4))
+    for delay in range(4):
+        _, steps = play(Delay(CartPole(), delay, delay), actions)
+        np.testing.assert_allclose(drawn[delay], steps[-1].observation, rtol=1e-4, atol=1e-6)
+    assert len(np.unique(np.asarray(drawn), axis=0)) == 4
+
+
+def test_rescaled_actions():
+    actions = [np.array([a], np.float32) for a in (-1.0, 0.25, 1.0, 0.0)]
+    ours = RescaleAction(Pendulum(), -1.0, 1.0)
+    assert ours.action_space == gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    same_as_gymnasium(ours, theirs.RescaleAction(Native(Pendulum()), np.float32(-1), np.float32(1)), actions)
+    _, wide = play(RescaleAction(Pendulum(), 0.0, 10.0), [np.array([7.5], np.float32)])
+    _, bare = play(Pendulum(), [np.array([1.0], np.float32)])
+    np.testing.assert_allclose(wide[0].observation, bare[0].observation, rtol=1e-6)
+
+
+def test_sticky_actions():
+    """Never: the bare environment; always: the first action for ever, which Gymnasium's wrapper leaves free too."""
+    same_as_gymnasium(StickyActions(CartPole(), 0.0), theirs.StickyAction(Native(CartPole()), 0.0), RANDOM)
+    _, stuck = play(StickyActions(CartPole(), 1.0), [1] + [0] * 20)
+    _, ones = play(CartPole(), [1] * 21)
+    assert len(stuck) == len(ones)
+    np.testing.assert_allclose(stuck[-1].observation, ones[-1].observation, rtol=1e-4)
+
+
+def test_how_often_actions_stick():
+    environment = StickyActions(Pendulum(), 0.25)
+
+    @jax.jit
+    def share(environment, key):
+        reset_key, *keys = jax.random.split(key, 401)
+        state, _ = environment.reset(reset_key)
+
+        def step(state, inputs):
+            number, key = inputs
+            action = jnp.full((1,), number)
+            state, _ = environment.step(state, action, key)
+            return state, state.own[0][0] != number
+
+        return jax.lax.scan(step, state, (jnp.linspace(-2, 2, 400), jnp.stack(keys)))[1]
+
+    stuck = share(environment, jax.random.key(3))
+    assert not stuck[0]
+    assert abs(stuck[1:].mean() - 0.25) < 0.1  # its standard error is 0.022
+
+
+class Frame(NamedTuple):
+    image: jax.Array
+    time: jax.Array
+
+
+class Pictures(Environment):
+    """Shows random pictures."""
+
+    shape: tuple[int, ...] = equinox.field(static=True, default=(12, 18, 3))
+
+    @property
+    def observation_space(self):
+        return gymnasium.spaces.Box(0, 255, self.shape, np.uint8)
+
+    @property
+    def action_space(self):
+        return gymnasium.spaces.Discrete(2)
+
+    def reset(self, key):
+        image = jax.random.randint(key, self.shape, 0, 256).astype(jnp.uint8)
+        return Frame(image, jnp.zeros((), jnp.int32)), image
+
+    def step(self, state, action, key):
+        state = Frame((state.image + 50).astype(jnp.uint8), state.time + 1)
+        none = jnp.zeros((), bool)
+        return state, Step(state.image, jnp.ones(()), none, none, {})
+
+
+def area_mean(image, height, width):
+    """The mean of the area that each new pixel covers, by cutting every pixel into so many that they fit."""
+    fine = np.repeat(np.repeat(image.astype(np.float64), height, 0), width, 1)
+    rows, columns = image.shape[:2]
+    return fine.reshape(height, rows, width, columns, -1).mean((1, 3)).reshape(height, width, *image.shape[2:])
+
+
+@pytest.mark.parametrize("size", [(6, 9), (4, 6), (5, 7), (12, 18), (20, 30)])
+@pytest.mark.parametrize("shape", [(12, 18, 3), (12, 18)])
+def test_resize(size, shape):
+    environment = Resize(Pictures(shape), *size)
+    check_environment(environment, "resized")
+    image = np.asarray(Pictures(shape).reset(KEY)[1])
+    resized = np.asarray(environment.reset(KEY)[1])
+    assert resized.shape == (*size, *shape[2:]) and resized.dtype == np.uint8
+    assert np.abs(resized - area_mean(image, *size)).max() <= 0.5 + 1e-3
+    if shape[0] % size[0] == 0 and shape[1] % size[1] == 0:
+        pillow = Image.fromarray(image).resize(size[::-1], Image.Resampling.BOX)
+        assert np.abs(resized.astype(int) - np.asarray(pillow, int)).max() <= 1
+
+
+def test_resize_is_gymnasiums():
+    pytest.importorskip("cv2")
+    environment = Resize(Pictures((210, 160, 3)), 84, 84)
+    other = theirs.ResizeObservation(Native(Pictures((210, 160, 3))), (84, 84))
+    assert np.abs(np.asarray(environment.reset(KEY)[1], int) - np.asarray(other.reset()[0], int)).max() <= 1
+
+
+def test_grey():
+    environment = Grey(Pictures())
+    check_environment(environment, "grey")
+    image = np.asarray(Pictures().reset(KEY)[1])
+    grey = np.asarray(environment.reset(KEY)[1])
+    assert grey.shape == (12, 18, 1) and environment.observation_space.shape == (12, 18, 1)
+    assert np.abs(grey[..., 0].astype(int) - np.asarray(Image.fromarray(image).convert("L"), int)).max() <= 1
+
+
+def test_pictures_are_small_grey_and_stacked():
+    environment = FrameStack(Resize(Grey(Pictures()), 6, 6), 2)
+    check_environment(environment, "all")
+    assert environment.observation_space == gymnasium.spaces.Box(0, 255, (6, 6, 2), np.uint8)
+    state, first = environment.reset(KEY)
+    _, step = environment.step(state, 0, KEY)
+    np.testing.assert_array_equal(step.observation[..., :1], first[..., 1:])
+    assert (step.observation[..., 1] != step.observation[..., 0]).any()
+
+
+class Choices(Pictures):
+    """A vector beside a mask of the allowed actions."""
+
+    shape: tuple[int, ...] = equinox.field(static=True, default=(3,))
+
+    @property
+    def observation_space(self):
+        box = gymnasium.spaces.Box(0, 255, (3,), np.uint8)
+        return gymnasium.spaces.Dict({"observation": box, spaces.MASK: gymnasium.spaces.MultiBinary(2)})
+
+    def reset(self, key):
+        state, seen = super().reset(key)
+        return state, {"observation": seen, spaces.MASK: jnp.array([1, 0], jnp.int8)}
+
+    def step(self, state, action, key):
+        state, step = super().step(state, action, key)
+        return state, step._replace(
+            observation={"observation": step.observation, spaces.MASK: jnp.array([0, 1], jnp.int8)}
+        )
+
+
+def test_a_mask_of_actions_stays_that_of_the_moment():
+    environment = FrameStack(Choices(), 2)
+    check_environment(environment, "masked")
+    state, observation = environment.reset(KEY)
+    assert observation["observation"].shape == (6,)
+    np.testing.assert_array_equal(observation[spaces.MASK], [1, 0])
+    np.testing.assert_array_equal(environment.step(state, 0, KEY)[1].observation[spaces.MASK], [0, 1])
+
+
+def test_what_a_wrapper_does_not_know_is_the_inner_environments():
+    environment = FrameStack(DeepSea(5), 2)
+    assert environment.size == 5
+    assert environment.num_agents == 1
+    with pytest.raises(AttributeError, match="no attribute 'sise'"):
+        _ = environment.sise
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: FrameStack(CartPole(), 0), "FrameStack's frames is 1 or more, not 0"),
+        (lambda: TimeLimit(CartPole(), 0), "TimeLimit's limit is 1 or more, not 0"),
+        (lambda: TimeAware(Breakout()), "flat Box"),
+        (lambda: TimeAware(Masked(Endless(), (0,))), "has no limit; wrap it in a time limit"),
+        (lambda: ActionRepeat(CartPole(), 0), "repeats is 1 or more"),
+        (lambda: StickyActions(CartPole(), 1.5), "stickiness is a probability, from 0 to 1, not 1.5"),
+        (lambda: Delay(CartPole(), -1), "action_delay is 0 or more, not -1"),
+        (lambda: Delay(CartPole(), 3, most=2), "keeps 2 steps, and action_delay is 3; most=3"),
+        (lambda: Delay(CartPole(), jnp.int32(2)), "needs most=N"),
+        (lambda: RescaleAction(CartPole()), r"needs continuous actions with bounds; CartPole has Discrete\(2\)"),
+        (lambda: RescaleAction(Pendulum(), 1.0, 1.0), "low < high"),
+        (lambda: Resize(CartPole(), 4, 4), "needs a Box observation with 2 or 3 axes; CartPole"),
+        (lambda: Resize(Pictures(), 0, 4), "height is 1 or more"),
+        (lambda: Resize(Breakout(), 4, 4), "pictures of numbers; Breakout's are of truth values"),
+        (lambda: Grey(Pictures((4, 4, 2))), "pictures in red, green and blue; Pictures's have 2 channels"),
+    ],
+)
+def test_bad_wrappers_are_refused(make, said):
+    with pytest.raises(ForageError, match=said):
+        make()
+
+
+class Endless(CartPole):
+    @property
+    def horizon(self):
+        return None
+
+
+def test_wrappers_can_be_copied_and_pickled():
+    environment = FrameStack(TimeLimit(CartPole(), 20), 3)
+    for other in (copy.deepcopy(environment), pickle.loads(pickle.dumps(environment))):
+        assert other == environment
+        assert other.reset(KEY)[1].shape == (12,)
