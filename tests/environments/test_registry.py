@@ -6,12 +6,12 @@ import subprocess
 import sys
 
 import gymnasium
-import jax
 import numpy as np
 import pytest
 
 from forage.environments import HostFactory, canonical_id, list_environments, make, spec_of
 from forage.environments.catalogue import NATIVE
+from forage.environments.checking import check_environment
 from forage.environments.host import HostEnvironment
 from forage.ports import Environment
 from forage.types import ForageError
@@ -24,13 +24,7 @@ def test_every_native_id_makes_what_its_spaces_promise(id):
     environment = make(id)
     spec = spec_of(environment, id)
     assert isinstance(environment, Environment) and spec.name == id
-    key = jax.random.key(0)
-    state, observation = jax.eval_shape(environment.reset, key)
-    assert observation.shape == spec.observation_space.shape
-    assert observation.dtype == spec.observation_space.dtype
-    _, step = jax.eval_shape(environment.step, state, spec.action_space.sample(), key)
-    assert step.observation.shape == observation.shape
-    assert step.reward.shape == ((len(spec.reward_names),) if spec.reward_names else ())
+    check_environment(environment, id)
     assert canonical_id(id.upper()) == id
 
 
