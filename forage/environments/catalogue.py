@@ -71,4 +71,32 @@ SUITES: Mapping[str, Suite] = {
         host=True,
         example="Pong-v5",
     ),
+    "gymnax": Suite(
+        "adapters.gymnax:Gymnax",
+        "gymnax",
+        "gymnax",
+        "Any id of gymnax: classic control, bsuite, MinAtar and small ones.",
+        example="CartPole-v1",
+    ),
+    "craftax": Suite(
+        "adapters.craftax:Craftax",
+        "craftax",
+        "craftax",
+        "Craftax and Craftax-Classic, as symbols or pixels.",
+        example="Craftax-Symbolic-v1",
+    ),
+    "brax": Suite(
+        "adapters.brax:Brax",
+        "brax",
+        "brax",
+        "Any id of Brax: robots in a differentiable simulator.",
+        example="ant",
+    ),
+    "playground": Suite(
+        "adapters.playground:Playground",
+        "mujoco_playground",
+        "playground",
+        "Any id of MuJoCo Playground: the DeepMind Control Suite, legged robots, arms and hands, on MJX.",
+        example="CartpoleBalance",
+    ),
 }
