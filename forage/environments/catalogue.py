@@ -92,6 +92,27 @@ SUITES: Mapping[str, Suite] = {
         "Any id of Brax: robots in a differentiable simulator.",
         example="ant",
     ),
+    "jumanji": Suite(
+        "adapters.jumanji:Jumanji",
+        "jumanji",
+        "jumanji",
+        "Any id of Jumanji: puzzles, packing and routing, with action masks.",
+        example="Snake-v1",
+    ),
+    "navix": Suite(
+        "adapters.navix:Navix",
+        "navix",
+        "navix",
+        "Any id of NAVIX: MiniGrid in JAX.",
+        example="Navix-Empty-8x8-v0",
+    ),
+    "xland": Suite(
+        "adapters.xland:XLand",
+        "xminigrid",
+        "xland",
+        "Any id of XLand-MiniGrid: rules and goals that change, and MiniGrid.",
+        example="XLand-MiniGrid-R1-9x9",
+    ),
     "playground": Suite(
         "adapters.playground:Playground",
         "mujoco_playground",

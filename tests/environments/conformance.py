@@ -110,12 +110,12 @@ class Case:
     def play(self, environment: Any, driver: Driver, most: int, act: Callable[[int], Any] | None) -> Played:
         """Plays one episode to its end, or `most` steps."""
         foreign_reset, foreign_step = jax.jit(driver.reset), jax.jit(driver.step)
-        key = prng.key(3)
+        key = jax.random.key(3)
         state, observation = self.reset(environment, key)
         foreign_state, foreign_observation, mask = foreign_reset(key)
         played = Played((observation, Seen(foreign_observation, mask, 0, False, False)), [], [state])
         for time in range(most):
-            key = prng.key(5000 + time)
+            key = jax.random.key(5000 + time)
             action = self.action(time, observation, act)
             state, step = self.step(environment, state, action, driver.key(key))
             foreign_state, seen = foreign_step(foreign_state, action, key)

@@ -67,11 +67,11 @@ class Craftax(Environment):
         return int(self.parameters.max_timesteps)
 
     def reset(self, key: Key[Array, ""]) -> tuple[Any, Float[Array, "..."]]:
-        observation, state = self.library.reset_env(key, self.parameters)
+        observation, state = self.library.reset_env(own(key), self.parameters)
         return foreign.strong(state), foreign.observed(observation)
 
     def step(self, state: Any, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[Any, Step]:
-        observation, state, reward, done, info = self.library.step_env(key, state, action, self.parameters)
+        observation, state, reward, done, info = self.library.step_env(own(key), state, action, self.parameters)
         endless = self.parameters.replace(max_timesteps=foreign.FOREVER)
         terminated = jnp.asarray(self.library.is_terminal(state, endless), bool)
         return foreign.strong(state), Step(
@@ -86,6 +86,11 @@ class Craftax(Environment):
         renderer = importlib.import_module(type(self.library).__module__.partition(".envs.")[0] + ".renderer")
         draw = renderer.make_craftax_pixel_renderer(PICTURE)
         return foreign.picture(f"craftax:{self.id}", np.asarray(jax.jit(draw)(state), np.float32).astype(np.uint8))
+
+
+def own(key: Key[Array, ""]) -> Key[Array, ""]:
+    """The key as one of JAX's generator: Craftax draws so often that Forage's, written out, compiles for minutes."""
+    return jax.random.wrap_key_data(jax.random.key_data(key), impl="threefry2x32")
 
 
 CLASSES = {
