@@ -23,7 +23,7 @@ ROWS: list[Row] = [
         "max_timesteps",
         within=800,
         wrong_option="god_mod",
-        slow=("drawn",),
+        slow=True,
     ),
     Row(
         "brax:inverted_pendulum",
@@ -63,5 +63,6 @@ ROWS: list[Row] = [
         terminates="never ends by itself",
         tolerance=1e-5,
         drawn=False,
+        slow=True,
     ),
 ]

@@ -67,7 +67,8 @@ class Craftax(Environment):
         return int(self.parameters.max_timesteps)
 
     def reset(self, key: Key[Array, ""]) -> tuple[Any, Float[Array, "..."]]:
-        observation, state = self.library.reset_env(own(key), self.parameters)
+        observation, state = self.library.reset_env(key, self.parameters)
+        state = state.replace(state_rng=own(state.state_rng))
         return foreign.strong(state), foreign.observed(observation)
 
     def step(self, state: Any, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[Any, Step]:
@@ -89,7 +90,7 @@ class Craftax(Environment):
 
 
 def own(key: Key[Array, ""]) -> Key[Array, ""]:
-    """The key as one of JAX's generator: Craftax draws so often that Forage's, written out, compiles for minutes."""
+    """The key as one of JAX's own generator: a step draws so often that Forage's, written out, compiles for minutes."""
     return jax.random.wrap_key_data(jax.random.key_data(key), impl="threefry2x32")
 
 

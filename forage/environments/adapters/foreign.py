@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree, UInt8
 
+from forage.checkpoint import is_key
 from forage.fields import numeric_fields
 from forage.types import ForageError
 
@@ -25,7 +25,7 @@ def strong(tree: PyTree[Any]) -> PyTree[Array]:
 
     def leaf(value: Any) -> Array:
         value = jnp.asarray(value)
-        if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        if is_key(value):
             return value
         return jax.lax.convert_element_type(value, value.dtype)
 
@@ -49,8 +49,8 @@ def box(low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> gymnasium.sp
     """A box in the dtype of `dtype_of`; float32's largest number, by which some libraries mean no bound, is none."""
     dtype = dtype_of(dtype)
     low, high = (np.broadcast_to(np.asarray(bound), shape) for bound in (low, high))
-    if dtype is np.bool_:
-        return gymnasium.spaces.Box(0, 1, shape, np.bool_)  # pyright: ignore[reportArgumentType]
+    if np.dtype(dtype) == np.bool_:
+        return gymnasium.spaces.Box(0, 1, shape, dtype)
     if dtype is np.float32:
         limit = np.finfo(np.float32).max
         low, high = np.where(low <= -limit, -np.inf, low), np.where(high >= limit, np.inf, high)
@@ -105,7 +105,7 @@ def with_parameters(
     Those must be in `others`, which the library's constructor takes. Raises `ForageError` where one is neither, or
     where a value does not fit the parameter's own.
     """
-    known = numeric_fields(parameters) if dataclasses.is_dataclass(parameters) else []
+    known = [] if parameters is None else numeric_fields(parameters)
     rest: dict[str, Any] = {}
     for option, value in options.items():
         if option in known:
@@ -120,8 +120,8 @@ def with_parameters(
 def like(name: str, option: str, value: Any, default: Any) -> Any:
     """`value` with the type and shape of `default`."""
     wanted = jnp.asarray(default)
+    given = np.asarray(value)
     try:
-        given = np.asarray(value)
         fits = given.shape == wanted.shape and given.dtype.kind in "biuf"
         if wanted.dtype == bool or jnp.issubdtype(wanted.dtype, jnp.integer):
             fits = fits and bool((given == given.astype(np.int64)).all())
@@ -172,4 +172,4 @@ def figure_picture(figure: Any) -> UInt8[np.ndarray, "height width 3"]:
 
 def single(tree: PyTree[Any]) -> PyTree[np.ndarray]:
     """A state on the host, as plain arrays and typed keys."""
-    return jax.tree.map(lambda x: x if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key) else np.asarray(x), tree)
+    return jax.tree.map(lambda x: x if is_key(x) else np.asarray(x), tree)

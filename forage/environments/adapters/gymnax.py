@@ -4,6 +4,8 @@ Source: Lange (2022), "gymnax: A JAX-based Reinforcement Learning Environment Li
 https://github.com/RobertTLange/gymnax.
 """
 
+# Where types are checked without the library, this file itself is taken for it.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import inspect

@@ -5,6 +5,8 @@ Smit, Grinsztajn, Boige, Waters, Mimouni, Mbou Sob, de Kock, Singh, Furelos-Blan
 "Jumanji: a Diverse Suite of Scalable Reinforcement Learning Environments in JAX", ICLR, arXiv 2306.09884.
 """
 
+# Where types are checked without the library, this file itself is taken for it.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import copy
@@ -16,7 +18,6 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
-import jumanji
 import numpy as np
 from jaxtyping import Array, Key, PyTree, UInt8
 from jumanji import registration, specs
@@ -53,7 +54,7 @@ class Jumanji(Environment):
         name = f"jumanji:{target}"
         arguments = set(inspect.signature(registration.load(registration._REGISTRY[target].entry_point)).parameters)
         foreign.with_parameters(name, None, options, {*arguments, "flatten", "joint"} - {"viewer"})
-        self.library = foreign.made(name, jumanji.make, target, **options)
+        self.library = foreign.made(name, registration.make, target, **options)
         self.endless = None
         if hasattr(self.library, "time_limit"):
             self.endless = copy.copy(self.library)
@@ -67,11 +68,10 @@ class Jumanji(Environment):
     def observation_space(self) -> gymnasium.Space[Any]:
         with jax.ensure_compile_time_eval():
             space = convert(self.library.observation_spec)
-        mask = space.spaces.get(MASK) if isinstance(space, gymnasium.spaces.Dict) else None
-        if mask is None or not self._masks():
+        if not isinstance(space, gymnasium.spaces.Dict) or not self._masks():
             return self._seen_space(space)
         rest = gymnasium.spaces.Dict({name: part for name, part in space.spaces.items() if name != MASK})
-        flat = gymnasium.spaces.Box(0, 1, (math.prod(mask.shape),), np.bool_)  # pyright: ignore[reportArgumentType]
+        flat = foreign.box(0, 1, (math.prod(self._mask_shape() or ()),), np.bool_)
         return gymnasium.spaces.Dict({"observation": self._seen_space(rest), MASK: flat})
 
     def _seen_space(self, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
@@ -198,7 +198,7 @@ def convert(spec: Any) -> gymnasium.Space[Any]:
 
 def ids() -> dict[str, str]:
     """Every id of Jumanji with a line of description."""
-    return {id: describe(id) for id in sorted(jumanji.registered_environments())}
+    return {id: describe(id) for id in sorted(registration.registered_environments())}
 
 
 def describe(id: str) -> str:

@@ -69,7 +69,9 @@ class Simulated(Environment):
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
-        parts = {name: foreign.unbounded(shape, dtype) for name, shape, dtype in self.shapes}
+        parts: dict[str, gymnasium.Space[Any]] = {
+            name: foreign.unbounded(shape, dtype) for name, shape, dtype in self.shapes
+        }
         return parts[""] if "" in parts else gymnasium.spaces.Dict(parts)
 
     @property

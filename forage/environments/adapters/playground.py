@@ -4,6 +4,8 @@ Source: Zakka, Tabanpour, Liao, Haiderbhai, Holt, Luo, Allshire, Frey, Sreenath,
 "MuJoCo Playground", arXiv 2502.08844, https://github.com/google-deepmind/mujoco_playground.
 """
 
+# Where types are checked without the library, this file itself is taken for it.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import copy

@@ -4,6 +4,8 @@ Source: Nikulin, Kurenkov, Zisman, Agarkov, Sinii, Kolesnikov (2024), "XLand-Min
 Learning Environments in JAX", NeurIPS, arXiv 2312.12044, https://github.com/dunnolab/xland-minigrid.
 """
 
+# Where types are checked without the library, this file itself is taken for it.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 from typing import Any
@@ -12,8 +14,8 @@ import equinox
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
-import xminigrid
 from jaxtyping import Array, Int, Key, UInt8
+from xminigrid import benchmarks, registration
 from xminigrid.types import RuleSet
 
 from forage.environments.adapters import foreign
@@ -45,7 +47,7 @@ class XLand(Environment):
         """Raises `ForageError` for an option, a benchmark or a ruleset that is not there."""
         name = f"xland:{target}"
         fixed = {"height", "width", "view_size", "max_steps", "grid_type"}
-        self.library, parameters = foreign.made(name, xminigrid.make, target)
+        self.library, parameters = foreign.made(name, registration.make, target)
         known = {option for option in fixed if hasattr(parameters, option)}
         foreign.with_parameters(name, None, options, known | {"benchmark", "ruleset"})
         parameters = parameters.replace(**options)
@@ -65,7 +67,7 @@ class XLand(Environment):
     @property
     def library_parameters(self) -> Any:
         """The library's parameters with the ruleset in its place."""
-        if self.goal is None:
+        if self.goal is None or self.rules is None or self.init_tiles is None:
             return self.fixed
         return self.fixed.replace(ruleset=RuleSet(goal=self.goal, rules=self.rules, init_tiles=self.init_tiles))
 
@@ -98,10 +100,10 @@ class XLand(Environment):
 
 def from_benchmark(name: str, benchmark: str, ruleset: int) -> RuleSet:
     """One ruleset of the library's benchmarks."""
-    known = xminigrid.registered_benchmarks()
+    known = benchmarks.registered_benchmarks()
     if benchmark not in known:
         raise ForageError(f"{name} has no benchmark {benchmark!r}; there are {', '.join(known)}.")
-    loaded = foreign.made(f"the benchmark {benchmark}", xminigrid.load_benchmark, benchmark)
+    loaded = foreign.made(f"the benchmark {benchmark}", benchmarks.load_benchmark, benchmark)
     if not 0 <= ruleset < loaded.num_rulesets():
         raise ForageError(f"{benchmark} has the rulesets 0 to {loaded.num_rulesets() - 1}, not {ruleset}.")
     return loaded.get_ruleset(ruleset)
@@ -109,7 +111,7 @@ def from_benchmark(name: str, benchmark: str, ruleset: int) -> RuleSet:
 
 def ids() -> dict[str, str]:
     """Every id of XLand-MiniGrid with a line of description."""
-    return {id: describe(id) for id in xminigrid.registered_environments()}
+    return {id: describe(id) for id in registration.registered_environments()}
 
 
 def describe(id: str) -> str:
