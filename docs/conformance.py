@@ -30,7 +30,7 @@ def results(row: object) -> dict[str, str]:
             words[name] = "yes" if reason is None else f"does not apply: {shorten(reason)}"
         except Exception as error:
             words[name] = "**no**"
-            print(f"  {name}: {type(error).__name__}: {str(error).strip().splitlines()[:1]}")
+            print(f"  {name}: {type(error).__name__}: {str(error).strip()[:600]}")
     return words
 
 

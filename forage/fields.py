@@ -45,7 +45,7 @@ def depth_of(environment: Environment, name: str) -> int:
     near = difflib.get_close_matches(name, every, n=3, cutoff=0.4)
     fixed = [layer for layer in layers(environment) if any(f.name == name for f in dataclasses.fields(layer))]
     owners = [layer for layer in fixed or layers(environment) if isinstance(layer, Environment)]
-    inner = type((owners or layers(environment))[-1]).__name__
+    inner = type((owners or layers(environment)[:-1])[-1]).__name__
     problem = f"{inner}'s {name} is not a number that can be set" if fixed else f"{inner} has no field {name}"
     if near:
         raise ForageError(f"{problem}; the nearest are {', '.join(near)}.")

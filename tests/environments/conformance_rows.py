@@ -14,7 +14,13 @@ ROWS: list[Row] = [
     Row("gymnax:FrozenLake-misc", "gymnax", "Gymnax", STEPS, wrong_option="is_slipery", drawn=False, cut=2),
     Row("gymnax:Catch-bsuite", "gymnax", "Gymnax", STEPS, wrong_option="colums"),
     Row(
-        "craftax:Craftax-Classic-Symbolic-v1", "craftax", "Craftax", "max_timesteps", within=600, wrong_option="day_len"
+        "craftax:Craftax-Classic-Symbolic-v1",
+        "craftax",
+        "Craftax",
+        "max_timesteps",
+        within=600,
+        wrong_option="day_len",
+        tolerance=1e-5,
     ),
     Row(
         "craftax:Craftax-Symbolic-v1",
@@ -23,6 +29,7 @@ ROWS: list[Row] = [
         "max_timesteps",
         within=800,
         wrong_option="god_mod",
+        tolerance=1e-5,
         slow=True,
     ),
     Row(

@@ -28,7 +28,7 @@ class XLand(Environment):
 
     What an `XLand-MiniGrid` world demands is its ruleset, three arrays that are traced fields here: `goal`, `rules` and
     `init_tiles`. A batch of them is a batch of tasks. Options: `benchmark` and `ruleset` name one of the library's
-    benchmarks (`trivial-1m`, downloaded once by the library) and a number in it; the ruleset is the library's example
+    benchmarks (`medium-1m`, downloaded once by the library) and a number in it; the ruleset is the library's example
     otherwise. `max_steps`, `view_size`, `height` and `width` are options too.
 
     - Observation: `uint8[view, view, 2]`, the tile and colour of each cell in view.
