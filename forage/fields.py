@@ -1,4 +1,8 @@
-"""The fields of an environment by name, looking through wrappers. The innermost of a name is meant."""
+"""The fields of an environment by name, looking through wrappers. The innermost of a name is meant.
+
+An adapter to a library that keeps numbers in a structure of its own has it in its field `parameters`; what is in there
+counts as the environment's own.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,28 @@ import difflib
 from typing import Any
 
 import equinox
+import jax
 
 from forage.ports import Environment
 from forage.types import ForageError
 
 
-def layers(environment: Environment) -> list[Environment]:
-    """The environment and everything inside it, outermost first."""
-    found = [environment]
+def layers(environment: Environment) -> list[Any]:
+    """The environment and everything inside it, outermost first; last a library's parameters, where there are such."""
+    found: list[Any] = [environment]
     while isinstance(inner := getattr(found[-1], "environment", None), Environment):
         found.append(inner)
+    if dataclasses.is_dataclass(parameters := getattr(found[-1], "parameters", None)):
+        found.append(parameters)
     return found
 
 
-def numeric_fields(environment: Environment) -> list[str]:
+def numeric_fields(layer: Any) -> list[str]:
     """Names of the fields of this layer that hold a number or an array of them, and may differ between copies."""
-    names = [field.name for field in dataclasses.fields(environment) if not field.metadata.get("static", False)]
-    return [name for name in names if equinox.is_array_like(getattr(environment, name))]
+    # How a field is marked as static differs between libraries; what JAX does not see as a leaf stays in the blank.
+    blank = jax.tree.map(lambda _: None, layer)
+    names = [field.name for field in dataclasses.fields(layer)]
+    return [name for name in names if equinox.is_array_like(getattr(layer, name)) and getattr(blank, name) is None]
 
 
 def depth_of(environment: Environment, name: str) -> int:
@@ -35,7 +44,8 @@ def depth_of(environment: Environment, name: str) -> int:
     every = [field for fields in names for field in fields]
     near = difflib.get_close_matches(name, every, n=3, cutoff=0.4)
     fixed = [layer for layer in layers(environment) if any(f.name == name for f in dataclasses.fields(layer))]
-    inner = type((fixed or layers(environment))[-1]).__name__
+    owners = [layer for layer in fixed or layers(environment) if isinstance(layer, Environment)]
+    inner = type((owners or layers(environment)[:-1])[-1]).__name__
     problem = f"{inner}'s {name} is not a number that can be set" if fixed else f"{inner} has no field {name}"
     if near:
         raise ForageError(f"{problem}; the nearest are {', '.join(near)}.")

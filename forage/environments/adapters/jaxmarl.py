@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt8
 
+from forage.environments.adapters import foreign
 from forage.environments.adapters.jaxmarl_families import Family, check_options, ids, resolve
 from forage.ports import Environment
 from forage.spaces import MASK, PRESENCE, PRESENT, STATE
@@ -114,7 +115,7 @@ class JaxMARL(Environment):
     def reset(self, key: Key[Array, ""]) -> tuple[MARLState, PyTree[Array]]:
         seen, inner = self.inner.reset(key)
         gone = jnp.zeros(self.num_agents, bool)
-        return MARLState(strong(inner), gone), self.show(seen, inner, gone)
+        return MARLState(foreign.strong(inner), gone), self.show(seen, inner, gone)
 
     def step(self, state: MARLState, action: Array, key: Key[Array, ""]) -> tuple[MARLState, Step]:
         agents = self.inner.agents
@@ -129,7 +130,7 @@ class JaxMARL(Environment):
         terminated = ended & ~truncated | state.gone
         shown = self.show(seen, inner, done | terminated)
         step = Step(shown, jnp.where(state.gone, 0.0, reward), terminated, truncated, {})
-        return MARLState(strong(inner), terminated), step if self.num_agents > 1 else step._replace(
+        return MARLState(foreign.strong(inner), terminated), step if self.num_agents > 1 else step._replace(
             reward=reward[0], terminated=terminated[0], truncated=truncated[0]
         )
 
@@ -176,12 +177,7 @@ class JaxMARL(Environment):
         return jnp.asarray(np.arange(most) < np.array([[space.n] for space in self.actions]), jnp.int8)
 
     def render(self, state: MARLState) -> UInt8[np.ndarray, "height width 3"]:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-
-        inner = jax.tree.map(np.asarray, state.inner)
+        inner = foreign.single(state.inner)
         if self.family.name == "overcooked":
             from jaxmarl.viz.overcooked_visualizer import TILE_PIXELS, OvercookedVisualizer
 
@@ -211,16 +207,7 @@ class JaxMARL(Environment):
                 figure = MPEVisualizer(self.inner, [inner])
         else:
             raise NotImplementedError  # the library draws no others
-        buffer = io.BytesIO()
-        figure.fig.savefig(buffer, format="rgba", dpi=80)
-        width, height = (int(side) for side in figure.fig.get_size_inches() * 80)
-        plt.close(figure.fig)
-        return np.frombuffer(buffer.getvalue(), np.uint8).reshape(height, width, 4)[..., :3].copy()
-
-
-def strong(tree: Any) -> Any:
-    """The same arrays without weak types, which would change when the loop stores them."""
-    return jax.tree.map(lambda x: jax.lax.convert_element_type(x, jnp.asarray(x).dtype), tree)
+        return foreign.figure_picture(figure.fig)
 
 
 def numbered(x: Float[Array, "agent ..."]) -> Float[Array, "agent ..."]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import warnings
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from unittest import mock
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from forage.environments.adapters import foreign
 from forage.types import ForageError
 
 # It prints what it did not find, and one of its imports undoes a redirection of stdout.
@@ -109,5 +109,4 @@ def check_options(name: str, env: Any, options: dict[str, Any]) -> None:
     known = sorted(known - {"self", "args", "kwargs", "env_kwargs"})
     for option in options:
         if option not in known:
-            near = difflib.get_close_matches(option, known, n=3, cutoff=0.4) or known
-            raise ForageError(f"{name} has no option {option}; the nearest are {', '.join(near)}.")
+            raise foreign.unknown(name, option, known)

@@ -1,0 +1,18 @@
+"""Every adapter beside the library that it opens, driven directly: see `conformance.py`."""
+
+import os
+
+import pytest
+from conformance import CHECKS, case, here
+from conformance_rows import ROWS
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_the_adapter_says_what_the_library_says(row, check):
+    if not here(row):
+        pytest.skip(f"{row.library} is not installed")
+    if row.slow and not os.environ.get("FORAGE_SLOW"):
+        pytest.skip("compiles for minutes; FORAGE_SLOW=1 and docs/conformance.py compare it")
+    reason = CHECKS[check](case(row.id))
+    assert reason is None or reason.strip()
