@@ -117,7 +117,10 @@ def wrapper_class(name: str) -> type:
 def check_wrapper(name: str) -> None:
     """Raises `ForageError` where there is no such wrapper, without importing anything."""
     if name not in WRAPPERS:
-        raise ForageError(f"There is no wrapper called {name!r}{nearest(name, WRAPPERS)}")
+        hint = nearest(name, WRAPPERS)
+        raise ForageError(
+            f"There is no wrapper called {name!r}{'; forage list wrappers shows them.' if hint == '.' else hint}"
+        )
 
 
 def wrapper_fields(cls: type) -> list[Field]:

@@ -79,6 +79,7 @@ COMMANDS: list[tuple[str, str]] = [
     ),
     ("train ppo CartPole-v1 --tasks contexts --tasks.train length", "a field and its values, as in length=0.25:1.0"),
     ("train ppo CartPole-v1 --wrap frame-stak:4", "no wrapper called 'frame-stak'; did you mean frame-stack"),
+    ("train ppo CartPole-v1 --wrap zzz", "no wrapper called 'zzz'; forage list wrappers shows them"),
     ("train ppo CartPole-v1 --wrap", "--wrap needs a value"),
     ("train ppo CartPole-v1 --wrap time-limit", "time-limit needs limit, as in --wrap time-limit:VALUE"),
     ("train ppo CartPole-v1 --wrap time-limit:long", "--wrap time-limit:limit is a whole number"),

@@ -33,6 +33,7 @@ from forage.environments.wrappers import (
     TimeLimit,
     with_fields,
 )
+from forage.environments.wrappers.base import zero_action
 from forage.ports import Environment
 from forage.types import ForageError, Step
 
@@ -410,3 +411,15 @@ def test_wrappers_can_be_copied_and_pickled():
     for other in (copy.deepcopy(environment), pickle.loads(pickle.dumps(environment))):
         assert other == environment
         assert other.reset(KEY)[1].shape == (12,)
+
+
+class Two(CartPole):
+    @property
+    def num_agents(self):
+        return 2
+
+
+def test_the_number_of_agents_is_the_inner_environments():
+    environment = Masked(FrameStack(Two(), 2), (0,))
+    assert environment.num_agents == 2
+    assert zero_action(environment).shape == (2,)
