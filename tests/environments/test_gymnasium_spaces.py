@@ -281,6 +281,28 @@ def test_a_run_on_many_boxes_of_actions(tmp_path):
     assert forage.load(tmp_path / "run").act(np.zeros(1)).shape == (3,)
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_mask_among_other_things_is_put_beside_them_where_it_fits(size):
+    host = GymnasiumEnvironment("test_gymnasium_spaces:Loose", 2, size=size)
+    observation = host.reset(0)
+    if size == 2:
+        assert set(observation) == {"observation", "action_mask"} and list(observation["observation"]) == ["board"]
+        np.testing.assert_array_equal(observation["action_mask"], [[1, 0], [1, 0]])
+    else:
+        assert set(observation) == {"observation"} and set(observation["observation"]) == {"board", "action_mask"}
+
+
+class Loose(gymnasium.Env):
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, size):
+        self.size = size
+        self.observation_space = spaces.Dict({"board": spaces.Box(0, 1, (4,)), "action_mask": spaces.MultiBinary(size)})
+
+    def reset(self, seed=None, options=None):
+        return {"board": np.zeros(4, np.float32), "action_mask": np.array([1, 0, 0][: self.size], np.int8)}, {}
+
+
 class Arms(gymnasium.Env):
     """Ends at its third step; both parts of the action must be what they say."""
 
