@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import PyTree, UInt8
 
-from forage.spaces import leaves
+from forage.spaces import describe, leaves, unknown
 from forage.types import ForageError, Spec, Step
 
 
@@ -186,6 +186,9 @@ class Check:
         self, name: str, observation_space: gymnasium.Space[Any], num_envs: int, reward_names: tuple[str, ...] = ()
     ):
         self.name = name
+        for leaf in leaves(observation_space).values():
+            if leaf.shape is None:
+                raise ForageError(f"{name} shows {describe(leaf)}. {unknown(leaf)}")
         self.space = observation_space
         self.single = not isinstance(observation_space, gymnasium.spaces.Dict)
         self.observations = [

@@ -252,6 +252,11 @@ def test_the_check_looks_into_nested_observations():
             assert word in str(caught.value), caught.value
 
 
+def test_spaces_that_no_value_travels_in_are_named_at_once():
+    with pytest.raises(ForageError, match=r'mine shows Text.* dictionary with the keys "0", "1"'):
+        Check("mine", spaces.Dict({"a": spaces.Text(4)}), 1)
+
+
 def test_a_vector_reward_has_names():
     host = GymnasiumEnvironment("test_gymnasium_spaces:TwoRewards", 2)
     assert host.reward_names == ("gain", "cost")

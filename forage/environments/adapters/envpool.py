@@ -91,7 +91,7 @@ class EnvPoolEnvironment(HostEnvironment):
         self._started = True
         observation, info = self._pool.reset()
         order = np.argsort(info["env_id"])
-        return jax.tree.map(lambda x: x[order], self._convert(observation))
+        return _rows(self._convert(observation), order)
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
         if not self._started:
@@ -105,7 +105,7 @@ class EnvPoolEnvironment(HostEnvironment):
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
         raw, reward, terminated, truncated, info = self._pool.recv()
         order = np.argsort(info["env_id"])
-        observation = jax.tree.map(lambda x: x[order], self._convert(raw))
+        observation = _rows(self._convert(raw), order)
         terminated, truncated = terminated[order], truncated[order] & ~terminated[order]
         following = observation
         ended = np.flatnonzero(terminated | truncated).astype(np.int32)
@@ -207,6 +207,11 @@ def canonical(target: str) -> str:
         hint = f"did you mean {' or '.join(near)}?" if near else "envpool.list_all_envs() lists what it has."
         raise ForageError(f"EnvPool has no environment {target}; {hint}")
     return target
+
+
+def _rows(observation: PyTree[np.ndarray], order: np.ndarray) -> PyTree[np.ndarray]:
+    """These rows of each array. A plain observation is spared the walk over a tree, which takes longer than the rows."""
+    return observation[order] if isinstance(observation, np.ndarray) else jax.tree.map(lambda x: x[order], observation)
 
 
 def _columns(space: Any, observation: Any) -> list[np.ndarray]:
