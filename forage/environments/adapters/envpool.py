@@ -210,7 +210,7 @@ def canonical(target: str) -> str:
 
 
 def _rows(observation: PyTree[np.ndarray], order: np.ndarray) -> PyTree[np.ndarray]:
-    """These rows of each array. A plain observation is spared the walk over a tree, which takes longer than the rows."""
+    """These rows of each array. A plain array is spared the walk over a tree, which takes longer."""
     return observation[order] if isinstance(observation, np.ndarray) else jax.tree.map(lambda x: x[order], observation)
 
 
