@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import PyTree, UInt8
 
-from forage.spaces import leaves
+from forage.spaces import describe, leaves, unknown
 from forage.types import ForageError, Spec, Step
 
 
@@ -194,6 +194,9 @@ class Check:
     ):
         self.name = name
         flags = (num_envs,) if num_agents == 1 else (num_envs, num_agents)
+        for leaf in leaves(observation_space).values():
+            if leaf.shape is None:
+                raise ForageError(f"{name} shows {describe(leaf)}. {unknown(leaf)}")
         self.space = observation_space
         self.single = not isinstance(observation_space, gymnasium.spaces.Dict)
         self.observations = [

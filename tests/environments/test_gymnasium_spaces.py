@@ -252,6 +252,11 @@ def test_the_check_looks_into_nested_observations():
             assert word in str(caught.value), caught.value
 
 
+def test_spaces_that_no_value_travels_in_are_named_at_once():
+    with pytest.raises(ForageError, match=r'mine shows Text.* dictionary with the keys "0", "1"'):
+        Check("mine", spaces.Dict({"a": spaces.Text(4)}), 1)
+
+
 def test_a_vector_reward_has_names():
     host = GymnasiumEnvironment("test_gymnasium_spaces:TwoRewards", 2)
     assert host.reward_names == ("gain", "cost")
@@ -279,6 +284,28 @@ def test_a_run_on_nested_observations_leaves_an_agent_that_acts_on_them(agent, t
 def test_a_run_on_many_boxes_of_actions(tmp_path):
     small.train(tmp_path / "run", "sac", environment="test_gymnasium_spaces:Arms", seeds=[1])
     assert forage.load(tmp_path / "run").act(np.zeros(1)).shape == (3,)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_mask_among_other_things_is_put_beside_them_where_it_fits(size):
+    host = GymnasiumEnvironment("test_gymnasium_spaces:Loose", 2, size=size)
+    observation = host.reset(0)
+    if size == 2:
+        assert set(observation) == {"observation", "action_mask"} and list(observation["observation"]) == ["board"]
+        np.testing.assert_array_equal(observation["action_mask"], [[1, 0], [1, 0]])
+    else:
+        assert set(observation) == {"observation"} and set(observation["observation"]) == {"board", "action_mask"}
+
+
+class Loose(gymnasium.Env):
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, size):
+        self.size = size
+        self.observation_space = spaces.Dict({"board": spaces.Box(0, 1, (4,)), "action_mask": spaces.MultiBinary(size)})
+
+    def reset(self, seed=None, options=None):
+        return {"board": np.zeros(4, np.float32), "action_mask": np.array([1, 0, 0][: self.size], np.int8)}, {}
 
 
 class Arms(gymnasium.Env):

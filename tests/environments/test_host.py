@@ -17,6 +17,7 @@ from forage.environments.adapters.gymnasium import GymnasiumEnvironment, seeds
 from forage.environments.adapters.native import OnHost
 from forage.environments.host import HostEnvironment, HostStep
 from forage.ports import Environment
+from forage.spaces import Tokens
 from forage.types import ForageError, Step
 
 needs_mujoco = pytest.mark.skipif(importlib.util.find_spec("mujoco") is None, reason="mujoco is not installed")
@@ -518,6 +519,23 @@ def test_envpool_atari_has_its_channels_last():
     for _ in range(3):
         np.testing.assert_array_equal(host.step(actions).observation, np.moveaxis(raw.step(actions)[0], 1, -1))
     assert host.observation_space == spaces.Box(0, 255, (84, 84, 4), np.uint8)
+
+
+@needs_envpool
+def test_envpool_dictionaries_of_many_kinds_stay():
+    host = EnvPoolEnvironment("MiniGrid-Empty-5x5-v0", 2)
+    assert host.observation_space["mission"] == Tokens(96, 256)
+    assert host.observation_space["direction"] == spaces.Discrete(4)
+    observation = host.reset(0)
+    words = bytes(observation["mission"][0].astype(np.uint8)).rstrip(b"\0").decode()
+    assert words == "get to the green goal square" and observation["mission"].dtype == np.int32
+    host.step(np.zeros(2, int))
+    masked = EnvPoolEnvironment("Knapsack-v1", 2)
+    assert set(masked.observation_space) == {"observation", "action_mask"}
+    assert "action_mask" not in masked.observation_space["observation"].spaces
+    assert masked.reset(0)["action_mask"].shape == (2, masked.action_space.n)
+    with pytest.raises(ForageError, match="flatten=False works"):
+        EnvPoolEnvironment("MiniGrid-Empty-5x5-v0", 1, flatten=True)
 
 
 @needs_envpool

@@ -12,7 +12,9 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import PyTree, UInt8
 
+from forage.environments.adapters.gymnasium_spaces import apart, apart_space, has_loose_mask, mask_fits
 from forage.environments.host import HostEnvironment, HostStep, array_dtype
+from forage.spaces import Tokens, leaves
 from forage.types import ForageError, Step
 
 
@@ -25,7 +27,8 @@ class EnvPoolEnvironment(HostEnvironment):
     ran out.
 
     - Observations: floats become `float32`; stacked images, channels first in EnvPool, have their channels last
-      (`uint8[84, 84, 4]` for Atari); a Dict of Boxes is one vector, in its own order, or with `flatten=False` stays.
+      (`uint8[84, 84, 4]` for Atari). A Dict of Boxes is one vector, in its own order, unless `flatten=False`; any other
+      Dict stays one, with an action mask that is among its parts put beside them, and MiniGrid's mission as `Tokens`.
     - `options` are EnvPool's own (`max_episode_steps`, `episodic_life`, `num_threads`, ...). Atari games press fire
       after a reset where a game waits for it, and have no sticky actions, unless options say otherwise.
     - `info` names entries of EnvPool's info that `Step.info` shall hold, `float32[env]`.
@@ -40,7 +43,7 @@ class EnvPoolEnvironment(HostEnvironment):
         num_envs: int,
         name: str | None = None,
         info: Sequence[str] = (),
-        flatten: bool = True,
+        flatten: bool | None = None,
         **options: Any,
     ):
         pool = load_envpool()
@@ -55,7 +58,10 @@ class EnvPoolEnvironment(HostEnvironment):
                 raise ForageError(f"{name} has no option {option}; the nearest are {', '.join(near)}.")
         self._pool, self._seed = self._make(0, num_envs), 0
         space = self._pool.single_observation_space
-        self._pool_space, self._flatten = space, flatten
+        boxes = all(isinstance(leaf, spaces.Box) for leaf in leaves(space).values())
+        self._pool_space, self._flatten = space, boxes if flatten is None else flatten
+        self._mask: bool | None = None  # whether a mask among other things fits the actions; none is there
+        self._mission = load_envpool().registration.registry.specs[target][0] == "envpool.minigrid"
         # Frames stacked in front, as in Atari; images that have their channels last already stay.
         image = isinstance(space, spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8
         self._images = image and space.shape[0] < space.shape[2]
@@ -85,7 +91,7 @@ class EnvPoolEnvironment(HostEnvironment):
         self._started = True
         observation, info = self._pool.reset()
         order = np.argsort(info["env_id"])
-        return jax.tree.map(lambda x: x[order], self._convert(observation))
+        return _rows(self._convert(observation), order)
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
         if not self._started:
@@ -99,7 +105,7 @@ class EnvPoolEnvironment(HostEnvironment):
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
         raw, reward, terminated, truncated, info = self._pool.recv()
         order = np.argsort(info["env_id"])
-        observation = jax.tree.map(lambda x: x[order], self._convert(raw))
+        observation = _rows(self._convert(raw), order)
         terminated, truncated = terminated[order], truncated[order] & ~terminated[order]
         following = observation
         ended = np.flatnonzero(terminated | truncated).astype(np.int32)
@@ -119,12 +125,21 @@ class EnvPoolEnvironment(HostEnvironment):
         return np.asarray(info[name], np.float32)[order]
 
     def _space(self, space: Any) -> Any:
+        if isinstance(space, spaces.Dict) and not self._flatten:
+            parts = {key: self._space(part) for key, part in space.spaces.items()}
+            if self._mission and "mission" in parts:
+                parts["mission"] = Tokens(parts["mission"].shape[0], 256)  # the bytes of a text
+            if space is not self._pool_space or not has_loose_mask(space):
+                return spaces.Dict(parts)
+            self._mask = mask_fits(space["action_mask"], self._pool.single_action_space)
+            return apart_space(parts, self._mask)
         if isinstance(space, spaces.Dict):
             parts = [self._space(part) for part in space.spaces.values()]
-            if not all(isinstance(part, spaces.Box | spaces.Dict) for part in parts):
-                raise ForageError(f"{self._target} of EnvPool has observations in {space}; Dicts of Boxes work.")
-            if not self._flatten:
-                return spaces.Dict(dict(zip(space.spaces, parts, strict=True)))
+            if not all(isinstance(part, spaces.Box) for part in parts):
+                raise ForageError(
+                    f"{self._target} of EnvPool has observations in {space}; a vector can be made of Boxes only, and "
+                    f"flatten=False works."
+                )
             low, high = (
                 np.concatenate([np.asarray(getattr(part, side), np.float32).ravel() for part in parts])
                 for side in ("low", "high")
@@ -134,15 +149,18 @@ class EnvPoolEnvironment(HostEnvironment):
             return spaces.Box(np.moveaxis(space.low, 0, -1), np.moveaxis(space.high, 0, -1), dtype=np.uint8)
         if not isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
             raise ForageError(
-                f"{self._target} of EnvPool has observations in {space}; Box, Discrete and Dicts of Boxes work."
+                f"{self._target} of EnvPool has observations in {space}; Box, Discrete and Dicts of them work."
             )
         return _as_float32(space)
 
     def _convert(self, observation: Any) -> PyTree[np.ndarray]:
         if isinstance(self._pool_space, spaces.Dict) and not self._flatten:
-            return _nested(self._pool_space, observation)
+            nested = _nested(self._pool_space, observation)
+            if self._mission and "mission" in nested:
+                nested["mission"] = nested["mission"].astype(np.int32)
+            return nested if self._mask is None else apart(nested, self._mask)
         if isinstance(self._pool_space, spaces.Dict):
-            return np.concatenate(_leaves(self._pool_space, observation), axis=1, dtype=np.float32)
+            return np.concatenate(_columns(self._pool_space, observation), axis=1, dtype=np.float32)
         if self._images:
             return np.ascontiguousarray(np.moveaxis(observation, 1, -1))
         return np.asarray(observation).astype(array_dtype(self._pool_space), copy=False)
@@ -191,9 +209,14 @@ def canonical(target: str) -> str:
     return target
 
 
-def _leaves(space: Any, observation: Any) -> list[np.ndarray]:
+def _rows(observation: PyTree[np.ndarray], order: np.ndarray) -> PyTree[np.ndarray]:
+    """These rows of each array. A plain array is spared the walk over a tree, which takes longer."""
+    return observation[order] if isinstance(observation, np.ndarray) else jax.tree.map(lambda x: x[order], observation)
+
+
+def _columns(space: Any, observation: Any) -> list[np.ndarray]:
     if isinstance(space, spaces.Dict):
-        return [leaf for key, part in space.spaces.items() for leaf in _leaves(part, observation[key])]
+        return [leaf for key, part in space.spaces.items() for leaf in _columns(part, observation[key])]
     return [np.asarray(observation).reshape(len(observation), -1)]
 
 

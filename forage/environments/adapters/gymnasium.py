@@ -14,14 +14,11 @@ from jaxtyping import PyTree, UInt8
 
 from forage.environments.adapters import saving
 from forage.environments.adapters.gymnasium_actions import Door
+from forage.environments.adapters.gymnasium_batch import Arrays, Layout, copied, nested, write_batch
 from forage.environments.adapters.gymnasium_make import failure, horizon, is_class, make_single, reward_names
 from forage.environments.adapters.gymnasium_spaces import travelling
-from forage.environments.host import HostEnvironment, HostStep, array_dtype
-from forage.spaces import leaves
+from forage.environments.host import HostEnvironment, HostStep
 from forage.types import ForageError, Step
-
-Path = tuple[str, ...]
-"""Where a leaf is in a nested observation; `()` where it is the whole."""
 
 
 class GymnasiumEnvironment(HostEnvironment):
@@ -77,11 +74,8 @@ class GymnasiumEnvironment(HostEnvironment):
         self._make, self._info_names = make, tuple(info)
         self._try_snapshots = (not is_class(target) if snapshots is None else snapshots) and not parallel
         self._exact: bool | None = None
-        self._observation: PyTree[np.ndarray] | None = None
-        self._layout: dict[Path, tuple[tuple[int, ...], np.dtype, set[np.dtype]]] = {
-            path: (space.shape or (), array_dtype(space), set())
-            for path, space in leaves(self.observation_space).items()
-        }
+        self._observation: Arrays | None = None
+        self._layout = Layout(name, self.observation_space, num_envs)
         self._rewards = (num_envs, len(self.reward_names)) if self.reward_names else (num_envs,)
         self._envs: list[gymnasium.Env[Any, Any]] = []
         self._vector: gymnasium.vector.AsyncVectorEnv | None = None
@@ -107,16 +101,16 @@ class GymnasiumEnvironment(HostEnvironment):
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         chosen = seeds(seed, self.num_envs)
-        observation = self._empty()
+        observation = self._layout.empty()
         if self._vector is not None:
             batch, _ = self._vector.reset(seed=list(chosen))
-            self._write_batch(observation, batch)
+            write_batch(observation, batch)
         else:
             for index, (env, number) in enumerate(zip(self._envs, chosen, strict=True)):
                 self._at = index
-                self._write(observation, index, env.reset(seed=number)[0])
+                self._layout.write(observation, index, env.reset(seed=number)[0], 0)
         self._observation = observation
-        return self._tree(observation)
+        return nested(observation)
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
         if self._observation is None:
@@ -128,7 +122,7 @@ class GymnasiumEnvironment(HostEnvironment):
         return self._receive_parallel() if self._vector is not None else self._receive_serial(action)
 
     def _receive_serial(self, action: PyTree[np.ndarray]) -> HostStep:
-        observation = self._empty()
+        observation = self._layout.empty()
         reward = np.empty(self._rewards, np.float32)
         terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
         infos = []
@@ -143,7 +137,7 @@ class GymnasiumEnvironment(HostEnvironment):
                     f"it should be {len(self.reward_names)} numbers: {', '.join(self.reward_names)}."
                 )
             reward[index] = earned
-            self._write(observation, index, seen)
+            self._layout.write(observation, index, seen, self._steps)
             if self._info_names:
                 infos.append(info)
             if over or clock:
@@ -151,23 +145,23 @@ class GymnasiumEnvironment(HostEnvironment):
                 ended.append(index)
         following = observation
         if ended:
-            following = {path: array.copy() for path, array in observation.items()}
+            following = copied(observation)
             for index in ended:
                 self._at = index
-                self._write(following, index, self._envs[index].reset()[0])
+                self._layout.write(following, index, self._envs[index].reset()[0], self._steps)
         return self._result(observation, following, reward, terminated, truncated, self._gather(infos))
 
     def _receive_parallel(self) -> HostStep:
         assert self._vector is not None
         batch, reward, terminated, truncated, info = self._vector.step_wait()
-        following = self._empty()
-        self._write_batch(following, batch)
+        following = self._layout.empty()
+        write_batch(following, batch)
         observation = following
         ended = np.flatnonzero(terminated | truncated).tolist()
         if ended:
-            observation = {path: array.copy() for path, array in following.items()}
+            observation = copied(following)
             for index in ended:
-                self._write(observation, index, info["final_obs"][index])
+                self._layout.write(observation, index, info["final_obs"][index], self._steps)
         # What was reported with a step that ended its episode is kept apart from the info of the reset after it.
         numbers = range(self.num_envs) if self._info_names else ()
         infos = [_environment_info(info, index, index in ended) for index in numbers]
@@ -182,41 +176,9 @@ class GymnasiumEnvironment(HostEnvironment):
 
     def _result(self, observation: Any, following: Any, reward: Any, terminated: Any, truncated: Any, info: Any):
         self._observation = following
-        seen = self._tree(observation)
-        after = seen if following is observation else self._tree(following)
+        seen = nested(observation)
+        after = seen if following is observation else nested(following)
         return HostStep(Step(seen, reward, terminated, truncated, info), after)
-
-    def _empty(self) -> dict[Path, np.ndarray]:
-        # New arrays each step: JAX may look at NumPy's memory without copying it.
-        return {path: np.empty((self.num_envs, *shape), dtype) for path, (shape, dtype, _) in self._layout.items()}
-
-    def _tree(self, arrays: dict[Path, np.ndarray]) -> PyTree[np.ndarray]:
-        if () in arrays:
-            return arrays[()]
-        tree: dict[str, Any] = {}
-        for (*above, name), array in arrays.items():
-            at = tree
-            for key in above:
-                at = at.setdefault(key, {})
-            at[name] = array
-        return tree
-
-    def _write(self, arrays: dict[Path, np.ndarray], index: int, observation: Any) -> None:
-        """Puts one environment's observation into the batch. Assigning would broadcast and round silently: it looks."""
-        for path, (shape, dtype, fits) in self._layout.items():
-            value = np.asarray(pick(observation, path) if path else observation)
-            if value.shape != shape or not (value.dtype in fits or _fits(value.dtype, dtype)):
-                what = f"{'.'.join(path)} " if path else ""
-                raise ForageError(
-                    f"{self.name} returned observation {what}{value.dtype}{list(value.shape)} "
-                    f"at step {self._steps} in environment {index}; its space promises {dtype}{list(shape)}."
-                )
-            fits.add(value.dtype)
-            arrays[path][index] = value
-
-    def _write_batch(self, arrays: dict[Path, np.ndarray], batch: Any) -> None:
-        for path, array in arrays.items():
-            array[...] = pick(batch, path)
 
     def _gather(self, infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -249,7 +211,7 @@ class GymnasiumEnvironment(HostEnvironment):
             env.reset(seed=0)  # some simulators allocate on their first reset
             saving.load(env, state)
         self._observation = observation
-        return self._tree(observation)
+        return nested(observation)
 
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:
         frame = self._vector.call("render")[0] if self._vector is not None else self._envs[0].render()
@@ -264,21 +226,9 @@ class GymnasiumEnvironment(HostEnvironment):
             self._vector.close()
 
 
-def pick(observation: Any, path: Path) -> Any:
-    """The leaf of a nested observation."""
-    for key in path:
-        observation = observation[key]
-    return observation
-
-
 def seeds(seed: int, num_envs: int) -> list[int]:
     """One seed for each environment: unlike `seed + i`, no two runs with neighbouring seeds share an environment."""
     return [int(number) for number in np.random.SeedSequence(seed).generate_state(num_envs) >> 1]  # below 2^31
-
-
-def _fits(found: np.dtype, wanted: np.dtype) -> bool:
-    # Integers may be shortened (int64 to int32), floats too; a float never becomes an integer.
-    return np.can_cast(found, wanted, "same_kind") or (found.kind in "iub" and wanted.kind in "iub")
 
 
 def _environment_info(info: dict[str, Any], index: int, ended: bool) -> dict[str, Any]:

@@ -28,12 +28,27 @@ MASKED = {"observation", "action_mask"}
 
 def plain(env: Any, flatten: bool = False) -> Any:
     """Wraps an environment whose observation is not as it shall be, or whose info says which actions are allowed."""
+    if has_loose_mask(env.observation_space):
+        env = MaskApart(env)
     space = env.observation_space
     masked = is_masked(space)
     in_info = isinstance(env.action_space, spaces.Discrete) and not masked and "action_mask" in env.reset(seed=0)[1]
     if in_info or flatten or not _is_ready(space):
         return ArrayObservation(env, in_info, flatten)
     return env
+
+
+class MaskApart(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Puts a mask that stands among other things beside them, where agents look for it: see `apart`."""
+
+    def __init__(self, env: Any):
+        super().__init__(env)
+        space = env.observation_space
+        self.fits = mask_fits(space["action_mask"], env.action_space)
+        self.observation_space = apart_space(space, self.fits)
+
+    def observation(self, observation: Any) -> dict[str, Any]:
+        return apart(observation, self.fits)
 
 
 class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -73,6 +88,30 @@ class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
 def is_masked(space: spaces.Space[Any]) -> bool:
     """Whether observations are `{"observation", "action_mask"}`."""
     return isinstance(space, spaces.Dict) and set(space.spaces) == MASKED
+
+
+def has_loose_mask(space: spaces.Space[Any]) -> bool:
+    """Whether there is an `action_mask` that does not stand beside an `observation` only."""
+    return isinstance(space, spaces.Dict) and "action_mask" in space.spaces and not set(space.spaces) >= MASKED
+
+
+def mask_fits(mask: spaces.Space[Any], actions: spaces.Space[Any]) -> bool:
+    """Whether a mask has one entry for each choice of an action."""
+    if isinstance(actions, spaces.Discrete):
+        return mask.shape == (int(actions.n),)
+    return isinstance(actions, spaces.MultiDiscrete) and mask.shape == (int(actions.nvec.sum()),)
+
+
+def apart(parts: Any, fits: bool) -> dict[str, Any]:
+    """`{"observation": the other parts, "action_mask"}`; a mask of another form is one more part of the observation."""
+    others = {key: part for key, part in parts.items() if not (fits and key == "action_mask")}
+    return {"observation": others, "action_mask": parts["action_mask"]} if fits else {"observation": others}
+
+
+def apart_space(parts: Any, fits: bool) -> spaces.Dict:
+    """The space of `apart`."""
+    kept = apart(parts, fits)
+    return spaces.Dict({**kept, "observation": spaces.Dict(kept["observation"])})
 
 
 def _is_ready(space: spaces.Space[Any]) -> bool:
