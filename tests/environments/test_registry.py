@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+from forage import spaces
 from forage.environments import HostFactory, canonical_id, list_environments, make, spec_of
 from forage.environments.catalogue import NATIVE
 from forage.environments.host import HostEnvironment
@@ -19,17 +20,21 @@ from forage.types import ForageError
 NATIVE_IDS = [name.replace("-N", "-8") for name in NATIVE]
 
 
+def shapes(tree):
+    """The structure of a tree, and the shape and dtype of each of its leaves."""
+    return jax.tree.structure(tree), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
+
+
 @pytest.mark.parametrize("id", NATIVE_IDS)
 def test_every_native_id_makes_what_its_spaces_promise(id):
     environment = make(id)
     spec = spec_of(environment, id)
     assert isinstance(environment, Environment) and spec.name == id
     key = jax.random.key(0)
+    promised = jax.eval_shape(lambda: spaces.example(spec.observation_space))  # an array, or a dictionary of them
     state, observation = jax.eval_shape(environment.reset, key)
-    assert observation.shape == spec.observation_space.shape
-    assert observation.dtype == spec.observation_space.dtype
     _, step = jax.eval_shape(environment.step, state, spec.action_space.sample(), key)
-    assert step.observation.shape == observation.shape
+    assert shapes(observation) == shapes(step.observation) == shapes(promised)
     assert step.reward.shape == ((len(spec.reward_names),) if spec.reward_names else ())
     assert canonical_id(id.upper()) == id
 
