@@ -90,6 +90,7 @@ def show_wrapper(name: str) -> None:
 
 def show_environment(name: str) -> None:
     from forage.environments import make
+    from forage.environments.registry import maker_of
     from forage.setup import environment_spec, resolve_environment
 
     try:
@@ -105,7 +106,12 @@ def show_environment(name: str) -> None:
     made: Any = make(name)
     while hasattr(made, "environment"):
         made = made.environment
-    if not callable(environment):
+    if maker := maker_of(name):
+        print(inspect.cleandoc(maker[0].__doc__ or ""), "\n")
+        print(inspect.cleandoc(type(made).__doc__ or ""), "\n\noptions")
+        for option, value in maker[1].items():
+            print(f"  --env.{option:24} {value}")
+    elif not callable(environment):
         print(inspect.cleandoc(type(made).__doc__ or ""), "\n\noptions")
         for field in registry.fields(type(made)):
             print(f"  --env.{field.name:24} {getattr(made, field.name)!s:14} {field.help}")

@@ -1,6 +1,9 @@
-"""Numbers that an environment's fields may not be below, said in one sentence."""
+"""Numbers that an environment's fields may not be, said in one sentence."""
 
 from __future__ import annotations
+
+import dataclasses
+from typing import Any
 
 import numpy as np
 from jax.core import Tracer
@@ -10,12 +13,22 @@ from forage.types import ForageError
 
 
 def check_at_least(environment: Environment, **minima: float) -> None:
-    """Raises `ForageError` for a field below its minimum. What is being traced cannot be looked at and passes."""
+    """Raises `ForageError` for a field below its minimum, or broken where its type is `int`.
+
+    `None`, and what is being traced and cannot be looked at, pass.
+    """
+    types = {field.name: str(field.type) for field in dataclasses.fields(environment)}
     for name, minimum in minima.items():
-        value = getattr(environment, name)
-        if value is None or isinstance(value, Tracer):
-            continue
-        if np.any(np.asarray(value) < minimum):
-            raise ForageError(
-                f"{type(environment).__name__} cannot have {name} {value}; anything from {minimum} up works."
-            )
+        whole = types[name] in ("int", "int | None")
+        check_number(type(environment).__name__, name, getattr(environment, name), minimum, whole)
+
+
+def check_number(owner: str, name: str, value: Any, minimum: float, whole: bool) -> None:
+    """Raises `ForageError` where `value`, or some entry of it, is no number, is broken or is below `minimum`."""
+    if value is None or isinstance(value, Tracer):
+        return
+    found = np.asarray(value)
+    if found.dtype.kind not in "iuf" or (whole and found.dtype.kind == "f" and (found % 1 != 0).any()):
+        raise ForageError(f"{name} of {owner} is a {'whole ' if whole else ''}number, not {value!r}.")
+    if not (found >= minimum).all():
+        raise ForageError(f"{owner} cannot have {name} {value}; anything from {minimum} up works.")

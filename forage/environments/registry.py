@@ -119,6 +119,15 @@ def spec_of(environment: Environment, name: str) -> Spec:
     )
 
 
+def maker_of(id: str) -> tuple[Any, dict[str, Any]] | None:
+    """The function that makes a native environment and its options with their values; `None` where a class does."""
+    name = canonical_id(id)
+    maker = _load(NATIVE[name].target) if name in NATIVE else None
+    if not inspect.isfunction(maker):
+        return None
+    return maker, {key: p.default for key, p in inspect.signature(maker).parameters.items()} | dict(NATIVE[name].fields)
+
+
 def list_environments(libraries: bool = True) -> list[Listed]:
     """Every environment that `make` knows here, by kind: native, each library's, and how to name the others.
 

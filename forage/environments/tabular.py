@@ -23,6 +23,16 @@ def _floats(value: Any) -> Float[Array, "..."]:
     return jnp.asarray(value, jnp.float32)
 
 
+def draw(probabilities: Float[Array, " state"], key: Key[Array, ""]) -> Int[Array, ""]:
+    """A state with these probabilities, by one uniform number; never one whose probability is zero."""
+    sums = jnp.cumsum(probabilities)
+    possible = probabilities > 0
+    fits = possible & (sums > jax.random.uniform(key) * sums[-1])
+    # Rounding may leave the last of them just below the number that was drawn.
+    last = probabilities.shape[0] - 1 - jnp.argmax(possible[::-1])
+    return jnp.where(fits.any(), jnp.argmax(fits), last).astype(jnp.int32)
+
+
 class TabularState(NamedTuple):
     index: Int[Array, ""]  # which state of the MDP
     time: Int[Array, ""]  # steps taken
@@ -105,12 +115,12 @@ class Tabular(Environment):
         return self.max_steps
 
     def reset(self, key: Key[Array, ""]) -> tuple[TabularState, Float[Array, " state"]]:
-        index = jax.random.categorical(key, jnp.log(self.initial)).astype(jnp.int32)
+        index = draw(self.initial, key)
         state = TabularState(index, jnp.zeros((), jnp.int32))
         return state, self._observe(state)
 
     def step(self, state: TabularState, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[TabularState, Step]:
-        following = jax.random.categorical(key, jnp.log(self.transition[state.index, action])).astype(jnp.int32)
+        following = draw(self.transition[state.index, action], key)
         reward = self.reward[state.index, action]
         if reward.ndim:
             reward = reward[following]

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from forage.environments.limits import check_number
 from forage.environments.tabular import Tabular
 from forage.types import ForageError
 
@@ -30,7 +31,7 @@ def river_swim(size: int = 6, small: float = 5e-4, large: float = 1.0, max_steps
     Source: Strehl and Littman (2008), "An analysis of model-based Interval Estimation for Markov Decision Processes",
     with 6 states and rewards of 5 and 10000; here they are divided by 10000.
     """
-    _at_least("river_swim", "size", size, 3)
+    check_number("river_swim", "size", size, 3, whole=True)
     transition, reward = np.zeros((size, 2, size)), np.zeros((size, 2, size))
     for state in range(size):
         transition[state, 0, max(state - 1, 0)] = 1.0
@@ -51,7 +52,7 @@ def chain(size: int = 5, slip: float = 0.2, max_steps: int | None = 100) -> Tabu
 
     Source: Strens (2000), "A Bayesian Framework for Reinforcement Learning".
     """
-    _at_least("chain", "size", size, 2)
+    check_number("chain", "size", size, 2, whole=True)
     _share("chain", "slip", slip)
     transition, reward = np.zeros((size, 2, size)), np.zeros((size, 2, size))
     for state in range(size):
@@ -77,7 +78,7 @@ def garnet(
     Source: Archibald, McKinnon and Thomas (1995), "On the generation of Markov decision processes".
     """
     for name, value in (("states", states), ("actions", actions), ("branching", branching)):
-        _at_least("garnet", name, value, 1)
+        check_number("garnet", name, value, 1, whole=True)
     if branching > states:
         raise ForageError(f"garnet cannot branch to {branching} of {states} states; branching up to {states} works.")
     next_key, cut_key, reward_key = jax.random.split(key, 3)
@@ -94,6 +95,7 @@ def seeded_garnet(
     seed: int = 0, states: int = 20, actions: int = 4, branching: int = 3, max_steps: int = 100
 ) -> Tabular:
     """`garnet` by the number of its seed."""
+    check_number("garnet", "seed", seed, 0, whole=True)
     return garnet(jax.random.key(seed), states, actions, branching, max_steps)
 
 
@@ -160,11 +162,7 @@ def _line(size: int) -> tuple[tuple[float, float], ...]:
     return tuple((float(index), 0.0) for index in range(size))
 
 
-def _at_least(maker: str, name: str, value: int, minimum: int) -> None:
-    if value < minimum:
-        raise ForageError(f"{maker} cannot have {name} {value}; anything from {minimum} up works.")
-
-
 def _share(maker: str, name: str, value: float) -> None:
-    if not 0 <= value <= 1:
+    check_number(maker, name, value, 0, whole=False)
+    if value > 1:
         raise ForageError(f"{maker} cannot have {name} {value}; it is a probability, from 0 to 1.")

@@ -49,7 +49,7 @@ def test_sliding_by_hand(position, velocity, end, left):
 @pytest.mark.parametrize("layout", ["UMaze", "Large"])
 def test_the_ball_never_enters_a_wall(layout):
     """A wild ride with forces and time steps far above the usual ones."""
-    env = point_mass(layout, time_step=0.08, speed_limit=30.0, force=2000.0, max_steps=10_000)
+    env = point_mass(layout, time_step=0.08, speed_limit=30.0, force=2000.0, max_steps=10_000, reach=6)
 
     def ride(key):
         state, _ = env.reset(key)
@@ -70,6 +70,26 @@ def test_the_ball_never_enters_a_wall(layout):
     assert (np.abs(depth.max(-1)) < 1e-5).mean() > 0.1  # it did touch
     visited = {tuple(cell) for cell in np.floor(positions + np.array(walls.shape[::-1]) / 2).astype(int)}
     assert len(visited) > 6
+
+
+def test_looking_only_nearby_changes_nothing():
+    near, far = point_mass("Medium"), point_mass("Medium", reach=8)
+
+    def ride(env, key):
+        state, _ = env.reset(key)
+
+        def advance(state, key):
+            # Forces that last, so that the ball comes to its full speed.
+            action = jax.random.uniform(jax.random.fold_in(KEY, state.time // 15), (2,), minval=-1, maxval=1)
+            state, _ = env.step(state, action, key)
+            return state, (state.position, state.velocity)
+
+        return jax.lax.scan(advance, state, jax.random.split(key, 300))[1]
+
+    keys = jax.random.split(KEY, 16)
+    one, other = (jax.jit(jax.vmap(lambda key, env=env: ride(env, key)))(keys) for env in (near, far))
+    np.testing.assert_allclose(one[0], other[0], atol=2e-3)  # rounding grows along the way
+    assert np.abs(one[1]).max() > 5
 
 
 def test_free_motion_is_mujocos():
@@ -199,6 +219,7 @@ def maze(*rows, **fields):
         (lambda: maze("####", "#..#", "####", max_steps=0), ["max_steps 0"]),
         (lambda: maze("####", "#..#", "####", radius=0.3), ["radius 0.3", "below 0.5"]),
         (lambda: maze("####", "#..#", "####", mass=0.0), ["mass 0.0"]),
+        (lambda: maze("####", "#..#", "####", time_step=0.5), ["gets", "in a step", "reach"]),
         (lambda: PointMass(ROOM, ROOM, ROOM[:3]), ["one shape"]),
         (lambda: PointMass(ROOM, ROOM, ~ROOM), ["needs a start", "not in a wall"]),
         (lambda: point_maze("Huge"), ["'Huge'", "UMaze, Open"]),

@@ -379,6 +379,8 @@ def test_every_id_is_made():
     [
         (lambda: TMaze(corridor_length=0), ["TMaze", "corridor_length 0", "from 1 up"]),
         (lambda: TMaze(oracle_length=-1), ["oracle_length -1"]),
+        (lambda: TMaze(corridor_length=2.5), ["corridor_length of TMaze", "whole number", "2.5"]),
+        (lambda: TMaze(penalty="much"), ["penalty of TMaze", "a number, not 'much'"]),
         (lambda: RepeatPrevious(k=52), ["card 52 of 52", "up to 51"]),
         (lambda: RepeatPrevious(num_decks=0), ["num_decks 0"]),
         (lambda: Autoencode(ranks=-2), ["ranks -2"]),

@@ -11,7 +11,15 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.piecewise import Piecewise
 from forage.environments.tabular import Tabular, TabularState
 from forage.environments.tabular_ids import ENTRIES
-from forage.environments.tabular_makers import chain, frozen_lake, garnet, grid_world, river_swim, russell_norvig
+from forage.environments.tabular_makers import (
+    chain,
+    frozen_lake,
+    garnet,
+    grid_world,
+    river_swim,
+    russell_norvig,
+    seeded_garnet,
+)
 from forage.environments.tabular_values import (
     deterministic,
     expected_return,
@@ -260,6 +268,9 @@ def test_every_id_is_made():
         (lambda: loop(places=((0.0, 0.0),)), ["places has 1", "3 states"]),
         (lambda: river_swim(2), ["size 2", "from 3 up"]),
         (lambda: chain(slip=1.5), ["slip 1.5", "probability"]),
+        (lambda: river_swim("long"), ["size of river_swim", "'long'"]),
+        (lambda: chain(slip=-0.5), ["slip -0.5"]),
+        (lambda: seeded_garnet(seed=-1), ["seed -1"]),
         (lambda: garnet(KEY, states=3, branching=4), ["4 of 3"]),
         (lambda: frozen_lake(5), ["size 5", "4 and 8"]),
         (lambda: grid_world(("S.", "G")), ["rows of one length"]),

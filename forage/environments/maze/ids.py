@@ -14,6 +14,8 @@ _MAZES = (
     ("Corridor", 800, "a corridor of 20 cells, from end to end"),
 )
 
+_VARIANTS = ("UMaze", "Medium", "Large")
+
 ENTRIES: dict[str, Entry] = {
     **{
         f"maze:{name}": Entry(
@@ -28,13 +30,15 @@ ENTRIES: dict[str, Entry] = {
             {"layout": name, "max_steps": steps, "reward": "dense"},
         )
         for name, steps, what in _MAZES
+        if name in _VARIANTS
     },
     **{
         f"maze:{name}-Goal": Entry(
             "maze.point:point_maze",
-            f"Push a ball to a goal that is named in the observation: {what}.",
+            f"Push a ball to a goal, shown as a GoalEnv's dictionary: {what}.",
             {"layout": name, "max_steps": steps, "flat": False},
         )
         for name, steps, what in _MAZES
+        if name in _VARIANTS
     },
 }

@@ -69,6 +69,7 @@ class PointMass(Environment):
     time_step: float = 0.01  # s
     radius: float = 0.1  # m
     noise: float = 0.25  # m
+    reach: int = equinox.field(default=1, static=True)  # cells around the ball's own that are looked at for walls
 
     def __check_init__(self):
         check_at_least(self, max_steps=1, force=0, damping=0, speed_limit=0, time_step=0, radius=0, noise=0)
@@ -79,6 +80,15 @@ class PointMass(Environment):
                 f"A ball of radius {self.radius} that begins up to {self.noise} off the middle of a cell of 1 "
                 f"reaches into the next one; radius + noise below 0.5 works."
             )
+        check_at_least(self, reach=1)
+        numbers = (self.force, self.mass, self.speed_limit, self.time_step, self.radius)
+        if all(isinstance(number, int | float) for number in numbers):
+            furthest = self.time_step * (self.speed_limit + self.time_step * self.force / self.mass) + self.radius
+            if furthest > self.reach:
+                raise ForageError(
+                    f"A ball of radius {self.radius} gets {furthest:.3g} cells far in a step; "
+                    f"reach {int(np.ceil(furthest))} sees the walls there."
+                )
         maze = (self.walls, self.starts, self.goals)
         if not any(isinstance(array, Tracer) for array in maze):
             layouts.check(*(np.asarray(array) for array in maze))
@@ -116,7 +126,12 @@ class PointMass(Environment):
         velocity = jnp.clip(state.velocity, -self.speed_limit, self.speed_limit)
         push = self.time_step * self.force * jnp.clip(action, -1.0, 1.0)
         velocity = (self.mass * velocity + push) / (self.mass + self.time_step * self.damping)
-        position, velocity = slide(state.position, velocity, self.time_step, self.walls, self.radius)
+        # A number that was set later may be too large for `reach`; the ball is then held back, and enters no wall.
+        furthest = (self.reach - self.radius) / self.time_step
+        velocity = jnp.clip(velocity, -furthest, furthest)
+        walls, middle = self._around(state.position)
+        position, velocity = slide(state.position - middle, velocity, self.time_step, walls, self.radius)
+        position = position + middle
         new_state = PointMassState(position, velocity, state.time + 1)
         truncated = new_state.time >= self.max_steps
         nothing = jnp.zeros((), jnp.float32)
@@ -136,6 +151,16 @@ class PointMass(Environment):
         # Where the ball stands on the only goal there is, that stays the goal.
         allowed = jnp.where(far.any(), far, jnp.where(allowed.any(), allowed, self.goals.reshape(-1)))
         return places[jax.random.categorical(cell_key, jnp.log(allowed.astype(jnp.float32)))]
+
+    def _around(self, position: Float[Array, "xy=2"]) -> tuple[Bool[Array, "row column"], Float[Array, "xy=2"]]:
+        """The walls within `reach` of the ball's cell, and the middle of that cell."""
+        rows, columns = self.walls.shape
+        column = jnp.floor(position[0] + columns / 2)
+        row = jnp.floor(rows / 2 - position[1])
+        padded = jnp.pad(self.walls, self.reach, constant_values=True)
+        size = 2 * self.reach + 1
+        walls = jax.lax.dynamic_slice(padded, (row.astype(jnp.int32), column.astype(jnp.int32)), (size, size))
+        return walls, jnp.stack([column + 0.5 - columns / 2, rows / 2 - row - 0.5])
 
     def centres(self) -> Float[Array, "cell xy=2"]:
         """The middles of all cells, row by row."""
