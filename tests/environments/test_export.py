@@ -226,7 +226,7 @@ class Race(Environment):
 @needs_pettingzoo
 @pytest.mark.parametrize("environment", [Race(), make("CartPole-v1"), Talk()])
 def test_pettingzoo_finds_nothing_to_complain_of(environment):
-    from pettingzoo.test import api_test, parallel_api_test
+    from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
 
     env = export.to_pettingzoo(environment)
     env.reset(seed=0)
@@ -235,6 +235,7 @@ def test_pettingzoo_finds_nothing_to_complain_of(environment):
         warnings.simplefilter("ignore")
         parallel_api_test(env, num_cycles=50)
         api_test(export.to_pettingzoo_aec(environment), num_cycles=20)
+        parallel_seed_test(lambda: export.to_pettingzoo(environment), num_cycles=20)
 
 
 @needs_pettingzoo
