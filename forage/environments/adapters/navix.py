@@ -43,6 +43,7 @@ class Navix(Environment):
     `symbolic_first_person`, `categorical`, `categorical_first_person`, `rgb`, `rgb_first_person`), and what the
     library's constructor takes.
 
+    - Observation: pictures `uint8`; the others `int32`, as they are names of things and no brightness.
     - Terminated and truncated: the library's step types. Truncated after `max_steps` steps.
     """
 
@@ -62,12 +63,12 @@ class Navix(Environment):
         self.library = Fixed(foreign.made(name, navix.make, target, **options))
         self.id = target
         seen = jax.eval_shape(lambda: self.library.value.reset(jax.random.key(0)).observation)
-        self.shape = (seen.shape, foreign.dtype_of(seen.dtype))
+        self.shape = (seen.shape, np.uint8 if observation.startswith("rgb") else np.int32)
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
         shape, dtype = self.shape
-        return foreign.box(0, 255 if dtype is np.uint8 else np.iinfo(np.int32).max, shape, dtype)
+        return foreign.box(0, 255, shape, dtype)
 
     @property
     def action_space(self) -> gymnasium.spaces.Discrete:
@@ -79,12 +80,12 @@ class Navix(Environment):
 
     def reset(self, key: Key[Array, ""]) -> tuple[Any, Array]:
         timestep = foreign.strong(self.library.value.reset(key))
-        return timestep, foreign.observed(timestep.observation)
+        return timestep, timestep.observation.astype(self.shape[1])
 
     def step(self, state: Any, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[Any, Step]:
         timestep = foreign.strong(self.library.value._step(state, action))
         return timestep, Step(
-            foreign.observed(timestep.observation),
+            timestep.observation.astype(self.shape[1]),
             timestep.reward.astype(jnp.float32),
             timestep.is_termination(),
             timestep.is_truncation(),

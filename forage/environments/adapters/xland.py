@@ -31,7 +31,8 @@ class XLand(Environment):
     benchmarks (`medium-1m`, downloaded once by the library) and a number in it; the ruleset is the library's example
     otherwise. `max_steps`, `view_size`, `height` and `width` are options too.
 
-    - Observation: `uint8[view, view, 2]`, the tile and colour of each cell in view.
+    - Observation: `int32[view, view, 2]`, the tile and colour of each cell in view: names of things and no brightness,
+      which `uint8` would be.
     - Action: forward, right, left, pick up, put down, toggle.
     - Terminated: the goal is reached, as the library's discount says. Truncated: after `max_steps` steps.
     """
@@ -73,7 +74,7 @@ class XLand(Environment):
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
-        return foreign.box(0, 255, self.library.observation_shape(self.fixed), np.uint8)
+        return foreign.box(0, 255, self.library.observation_shape(self.fixed), np.int32)
 
     @property
     def action_space(self) -> gymnasium.spaces.Discrete:
@@ -83,16 +84,16 @@ class XLand(Environment):
     def horizon(self) -> int:
         return int(self.fixed.max_steps)
 
-    def reset(self, key: Key[Array, ""]) -> tuple[Any, UInt8[Array, "view view 2"]]:
+    def reset(self, key: Key[Array, ""]) -> tuple[Any, Int[Array, "view view 2"]]:
         timestep = foreign.strong(self.library.reset(self.library_parameters, key))
-        return timestep, foreign.observed(timestep.observation)
+        return timestep, timestep.observation.astype(jnp.int32)
 
     def step(self, state: Any, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[Any, Step]:
         timestep = foreign.strong(self.library.step(self.library_parameters, state, action))
         terminated = timestep.last() & (timestep.discount == 0)
         truncated = timestep.last() & ~terminated
         reward = timestep.reward.astype(jnp.float32)
-        return timestep, Step(foreign.observed(timestep.observation), reward, terminated, truncated, {})
+        return timestep, Step(timestep.observation.astype(jnp.int32), reward, terminated, truncated, {})
 
     def render(self, state: Any) -> UInt8[np.ndarray, "height width 3"]:
         return foreign.picture(f"xland:{self.id}", self.library.render(self.library_parameters, foreign.single(state)))
