@@ -13,6 +13,7 @@ from forage.environments import HostFactory, canonical_id, list_environments, ma
 from forage.environments.catalogue import NATIVE
 from forage.environments.checking import check_environment
 from forage.environments.host import HostEnvironment
+from forage.environments.registry import maker_of
 from forage.ports import Environment
 from forage.types import ForageError
 
@@ -26,6 +27,12 @@ def test_every_native_id_makes_what_its_spaces_promise(id):
     assert isinstance(environment, Environment) and spec.name == id
     check_environment(environment, id)
     assert canonical_id(id.upper()) == id
+
+
+def test_what_a_function_makes_is_shown_with_the_functions_options():
+    maker, options = maker_of("tabular:riverswim-12")
+    assert maker.__name__ == "river_swim" and options["size"] == 12 and options["max_steps"] == 100
+    assert maker_of("CartPole-v1") is None and maker_of("DeepSea-10") is None and maker_of("gymnasium:Ant-v5") is None
 
 
 def test_fields_are_replaced():
