@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from forage.environments.entry import Entry
+from forage.environments.grid.ids import ENTRIES as GRID
 
 
 class Suite(NamedTuple):
@@ -51,6 +52,7 @@ NATIVE: dict[str, Entry] = {
     "minatar:Freeway": Entry("minatar.freeway:Freeway", "MinAtar: cross a road."),
     "minatar:Seaquest": Entry("minatar.seaquest:Seaquest", "MinAtar: rescue divers before the oxygen runs out."),
     "minatar:SpaceInvaders": Entry("minatar.space_invaders:SpaceInvaders", "MinAtar: shoot rows of aliens."),
+    **GRID,
 }
 
 SUITES: Mapping[str, Suite] = {
