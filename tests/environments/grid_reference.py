@@ -1,18 +1,22 @@
-"""The `minigrid` package's environments beside ours: its state as ours, and play recorded for comparison."""
+"""The `minigrid` package's environments beside ours: its state as ours, and play recorded for comparison.
+
+Also levels of ours, drawn in bulk.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+import functools
 from typing import Any
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from forage.environments.grid.cells import box_with, decode
-from forage.environments.grid.core import GridState
-
-DIRECTIONS = ((1, 0), (0, 1), (-1, 0), (0, -1))
+from forage import prng
+from forage.environments.grid.cells import EMPTY, GOAL, HOLDS, LAVA, WALL, box_with, decode
+from forage.environments.grid.core import GridState, GridWorld, Level
+from forage.environments.grid.solve import STEPS, solve
 
 
 def package_id(id: str) -> str:
@@ -39,11 +43,16 @@ def package_make(id: str, **options: Any) -> Any:
 def byte_of(thing: Any) -> int:
     """Our cell of one of the package's objects."""
     if thing is None:
-        return int(decode(np.array([1, 0, 0])))
-    plain = int(decode(np.array(thing.encode())))
+        return EMPTY
+    plain = plain_byte(thing.encode())
     if thing.type == "box" and thing.contains is not None:
         return int(box_with(plain >> 4, byte_of(thing.contains)))
     return plain
+
+
+@functools.cache
+def plain_byte(triple: tuple[int, int, int]) -> int:
+    return int(decode(np.array(triple)))
 
 
 def state_of(env: Any, num_places: int) -> GridState:
@@ -100,86 +109,54 @@ class Recorder:
         return place
 
 
-def towards(env: Any, goals: set[tuple[int, int]]) -> int | None:
-    """The first action on a shortest way to face one of the cells; None where there is no way or it is in front."""
-    start = (*(int(v) for v in env.agent_pos), int(env.agent_dir))
-    queue, first = deque([start]), {start: None}
-    while queue:
-        x, y, direction = at = queue.popleft()
-        dx, dy = DIRECTIONS[direction]
-        front = (x + dx, y + dy)
-        if front in goals:
-            return first[at]
-        steps = [(0, (x, y, (direction - 1) % 4)), (1, (x, y, (direction + 1) % 4))]
-        thing = env.grid.get(*front)
-        if thing is None or (thing.can_overlap() and thing.type not in ("lava", "goal")):
-            steps.append((2, (*front, direction)))
-        for action, to in steps:
-            if to not in first:
-                first[to] = action if first[at] is None else first[at]
-                queue.append(to)
-    return None
+class Player:
+    """Plays at random, or by a plan from which it strays to meddle with what it meets: a way for each episode."""
+
+    def __init__(self, environment: GridWorld, seed: int):
+        self.environment, self.random = environment, np.random.RandomState(seed)
+        self.plan: list[int] | None = None
+
+    def begin(self) -> None:
+        self.straying, self.meddling = ((1.0, 0.0), (0.1, 0.5), (0.02, 0.2), (0.0, 0.0))[self.random.randint(4)]
+        self.plan = None
+
+    def __call__(self, state: GridState) -> int:
+        right, down = STEPS[int(state.direction)]
+        front = int(state.grid[(state.y + down) % state.grid.shape[0], (state.x + right) % state.grid.shape[1]])
+        if front & 0x8F not in (EMPTY, WALL, GOAL, LAVA) and self.random.rand() < self.meddling:
+            self.plan = None
+            return int(self.random.choice([3, 5, 5]))
+        if self.random.rand() < self.straying:
+            self.plan = None
+            return int(self.random.choice([0, 1, 2, 2, 3, 4, 5, 5, 6]))
+        if not self.plan:
+            self.plan = solve(self.environment, state) or [int(self.random.randint(7))]
+        return self.plan.pop(0)
 
 
-def purpose(env: Any, random: np.random.RandomState) -> int:
-    """An action with a purpose: walk to something that can be used and use it."""
-    things = [(thing, index) for index, thing in enumerate(env.grid.grid) if thing is not None]
-    uses: dict[tuple[int, int], int] = {}
-    for thing, index in things:
-        if thing is getattr(env, "obj", None) or (
-            thing.type in ("key", "ball", "box") and not env.carrying and random.rand() < 0.5
-        ):
-            use = 5 if thing.type == "box" and thing.contains and random.rand() < 0.8 else 3
-        elif thing.type == "door" and not thing.is_open:
-            held = env.carrying
-            if thing.is_locked and not (held and held.type == "key" and held.color == thing.color):
-                continue
-            use = 6 if hasattr(env, "target_color") else 5
-        elif thing.type == "goal" or (thing.type == "lava" and random.rand() < 0.1):
-            use = 2
-        else:
-            continue
-        uses[index % env.width, index // env.width] = use
-    for place in ("success_pos", "failure_pos"):
-        if hasattr(env, place) and random.rand() < 0.7:
-            uses = {tuple(getattr(env, place)): 2}
-    if hasattr(env, "target_pos") and random.rand() < 0.9:
-        uses = {tuple(env.target_pos): 6}
-    action = towards(env, set(uses))
-    if action is not None:
-        return action
-    front = tuple(int(v) for v in env.front_pos)
-    if front in uses:
-        return uses[front]
-    return int(random.choice([0, 1, 2, 4]))
-
-
-def record(id: str, num_places: int, steps: int, seed: int, **options: Any) -> dict[str, Any]:
-    """Plays the package from the first of each episode to its end, half at random and half with a purpose."""
-    env = package_make(id, **options)
-    random = np.random.RandomState(seed)
+def record(id: str, environment: GridWorld, steps: int, seed: int, **options: Any) -> dict[str, Any]:
+    """Plays episodes of the package, and notes all there is to compare, states before and after among it."""
+    env, player = package_make(id, **options), Player(environment, seed)
+    recorder = Recorder(env) if environment.num_places and "Obstacles" in id else None
     rows: list[dict[str, Any]] = []
-    start, eagerness = True, 0.0
+    start = True
     for _ in range(steps):
         if start:
-            observation, _ = env.reset(seed=int(random.randint(2**31)))
-            recorder = Recorder(env) if hasattr(env, "obstacles") and not isinstance(env.place_obj, Recorder) else None
-            eagerness = random.choice([0.0, 0.7, 0.97])
-        if hasattr(env, "obstacles"):
-            recorder = env.place_obj
+            first, _ = env.reset(seed=int(player.random.randint(2**31)))
+            player.begin()
+            before = opening = state_of(env, environment.num_places)
+        if recorder:
             recorder.uniforms = []
-        before = state_of(env, num_places)
-        first = observation
-        action = purpose(env, random) if random.rand() < eagerness else int(random.randint(7))
-        carried, grid = env.carrying, before.grid
+        action, carried = player(before), env.carrying
         observation, reward, terminated, truncated, _ = env.step(action)
-        after = state_of(env, num_places)
+        # What the rules refer to is fixed as the episode begins, but for the places of moving balls.
+        after = state_of(env, environment.num_places)._replace(target=opening.target)
         rows.append(
             {
                 "before": before,
-                "first": first,
+                "first": first["image"],
                 "action": np.int32(action),
-                "draws": np.array(recorder.uniforms, np.float32) if hasattr(env, "obstacles") else (),
+                "draws": np.array(recorder.uniforms, np.float32) if recorder else (),
                 "after": after,
                 "image": observation["image"],
                 "full": full(env),
@@ -189,10 +166,10 @@ def record(id: str, num_places: int, steps: int, seed: int, **options: Any) -> d
                 "terminated": bool(terminated),
                 "truncated": bool(truncated),
                 "start": start,
-                "event": event(action, carried, env.carrying, grid, after.grid),
+                "event": event(action, carried, env.carrying, before.grid, after.grid),
             }
         )
-        start = terminated or truncated
+        start, before = terminated or truncated, after
     return {key: stack([row[key] for row in rows]) for key in rows[0]}
 
 
@@ -214,6 +191,21 @@ def full(env: Any) -> np.ndarray:
 
 
 def stack(rows: list[Any]) -> Any:
-    if isinstance(rows[0], (str, dict)):
+    if isinstance(rows[0], str):
         return rows
     return jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+
+
+def draw(environment: GridWorld, number: int, seed: int = 0) -> Level:
+    keys = jax.random.split(prng.key(seed), number)
+    return jax.device_get(jax.jit(jax.vmap(environment.generate))(keys))
+
+
+def one(levels: Level, number: Any) -> Level:
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(leaf)[number] if isinstance(number, jax.Array) else leaf[number], levels
+    )
+
+
+def count(levels: Level, *kinds: int) -> np.ndarray:
+    return np.isin(levels.grid & (HOLDS | 15), kinds).sum((1, 2))

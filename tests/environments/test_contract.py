@@ -13,6 +13,11 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.mountain_car import MountainCar, MountainCarContinuous
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.deep_sea import DeepSea
+from forage.environments.grid.doors import DoorKey
+from forage.environments.grid.dynamic_obstacles import DynamicObstacles
+from forage.environments.grid.empty import Empty
+from forage.environments.grid.maze import Maze
+from forage.environments.grid.unlock import UnlockPickup
 from forage.environments.treasure import DeepSeaTreasure
 from forage.environments.wrappers import ContextVisible, Masked
 
@@ -26,6 +31,11 @@ ENVIRONMENTS = {
     "deep_sea": DeepSea(6),
     "deep_sea_stochastic": DeepSea(6, stochastic=True),
     "treasure": DeepSeaTreasure(max_steps=12),
+    "grid_empty": Empty(5, max_steps=12),
+    "grid_door_key": DoorKey(5, max_steps=12),
+    "grid_unlock_pickup": UnlockPickup(max_steps=12),
+    "grid_dynamic_obstacles": DynamicObstacles(6, 3, max_steps=12),
+    "grid_maze": Maze(max_steps=12),
     "masked": Masked(CartPole(max_steps=12), (0, 2)),
     "context_visible": ContextVisible(Pendulum(max_steps=12), ("length", "mass"), (0.5, 0.5), (2.0, 2.0)),
 }

@@ -25,7 +25,7 @@ CASES: dict[str, tuple[int, set[str]]] = {
     "Empty-Random-6x6": (400, set()),
     "FourRooms": (600, set()),
     "DoorKey-5x5": (900, {"pickup", "drop", "unlock", "toggle"}),
-    "DoorKey-8x8": (1200, {"pickup", "drop", "unlock", "toggle"}),
+    "DoorKey-8x8": (2000, {"pickup", "drop", "unlock", "toggle"}),
     "MultiRoom-N2-S4": (700, {"toggle"}),
     "MultiRoom-N6": (900, {"toggle"}),
     "MultiRoom-N7-S8": (900, {"toggle"}),
@@ -50,7 +50,7 @@ CASES: dict[str, tuple[int, set[str]]] = {
 
 def compare(id: str, steps: int, seed: int, **options: Any) -> tuple[dict[str, Any], collections.Counter[str]]:
     env = make(id, observe=EVERYTHING, **options)
-    played = record(id, env.num_places, steps, seed, **options)
+    played = record(id, env, steps, seed, **options)
 
     def advance(state: Any, row: Any) -> tuple[Any, Any]:
         start, before, action, draws = row
@@ -64,7 +64,7 @@ def compare(id: str, steps: int, seed: int, **options: Any) -> tuple[dict[str, A
     _, (first, after, step) = jax.jit(lambda state, rows: jax.lax.scan(advance, state, rows))(begun, rows)
 
     starts = np.flatnonzero(played["start"])
-    np.testing.assert_array_equal(first["image"][starts], [played["first"][at]["image"] for at in starts])
+    np.testing.assert_array_equal(first["image"][starts], played["first"][starts])
     for field in after._fields:
         np.testing.assert_array_equal(getattr(after, field), getattr(played["after"], field), err_msg=field)
     for name in ("image", "full", "direction"):
@@ -79,7 +79,9 @@ def compare(id: str, steps: int, seed: int, **options: Any) -> tuple[dict[str, A
 @pytest.mark.parametrize("name", CASES)
 def test_every_step_equals_the_package(name: str) -> None:
     steps, events = CASES[name]
-    played, happened = compare(f"grid:{name}", steps, seed=7)
+    played, happened = compare(f"grid:{name}", steps, seed=7, max_steps=steps // 5)
     assert events <= set(happened), happened
     assert (played["reward"] > 0).sum() >= 2, "no success was played"
-    assert len(set(np.flatnonzero(played["start"]))) > 3
+    assert (played["reward"] == 0).any() and played["start"].sum() > 4
+    if not name.startswith(("MultiRoom", "DynamicObstacles", "GoToDoor")):  # where a plan or a mistake ends it first
+        assert (played["truncated"] & ~played["terminated"]).any(), "time never ran out"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, UInt8
 
@@ -54,7 +54,7 @@ def draw(state: GridState, see_through_walls: bool) -> UInt8[np.ndarray, "height
         _cell(canvas, x, y, int(grid[y, x]), bool(seen[y, x]), side)
     _agent(canvas, int(state.x), int(state.y), int(state.direction))
     if state.carrying != EMPTY:
-        corner = (state.x + 0.62, state.y + 0.62)
+        corner = (int(state.x) + 0.62, int(state.y) + 0.62)
         canvas.circle((corner[0] + 0.19, corner[1] + 0.19), 0.25, drawing.PAPER)
         _thing(canvas, *corner, int(state.carrying), 0.38, side)
     return canvas.array()
@@ -62,9 +62,8 @@ def draw(state: GridState, see_through_walls: bool) -> UInt8[np.ndarray, "height
 
 def lit(state: GridState, see_through_walls: bool) -> Bool[np.ndarray, "height width"]:
     """Which cells of the grid the agent sees."""
-    x, y, direction = (jax.numpy.asarray(leaf) for leaf in (state.x, state.y, state.direction))
-    # What is carried hides the agent's own cell in the view, and a wall is never hidden by being carried.
-    cells = np.asarray(view.seen(jax.numpy.asarray(state.grid), x, y, direction, np.uint8(EMPTY), see_through_walls))
+    grid, x, y, direction = (jnp.asarray(leaf) for leaf in state[:4])
+    cells = np.asarray(view.seen(grid, x, y, direction, jnp.uint8(EMPTY), see_through_walls))
     columns, rows = (np.asarray(axis) for axis in view.positions(x, y, direction))
     height, width = np.shape(state.grid)
     inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height) & (cells != 0)

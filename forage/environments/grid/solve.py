@@ -139,7 +139,7 @@ class _Search:
         return False
 
     def _clear(self, reached: dict[Place, Place | None], kept: Place) -> bool:
-        """Takes away something that has a place behind it, and puts it where it is in nobody's way."""
+        """Takes away something that has a place behind it, where what is carried can be put out of the way."""
         edge = self._edge(reached)
         for thing in edge:
             known = {*reached, *edge}
@@ -149,8 +149,7 @@ class _Search:
             if self.carrying != EMPTY and not self._put_down(set(edge)):
                 continue
             self._use(thing, PICKUP)
-            if len(self.reach()) > len(reached) or any(there in self._edge(self.reach()) for there in hides):
-                return self._put_down(set(self._edge(self.reach())))
+            return True
         return False
 
     def _put_down(self, kept: set[Place]) -> bool:
