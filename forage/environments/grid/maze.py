@@ -6,6 +6,8 @@ Design", arXiv 2012.02096: find the goal in a partly seen maze, 250 steps.
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox
 import jax
 import jax.numpy as jnp
@@ -22,6 +24,11 @@ def no_walls() -> Bool[Array, "13 13"]:
     return jnp.zeros((13, 13), bool)
 
 
+def whole_numbers(value: Any) -> Int[Array, "*shape"]:
+    """An `int32` array of what was given."""
+    return jnp.asarray(value, jnp.int32)
+
+
 class Maze(GridWorld):
     """A maze whose inside is `walls`: true where there is a wall. A border of walls is added around it.
 
@@ -35,9 +42,9 @@ class Maze(GridWorld):
     """
 
     walls: Bool[Array, "rows columns"] = equinox.field(default_factory=no_walls, converter=jnp.asarray)
-    start: Int[Array, "2"] = equinox.field(default=(-1, -1), converter=jnp.asarray)
-    goal: Int[Array, "2"] = equinox.field(default=(-1, -1), converter=jnp.asarray)
-    heading: Int[Array, ""] = equinox.field(default=-1, converter=jnp.asarray)
+    start: Int[Array, "2"] = equinox.field(default=(-1, -1), converter=whole_numbers)
+    goal: Int[Array, "2"] = equinox.field(default=(-1, -1), converter=whole_numbers)
+    heading: Int[Array, ""] = equinox.field(default=-1, converter=whole_numbers)
 
     mission = "get to the green goal square"
 
