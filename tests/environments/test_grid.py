@@ -9,13 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from grid_reference import byte_of, package_make, record
 
 from forage.environments import make
-from forage.environments.grid.missions import mission_text
-
-pytest.importorskip("minigrid")
-
-from grid_reference import record
+from forage.environments.checking import check_environment
+from forage.environments.grid.cells import COLOURS
+from forage.environments.grid.ids import ENTRIES
+from forage.environments.grid.missions import VOCABULARY, mission_text, mission_tokens
+from forage.environments.grid.view import VIEW, visible
+from forage.types import ForageError
 
 EVERYTHING = ("image", "full", "direction", "mission")
 
@@ -48,6 +50,16 @@ CASES: dict[str, tuple[int, set[str]]] = {
 }
 
 
+@pytest.fixture
+def package() -> None:
+    pytest.importorskip("minigrid")
+
+
+def beside_the_package(test: Any) -> Any:
+    """Marks a test that needs the package, whose older ids warn that they are old."""
+    return pytest.mark.usefixtures("package")(pytest.mark.filterwarnings("ignore:.*out of date")(test))
+
+
 def compare(id: str, steps: int, seed: int, **options: Any) -> tuple[dict[str, Any], collections.Counter[str]]:
     env = make(id, observe=EVERYTHING, **options)
     played = record(id, env, steps, seed, **options)
@@ -76,6 +88,7 @@ def compare(id: str, steps: int, seed: int, **options: Any) -> tuple[dict[str, A
     return played, collections.Counter(played["event"])
 
 
+@beside_the_package
 @pytest.mark.parametrize("name", CASES)
 def test_every_step_equals_the_package(name: str) -> None:
     steps, events = CASES[name]
@@ -85,3 +98,51 @@ def test_every_step_equals_the_package(name: str) -> None:
     assert (played["reward"] == 0).any() and played["start"].sum() > 4
     if not name.startswith(("MultiRoom", "DynamicObstacles", "GoToDoor")):  # where a plan or a mistake ends it first
         assert (played["truncated"] & ~played["terminated"]).any(), "time never ran out"
+
+
+@beside_the_package
+@pytest.mark.parametrize("name", [name.removeprefix("grid:") for name in ENTRIES if "Maze-13" not in name])
+def test_every_id_is_the_packages_environment(name: str) -> None:
+    ours, theirs = make(f"grid:{name}"), package_make(f"grid:{name}")
+    assert (ours.width, ours.height) == (theirs.width, theirs.height)
+    assert ours.max_steps == theirs.max_steps
+    assert ours.see_through_walls == theirs.see_through_walls
+    assert ours.action_space == theirs.action_space
+
+
+@beside_the_package
+def test_what_walls_hide_is_what_the_package_hides() -> None:
+    """Random clutter shows what no level does."""
+    from minigrid.core.grid import Grid
+    from minigrid.core.world_object import Door, Key, Wall
+
+    random = np.random.RandomState(0)
+    things = (Wall(), Wall(), Wall(), Wall(), Key(), Door("red"), Door("red", is_open=True))
+    hidden, views = [], []
+    for density in np.linspace(0.3, 0.9, 600):
+        grid = Grid(VIEW, VIEW)
+        for index in range(VIEW * VIEW):
+            grid.grid[index] = things[random.randint(len(things))] if random.rand() < density else None
+        views.append([[byte_of(grid.get(column, row)) for row in range(VIEW)] for column in range(VIEW)])
+        hidden.append(grid.process_vis((VIEW // 2, VIEW - 1)))
+    np.testing.assert_array_equal(jax.jit(jax.vmap(visible))(jnp.array(views, jnp.uint8)), hidden)
+    assert len({mask.tobytes() for mask in hidden}) > 100
+
+
+@pytest.mark.parametrize("observe", [("image",), ("full",), ("direction",), ("mission",), EVERYTHING])
+def test_observations_lie_in_their_space(observe: tuple[str, ...]) -> None:
+    for name in ("GoToDoor-6x6", "RedBlueDoors-6x6"):
+        env = make(f"grid:{name}", observe=observe)
+        check_environment(env, name)
+        _, observation = jax.jit(env.reset)(jax.random.key(0))
+        assert env.observation_space.contains(jax.tree.map(np.asarray, observation))
+        if len(observe) > 1:
+            assert set(observation) == set(observe)
+
+
+def test_missions_are_tokens_and_back() -> None:
+    text = "use the key to open the door and then get to the goal"
+    assert mission_text(mission_tokens(text)) == text and mission_tokens(text).shape == (16,)
+    assert VOCABULARY[1:7] == COLOURS and len(set(VOCABULARY)) == len(VOCABULARY)
+    with pytest.raises(ForageError, match="'elephant'"):
+        mission_tokens("pick up the elephant")

@@ -151,6 +151,7 @@ COMPARED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*out of date")
 @pytest.mark.parametrize("name", COMPARED)
 def test_levels_are_distributed_as_the_packages(name: str) -> None:
     pytest.importorskip("minigrid")

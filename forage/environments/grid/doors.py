@@ -6,7 +6,6 @@ Layouts, rules and limits are those of the `minigrid` package (Chevalier-Boisver
 from __future__ import annotations
 
 import equinox
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
@@ -37,7 +36,7 @@ from forage.environments.grid.core import (
     places_of,
 )
 from forage.environments.grid.empty import Square
-from forage.environments.grid.layout import axes, free, level, pick, put, walled, whole, within
+from forage.environments.grid.layout import axes, free, level, pick, put, uniforms, walled, whole, within
 from forage.environments.grid.missions import COLOUR
 from forage.types import ForageError
 
@@ -55,7 +54,7 @@ class DoorKey(Square):
         size = self.size
         fixed = walled(size, size)
         fixed[-2, -2] = GOAL_CELL
-        wall, door, where, turn, lies = jax.random.uniform(key, (5,))
+        wall, door, where, turn, lies = uniforms(key, 5)
         split = whole(wall, 2, size - 2)
         columns, _ = axes(fixed)  # pyright: ignore[reportArgumentType]
         grid = jnp.where(columns == split, jnp.uint8(WALL_CELL), jnp.asarray(fixed))
@@ -83,7 +82,7 @@ class GoToDoor(Square):
 
     def generate(self, key: Key[Array, ""]) -> Level:
         size = self.size
-        numbers = jax.random.uniform(key, (15,))
+        numbers = uniforms(key, 15)
         width, height = whole(numbers[:2], 5, size + 1)
         top, bottom = whole(numbers[2:4], 2, width - 2)
         left, right = whole(numbers[4:6], 2, height - 2)
@@ -146,7 +145,7 @@ class RedBlueDoors(GridWorld):
         right = left + size - 1
         fixed = walled(size, 2 * size)
         fixed[:, [left, right]] = WALL_CELL
-        red, blue, where, turn = jax.random.uniform(key, (4,))
+        red, blue, where, turn = uniforms(key, 4)
         red, blue = whole(red, 1, size - 1), whole(blue, 1, size - 1)
         grid = jnp.asarray(fixed)
         x, y = pick(free(grid) & within(grid, left, 0, size, size), where)

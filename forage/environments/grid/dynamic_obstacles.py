@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import equinox
 import gymnasium
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
@@ -15,7 +14,7 @@ from jaxtyping import Array, Float, Key
 from forage.environments.grid.cells import BALL, BLUE, EMPTY, GOAL, GOAL_CELL, cell
 from forage.environments.grid.core import FORWARD, LEFT, Aim, GridState, Level, Number, act
 from forage.environments.grid.empty import Square
-from forage.environments.grid.layout import free, level, pick, put, walled, whole
+from forage.environments.grid.layout import free, level, pick, put, uniforms, walled, whole
 from forage.environments.grid.view import at, heading
 from forage.types import ForageError, Step
 
@@ -60,7 +59,7 @@ class DynamicObstacles(Square):
         fixed = walled(self.size, self.size)
         fixed[-2, -2] = GOAL_CELL
         grid = jnp.asarray(fixed)
-        where, turn, *lies = jax.random.uniform(key, (2 + self.obstacles,))
+        where, turn, *lies = uniforms(key, 2 + self.obstacles)
         x, y, direction = jnp.int32(1), jnp.int32(1), jnp.int32(0)
         if self.random_start:
             (x, y), direction = pick(free(grid), where), whole(turn, 0, 4)
@@ -73,7 +72,7 @@ class DynamicObstacles(Square):
 
     def draw(self, key: Key[Array, ""]) -> Float[Array, " obstacles"]:
         """A uniform number for each ball: which of its empty neighbours it moves to, counted row by row."""
-        return jax.random.uniform(key, (self.obstacles,))
+        return uniforms(key, self.obstacles)
 
     def advance(self, state: GridState, action: Number, draws: Float[Array, " obstacles"]) -> tuple[GridState, Step]:
         action = jnp.where(action > FORWARD, LEFT, action)

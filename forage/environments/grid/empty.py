@@ -8,13 +8,12 @@ Gridworlds", arXiv 1711.09883.
 from __future__ import annotations
 
 import equinox
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from forage.environments.grid.cells import EMPTY, GOAL_CELL, LAVA_CELL, WALL_CELL
 from forage.environments.grid.core import GridWorld, Level
-from forage.environments.grid.layout import free, level, pick, put, walled, whole
+from forage.environments.grid.layout import free, level, pick, put, uniforms, walled, whole
 from forage.types import ForageError
 
 
@@ -53,7 +52,7 @@ class Empty(Square):
         grid[-2, -2] = GOAL_CELL
         if not self.random_start:
             return level(grid, 1, 1, 0)
-        where, turn = jax.random.uniform(key, (2,))
+        where, turn = uniforms(key, 2)
         return level(grid, *pick(jnp.asarray(grid == EMPTY), where), whole(turn, 0, 4))
 
 
@@ -72,7 +71,7 @@ class FourRooms(Square):
         last, half = self.size - 1, self.size // 2
         fixed = walled(self.size, self.size)
         fixed[: 2 * half, half] = fixed[half, : 2 * half] = WALL_CELL
-        up, down, left, right, where, turn, goal = jax.random.uniform(key, (7,))
+        up, down, left, right, where, turn, goal = uniforms(key, 7)
         grid = jnp.asarray(fixed)
         for row in (whole(up, 1, half), whole(down, half + 1, min(2 * half, last))):
             grid = put(grid, half, row, EMPTY)
@@ -98,7 +97,7 @@ class LavaGap(Square):
         fixed = walled(self.size, self.size)
         fixed[-2, -2] = GOAL_CELL
         grid = jnp.asarray(fixed)
-        column, gap = jax.random.uniform(key, (2,))
+        column, gap = uniforms(key, 2)
         column, gap = whole(column, 2, self.size - 2), whole(gap, 1, self.size - 1)
         rows = jnp.arange(self.size)[:, None]
         strip = (jnp.arange(self.size) == column) & (rows >= 1) & (rows < self.size - 1) & (rows != gap)

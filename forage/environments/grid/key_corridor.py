@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from forage.environments.grid.cells import BALL, CLOSED_DOOR, EMPTY, KEY, LOCKED_DOOR, cell
 from forage.environments.grid.core import Level
-from forage.environments.grid.layout import level, put, whole
+from forage.environments.grid.layout import level, put, uniforms, whole
 from forage.environments.grid.missions import COLOUR
 from forage.environments.grid.rooms import SIDES, Fetch
 
@@ -40,8 +40,8 @@ class KeyCorridor(Fetch):
     def generate(self, key: Key[Array, ""]) -> Level:
         rows, step = self.rows, self.room_size - 1
         door_key, colour_key, order_key, key = jax.random.split(key, 4)
-        doors = self.doors(jax.random.uniform(door_key, (self.num_doors,)))
-        locked, key_row, lock, ball, ball_place, key_place, agent = jax.random.uniform(key, (7,))
+        doors = self.doors(uniforms(door_key, self.num_doors))
+        locked, key_row, lock, ball, ball_place, key_place, agent = uniforms(key, 7)
         locked, key_row = whole(locked, 0, rows), whole(key_row, 0, rows)
         lock, ball = whole(lock, 0, 6), cell(BALL, whole(ball, 0, 6))
 
@@ -53,8 +53,8 @@ class KeyCorridor(Fetch):
         start = self.agent(grid, 1, rows // 2, agent)
 
         edges = self.edges()
-        order = jax.random.uniform(order_key, (len(edges),))
-        colours = whole(jax.random.uniform(colour_key, (len(edges),)), 0, 6)
+        order = uniforms(order_key, len(edges))
+        colours = whole(uniforms(colour_key, len(edges)), 0, 6)
         added = self.added(locked, order)
         for number, (column, row, side) in enumerate(edges):
             x, y = self.door_place(doors, column, row, side)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, UInt8
+from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
 from forage.environments.grid.cells import EMPTY, WALL_CELL
 from forage.environments.grid.core import Level
@@ -20,6 +21,14 @@ def walled(height: int, width: int) -> UInt8[np.ndarray, "height width"]:
     grid = np.full((height, width), WALL_CELL, np.uint8)
     grid[1:-1, 1:-1] = EMPTY
     return grid
+
+
+def uniforms(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
+    """Uniform numbers in [0, 1)."""
+    bits = jax.random.bits(key, (count,), jnp.uint32) >> jnp.uint32(9)
+    # The remainder changes nothing. But XLA on the CPU would draw the numbers again for each cell that hangs on them,
+    # were there not something on the way that it holds for costly, and integer division is the cheapest such thing.
+    return jax.lax.rem(bits, jnp.uint32((1 << 23) + 1)).astype(jnp.float32) * jnp.float32(2**-23)
 
 
 def whole(uniform: Uniform, low: Any, high: Any) -> Int[Array, "*shape"]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import equinox
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
 from forage.environments.grid.cells import EMPTY, GOAL_CELL, WALL_CELL
 from forage.environments.grid.core import GridWorld, Level
-from forage.environments.grid.layout import free, level, pick, put, walled, whole
+from forage.environments.grid.layout import free, level, pick, put, uniforms, walled, whole
 from forage.types import ForageError
 
 
@@ -67,7 +66,7 @@ class Maze(GridWorld):
         return 250
 
     def generate(self, key: Key[Array, ""]) -> Level:
-        where, lies, turn = jax.random.uniform(key, (3,))
+        where, lies, turn = uniforms(key, 3)
         inside = jnp.where(self.walls, jnp.uint8(WALL_CELL), jnp.uint8(EMPTY))
         grid = jnp.asarray(walled(self.height, self.width)).at[1:-1, 1:-1].set(inside)
         given, end_given = self.start[0] >= 0, self.goal[0] >= 0
@@ -81,5 +80,5 @@ class Maze(GridWorld):
 
 def draw_walls(key: Key[Array, ""], rows: int, columns: int, count: int) -> Bool[Array, "rows columns"]:
     """Random walls: `count` draws of a cell, each any cell, so cells drawn twice make fewer."""
-    cells = whole(jax.random.uniform(key, (count,)), 0, rows * columns)
+    cells = whole(uniforms(key, count), 0, rows * columns)
     return jnp.zeros(rows * columns, bool).at[cells].set(True).reshape(rows, columns)

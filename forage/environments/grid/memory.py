@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import equinox
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
 from forage.environments.grid.cells import BALL, GREEN, KEY, WALL_CELL, cell
 from forage.environments.grid.core import FORWARD, PICKUP, TOGGLE, Aim, Cell, GridState, Level, Number, named_places
 from forage.environments.grid.empty import Square
-from forage.environments.grid.layout import level, put, walled, whole
+from forage.environments.grid.layout import level, put, uniforms, walled, whole
 from forage.types import ForageError, Step
 
 
@@ -43,7 +42,7 @@ class Memory(Square):
 
     def generate(self, key: Key[Array, ""]) -> Level:
         size, middle = self.size, self.size // 2
-        length, where, first, above = jax.random.uniform(key, (4,))
+        length, where, first, above = uniforms(key, 4)
         end = whole(length, 4, size - 2) if self.random_length else jnp.int32(size - 3)
         fixed = walled(size, size)
         fixed[[middle - 2, middle + 2], 1:5] = WALL_CELL

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int, Key
 
 from forage.environments.grid.cells import CLOSED_DOOR, EMPTY, GOAL_CELL, WALL_CELL, cell
 from forage.environments.grid.core import GridWorld, Level, Number
-from forage.environments.grid.layout import free, level, pick, put, whole, within
+from forage.environments.grid.layout import free, level, pick, put, uniforms, whole, within
 from forage.types import ForageError
 
 SIDE = 25
@@ -26,7 +26,7 @@ SMALLEST = 4
 TRIES = 8
 """How often the next room is tried before the chain is given up."""
 
-AT_ONCE = 8
+AT_ONCE = 4
 """Chains that are drawn at once; the first whole one is taken."""
 
 
@@ -73,7 +73,7 @@ class MultiRoom(GridWorld):
     def generate(self, key: Key[Array, ""]) -> Level:
         chain_key, key = jax.random.split(key)
         rooms = self.chain(chain_key)
-        where, turn, goal, *colours = jax.random.uniform(key, (2 + self.rooms + (self.rooms == 1),))
+        where, turn, goal, *colours = uniforms(key, 2 + self.rooms + (self.rooms == 1))
         grid = jnp.full((SIDE, SIDE), EMPTY, jnp.uint8)
         colour: Number | None = None
         for number in range(self.rooms):
@@ -108,7 +108,7 @@ class MultiRoom(GridWorld):
     def _chain(self, key: Key[Array, ""]) -> tuple[Room, Bool[Array, ""]]:
         """One chain, and whether it has all its rooms."""
         first_key, *keys = jax.random.split(key, self.rooms)
-        numbers = jax.random.uniform(first_key, (4,))
+        numbers = uniforms(first_key, 4)
         x, y = whole(numbers[:2], 0, SIDE - 2)
         width, height = whole(numbers[2:], SMALLEST, self.largest + 1)
         room = Room(x, y, width, height, x, y, jnp.int32(2))

@@ -22,7 +22,7 @@ from forage.environments.grid.cells import (
     cell,
 )
 from forage.environments.grid.core import Level
-from forage.environments.grid.layout import Grid, level, put, whole
+from forage.environments.grid.layout import Grid, level, put, uniforms, whole
 from forage.environments.grid.missions import COLOUR
 from forage.environments.grid.rooms import SIDES, Doors, Fetch
 from forage.types import ForageError
@@ -78,10 +78,10 @@ class ObstructedMaze(Fetch):
 
     def generate(self, key: Key[Array, ""]) -> Level:
         door_key, colour_key, places_key = jax.random.split(key, 3)
-        doors = self.doors(jax.random.uniform(door_key, (self.num_doors,)))
-        order = jax.random.uniform(colour_key, (6,))
+        doors = self.doors(uniforms(door_key, self.num_doors))
+        order = uniforms(colour_key, 6)
         colours = (order[:, None] > order).sum(1)  # the six colours in a random order
-        *places, corner, ball, agent = jax.random.uniform(places_key, (2 * max(self.quarters, 1) + 3,))
+        *places, corner, ball, agent = uniforms(places_key, 2 * max(self.quarters, 1) + 3)
         grid = jnp.asarray(self.walls())
 
         if not self.quarters:

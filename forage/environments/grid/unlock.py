@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Key
 
 from forage.environments.grid.cells import BALL, BOX, KEY, LOCKED_DOOR, cell
 from forage.environments.grid.core import TOGGLE, Aim, Cell, GridState, Level, Number, is_open, named_places
-from forage.environments.grid.layout import level, put, whole
+from forage.environments.grid.layout import level, put, uniforms, whole
 from forage.environments.grid.missions import COLOUR
 from forage.environments.grid.rooms import Fetch, RoomWorld
 
@@ -28,7 +28,7 @@ class Unlock(RoomWorld):
         return 8 * self.room_size**2
 
     def generate(self, key: Key[Array, ""]) -> Level:
-        door, colour, lies, where = jax.random.uniform(key, (4,))
+        door, colour, lies, where = uniforms(key, 4)
         x, y = self.door_place(self.doors(door[None]), 0, 0, 0)
         grid = put(jnp.asarray(self.walls()), x, y, cell(LOCKED_DOOR, whole(colour, 0, 6)))
         grid = self.place(grid, 0, 0, cell(KEY, whole(colour, 0, 6)), lies)
@@ -57,8 +57,8 @@ class UnlockPickup(Fetch):
         return (16 if self.blocked else 8) * self.room_size**2
 
     def generate(self, key: Key[Array, ""]) -> Level:
-        door, *places, where = jax.random.uniform(key, (4,))
-        box, lock, ball = whole(jax.random.uniform(jax.random.fold_in(key, 1), (3,)), 0, 6)
+        door, *places, where = uniforms(key, 4)
+        box, lock, ball = whole(uniforms(jax.random.fold_in(key, 1), 3), 0, 6)
         grid = self.place(jnp.asarray(self.walls()), 1, 0, cell(BOX, box), places[0])
         x, y = self.door_place(self.doors(door[None]), 0, 0, 0)
         grid = put(grid, x, y, cell(LOCKED_DOOR, lock))
