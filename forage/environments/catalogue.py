@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from forage.environments import tabular_ids
 from forage.environments.entry import Entry
+from forage.environments.grid import ids as grid_ids
 from forage.environments.maze import ids as maze_ids
 from forage.environments.memory import ids as memory_ids
 
@@ -57,6 +58,7 @@ NATIVE: dict[str, Entry] = {
     **maze_ids.ENTRIES,
     **memory_ids.ENTRIES,
     **tabular_ids.ENTRIES,
+    **grid_ids.ENTRIES,
 }
 
 SUITES: Mapping[str, Suite] = {

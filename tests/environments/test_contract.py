@@ -15,6 +15,11 @@ from forage.environments.classic.pendulum import Pendulum
 from forage.environments.deep_sea import DeepSea
 from forage.environments.goal_entries import Entries
 from forage.environments.goals import GoalConditioned
+from forage.environments.grid.doors import DoorKey
+from forage.environments.grid.dynamic_obstacles import DynamicObstacles
+from forage.environments.grid.empty import Empty
+from forage.environments.grid.maze import Maze
+from forage.environments.grid.unlock import UnlockPickup
 from forage.environments.maze.point import point_mass, point_maze
 from forage.environments.memory.autoencode import Autoencode
 from forage.environments.memory.key_to_door import KeyToDoor
@@ -63,6 +68,11 @@ ENVIRONMENTS = {
     "goal_entries": GoalConditioned(
         Entries(CartPole(max_steps=12), (0,), (-1.0,), (1.0,)), on_success="end", flat=True
     ),
+    "grid_empty": Empty(5, max_steps=12),
+    "grid_door_key": DoorKey(5, max_steps=12),
+    "grid_unlock_pickup": UnlockPickup(max_steps=12),
+    "grid_dynamic_obstacles": DynamicObstacles(6, 3, max_steps=12),
+    "grid_maze": Maze(max_steps=12),
     "masked": Masked(CartPole(max_steps=12), (0, 2)),
     "context_visible": ContextVisible(Pendulum(max_steps=12), ("length", "mass"), (0.5, 0.5), (2.0, 2.0)),
     "frame_stack": FrameStack(DeepSeaTreasure(max_steps=12), 3),

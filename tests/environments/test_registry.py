@@ -17,7 +17,7 @@ from forage.environments.registry import maker_of
 from forage.ports import Environment
 from forage.types import ForageError
 
-NATIVE_IDS = [name.replace("-N", "-8") for name in NATIVE]
+NATIVE_IDS = ["DeepSea-8" if name == "DeepSea-N" else name for name in NATIVE]
 
 
 @pytest.mark.parametrize("id", NATIVE_IDS)

@@ -1,0 +1,154 @@
+"""MultiRoom: a chain of rooms of random sizes with a door between each two; the goal is in the last.
+
+Layouts, rules and limits are those of the `minigrid` package (Chevalier-Boisvert et al., 2023, arXiv 2306.13831).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Key
+
+from forage.environments.grid.cells import CLOSED_DOOR, EMPTY, GOAL_CELL, WALL_CELL, cell
+from forage.environments.grid.core import GridWorld, Level, Number
+from forage.environments.grid.layout import free, level, pick, put, uniforms, whole, within
+from forage.types import ForageError
+
+SIDE = 25
+"""Cells on each side of the world."""
+
+SMALLEST = 4
+"""Cells on each side of the smallest room, walls included."""
+
+TRIES = 8
+"""How often the next room is tried before the chain is given up."""
+
+AT_ONCE = 4
+"""Chains that are drawn at once; the first whole one is taken."""
+
+
+class Room(NamedTuple):
+    x: Int[Array, "*shape"]  # of the top left corner
+    y: Int[Array, "*shape"]
+    width: Int[Array, "*shape"]
+    height: Int[Array, "*shape"]
+    door_x: Int[Array, "*shape"]  # of the entry
+    door_y: Int[Array, "*shape"]
+    side: Int[Array, "*shape"]  # of the entry: 0 right, 1 below, 2 left, 3 above
+
+
+class MultiRoom(GridWorld):
+    """A chain of `rooms` rooms, each at most `largest` cells wide and high with its walls, in a 25 x 25 world.
+
+    Each next room hangs on a random wall of the last one and overlaps none before it; it is tried 8 times. A chain
+    that stays too short is drawn anew. Neighbouring doors differ in colour.
+    """
+
+    rooms: int = equinox.field(default=6, static=True)
+    largest: int = equinox.field(default=10, static=True)
+
+    mission = "traverse the rooms to get to the goal"
+
+    def __check_init__(self) -> None:
+        if not 1 <= self.rooms <= 8 or not SMALLEST <= self.largest <= 10:
+            raise ForageError(
+                f"MultiRoom cannot have {self.rooms} rooms of size {self.largest}; 1 to 8 rooms of size 4 to 10 work."
+            )
+
+    @property
+    def height(self) -> int:
+        return SIDE
+
+    @property
+    def width(self) -> int:
+        return SIDE
+
+    @property
+    def usual_max_steps(self) -> int:
+        return 20 * self.rooms
+
+    def generate(self, key: Key[Array, ""]) -> Level:
+        chain_key, key = jax.random.split(key)
+        rooms = self.chain(chain_key)
+        where, turn, goal, *colours = uniforms(key, 2 + self.rooms + (self.rooms == 1))
+        grid = jnp.full((SIDE, SIDE), EMPTY, jnp.uint8)
+        colour: Number | None = None
+        for number in range(self.rooms):
+            room = jax.tree.map(lambda leaf, number=number: leaf[number], rooms)
+            rectangle = within(grid, room.x, room.y, room.width, room.height)
+            inner = within(grid, room.x + 1, room.y + 1, room.width - 2, room.height - 2)
+            grid = jnp.where(rectangle & ~inner, jnp.uint8(WALL_CELL), grid)
+            if number:
+                drawn = colours[number - 1]
+                # A colour other than the last door's: one of five, where those from the last one on are moved up.
+                other = whole(drawn, 0, 6) if colour is None else whole(drawn, 0, 5)
+                colour = other if colour is None else other + (other >= colour)
+                grid = put(grid, room.door_x, room.door_y, cell(CLOSED_DOOR, colour))
+        first, last = (within(grid, *(leaf[number] for leaf in rooms[:4])) for number in (0, -1))
+        x, y = pick(free(grid) & first, where)
+        grid = put(grid, *pick(free(grid, x, y) & last, goal), GOAL_CELL)
+        return level(grid, x, y, whole(turn, 0, 4))
+
+    def chain(self, key: Key[Array, ""]) -> Room:
+        """Draws whole chains until there is one."""
+
+        def draw(carry: tuple[Array, Room, Array]) -> tuple[Array, Room, Array]:
+            key, *_ = carry
+            key, now = jax.random.split(key)
+            rooms, complete = jax.vmap(self._chain)(jax.random.split(now, AT_ONCE))
+            first = jnp.argmax(complete)
+            return key, jax.tree.map(lambda leaf: leaf[first], rooms), complete[first]
+
+        nowhere = Room(*(jnp.zeros(self.rooms, jnp.int32) for _ in Room._fields))
+        return jax.lax.while_loop(lambda carry: ~carry[2], draw, (key, nowhere, jnp.zeros((), bool)))[1]
+
+    def _chain(self, key: Key[Array, ""]) -> tuple[Room, Bool[Array, ""]]:
+        """One chain, and whether it has all its rooms."""
+        first_key, *keys = jax.random.split(key, self.rooms)
+        numbers = uniforms(first_key, 4)
+        x, y = whole(numbers[:2], 0, SIDE - 2)
+        width, height = whole(numbers[2:], SMALLEST, self.largest + 1)
+        room = Room(x, y, width, height, x, y, jnp.int32(2))
+        complete, rooms = inside(room), [room]
+        for next_key in keys:
+            tried = hung(room, jax.random.uniform(next_key, (5, TRIES)), self.largest)
+            fits = inside(tried)
+            for before in rooms[:-1]:  # all but the one it hangs on
+                fits = fits & apart(tried, before)
+            chosen = jnp.argmax(fits)
+            complete = complete & fits[chosen]
+            room = jax.tree.map(lambda leaf, chosen=chosen: leaf[chosen], tried)
+            rooms.append(room)
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rooms), complete
+
+
+def inside(room: Room) -> Bool[Array, "*shape"]:
+    """Whether the room is in the world, a row before the last."""
+    fits_x = (room.x >= 0) & (room.x + room.width <= SIDE)
+    return fits_x & (room.y >= 0) & (room.y + room.height < SIDE)
+
+
+def apart(room: Room, before: Room) -> Bool[Array, "*shape"]:
+    """Whether the package holds two rooms for not overlapping."""
+    across = (room.x + room.width < before.x) | (before.x + before.width <= room.x)
+    return across | (room.y + room.height < before.y) | (before.y + before.height <= room.y)
+
+
+def hung(room: Room, numbers: Array, largest: int) -> Room:
+    """Rooms hung on random walls of a room, one for each column of uniform numbers `[5, tries]`."""
+    wall, along, width, height, shift = numbers
+    turn = whole(wall, 0, 3)
+    exit_side = turn + (turn >= room.side)  # any side but the entry's, in order
+    on_side = exit_side % 2 == 0  # right or left
+    offset = whole(along, 1, jnp.where(on_side, room.height, room.width) - 1)
+    door_x = room.x + jnp.where(on_side, jnp.where(exit_side == 0, room.width - 1, 0), offset)
+    door_y = room.y + jnp.where(on_side, offset, jnp.where(exit_side == 1, room.height - 1, 0))
+    width, height = whole(width, SMALLEST, largest + 1), whole(height, SMALLEST, largest + 1)
+    entry = (exit_side + 2) % 4
+    slid_x, slid_y = (whole(shift, door - size + 2, door) for door, size in ((door_x, width), (door_y, height)))
+    x = jnp.where(on_side, jnp.where(entry == 0, door_x - width + 1, door_x), slid_x)
+    y = jnp.where(on_side, slid_y, jnp.where(entry == 1, door_y - height + 1, door_y))
+    return Room(x, y, width, height, door_x, door_y, entry)
