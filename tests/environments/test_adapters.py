@@ -6,7 +6,6 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
-from forage.tasks.randomisation import Randomise
 
 from forage import prng, spaces
 from forage.environments import make
@@ -14,6 +13,7 @@ from forage.environments.adapters import foreign
 from forage.environments.catalogue import SUITES
 from forage.environments.wrappers import with_fields
 from forage.fields import numeric_fields, value_of
+from forage.tasks.contexts import Contexts
 from forage.types import ForageError
 
 
@@ -58,7 +58,7 @@ def test_a_batch_of_parameters_is_a_batch_of_environments():
 @needs("gymnax")
 def test_tasks_draw_a_librarys_parameters():
     environment = make("gymnax:CartPole-v1")
-    tasks = Randomise(("length", "max_steps_in_episode"), (0.25, 100), (1.0, 200))
+    tasks = Contexts(("length=0.25:1.0", "max_steps_in_episode=100:200"))
     task = tasks.next(tasks.init(prng.key(0), environment), environment, prng.key(1))
     assert 0.25 <= float(task.parameters.length) <= 1.0
     assert 100 <= int(task.parameters.max_steps_in_episode) <= 200
