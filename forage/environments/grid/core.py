@@ -69,7 +69,7 @@ class GridState(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What success takes: to face the places, `(x, y)`, in turn and take the action there."""
+    """What success takes: to face a place, `(x, y)`, and act there. Any place will do; doors are toggled one by one."""
 
     action: int
     places: tuple[tuple[int, int], ...]
@@ -121,7 +121,7 @@ class GridWorld(Environment):
 
     def check_shape(self, level: Level) -> None:
         """Raises `ForageError` for a level whose arrays are not those of this environment."""
-        places = (self.num_places,) if self.num_places >= 0 else np.shape(level.places)
+        places = (self.num_places,)
         if np.shape(level.grid) != (self.height, self.width) or np.shape(level.places) != places:
             raise ForageError(
                 f"The level has a grid of shape {np.shape(level.grid)} and places of shape {np.shape(level.places)}; "

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
 from forage.environments.grid.cells import CLOSED_DOOR, EMPTY, GOAL_CELL, WALL_CELL, cell
-from forage.environments.grid.core import GridWorld, Level, Number
+from forage.environments.grid.core import GridWorld, Level
 from forage.environments.grid.layout import free, level, pick, put, uniforms, whole, within
 from forage.types import ForageError
 
@@ -71,26 +71,32 @@ class MultiRoom(GridWorld):
         return 20 * self.rooms
 
     def generate(self, key: Key[Array, ""]) -> Level:
-        chain_key, key = jax.random.split(key)
+        chain_key, colour_key, key = jax.random.split(key, 3)
         rooms = self.chain(chain_key)
-        where, turn, goal, *colours = uniforms(key, 2 + self.rooms + (self.rooms == 1))
+        where, turn, goal = uniforms(key, 3)
         grid = jnp.full((SIDE, SIDE), EMPTY, jnp.uint8)
-        colour: Number | None = None
-        for number in range(self.rooms):
-            room = jax.tree.map(lambda leaf, number=number: leaf[number], rooms)
-            rectangle = within(grid, room.x, room.y, room.width, room.height)
+
+        def walls(room: Room) -> Bool[Array, "25 25"]:
             inner = within(grid, room.x + 1, room.y + 1, room.width - 2, room.height - 2)
-            grid = jnp.where(rectangle & ~inner, jnp.uint8(WALL_CELL), grid)
-            if number:
-                drawn = colours[number - 1]
-                # A colour other than the last door's: one of five, where those from the last one on are moved up.
-                other = whole(drawn, 0, 6) if colour is None else whole(drawn, 0, 5)
-                colour = other if colour is None else other + (other >= colour)
-                grid = put(grid, room.door_x, room.door_y, cell(CLOSED_DOOR, colour))
+            return within(grid, room.x, room.y, room.width, room.height) & ~inner
+
+        grid = jnp.where(jax.vmap(walls)(rooms).any(0), jnp.uint8(WALL_CELL), grid)
+        if self.rooms > 1:
+            doors = cell(CLOSED_DOOR, self._colours(uniforms(colour_key, self.rooms - 1)))
+            nowhere = jnp.zeros((SIDE, SIDE), jnp.uint8)
+            entries = jax.vmap(lambda room, door: put(nowhere, room.door_x, room.door_y, door))
+            # No two doors are in one cell.
+            entered = entries(jax.tree.map(lambda leaf: leaf[1:], rooms), doors).max(0)
+            grid = jnp.where(entered > 0, entered, grid)
         first, last = (within(grid, *(leaf[number] for leaf in rooms[:4])) for number in (0, -1))
         x, y = pick(free(grid) & first, where)
         grid = put(grid, *pick(free(grid, x, y) & last, goal), GOAL_CELL)
         return level(grid, x, y, whole(turn, 0, 4))
+
+    def _colours(self, numbers: Array) -> Int[Array, " doors"]:
+        """A colour for each door, never the last door's: one of the other five, which are counted around from it."""
+        first, others = whole(numbers[:1], 0, 6), whole(numbers[1:], 1, 6)
+        return jnp.cumsum(jnp.concatenate([first, others])) % 6
 
     def chain(self, key: Key[Array, ""]) -> Room:
         """Draws whole chains until there is one."""

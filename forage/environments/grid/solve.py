@@ -29,6 +29,7 @@ from forage.environments.grid.core import (
     PICKUP,
     RIGHT,
     TOGGLE,
+    Aim,
     GridState,
     GridWorld,
     Level,
@@ -51,25 +52,29 @@ def solve(environment: GridWorld, start: Level | GridState) -> list[int] | None:
     """
     state = begin(start) if isinstance(start, Level) else start
     aim = environment.aim(state)
-    search = _Search(state, aim.avoid, aim.absent)
-    for number, place in enumerate(aim.places):
-        if aim.action == TOGGLE and search.kind(place) == DOOR:
-            continue
-        search.closed = set(aim.places[number:]) if aim.action == TOGGLE else set()
-        if not search.achieve(place, aim.action):
-            return None
-    return search.actions if aim.places else None
+    if aim.action == TOGGLE:  # each door in its turn
+        search = _Search(state, aim)
+        for number, place in enumerate(aim.places):
+            search.closed = set(aim.places[number:])
+            if search.kind(place) != DOOR and not search.achieve(place, TOGGLE):
+                return None
+        return search.actions
+    for place in aim.places:  # any of them will do
+        search = _Search(state, aim)
+        if search.achieve(place, aim.action):
+            return search.actions
+    return None
 
 
 class _Search:
     """A copy of the world in which deeds are done and noted."""
 
-    def __init__(self, state: GridState, avoid: Iterable[Place], absent: Iterable[int]):
+    def __init__(self, state: GridState, aim: Aim):
         self.grid: UInt8[np.ndarray, "height width"] = np.array(state.grid)
-        self.grid[np.isin(self.grid, list(absent))] = EMPTY
+        self.grid[np.isin(self.grid, list(aim.absent))] = EMPTY
         self.at: Place = (int(state.x), int(state.y))
         self.direction, self.carrying = int(state.direction), int(state.carrying)
-        self.avoid, self.closed = set(avoid), set[Place]()
+        self.avoid, self.closed = set(aim.avoid), set[Place]()
         self.actions: list[int] = []
 
     def cell(self, place: Place) -> int:
