@@ -35,6 +35,8 @@ def results(row: object) -> dict[str, str]:
 
 
 def shorten(reason: str) -> str:
+    if "OpenGL" in reason:
+        return "no OpenGL here"
     return "no picture" if "cannot be drawn" in reason else reason
 
 

@@ -41,6 +41,7 @@ ROWS: list[Row] = [
         wrong_option="bakend",
         tolerance=1e-5,
         within=100,
+        drawn=None,
     ),
     Row(
         "brax:reacher",
@@ -50,6 +51,7 @@ ROWS: list[Row] = [
         terminates="never ends by itself",
         wrong_option="gravty",
         tolerance=1e-5,
+        drawn=None,
     ),
     Row("jumanji:Snake-v1", "jumanji", "Jumanji", "time_limit", act=lambda t: 0, wrong_option="time_limt"),
     Row("jumanji:BinPack-v2", "jumanji", "Jumanji"),
@@ -59,7 +61,6 @@ ROWS: list[Row] = [
         "jumanji:RubiksCube-partly-scrambled-v0", "jumanji", "Jumanji", "time_limit", terminates="not solved by chance"
     ),
     Row("navix:Navix-Empty-5x5-v0", "navix", "Navix", "max_steps", act=lambda t: (2, 2, 1, 2, 2)[t % 5]),
-    Row("navix:Navix-Dynamic-Obstacles-5x5-v0", "navix", "Navix", "max_steps", cut=2),
     Row("xland:MiniGrid-Empty-5x5", "xminigrid", "XLand", "max_steps", act=lambda t: (0, 0, 1, 0, 0)[t % 5]),
     Row("xland:XLand-MiniGrid-R1-9x9", "xminigrid", "XLand", "max_steps", terminates="not reached by chance"),
     Row(
@@ -69,7 +70,7 @@ ROWS: list[Row] = [
         "episode_length",
         terminates="never ends by itself",
         tolerance=1e-5,
-        drawn=False,
+        drawn=None,
         slow=True,
     ),
 ]
