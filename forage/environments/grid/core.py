@@ -30,6 +30,7 @@ from forage.environments.grid.cells import (
     look_up,
 )
 from forage.ports import Environment
+from forage.spaces import Tokens
 from forage.types import ForageError, Step
 
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
@@ -147,11 +148,11 @@ class GridWorld(Environment):
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
-        box, last = gymnasium.spaces.Box, len(missions.VOCABULARY) - 1
+        box = gymnasium.spaces.Box
         shapes = {"image": (view.VIEW, view.VIEW, 3), "full": (self.width, self.height, 3)}
         every: dict[str, gymnasium.Space[Any]] = {name: box(0, 255, shape, np.uint8) for name, shape in shapes.items()}
         every["direction"] = gymnasium.spaces.Discrete(4)
-        every["mission"] = box(0, last, (missions.LENGTH,), np.int32)
+        every["mission"] = Tokens(missions.LENGTH, len(missions.VOCABULARY))
         if len(self.observe) == 1:
             return every[self.observe[0]]
         return gymnasium.spaces.Dict({name: every[name] for name in self.observe})
