@@ -30,6 +30,8 @@ MUJOCO = "Huang et al. (2022), the continuous-control details"
 DQN_MINATAR = "Young and Tian (2019), with Adam, a double Q target and an update of 64 every 16 steps"
 
 SMALL_PPO = {"learning_rate": 1e-3, "epochs": 10, "minibatches": 8}
+SMALL_IMAGES = {"num_envs": 64, "minibatches": 8, "learning_rate": 1e-3, "activation": "relu"}
+TEAM = {"learning_rate": 1e-3, "minibatches": 4}
 
 PRESETS: tuple[Preset, ...] = (
     Preset("ppo", "CartPole-masked", 500_000, SMALL_PPO | {"memory_size": 64}, TUNED),
@@ -40,7 +42,7 @@ PRESETS: tuple[Preset, ...] = (
         "ppo",
         "minatar:*",
         5_000_000,
-        {"num_envs": 64, "minibatches": 8, "learning_rate": 1e-3, "activation": "relu"},
+        SMALL_IMAGES,
         "batch sizes of Lu et al. (2022), PureJaxRL; learning rate for a CNN",
     ),
     Preset(
@@ -100,6 +102,9 @@ PRESETS: tuple[Preset, ...] = (
         | {"num_envs": 1, "rollout_length": 1, "updates_per_rollout": 1},
         TUNED,
     ),
+    Preset("ppo", "grid:*", 500_000, SMALL_IMAGES, "as for MinAtar; the usual 16 environments times four"),
+    Preset("ppo", "jaxmarl:SMAX*", 3_000_000, TEAM | {"num_envs": 64}, "Rutherford et al. (2024), baselines, smaller"),
+    Preset("ppo", "jaxmarl:MPE*", 1_000_000, TEAM | {"num_envs": 16}, "Rutherford et al. (2024), baselines"),
     Preset("sac", "Pendulum-v1", 20_000, {}, "Haarnoja et al. (2018), table 1"),
     Preset("td3", "Pendulum-v1", 20_000, {}, "Fujimoto et al. (2018), table 3"),
 )

@@ -140,7 +140,7 @@ class CNN(equinox.Module):
             height, width, channels = (height - kernel) // stride + 1, (width - kernel) // stride + 1, features
         self.convolutions = tuple(convolutions)
         self.dense = Linear(keys[-1], height * width * channels, 512 if len(layers) == 3 else 128, gain)
-        self.scale = 1 / 255 if space.dtype == jnp.uint8 else 1.0
+        self.scale = 1 / float(space.high.max()) if space.dtype == jnp.uint8 else 1.0  # bytes become 0 to 1
 
     @property
     def size(self) -> int:

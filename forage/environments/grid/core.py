@@ -36,6 +36,9 @@ from forage.types import ForageError, Step
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 """The actions: turn left, turn right, move forward, pick up, drop, toggle (doors and boxes), done."""
 
+MOST = 10
+"""The largest number in an image: the agent's own code."""
+
 VIEWS = ("image", "full", "direction", "mission")
 """What `observe` may name."""
 
@@ -150,7 +153,7 @@ class GridWorld(Environment):
     def observation_space(self) -> gymnasium.Space[Any]:
         box = gymnasium.spaces.Box
         shapes = {"image": (view.VIEW, view.VIEW, 3), "full": (self.width, self.height, 3)}
-        every: dict[str, gymnasium.Space[Any]] = {name: box(0, 255, shape, np.uint8) for name, shape in shapes.items()}
+        every: dict[str, gymnasium.Space[Any]] = {name: box(0, MOST, shape, np.uint8) for name, shape in shapes.items()}
         every["direction"] = gymnasium.spaces.Discrete(4)
         every["mission"] = Tokens(missions.LENGTH, len(missions.VOCABULARY))
         if len(self.observe) == 1:
