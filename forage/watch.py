@@ -53,7 +53,9 @@ def watch(
 
 def play_native(policy: Policy, environment: Environment, steps: int, episode: int, frames: list[np.ndarray]) -> float:
     key = jax.random.fold_in(prng.key(4_000_037), episode)
-    reset, advance = jax.jit(environment.reset), jax.jit(environment.step)
+    # Closures, as JAX hashes what it compiles, and an environment that holds arrays has no hash.
+    reset = jax.jit(lambda key: environment.reset(key))
+    advance = jax.jit(lambda state, action, key: environment.step(state, action, key))
     state, observation = reset(key)
     policy.reset(episode)
     total = 0.0

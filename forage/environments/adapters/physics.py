@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+import os
+import sys
 from typing import Any, NamedTuple
 
 import equinox
@@ -101,11 +103,13 @@ class Simulated(Environment):
     def draw(self, render: Any, *arguments: Any) -> Any:
         """What the library's renderer, which is MuJoCo's, draws."""
         name = f"{self.prefix}:{self.id}"
+        hint = (
+            "MUJOCO_GL=egl or MUJOCO_GL=osmesa in the environment draws without a display, with that library installed"
+        )
+        if sys.platform == "linux" and not os.environ.get("DISPLAY") and not os.environ.get("MUJOCO_GL"):
+            # MuJoCo would not raise here but end the whole process.
+            raise ForageError(f"{name} cannot be drawn: MuJoCo's OpenGL finds no display; {hint}.")
         try:
             return foreign.picture(name, render(*arguments))
         except Exception as error:  # without OpenGL each platform raises its own kind
-            raise ForageError(
-                f"{name} cannot be drawn: MuJoCo's renderer found no OpenGL here ({type(error).__name__}); "
-                f"MUJOCO_GL=egl or MUJOCO_GL=osmesa in the environment, with that library installed, draws without "
-                f"a display."
-            ) from error
+            raise ForageError(f"{name} cannot be drawn: no OpenGL here ({type(error).__name__}); {hint}.") from error
