@@ -22,6 +22,9 @@ from forage.learner import Episodes, Learner, LearnerState, State, Tally, finite
 from forage.ports import Agent, Environment, Part, Starts, Tasks
 from forage.types import Clock, Experience
 
+LARGE = 2**14
+"""Bytes of an environment's state from which on starts are copied one by one, as episodes end."""
+
 
 class Start(NamedTuple):
     """Where one episode begins."""
@@ -130,9 +133,9 @@ class Experiment(Part):
                 at, hidden, now, keys[:num_envs], keys[num_envs:-1]
             )
             over = team.as_one(experience, spec.num_agents).ended
-            pool, fresh = self.hand_out(state, pool, over, keys[-1])
+            pool, at = self.begin_anew(state, pool, at, over, keys[-1])
             hidden = select(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
-            return (pool, select(over, fresh, at), hidden), experience
+            return (pool, at, hidden), experience
 
         pool = state.pool
         if self.tasks.adapts or self.starts.adapts:
@@ -155,11 +158,11 @@ class Experiment(Part):
     def pool_size(self) -> int:
         return max(self.agent.num_envs, 16)
 
-    def hand_out(
-        self, state: ExperimentState, pool: Pool, ended: Bool[Array, " env"], key: Key[Array, ""]
+    def begin_anew(
+        self, state: ExperimentState, pool: Pool, at: Start, over: Bool[Array, " env"], key: Key[Array, ""]
     ) -> tuple[Pool, Start]:
-        """Returns the pool and one start for each environment; each start is handed out to one ended episode only."""
-        count = ended.sum()
+        """Puts a start from the pool in place of each episode that is over; each start is handed out once."""
+        count = over.sum()
 
         def refill(pool: Pool) -> Pool:
             # The keys depend on the pool, or else XLA would make the starts outside the loop, at every step.
@@ -169,8 +172,20 @@ class Experiment(Part):
         # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only while some seed
         # needs it, whereas both branches of a `cond` would run at every step.
         pool = jax.lax.while_loop(lambda pool: pool.used + count > self.pool_size, refill, pool)
-        index = jnp.clip(pool.used + jnp.cumsum(ended) - 1, 0, self.pool_size - 1)
-        return pool._replace(used=pool.used + count), jax.tree.map(lambda x: x[index], pool.starts)
+        if sum(x.nbytes for x in jax.tree.leaves(at)) < LARGE * over.size:
+            index = jnp.clip(pool.used + jnp.cumsum(over) - 1, 0, self.pool_size - 1)
+            fresh = jax.tree.map(lambda x: x[index], pool.starts)
+            return pool._replace(used=pool.used + count), select(over, fresh, at)
+
+        # Where a start is large, copying one for every environment at every step would take longer than the step.
+        def replace(loop: tuple[Int[Array, ""], Bool[Array, " env"], Start]):
+            used, over, at = loop
+            env = jnp.argmax(over)
+            at = jax.tree.map(lambda x, starts: x.at[env].set(starts[used]), at, pool.starts)
+            return used + 1, over.at[env].set(False), at
+
+        used, _, at = jax.lax.while_loop(lambda loop: loop[1].any(), replace, (pool.used, over, at))
+        return pool._replace(used=used), at
 
     def iterate(self, state: ExperimentState, clock: Clock) -> tuple[ExperimentState, Tally]:
         """One turn of the loop: collect, remember, learn, and tell tasks and starts about it."""

@@ -54,7 +54,7 @@ class Targets(NamedTuple):
     by_agent: Float[Array, "time env"]  # 1, or 0 where another chose the action: no policy gradient there
     goal: Float[Array, "time env"]  # of the value
     value: Float[Array, "time env"] | None  # when it acted; only to clip by
-    counts: Float[Array, "time env"] | None  # 0 where one of many agents had left; `None`: there is only one
+    counts: Float[Array, "time env"] | None = None  # 0 where one of many agents had left, where there are many
 
 
 class Thread(NamedTuple):
