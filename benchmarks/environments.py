@@ -66,7 +66,7 @@ ROWS: dict[str, Row] = {
         500,
         NATIVE,
     ),
-    "craftax": Row("craftax:Craftax-Symbolic-v1", "episodes", {"craftax": "Craftax-Symbolic-v1"}, 256, 100, NATIVE),
+    "craftax": Row("craftax:Craftax-Symbolic-v1", "episodes", {"craftax": "Craftax-Symbolic-v1"}, 256, 16, NATIVE),
     "gymnax-adapter": Row("gymnax:CartPole-v1", "bare", {"gymnax": "CartPole-v1"}, 1024, 2000, ADAPTER),
     "minatar-adapter": Row("gymnax:Breakout-MinAtar", "bare", {"gymnax": "Breakout-MinAtar"}, 1024, 1000, ADAPTER),
     "jumanji-adapter": Row("jumanji:Snake-v1", "bare", {"jumanji": "Snake-v1"}, 1024, 200, ADAPTER),
@@ -75,9 +75,9 @@ ROWS: dict[str, Row] = {
         "jaxmarl:MPE_simple_spread_v3", "bare", {"jaxmarl": "MPE_simple_spread_v3"}, 512, 200, ADAPTER
     ),
     "smax-adapter": Row("jaxmarl:SMAX-3m", "bare", {"jaxmarl": "SMAX-3m"}, 128, 50, ADAPTER),
-    "brax-adapter": Row("brax:ant", "bare", {"brax": "ant"}, 128, 50, ADAPTER),
-    "playground-adapter": Row("playground:CheetahRun", "bare", {"playground": "CheetahRun"}, 128, 50, ADAPTER),
-    "craftax-adapter": Row("craftax:Craftax-Symbolic-v1", "bare", {"craftax": "Craftax-Symbolic-v1"}, 256, 50, ADAPTER),
+    "brax-adapter": Row("brax:ant", "bare", {"brax": "ant"}, 128, 20, ADAPTER),
+    "playground-adapter": Row("playground:CheetahRun", "bare", {"playground": "CheetahRun"}, 128, 30, ADAPTER),
+    "craftax-adapter": Row("craftax:Craftax-Symbolic-v1", "bare", {"craftax": "Craftax-Symbolic-v1"}, 256, 30, ADAPTER),
     "xland-adapter": Row("xland:MiniGrid-Empty-8x8", "bare", {"xland": "MiniGrid-Empty-8x8"}, 1024, 500, ADAPTER),
     "navix-adapter": Row("navix:Navix-Empty-8x8-v0", "bare", {"navix": "Navix-Empty-8x8-v0"}, 1024, 500, ADAPTER),
 }

@@ -75,7 +75,9 @@ def to_pettingzoo_aec(
 
 def gymnasium_id(id: str) -> str:
     """The id of a native environment in Gymnasium's registry, where a colon means a module."""
-    return "forage/" + re.sub(r"[^\w.-]", "-", id.replace("DeepSea-N", "DeepSea-10"))
+    name = re.sub(r"[^\w.-]", "-", id.replace("DeepSea-N", "DeepSea-10"))
+    # Gymnasium has versions of all ids of a name or of none, and a suite may have a level and its old form.
+    return "forage/" + (re.sub(r"-(v\d+)$", r"\1", name) if ":" in id else name)
 
 
 def register() -> None:
