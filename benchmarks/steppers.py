@@ -1,5 +1,6 @@
 """One function for each contestant: `(id, num_envs, steps, way) -> (begin(key), advance(state, key))`, to be jitted.
 
+Every contestant draws keys alike, one split for the action and the step, whether its step needs one or not.
 `begin` makes all environments; `advance` takes `steps` steps of each with random actions and returns the state after
 them, the last observation in it. With `way="episodes"` ended episodes begin anew, by the library's own automatic reset.
 """
@@ -147,7 +148,8 @@ def jumanji(id: str, num_envs: int, steps: int, way: str) -> Stepper:
         return state, timestep.observation
 
     def one(state: Any, key: Any) -> Any:
-        action = jax.random.randint(key, env.action_spec.shape, 0, env.action_spec.num_values)
+        act_key, _ = jax.random.split(key)
+        action = jax.random.randint(act_key, env.action_spec.shape, 0, env.action_spec.num_values)
         after, timestep = env.step(state[0], action)
         return after, timestep.observation
 
@@ -187,7 +189,8 @@ def brax(id: str, num_envs: int, steps: int, way: str) -> Stepper:
     env = envs.get_environment(id)
 
     def one(state: Any, key: Any) -> Any:
-        return env.step(state, jax.random.uniform(key, (env.action_size,), minval=-1.0, maxval=1.0))
+        act_key, _ = jax.random.split(key)
+        return env.step(state, jax.random.uniform(act_key, (env.action_size,), minval=-1.0, maxval=1.0))
 
     return all_of(env.reset, num_envs), over_time(one, num_envs, steps)
 
@@ -198,7 +201,8 @@ def playground(id: str, num_envs: int, steps: int, way: str) -> Stepper:
     env = registry.load(id)
 
     def one(state: Any, key: Any) -> Any:
-        return env.step(state, jax.random.uniform(key, (env.action_size,), minval=-1.0, maxval=1.0))
+        act_key, _ = jax.random.split(key)
+        return env.step(state, jax.random.uniform(act_key, (env.action_size,), minval=-1.0, maxval=1.0))
 
     return all_of(env.reset, num_envs), over_time(one, num_envs, steps)
 
@@ -212,7 +216,8 @@ def xland(id: str, num_envs: int, steps: int, way: str) -> Stepper:
         env = GymAutoResetWrapper(env)
 
     def one(timestep: Any, key: Any) -> Any:
-        return env.step(params, timestep, jax.random.randint(key, (), 0, env.num_actions(params)))
+        act_key, _ = jax.random.split(key)
+        return env.step(params, timestep, jax.random.randint(act_key, (), 0, env.num_actions(params)))
 
     return all_of(lambda key: env.reset(params, key), num_envs), over_time(one, num_envs, steps)
 
@@ -224,6 +229,7 @@ def navix(id: str, num_envs: int, steps: int, way: str) -> Stepper:
     stepping = env.step if way == "episodes" else env._step
 
     def one(timestep: Any, key: Any) -> Any:
-        return stepping(timestep, jax.random.randint(key, (), 0, env.action_space.n))
+        act_key, _ = jax.random.split(key)
+        return stepping(timestep, jax.random.randint(act_key, (), 0, env.action_space.n))
 
     return all_of(env.reset, num_envs), over_time(one, num_envs, steps)

@@ -141,7 +141,11 @@ class DeviceRoad:
     def begin(self) -> None:
         """Makes the first state of every seed, while the loop compiles."""
         self._loop()
-        self.state = self._init(self.varied, self._keys)
+        self.state = self._in_place(self._init(self.varied, self._keys))
+
+    def _in_place(self, state: ExperimentState) -> ExperimentState:
+        """JAX spreads arrays without entries over devices as it likes, and then will not have them back so."""
+        return jax.tree.map(lambda x: x if x.size else jax.device_put(x, self._placement), state)
 
     def prepare(self, episodes: int, max_steps: int) -> None:
         """Begins to compile an evaluation, so that it is there when training ends."""
@@ -150,7 +154,8 @@ class DeviceRoad:
     def advance(self, iterations: int) -> Report:
         """Takes `iterations` turns of the loop. Returns the report of every seed (leaves `seed ...`)."""
         program = self._loop().result()
-        self.state, _, report = program(self.varied, self.state, self._clock(), np.int32(iterations))
+        state, _, report = program(self.varied, self.state, self._clock(), np.int32(iterations))
+        self.state = self._in_place(state)
         report = jax.device_get(report)
         self.steps += iterations * self.steps_per_iteration
         return report

@@ -76,6 +76,7 @@ CASES: dict[str, Case] = {
         },
     ),
     "ppo-together": Case("ppo", options={"central_critic": True}, environment="small:Pair"),
+    "ppo-grid": Case("ppo", environment="grid:Empty-5x5"),  # arrays without entries in its state
     "dqn-together": Case("dqn", environment="small:Pair"),
     "host": Case("ppo", environment="gymnasium:CartPole-v1"),
     "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
