@@ -109,7 +109,7 @@ ROWS |= {
         "mo-gymnasium:deep-sea-treasure-v0",
         50_000,
         ABOVE,
-        rewards={"part": "weighted", "names": ["treasure_value", "time_penalty"], "weights": [1.0, 1.0]},
+        rewards={"part": "weighted", "names": ["treasure", "time"], "weights": [1.0, 1.0]},
         seeds=3,
     ),
     "suite-robotics": Row("sac", "robotics:FetchReachDense-v4", 10_000, ABOVE, seeds=2),
