@@ -46,6 +46,7 @@ class JaxMARL(Environment):
     `options` are the library's own (`max_steps`, `layout`, ...).
     """
 
+    id: str = equinox.field(static=True)
     identity: bool = equinox.field(static=True)
     family: Family = equinox.field(static=True)
     inner: Any = equinox.field(static=True)
@@ -58,6 +59,7 @@ class JaxMARL(Environment):
         except TypeError as error:
             raise ForageError(f"jaxmarl:{target} cannot be made with {', '.join(options)}: {error}.") from error
         check_options(f"jaxmarl:{target}", self.inner, options)
+        self.id = target
         agents = self.inner.agents
         seen, _ = jax.eval_shape(self.inner.reset, jax.random.PRNGKey(0))
         self.observations = tuple(seen[agent] for agent in agents)
@@ -177,6 +179,17 @@ class JaxMARL(Environment):
         return jnp.asarray(np.arange(most) < np.array([[space.n] for space in self.actions]), jnp.int8)
 
     def render(self, state: MARLState) -> UInt8[np.ndarray, "height width 3"]:
+        try:
+            return self.picture(state)
+        except NotImplementedError:
+            raise
+        except Exception as error:  # the library's visualisers have faults of their own, each of its own kind
+            raise ForageError(
+                f"jaxmarl:{self.id} cannot be drawn: the library's visualiser said {type(error).__name__}: {error}."
+            ) from error
+
+    def picture(self, state: MARLState) -> UInt8[np.ndarray, "height width 3"]:
+        """What the library's own visualiser draws. `NotImplementedError` where it has none."""
         inner = foreign.single(state.inner)
         if self.family.name == "overcooked":
             from jaxmarl.viz.overcooked_visualizer import TILE_PIXELS, OvercookedVisualizer
