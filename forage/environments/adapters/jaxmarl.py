@@ -3,6 +3,8 @@
 Rutherford et al. (2024), "JaxMARL: Multi-Agent RL Environments and Algorithms in JAX", arXiv 2311.10090.
 """
 
+# Where types are checked without the library, a file of ours is taken for it.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import contextlib
