@@ -10,7 +10,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.ports import Environment, State
+from forage.environments.wrappers.base import Wrapper
+from forage.ports import State
 from forage.types import ForageError, Step
 
 
@@ -24,7 +25,7 @@ class EntriesState(NamedTuple):
         return self.inner.time
 
 
-class Entries(Environment):
+class Entries(Wrapper):
     """Makes goals of entries of a flat observation, drawn uniformly from a box.
 
         GoalConditioned(Entries(CartPole(), (0,), (-1.0,), (1.0,)), radius=0.1)
@@ -32,7 +33,6 @@ class Entries(Environment):
     asks the cart to stand at a drawn place. Everything else is the environment's own.
     """
 
-    environment: Environment
     indices: tuple[int, ...] = equinox.field(static=True, converter=tuple)
     low: tuple[float, ...] = equinox.field(static=True, converter=tuple)
     high: tuple[float, ...] = equinox.field(static=True, converter=tuple)
@@ -57,18 +57,6 @@ class Entries(Environment):
         for index, low, high in zip(self.indices, self.low, self.high, strict=True):
             if not low < high:
                 raise ForageError(f"Entries needs low < high for entry {index}; got {low} and {high}.")
-
-    @property
-    def observation_space(self) -> gymnasium.Space[Any]:
-        return self.environment.observation_space
-
-    @property
-    def action_space(self) -> gymnasium.Space[Any]:
-        return self.environment.action_space
-
-    @property
-    def horizon(self) -> int | None:
-        return self.environment.horizon
 
     @property
     def goal_space(self) -> gymnasium.spaces.Box:
