@@ -230,3 +230,14 @@ def test_bad_input():
 
     with pytest.raises(ForageError, match=r"float32\[\]; it should be float32\[2\]"):
         check_environment(Forgetful(CartPole(), 2), "forgetful")
+
+
+@pytest.mark.parametrize("environment", [Countdown(), Together(Countdown(), 3)], ids=["one", "many"])
+def test_large_starts_are_handed_out_as_small_ones_are(environment, monkeypatch):
+    """One by one or all at once: the same starts begin the same episodes, and the pool is used up alike."""
+    small_ones = rollout_of(environment)
+    monkeypatch.setattr("forage.experiment.LARGE", 0)
+    large_ones = rollout_of(environment)
+    same = jax.tree.map(lambda a, b: bool((np.asarray(a) == np.asarray(b)).all()), small_ones[1:], large_ones[1:])
+    assert all(jax.tree.leaves(same))
+    assert small_ones[0].used == large_ones[0].used
