@@ -31,6 +31,10 @@ DQN_MINATAR = "Young and Tian (2019), with Adam, a double Q target and an update
 
 SMALL_PPO = {"learning_rate": 1e-3, "epochs": 10, "minibatches": 8}
 SMALL_IMAGES = {"num_envs": 64, "minibatches": 8, "learning_rate": 1e-3, "activation": "relu"}
+ROBOT = {"epochs": 10, "minibatches": 32, "learning_rate": 3e-4, "entropy_coefficient": 0.0}
+ROBOT |= {"normalise_observation": True}
+MANY_ROBOTS = ROBOT | {"num_envs": 32, "rollout_length": 64}
+NORMALISED = {"rewards": {"part": "normalise-return"}}
 TEAM = {"learning_rate": 1e-3, "minibatches": 4}
 
 PRESETS: tuple[Preset, ...] = (
@@ -49,17 +53,9 @@ PRESETS: tuple[Preset, ...] = (
         "ppo",
         "gymnasium:*Cheetah*",
         1_000_000,
-        {
-            "num_envs": 1,
-            "rollout_length": 2048,
-            "epochs": 10,
-            "minibatches": 32,
-            "learning_rate": 3e-4,
-            "entropy_coefficient": 0.0,
-            "normalise_observation": True,
-        },
+        ROBOT | {"num_envs": 1, "rollout_length": 2048},
         MUJOCO,
-        {"rewards": {"part": "normalise-return"}},
+        NORMALISED,
     ),
     Preset(
         "ppo",
@@ -103,6 +99,8 @@ PRESETS: tuple[Preset, ...] = (
         TUNED,
     ),
     Preset("ppo", "grid:*", 500_000, SMALL_IMAGES, "as for MinAtar; the usual 16 environments times four"),
+    Preset("ppo", "brax:*", 1_000_000, MANY_ROBOTS, MUJOCO, NORMALISED),
+    Preset("ppo", "playground:*", 1_000_000, MANY_ROBOTS, MUJOCO, NORMALISED),
     Preset("ppo", "jaxmarl:SMAX*", 3_000_000, TEAM | {"num_envs": 64}, "Rutherford et al. (2024), baselines, smaller"),
     Preset("ppo", "jaxmarl:MPE*", 1_000_000, TEAM | {"num_envs": 16}, "Rutherford et al. (2024), baselines"),
     Preset("sac", "Pendulum-v1", 20_000, {}, "Haarnoja et al. (2018), table 1"),

@@ -23,7 +23,7 @@ from forage.learner import Learner
 from forage.memory.uniform import UniformReplay
 from forage.nn.encoders import Reader, encoder
 from forage.nn.networks import Torso
-from forage.nn.normalise import has_floats, normalised, norms_of, updated
+from forage.nn.normalise import normalised, norms_of, updated
 from forage.policy import Policy
 from forage.ports import Environment
 from forage.rewards.environment import EnvironmentReward
@@ -117,9 +117,22 @@ def test_plain_spaces_have_no_encoder():
     np.testing.assert_array_equal(torso.encoder(jnp.int32(3)), [1, 0, 0, 0])
 
 
+def test_whole_numbers_are_seen_over_their_largest_bound():
+    clock = gym.Box(0, 4000, (), np.int32)
+    torso = Torso(jax.random.key(0), gym.Dict({"clock": clock, "bits": gym.Box(0, 1, (2,), np.int8)}), (8,), "relu")
+    features = torso.encoder({"clock": jnp.int32(1000), "bits": jnp.array([0, 1], jnp.int8)})
+    np.testing.assert_allclose(features, [0, 1, 0.25])
+    alone = Torso(jax.random.key(0), gym.Box(-8, 4, (3,), np.int32), (8,), "relu")
+    np.testing.assert_allclose(alone.encoder(jnp.array([-8, 0, 4])), [-1, 0, 0.5])
+    assert norms_of(clock) is None  # scaled once is enough
+    unbounded = gym.Box(-(2**31), 2**31 - 1, (2,), np.int32)
+    assert Torso(jax.random.key(0), unbounded, (8,), "relu").encoder is None
+    assert norms_of(unbounded) is not None
+
+
 def test_boxes_of_floats_are_normalised_where_they_are():
     norm = norms_of(MIXED)
-    assert norm["image"] is None and norm["inner"] is None and has_floats(MIXED)
+    assert norm["image"] is None and norm["inner"] is None
     rollout = jax.tree.map(lambda *x: np.stack(x).reshape(5, 4, *np.shape(x[0])), *(MIXED.sample() for _ in range(20)))
     norm = updated(norm, rollout)
     np.testing.assert_allclose(norm["vector"].mean, rollout["vector"].mean((0, 1)), rtol=1e-4, atol=1e-5)
@@ -132,7 +145,7 @@ def test_boxes_of_floats_are_normalised_where_they_are():
         np.testing.assert_array_equal(seen["image"], one["image"])
         np.testing.assert_array_equal(seen["inner"]["choices"], one["inner"]["choices"])
     spec = Spec("Words", gym.Dict({"text": Tokens(3, 4)}), gym.Discrete(2))
-    with pytest.raises(ForageError, match="Only boxes can be normalised"):
+    with pytest.raises(ForageError, match="Only numbers can be normalised"):
         PPO(normalise_observation=True).check(spec)
 
 

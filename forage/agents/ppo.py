@@ -22,14 +22,13 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
 
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions
 from forage.nn.minibatches import shuffled, standardised
 from forage.nn.networks import Recall, input_size
-from forage.nn.normalise import Norms, has_floats, normalised, norms_of, updated
+from forage.nn.normalise import Norms, normalised, norms_of, updated
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Agent, Metrics
 from forage.returns import gae
@@ -98,8 +97,11 @@ class PPO(Agent):
             raise ForageError(f"PPO cannot cut {units} {what} into {self.minibatches} equal minibatches.")
         space = seen(spec.observation_space)
         input_size(space)
-        if self.normalise_observation and not (isinstance(space, spaces.Box) or has_floats(space)):
-            raise ForageError(f"Only boxes can be normalised, and {spec.name} gives {spec.observation_space}.")
+        if self.normalise_observation and norms_of(space) is None:
+            raise ForageError(
+                f"Only numbers can be normalised, not bits, choices or whole numbers with bounds, and {spec.name} "
+                f"gives {spec.observation_space}; normalise_observation=false works."
+            )
         if self.central_critic and central(spec.observation_space) is None:
             raise ForageError(
                 f'A central critic sees the "state" beside the observation, and {spec.name} shows none; environments '

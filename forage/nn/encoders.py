@@ -6,7 +6,7 @@ for one observation, and `size`, the number of features.
 | space                          | features                                                   |
 |--------------------------------|------------------------------------------------------------|
 | image: Box of three dimensions | `CNN`                                                      |
-| other Box, MultiBinary         | its numbers, flattened                                     |
+| other Box, MultiBinary         | its numbers, flattened; whole ones over their bound        |
 | Discrete, MultiDiscrete        | one-hot, each choice after the other                       |
 | Tokens                         | `Reader`: embeddings with their places, averaged           |
 | Dict                           | its parts', in the order of the space                      |
@@ -24,18 +24,19 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.nn.layers import CNN, Linear
+from forage.nn.layers import CNN, Linear, scale_of
 from forage.spaces import Tokens, describe, unknown
 from forage.types import ForageError
 
 
 class Numbers(equinox.Module):
-    """A box or bits, flattened, as floats."""
+    """A box or bits, flattened, as floats; whole numbers over their largest bound."""
 
     size: int = equinox.field(static=True)
+    scale: float = equinox.field(static=True, default=1.0)
 
     def __call__(self, x: Array) -> Float[Array, " features"]:
-        return x.reshape(-1).astype(jnp.float32)
+        return x.reshape(-1).astype(jnp.float32) * self.scale
 
 
 class OneHot(equinox.Module):
@@ -125,7 +126,7 @@ def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -
         return OneHot(sizes, starts)
     if is_image(space):
         return CNN(key, space, gain)  # pyright: ignore[reportArgumentType]
-    return Numbers(input_size(space))
+    return Numbers(input_size(space), scale_of(space))
 
 
 def is_image(space: spaces.Space[Any]) -> bool:
@@ -134,9 +135,13 @@ def is_image(space: spaces.Space[Any]) -> bool:
 
 
 def is_plain(space: spaces.Space[Any]) -> bool:
-    """Whether a network reads a space without an encoder: a box, an image, bits, or a number that counts from 0."""
-    return isinstance(space, spaces.Box | spaces.MultiBinary) or (
-        isinstance(space, spaces.Discrete) and int(space.start) == 0
+    """Whether a network reads a space without an encoder: floats, bits, an image, or a number that counts from 0."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.start) == 0
+    return (
+        is_image(space)
+        or isinstance(space, spaces.MultiBinary)
+        or (isinstance(space, spaces.Box) and scale_of(space) == 1)
     )
 
 

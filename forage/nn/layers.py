@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import equinox
 import jax
@@ -119,6 +120,18 @@ class Conv(equinox.Module):
         return self.linear(jnp.concatenate(patches, axis=-1))
 
 
+def scale_of(space: spaces.Space[Any]) -> float:
+    """What whole numbers are multiplied with before a network sees them: 1 / their largest bound, if they have bounds.
+
+    Bytes of an image become 0 to 1, and a clock that counts to 4000 does not drown what is beside it. Floats stay as
+    they are: who made them chose their size, and `normalise_observation` is there for them.
+    """
+    if not isinstance(space, spaces.Box) or space.dtype.kind not in "iu":
+        return 1.0
+    bound = max(abs(float(space.low.min())), abs(float(space.high.max())))
+    return 1 / bound if 1 < bound < 2**31 - 1 else 1.0
+
+
 class CNN(equinox.Module):
     """Convolutions, then one dense layer; rectified throughout.
 
@@ -140,7 +153,7 @@ class CNN(equinox.Module):
             height, width, channels = (height - kernel) // stride + 1, (width - kernel) // stride + 1, features
         self.convolutions = tuple(convolutions)
         self.dense = Linear(keys[-1], height * width * channels, 512 if len(layers) == 3 else 128, gain)
-        self.scale = 1 / float(space.high.max()) if space.dtype == jnp.uint8 else 1.0  # bytes become 0 to 1
+        self.scale = scale_of(space)
 
     @property
     def size(self) -> int:

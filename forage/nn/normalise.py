@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, PyTree
 
-from forage.spaces import MASK, leaves
+from forage.nn.layers import scale_of
+from forage.spaces import MASK
 
 
 class RunningNorm(NamedTuple):
@@ -38,20 +38,19 @@ class RunningNorm(NamedTuple):
 
 
 Norms = RunningNorm | None | dict[str, Any]
-"""One for a box, or for a dictionary's boxes one each, and `None` for its other parts."""
+"""One for a box, or for a dictionary's boxes one each, and `None` for what is not normalised."""
 
 
 def norms_of(space: spaces.Space[Any]) -> Norms:
-    """What normalises observations of `space` (without its mask): boxes; in a dictionary, its boxes of floats."""
+    """What normalises observations of `space` (without its mask): its boxes of numbers that networks see as they are.
+
+    Bits need none, and whole numbers with bounds are scaled by them (`forage.nn.layers.scale_of`).
+    """
     if isinstance(space, spaces.Dict):
-        return {name: norms_of(part) if has_floats(part) else None for name, part in space.items()}
-    return RunningNorm.of(space.shape) if isinstance(space, spaces.Box) else None
-
-
-def has_floats(space: spaces.Space[Any]) -> bool:
-    """Whether there is a box of floats among the leaves."""
-    boxes = [leaf for leaf in leaves(space).values() if isinstance(leaf, spaces.Box)]
-    return any(np.issubdtype(box.dtype, np.floating) for box in boxes)
+        norms = {name: norms_of(part) for name, part in space.items()}
+        return norms if any(norm is not None for norm in norms.values()) else None
+    numbers = isinstance(space, spaces.Box) and space.dtype.kind in "fiu" and scale_of(space) == 1
+    return RunningNorm.of(space.shape) if numbers else None
 
 
 def normalised(norm: Norms, observation: PyTree[Array]) -> PyTree[Array]:

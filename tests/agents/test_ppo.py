@@ -211,5 +211,5 @@ def test_what_it_cannot_do():
         PPO(minibatches=3).check(SPEC)
     with pytest.raises(ForageError, match=r"cannot cut 8 environments .* into 16 equal minibatches"):
         PPO(minibatches=16, memory_size=4).check(SPEC)
-    with pytest.raises(ForageError, match="Only boxes can be normalised"):
+    with pytest.raises(ForageError, match="Only numbers can be normalised"):
         PPO(normalise_observation=True).check(SPEC)
