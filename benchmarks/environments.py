@@ -2,10 +2,11 @@
 
 Random actions, one jitted scan over steps with all environments side by side; nothing is learned or stored, and the
 last observation is kept so that making it cannot be left out. Each row runs in a process of its own, its contestants
-alternate in it. Two ways of stepping:
+alternate in it. Three ways of stepping:
 
 - `episodes`: ended episodes begin anew, by the library's own automatic reset, and in Forage from the pool of starts.
 - `bare`: steps only, never a reset. Forage's adapter beside the library it opens: what the adapter costs.
+- `host`: on the host road, with new episodes, all handed the same actions. Forage's adapter beside the library.
 
 Writes `results/<date>-environments.json` and the table `results/ENVIRONMENTS.md`. Rows whose library is missing are
 left out, by name.
@@ -32,8 +33,8 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 class Row(NamedTuple):
     id: str  # Forage's id
-    way: str  # episodes or bare
-    peers: dict[str, str]  # stepper of steppers.py -> the id there
+    way: str  # episodes, bare or host
+    peers: dict[str, str]  # stepper of steppers.py, or of host_steppers.py -> the id there
     num_envs: int
     steps: int  # of each environment, in one timed run
     wanted: float  # Forage's speed over the fastest peer's
@@ -80,9 +81,22 @@ ROWS: dict[str, Row] = {
     "craftax-adapter": Row("craftax:Craftax-Symbolic-v1", "bare", {"craftax": "Craftax-Symbolic-v1"}, 256, 30, ADAPTER),
     "xland-adapter": Row("xland:MiniGrid-Empty-8x8", "bare", {"xland": "MiniGrid-Empty-8x8"}, 1024, 500, ADAPTER),
     "navix-adapter": Row("navix:Navix-Empty-8x8-v0", "bare", {"navix": "Navix-Empty-8x8-v0"}, 1024, 500, ADAPTER),
+    "envpool-cheetah": Row("envpool:HalfCheetah-v4", "host", {"envpool": "HalfCheetah-v4"}, 64, 1000, ADAPTER),
+    "envpool-pong": Row("envpool:Pong-v5", "host", {"envpool": "Pong-v5"}, 16, 500, ADAPTER),
+    "gymnasium-cheetah": Row("gymnasium:HalfCheetah-v5", "host", {"gymnasium": "HalfCheetah-v5"}, 8, 1000, ADAPTER),
+    "gymnasium-pong": Row(
+        "gymnasium:ALE/Pong-v5", "host", {"gymnasium": "ALE/Pong-v5", "ale": "pong"}, 16, 100, ADAPTER
+    ),
+    "pettingzoo-spread": Row(
+        "pettingzoo:mpe/simple_spread_v3", "host", {"pettingzoo": "mpe2.simple_spread_v3"}, 16, 100, ADAPTER
+    ),
+    "mo-gymnasium-treasure": Row(
+        "mo-gymnasium:deep-sea-treasure-v0", "host", {"mo_gymnasium": "deep-sea-treasure-v0"}, 16, 1000, ADAPTER
+    ),
+    "robotics-reach": Row("robotics:FetchReachDense-v4", "host", {"gymnasium": "FetchReachDense-v4"}, 4, 200, ADAPTER),
 }
 
-LIBRARIES = {"xland": "xminigrid", "playground": "mujoco_playground"}
+LIBRARIES = {"xland": "xminigrid", "playground": "mujoco_playground", "ale": "ale_py"}
 
 
 def available(row: Row) -> bool:
@@ -91,11 +105,42 @@ def available(row: Row) -> bool:
 
 def measure(name: str, repeats: int, scale: float) -> dict[str, Any]:
     """Runs one row in this process. Returns each contestant's rates, in environment steps a second."""
+    row = ROWS[name]
+    steps = max(2, int(row.steps * scale))
+    rates, compiling = (measure_host if row.way == "host" else measure_device)(row, steps, repeats)
+    return {"row": name, "rates": rates, "compile": compiling, "steps": steps, "num_envs": row.num_envs}
+
+
+Measured = tuple[dict[str, list[float]], dict[str, float]]
+"""Each contestant's rates, and the seconds until it was ready."""
+
+
+def measure_host(row: Row, steps: int, repeats: int) -> Measured:
+    import host_steppers
+
+    actions = host_steppers.actions_of(row.id, row.num_envs, steps)
+    contestants = {"forage": row.id, **row.peers}
+    running, starting = {}, {}
+    for contestant, id in contestants.items():
+        started = time.perf_counter()
+        running[contestant] = getattr(host_steppers, contestant)(id, row.num_envs)
+        for action in actions[:10]:
+            running[contestant](action)
+        starting[contestant] = time.perf_counter() - started
+    rates: dict[str, list[float]] = {contestant: [] for contestant in contestants}
+    for _ in range(repeats):
+        for contestant, step in running.items():
+            started = time.perf_counter()
+            for action in actions:
+                step(action)
+            rates[contestant].append(steps * row.num_envs / (time.perf_counter() - started))
+    return rates, starting
+
+
+def measure_device(row: Row, steps: int, repeats: int) -> Measured:
     import jax
     import steppers
 
-    row = ROWS[name]
-    steps = max(2, int(row.steps * scale))
     ways = row.num_envs, steps, row.way
     contestants: dict[str, Callable[[], Any]] = {"forage": lambda: steppers.forage(row.id, *ways)}
     for peer, id in row.peers.items():
@@ -116,7 +161,7 @@ def measure(name: str, repeats: int, scale: float) -> dict[str, Any]:
             started = time.perf_counter()
             pair[1] = jax.block_until_ready(pair[0](pair[1], key))
             rates[contestant].append(steps * row.num_envs / (time.perf_counter() - started))
-    return {"row": name, "rates": rates, "compile": compiling, "steps": steps, "num_envs": row.num_envs}
+    return rates, compiling
 
 
 def table(records: dict[str, dict[str, Any]]) -> str:
@@ -125,7 +170,8 @@ def table(records: dict[str, dict[str, Any]]) -> str:
         "",
         "Environment steps a second with random actions, median of repeats that alternate in one process; made by",
         "`python benchmarks/environments.py`. *episodes*: with new episodes, by the library's own automatic reset and",
-        "in Forage from the pool of starts. *bare*: steps only, so that the ratio is what an adapter costs.",
+        "in Forage from the pool of starts. *bare*: steps only, so that the ratio is what an adapter costs. *host*: on",
+        "the host, with new episodes, in the library's own batch where it has one.",
         "",
         "| environment | way | environments | Forage | peers | ratio to the fastest | wanted |",
         "|---|---|---|---|---|---|---|",

@@ -8,6 +8,7 @@ without a display where MUJOCO_GL is egl or osmesa and that library is installed
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -71,6 +72,8 @@ OPTIONS: dict[str, dict[str, int]] = {"tabular:Garnet-20": {"states": 10, "actio
 TILE, CAPTION, COLUMNS = 128, 14, 6
 LEFT_OUT = ("ALE/", "phys2d/", "tabular/", "GymV")
 """Of Gymnasium: a hundred games that look like themselves, and what is drawn under another id."""
+SAME = ("Dense", "Sparse", "_Diverse", "Boolean", "Continuous")
+"""Of Gymnasium-Robotics: what looks like another id, from which only the reward, the goals or the touch differ."""
 
 
 def grid() -> None:
@@ -107,6 +110,9 @@ def sheet(name: str) -> None:
     elif name in SUITES:
         ids = [row.id for row in list_environments() if row.kind == name]
         ids = [id for id in ids if not id.partition(":")[2].startswith(LEFT_OUT)]
+        if name == "robotics":
+            newest = {re.sub(r"-v\d+$", "", id): id for id in sorted(ids) if not any(word in id for word in SAME)}
+            ids = list(newest.values())
     else:
         ids = [id for id in NATIVE if id.startswith(f"{name}:")]
     tiles, blank = [], []

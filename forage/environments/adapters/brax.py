@@ -57,6 +57,8 @@ class Brax(Simulated):
     def render(self, state: Timed) -> UInt8[np.ndarray, "height width 3"]:
         from brax.io import image
 
+        if not hasattr(self.library, "sys"):
+            raise ForageError(f"brax:{self.id} cannot be drawn: it is a counter for Brax's own tests, without a body.")
         return self.draw(image.render_array, self.library.sys, foreign.single(state.inner.pipeline_state))
 
 

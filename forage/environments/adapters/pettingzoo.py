@@ -77,13 +77,12 @@ def create(target: str, options: dict[str, Any]) -> tuple[Any, bool]:
     return made, not hasattr(found, "parallel_env")
 
 
-class Now(NamedTuple):
-    """What one environment says of its agents after a step; leaves `agent ...`."""
+class Seen(NamedTuple):
+    """What all agents see, before it is put together; leaves `env agent ...`."""
 
-    observation: dict[str, np.ndarray]
-    reward: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
+    observation: np.ndarray
+    mask: np.ndarray  # bool
+    presence: np.ndarray  # int8
 
 
 class PettingZooEnvironment(HostEnvironment):
@@ -123,6 +122,7 @@ class PettingZooEnvironment(HostEnvironment):
         self.identity = differ if identity is None else identity
         self.shape: tuple[int, ...] = self.shapes[0] if self.images else (max(shape[0] for shape in self.shapes),)
         self.masked = self.masked or (isinstance(acts[0], spaces.Discrete) and len(set(self.sizes)) > 1)
+        self.allowed = np.arange(self.most) < np.array(self.sizes)[:, None]
         self.gone = np.zeros((num_envs, len(self.agents)), bool)
         self.out_of_time = np.zeros_like(self.gone)
         self.following: Any = None
@@ -159,106 +159,115 @@ class PettingZooEnvironment(HostEnvironment):
         return spaces.Dict(parts)
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
-        self.gone[:], self.out_of_time[:] = False, False
-        started = []
+        seen = self.nothing()
         for index, number in enumerate(seeds(seed, self.num_envs)):
-            self._at = index
-            started.append(self.begin(index, number))
-        self.following = self.stack(started)
+            self.begin(seen, index, number)
+        self.following = self.shown(seen)
         return self.following
 
-    def begin(self, index: int, seed: int | None = None) -> dict[str, np.ndarray]:
-        """Starts an episode of one environment and returns what its agents see."""
-        env = self.envs[index]
-        begun = env.reset(seed=seed)
+    def begin(self, into: Seen, index: int, seed: int | None = None) -> None:
+        """Starts an episode of one environment, and writes what its agents see."""
+        self._at = index
+        begun = self.envs[index].reset(seed=seed)
         self.gone[index], self.out_of_time[index] = False, False
-        return self.show(index, None if self.turns else begun[0])
+        self.write(into, index, None if self.turns else begun[0])
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
         if self.following is None:
             raise ForageError(f"{self.name} was stepped before its first reset; call reset(seed) first.")
-        told, following = [], []
+        shape = self.gone.shape
+        reward, over, clock = np.zeros(shape, np.float32), np.zeros(shape, bool), np.zeros(shape, bool)
+        taken, said = np.asarray(action), []
+        taken = taken.reshape(*shape, *taken.shape[1 + (self.num_agents > 1) :])
+        taken = taken.tolist() if taken.ndim == 2 else taken  # choices: Python's numbers are quicker one by one
+        for index, env in enumerate(self.envs):
+            self._at = index
+            seen, rewards, ends, clocks = self.advance(env, taken[index])
+            reward[index] = [rewards.get(name, 0.0) for name in self.agents]
+            over[index] = [ends.get(name, False) for name in self.agents]
+            clock[index] = [clocks.get(name, False) for name in self.agents]
+            said.append(seen)
+        before = self.gone | self.out_of_time
+        self.gone |= over & ~before
+        self.out_of_time |= clock & ~before & ~over
+        # The clock ends an agent's episode once; afterwards it has left, as one whose task is over.
+        terminated, truncated = self.gone | before, self.out_of_time & ~before
+        reward[before] = 0
+        seen = self.nothing()
         for index in range(self.num_envs):
             self._at = index
-            now = self.advance(index, np.asarray(action)[index])
-            told.append(now)
-            over = bool((now.terminated | now.truncated).all())
-            following.append(self.begin(index) if over else now.observation)
-        seen = self.stack([now.observation for now in told])
-        self.following = self.stack(following)
-        reward, terminated, truncated = (np.stack(parts) for parts in list(zip(*told, strict=True))[1:])
+            self.write(seen, index, said[index])
+        observation = self.following = self.shown(seen)
+        if len(ended := np.flatnonzero((terminated | truncated).all(1))):
+            fresh = Seen(*(array.copy() for array in seen))
+            for index in ended.tolist():
+                self.begin(fresh, index)
+            self.following = self.shown(fresh)
         if self.num_agents == 1:
             reward, terminated, truncated = reward[:, 0], terminated[:, 0], truncated[:, 0]
-        result: Any = Step(seen, reward, terminated, truncated, {})  # pyright: ignore[reportArgumentType]
+        result: Any = Step(observation, reward, terminated, truncated, {})  # pyright: ignore[reportArgumentType]
         return HostStep(result, self.following)
 
-    def advance(self, index: int, action: np.ndarray) -> Now:
-        """Steps one environment."""
-        env, before = self.envs[index], self.gone[index] | self.out_of_time[index]
-        action = action.reshape(len(self.agents), *action.shape[self.num_agents > 1 :])
+    def advance(self, env: Any, action: Any) -> tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Steps one environment. Returns what it said of agents: seen, rewards, terminated, truncated."""
         chosen = {name: self.own(i, action[i]) for i, name in enumerate(self.agents)}
-        if self.turns:
-            seen = None
-            env.step(chosen[env.agent_selection])
-            rewards, over, clock = dict(env.rewards), dict(env.terminations), dict(env.truncations)
-            while env.agents and (env.terminations[env.agent_selection] or env.truncations[env.agent_selection]):
-                env.step(None)
-        else:
-            seen, rewards, over, clock, _ = env.step({name: chosen[name] for name in env.agents})
-        for i, name in enumerate(self.agents):
-            if not before[i]:
-                self.gone[index, i] = bool(over.get(name, False))
-                self.out_of_time[index, i] = bool(clock.get(name, False)) and not self.gone[index, i]
-        reward = np.array([rewards.get(name, 0.0) for name in self.agents], np.float32)
-        # The clock ends an agent's episode once; afterwards it has left, as one whose task is over.
-        terminated, truncated = self.gone[index] | before, self.out_of_time[index] & ~before
-        return Now(self.show(index, seen), np.where(before, np.float32(0), reward), terminated, truncated)
+        if not self.turns:
+            return env.step({name: chosen[name] for name in env.agents})[:4]
+        env.step(chosen[env.agent_selection])
+        rewards, over, clock = dict(env.rewards), dict(env.terminations), dict(env.truncations)
+        while env.agents and (env.terminations[env.agent_selection] or env.truncations[env.agent_selection]):
+            env.step(None)
+        return None, rewards, over, clock
 
     def own(self, agent: int, action: Any) -> Any:
         """An agent's own part of a padded action, as its space wants it."""
         space = self.acts[agent]
         if isinstance(space, spaces.Discrete):
-            return int(space.start) + min(int(action), self.sizes[agent] - 1)
+            return min(action, self.sizes[agent] - 1) + int(space.start)
         return np.asarray(action[: self.sizes[agent]], space.dtype)
 
-    def show(self, index: int, seen: dict[str, Any] | None) -> dict[str, np.ndarray]:
-        """What the agents of one environment see; `seen` is what it said, or else it is asked."""
-        env, number = self.envs[index], len(self.agents)
-        observation = np.zeros((number, *self.shape), np.float32)
-        mask = np.arange(self.most) < np.array(self.sizes)[:, None]
-        here = np.zeros(number, bool)
-        for i, name in enumerate(self.agents):
-            here[i] = not (self.gone[index, i] or self.out_of_time[index, i])
-            if seen is not None and name not in seen:  # it has left, or has not come yet
-                here[i] = False
-                continue
-            said = env.observe(name) if seen is None else seen[name]
-            if isinstance(said, dict) and MASK in said:
-                allowed = np.asarray(said[MASK], bool)
-                if allowed.any():
-                    mask[i, : len(allowed)] = allowed
-                said = said["observation"]
-            flat = np.asarray(said, np.float32) if self.images else flatten(self.seen[i], said)
-            observation[i][tuple(map(slice, self.shapes[i]))] = flat
-        if self.turns:
-            here &= np.array([name == env.agent_selection for name in self.agents]) if env.agents else False
-        if number == 1:
-            return {"": observation[0]}
-        one_hot = np.broadcast_to(
-            np.eye(number, dtype=np.float32).reshape(number, *(1,) * (len(self.shape) - 1), number),
-            (number, *self.shape[:-1], number),
-        )
-        together = np.concatenate(list(observation), -1)
-        shown = {
-            "observation": np.concatenate([observation, one_hot], -1) if self.identity else observation,
-            STATE: np.concatenate([np.broadcast_to(together, (number, *together.shape)), one_hot], -1),
-            PRESENT: np.where(self.gone[index] | self.out_of_time[index], -1, here).astype(np.int8),
-        }
-        return shown | ({MASK: mask.astype(np.int8)} if self.masked else {})
+    def nothing(self) -> Seen:
+        """Arrays to write to."""
+        shape = self.gone.shape
+        mask = np.broadcast_to(self.allowed, (self.num_envs, *self.allowed.shape)).copy()
+        return Seen(np.zeros((*shape, *self.shape), np.float32), mask, np.zeros(shape, np.int8))
 
-    def stack(self, shown: list[dict[str, np.ndarray]]) -> PyTree[np.ndarray]:
-        batch = {key: np.stack([one[key] for one in shown]) for key in shown[0]}
-        return batch.get("", batch)
+    def write(self, into: Seen, index: int, seen: dict[str, Any] | None) -> None:
+        """Writes what the agents of one environment see; `seen` is what it said, or else it is asked."""
+        env = self.envs[index]
+        left = (self.gone[index] | self.out_of_time[index]).tolist()
+        acting = env.agent_selection if self.turns and env.agents else None
+        into.observation[index], into.mask[index] = 0, self.allowed
+        for i, name in enumerate(self.agents):
+            here = not self.turns or name == acting
+            if seen is not None and name not in seen:  # it has left, or has not come yet
+                here = False
+            else:
+                said = env.observe(name) if seen is None else seen[name]
+                if isinstance(said, dict) and MASK in said:
+                    allowed = np.asarray(said[MASK], bool)
+                    if allowed.any():
+                        into.mask[index, i, : len(allowed)] = allowed
+                    said = said["observation"]
+                plain = self.images or isinstance(self.seen[i], spaces.Box)
+                flat = np.asarray(said).reshape(self.shapes[i]) if plain else flatten(self.seen[i], said)
+                into.observation[(index, i, *map(slice, self.shapes[i]))] = flat
+            into.presence[index, i] = -1 if left[i] else here
+
+    def shown(self, seen: Seen) -> PyTree[np.ndarray]:
+        """What a batch shows: with who one is, what a central critic sees, who is there and what is allowed."""
+        observation, number = seen.observation, len(self.agents)
+        if number == 1:
+            return observation[:, 0]
+        each = observation.shape[:-1]  # env agent and an image's height and width
+        who = np.eye(number, dtype=np.float32).reshape(number, *(1,) * (len(each) - 2), number)
+        together = np.moveaxis(observation, 1, -2).reshape(each[0], 1, *each[2:], -1)
+        state = np.empty((*each, together.shape[-1] + number), np.float32)
+        state[..., :-number], state[..., -number:] = together, who
+        if self.identity:
+            observation = np.concatenate([observation, np.broadcast_to(who, (*each, number))], -1)
+        shown = {"observation": observation, STATE: state, PRESENT: seen.presence}
+        return shown | ({MASK: seen.mask.astype(np.int8)} if self.masked else {})
 
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:
         drawn = self.envs[0].render()
