@@ -93,7 +93,7 @@ ROWS |= {
     "suite-memory": Row("ppo", "memory:TMaze-10", 300_000, "1; without memory 0.5", {"memory_size": 64}),
     "suite-tabular": Row("ppo", "tabular:Chain-5", 200_000, "357 is best"),
     "suite-gymnax": Row("ppo", "gymnax:CartPole-v1", 200_000, "at least 475"),
-    "suite-jumanji": Row("ppo", "jumanji:Snake-v1", 300_000, ABOVE, {"num_envs": 32}, seeds=3),
+    "suite-jumanji": Row("ppo", "jumanji:Snake-v1", 300_000, ABOVE, seeds=3),
     "suite-navix": Row("ppo", "navix:Navix-Empty-5x5-v0", 300_000, "near 1", seeds=3),
     "suite-xland": Row("ppo", "xland:MiniGrid-Empty-5x5", 300_000, "near 1", seeds=3),
     "suite-craftax": Row("ppo", "craftax:Craftax-Classic-Symbolic-v1", 300_000, ABOVE, {"num_envs": 64}, seeds=2),

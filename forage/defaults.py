@@ -40,6 +40,7 @@ TEAM = {"learning_rate": 1e-3, "minibatches": 4}
 PRESETS: tuple[Preset, ...] = (
     Preset("ppo", "CartPole-masked", 500_000, SMALL_PPO | {"memory_size": 64}, TUNED),
     Preset("ppo", "CartPole*", 100_000, SMALL_PPO, TUNED),
+    Preset("ppo", "*:CartPole-v?", 100_000, SMALL_PPO, "as for Forage's own CartPole"),
     Preset("ppo", "Acrobot-v1", 200_000, SMALL_PPO, TUNED),
     Preset("ppo", "Pendulum-v1", 500_000, SMALL_PPO | {"discount": 0.95, "entropy_coefficient": 0.0}, TUNED),
     Preset(
@@ -80,7 +81,7 @@ PRESETS: tuple[Preset, ...] = (
         {"memory_size": 64, "num_envs": 4, "updates_per_rollout": 4, "batch_size": 32, "burn_in": 4, "unroll": 10},
         TUNED,
     ),
-    Preset("dqn", "CartPole*", 150_000, {}, TUNED),
+    Preset("dqn", "*CartPole*", 150_000, {}, TUNED),
     Preset("dqn", "Acrobot-v1", 100_000, {}, TUNED),
     Preset(
         "dqn",
@@ -99,6 +100,7 @@ PRESETS: tuple[Preset, ...] = (
         TUNED,
     ),
     Preset("ppo", "grid:*", 500_000, SMALL_IMAGES, "as for MinAtar; the usual 16 environments times four"),
+    Preset("ppo", "jumanji:*", 1_000_000, SMALL_IMAGES, "as for MinAtar"),
     Preset("ppo", "brax:*", 1_000_000, MANY_ROBOTS, MUJOCO, NORMALISED),
     Preset("ppo", "playground:*", 1_000_000, MANY_ROBOTS, MUJOCO, NORMALISED),
     Preset("ppo", "jaxmarl:SMAX*", 3_000_000, TEAM | {"num_envs": 64}, "Rutherford et al. (2024), baselines, smaller"),
@@ -110,7 +112,7 @@ PRESETS: tuple[Preset, ...] = (
 
 def preset(agent: str, environment: str) -> Preset | None:
     """The first preset whose pattern fits."""
-    return next((p for p in PRESETS if p.agent == agent and fnmatch.fnmatch(environment, p.environment)), None)
+    return next((p for p in PRESETS if p.agent == agent and fnmatch.fnmatchcase(environment, p.environment)), None)
 
 
 def preset_parts(agent: Agent, environment: str) -> dict[str, Any]:
