@@ -59,7 +59,10 @@ class Brax(Simulated):
 
         if not hasattr(self.library, "sys"):
             raise ForageError(f"brax:{self.id} cannot be drawn: it is a counter for Brax's own tests, without a body.")
-        return self.draw(image.render_array, self.library.sys, foreign.single(state.inner.pipeline_state))
+        model = self.library.sys.mj_model
+        follows = any(model.camera(index).name == "track" for index in range(model.ncam))
+        frame = foreign.single(state.inner.pipeline_state)
+        return self.draw(image.render_array, self.library.sys, frame, 240, 320, "track" if follows else None)
 
 
 def check_times(name: str, episode_length: int, action_repeat: int) -> None:
