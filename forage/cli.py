@@ -38,6 +38,8 @@ forage train [AGENT] ENVIRONMENT [OPTIONS]
   --seeds N | a,b,c      how many seeds, or which; 5, and 3 on the host
   --directory PATH       where the run is kept; runs/AGENT-ENVIRONMENT-TIME
   --evaluation-episodes N   episodes of each seed that the score is made of
+  --evaluation-every N      also evaluate every N steps of each seed, apart from training
+  --evaluation-actions A    greedy, or sampled as in training
   --checkpoint-seconds S    how often to save
   --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
   --extras tensorboard   also write the curve there
@@ -54,6 +56,7 @@ forage evaluate RUN [OPTIONS]
 
   --episodes N           episodes of each seed; 100
   --seed N               which episodes
+  --actions A            greedy, or sampled as in training; otherwise as the run has it
   --quiet | --json       show nothing; one JSON object
   --grid NAME=LOW:HIGH:N   set a field of the environment to each of N numbers; again for another, and all combinations
   --grid NAME=a,b,c      the same with these
@@ -117,7 +120,8 @@ def train(positional: list[str], words: options.Words) -> None:
     if agent is not None:
         registry.part_class("agent", agent)  # an unknown name is answered at once
     arguments["display"] = display(words)
-    for name, kind in (("steps", int), ("evaluation_episodes", int), ("checkpoint_seconds", float), ("directory", str)):
+    kinds = {"steps": int, "evaluation_episodes": int, "evaluation_every": int, "evaluation_actions": str}
+    for name, kind in (kinds | {"checkpoint_seconds": float, "directory": str}).items():
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), kind)
     if "seeds" in words:
@@ -149,6 +153,10 @@ def train(positional: list[str], words: options.Words) -> None:
             "steps",
             "seeds",
             "directory",
+            "evaluation-episodes",
+            "evaluation-every",
+            "evaluation-actions",
+            "checkpoint-seconds",
             "sweep",
             "extras",
             "wrap",
@@ -216,19 +224,26 @@ def evaluate(positional: list[str], words: options.Words) -> None:
     kind = display(words)
     episodes = options.parse("episodes", words.pop("episodes", "100"), int)
     seed = options.parse("seed", words.pop("seed", "0"), int)
+    actions = words.pop("actions", None)
+    if actions is not None:
+        from forage.setup import check_actions
+
+        check_actions(str(actions))
     elsewhere = {name: wrappers(words, name) for name in ("wrap", "under")}
     axes = options.many(words, "grid")
     words.pop("grid", None)
     tasks = port_part("tasks", words)
-    nothing_left(words, "evaluate", ["episodes", "seed", "grid", "under", "wrap", "tasks", "json", "quiet"])
+    nothing_left(words, "evaluate", ["episodes", "seed", "actions", "grid", "under", "wrap", "tasks", "json", "quiet"])
     if axes or tasks is not None or any(elsewhere.values()):
-        evaluate_elsewhere(directory, kind, axes, tasks=tasks, episodes=episodes, seed=seed, **elsewhere)
+        evaluate_elsewhere(
+            directory, kind, axes, tasks=tasks, episodes=episodes, seed=seed, actions=actions, **elsewhere
+        )
         return
     from forage import training
     from forage.run import Run
 
     training.use_compilation_cache()
-    score = training.evaluate(directory, episodes, seed)
+    score = training.evaluate(directory, episodes, seed, actions=actions)
     if kind == "json":
         print(json.dumps({"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}))
     elif kind != "quiet":

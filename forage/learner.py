@@ -25,6 +25,7 @@ class Learner(Part):
     rewards: Rewards
     memory: Memory
     spec: Spec = equinox.field(static=True)
+    sampled: bool = equinox.field(static=True, default=False)  # in evaluation, too, actions are drawn as in training
 
     def check(self) -> None:
         """Raises `ForageError` where parts and environment do not fit together."""
@@ -108,7 +109,7 @@ class Learner(Part):
         """The evaluation policy's action, and what is remembered after it."""
 
         def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]):
-            action, hidden, _ = self.agent.act(state.agent, hidden, observation, key, explore=False)
+            action, hidden, _ = self.agent.act(state.agent, hidden, observation, key, explore=self.sampled)
             return action, self.agent.acted(state.agent, hidden, action)
 
         return self.by_agent(one)(hidden, observation, key)

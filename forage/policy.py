@@ -23,8 +23,8 @@ class Policy:
     >>> action = agent.act(observation)  # doctest: +SKIP
     """
 
-    def __init__(self, agent: Agent, state: Any, spec: Spec):
-        self.agent, self.state, self.spec = agent, state, spec
+    def __init__(self, agent: Agent, state: Any, spec: Spec, sampled: bool = False):
+        self.agent, self.state, self.spec, self.sampled = agent, state, spec, sampled
 
         def act(state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
             action, hidden, _ = agent.act(state, hidden, observation, key, explore)
@@ -62,15 +62,20 @@ class Policy:
         one = jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
         like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(seeds), *x.shape), x.dtype), one)
         states, _ = checkpoint.load(path / "agent.npz", like)
-        return cls(agent, jax.tree.map(lambda x: x[index], states), spec)
+        sampled = config.get("evaluation_actions") == "sampled"
+        return cls(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
 
     def reset(self, seed: int = 0) -> None:
         """Forgets the episode."""
         self._hidden = team.repeat(self.agent.hidden(self.spec), self.spec.num_agents)
         self._key = prng.key(seed)
 
-    def act(self, observation: Any, explore: bool = False) -> Any:
-        """The action for one observation, as NumPy. Where there are many agents: all their actions for all they see."""
+    def act(self, observation: Any, explore: bool | None = None) -> Any:
+        """The action for one observation, as NumPy. Where there are many agents: all their actions for all they see.
+
+        `explore`: whether it is drawn as in training; unless said, as the run was evaluated.
+        """
+        explore = self.sampled if explore is None else explore
         observation = self._check(observation)
         self._key, key = jax.random.split(self._key)
         action, self._hidden = self._act(self.state, self._hidden, observation, key, explore)

@@ -109,6 +109,7 @@ def evaluate_under(
     episodes: int = 100,
     seed: int = 0,
     environment: Any = None,
+    actions: str | None = None,
 ) -> Robustness:
     """Plays a run's agents, as they were saved last, in other environments. Writes robustness.json, too.
 
@@ -117,14 +118,14 @@ def evaluate_under(
     (`action-noise:0.1`) that leave what is seen and done as it is, and go directly around the environment, within all
     others: each of `under` is a condition of its own, beside that of nothing, and those of `wrap` are always there,
     so that `wrap=["action-noise:0"]` and a grid over `action_noise` are a curve over strengths.
-    All points get the same random numbers.
+    All points get the same random numbers. `actions`: `greedy` or `sampled`; unless said, as the run has it.
 
     >>> forage.evaluate_under("runs/ppo-CartPole-v1", {"length": [0.25, 0.5, 1.0, 2.0]})  # doctest: +SKIP
     """
     if episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
     run = Run(directory)
-    setup = from_config(run.config, environment)
+    setup = from_config(run.config, environment, **({"evaluation_actions": actions} if actions else {}))
     if not isinstance(setup.environment, Environment):
         raise ForageError(
             f"{setup.name} is stepped on the host, where its numbers cannot be set from outside; grids, wrappers and "
@@ -148,7 +149,7 @@ def evaluate_under(
         means = play(other, road, combinations, episodes, 1_000_003 + seed)
         points += [Point(words, fields, returns) for fields, returns in zip(combinations, means, strict=True)]
     result = Robustness(run.title, episodes, points)
-    described = {"wrap": list(wrap), "tasks": to_config(tasks or setup.tasks)}
+    described = {"wrap": list(wrap), "tasks": to_config(tasks or setup.tasks), "actions": setup.evaluation_actions}
     write_json(run.directory / "robustness.json", result.data() | described)
     return result
 

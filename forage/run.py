@@ -6,6 +6,7 @@ DIRECTORY/metrics.jsonl      a line for each point of the curve; every value a l
 DIRECTORY/checkpoints/       the two newest checkpoints: everything to continue from
 DIRECTORY/agent.npz          the agents alone, to act with
 DIRECTORY/evaluation.json    episodes played apart from training, and the score
+DIRECTORY/evaluations.jsonl  the same at points during training, where that was asked for
 DIRECTORY/curve.png
 """
 
@@ -50,11 +51,19 @@ class Run:
         """The points of the curve."""
         return read_rows(self.directory / "metrics.jsonl")
 
-    def curve(self) -> tuple[np.ndarray, np.ndarray]:
-        """Steps of each point, and each member's mean return there, NaN where no episode ended: `member point`."""
-        rows = self.rows
+    def curve(self, evaluated: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Steps of each point, and each member's mean return there, NaN where no episode ended: `member point`.
+
+        Of training's own episodes, or `evaluated`, of those played apart from it.
+        """
+        rows = self.evaluations if evaluated else self.rows
         returns = [[np.nan if v is None else v for v in row["return"]] for row in rows]
         return np.array([row["steps"] for row in rows]), np.array(returns, float).reshape(len(rows), -1).T
+
+    @property
+    def evaluations(self) -> list[dict[str, Any]]:
+        """Evaluations during training, oldest first: `steps`, and each member's mean `return`."""
+        return read_rows(self.directory / "evaluations.jsonl")
 
     @property
     def evaluation(self) -> dict[str, Any] | None:
@@ -88,7 +97,10 @@ def draw_curve(run: Run) -> Path:
     path = run.directory / "curve.png"
     sweep = run.config["sweep"]
     if not sweep:
-        return curve(path, [(run.config["agent"]["part"], steps, values)], title=run.title)
+        curves = [(run.config["agent"]["part"], steps, values)]
+        if run.evaluations:
+            curves = [("in training", steps, values), ("evaluated", *run.curve(evaluated=True))]
+        return curve(path, curves, title=run.title)
     members = from_config(run.config).members
     labels = [", ".join(f"{k}={v:g}" for k, v in member.items() if k != "seed") for member in members]
     runs = [(label, steps, values[[i for i, x in enumerate(labels) if x == label]]) for label in dict.fromkeys(labels)]

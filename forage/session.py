@@ -15,7 +15,7 @@ from forage import checkpoint, progress
 from forage.evaluation.statistics import score
 from forage.host import HostRoad
 from forage.learner import Report
-from forage.points import Rows, Totals, to_float
+from forage.points import Rows, Totals, read_rows, to_float
 from forage.registry import part_name
 from forage.run import Run, draw_curve, write_json
 from forage.setup import Road, Setup
@@ -40,7 +40,9 @@ class Session:
         self.display, self.trackers = display, trackers
         self.iterations = -(-setup.steps // road.steps_per_iteration)
         self.every = max(1, self.iterations // POINTS)  # iterations between points of the curve
-        self.rows = Rows(directory / "metrics.jsonl")
+        every = settings.get("evaluation_every")
+        self.evaluate_every = every and -(-every // road.steps_per_iteration)  # iterations between evaluations
+        self.rows, self.evaluations = Rows(directory / "metrics.jsonl"), Rows(directory / "evaluations.jsonl")
         self.totals = Totals()  # since the last point
         self.earlier = 0.0  # seconds of earlier sittings
         self.started: float | None = None  # when this one's loop began
@@ -105,9 +107,14 @@ class Session:
         done = self.road.steps // spi
         self.started = last_save = last_row = learning = time.monotonic()
         row_from, compiled_at, batch = done, None, 1
+        if self.evaluate_every and not read_rows(self.evaluations.path):
+            self.evaluate(0)
+            self.started = last_save = last_row = learning = time.monotonic()
         while done < self.iterations:
             mark = min(self.iterations, (done // self.every + 1) * self.every)
             count = min(batch, mark - done)
+            if self.evaluate_every:
+                count = min(count, self.evaluate_every - done % self.evaluate_every)
             start, before = time.monotonic(), self.road.steps
             report = self.advance(count)
             self.check(report, before)
@@ -129,6 +136,10 @@ class Session:
             if done == mark:
                 self.write_row(row)
                 self.totals, row_from, last_row = Totals(), done, now
+            if self.evaluate_every and done % self.evaluate_every == 0:
+                took = self.evaluate(done // self.evaluate_every)
+                # The clock of training stands still meanwhile.
+                self.started, learning, last_row = self.started + took, learning + took, last_row + took
             stopping = self.interrupted is not None
             if stopping or done == self.iterations or now - last_save > self.settings["checkpoint_seconds"]:
                 self.save()
@@ -140,6 +151,16 @@ class Session:
                     f"{self.directory}"
                 )
         self.earlier, self.started = self.seconds, None
+
+    def evaluate(self, number: int) -> float:
+        """Plays episodes apart from training, others at each point, and writes what they brought. Returns seconds."""
+        began = time.monotonic()
+        found = evaluate_road(self.road, self.setup, self.settings["evaluation_episodes"], 500_009 + number)
+        self.append(self.evaluations, {"steps": self.road.steps, "return": found["return"]})
+        values = [value for value in found["return"] if value is not None]
+        if values:
+            self.display.note(f"  {self.road.steps:>12,} steps   evaluated: return {score(np.array(values))}")
+        return time.monotonic() - began
 
     def advance(self, count: int) -> Report:
         try:
@@ -162,12 +183,15 @@ class Session:
             if bad:
                 raise ForageError(f"{what} {where} with seed {members[bad[0]]['seed']}; {advice}.")
 
-    def write_row(self, row: dict[str, Any]) -> None:
+    def append(self, rows: Rows, row: dict[str, Any]) -> None:
         try:
-            self.rows.append(row)
+            rows.append(row)
         except ForageError as error:
-            if len(self.rows.waiting) == 1:  # said once
+            if len(rows.waiting) == 1:  # said once
                 self.display.note(f"{error} Training goes on and will try again.")
+
+    def write_row(self, row: dict[str, Any]) -> None:
+        self.append(self.rows, row)
         self.display.row(row)
         for tracker in self.trackers:
             tracker.write(row)
@@ -178,7 +202,8 @@ class Session:
         header = {"steps": steps, "seconds": self.seconds, "since": self.totals.plain()}
         path = self.directory / "checkpoints" / f"{steps:012d}.npz"
         try:
-            self.rows.flush(durable=True)  # a checkpoint never knows of points that the curve lacks
+            for rows in (self.rows, self.evaluations):
+                rows.flush(durable=True)  # a checkpoint never knows of points that the curve lacks
             checkpoint.save(path, self.road.state, header)
             checkpoint.save(self.directory / "agent.npz", self.road.agent_states(), header)
         except ForageError as error:
@@ -200,11 +225,11 @@ class Session:
         A run that was stopped before its first checkpoint is left to begin.
         """
         header = self.load(run)
+        for rows in (self.rows, self.evaluations):
+            rows.drop_after(-1 if header is None else header["steps"])
         if header is None:
-            self.rows.drop_after(-1)
             return
         self.saved_at, self.earlier, self.totals = header["steps"], header["seconds"], Totals(header["since"])
-        self.rows.drop_after(header["steps"])
 
     def load(self, run: Run) -> dict[str, Any] | None:
         """Puts the newest whole checkpoint on the road and changes nothing on disk. `None` where there is none."""
@@ -298,6 +323,7 @@ def evaluate_road(road: Road, setup: Setup, episodes: int, seed: int = 1_000_003
     returns, lengths = road.evaluate(episodes, limit, seed)
     returns, lengths = np.asarray(returns, float), np.asarray(lengths)
     evaluation: dict[str, Any] = {"steps": road.steps, "episodes": episodes, "members": setup.members}
+    evaluation["actions"] = setup.evaluation_actions
     if returns.ndim > 2:
         for i, name in enumerate(setup.spec.reward_names):
             evaluation[f"return/{name}"] = to_float(returns[..., i].mean(1))

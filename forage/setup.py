@@ -52,6 +52,7 @@ class Setup:
     seeds: list[int]
     sweep: dict[str, list[float]]
     why: str = ""  # why this agent, when nobody named one
+    evaluation_actions: str = "greedy"  # or sampled
 
     @property
     def native(self) -> bool:
@@ -68,7 +69,9 @@ class Setup:
 
         On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
         """
-        learner = Learner(self.agent, self.behaviour, self.rewards, self.memory, self.spec)
+        learner = Learner(
+            self.agent, self.behaviour, self.rewards, self.memory, self.spec, self.evaluation_actions == "sampled"
+        )
         learner.check()
         members = self.members
         seeds = [member["seed"] for member in members]
@@ -98,6 +101,7 @@ class Setup:
             "steps": self.steps,
             "seeds": self.seeds,
             "sweep": self.sweep,
+            "evaluation_actions": self.evaluation_actions,
             "spec": {
                 "name": self.spec.name,
                 "observation_space": spaces.to_json(self.spec.observation_space),
@@ -182,9 +186,12 @@ def make_setup(
     sweep: dict[str, Sequence[float]] | None = None,
     wrap: Sequence[str] = (),
     why: str = "",
+    evaluation_actions: str = "greedy",
     **parts: Any,
 ) -> Setup:
     """Fills in what was not said. `parts` are by port, each a part or its name; `wrap` names wrappers, first innermost.
+
+    `evaluation_actions`: `greedy`, the agent's best guess, or `sampled`, drawn from its policy as in training.
 
     Raises `ForageError` for what cannot be.
     """
@@ -240,6 +247,7 @@ def make_setup(
     steps = default_steps(agent, name) if steps is None else steps
     if not 1 <= steps <= MOST:
         raise ForageError(f"A run takes from 1 to {MOST:,} steps of each seed, not {steps:,}.")
+    check_actions(evaluation_actions)
     return Setup(
         name=name,
         environment=environment,
@@ -251,18 +259,28 @@ def make_setup(
         seeds=seeds,
         sweep=swept,
         why=why,
+        evaluation_actions=evaluation_actions,
     )
 
 
+def check_actions(evaluation_actions: str) -> None:
+    """Raises `ForageError` for a way to act in evaluation that is not there."""
+    if evaluation_actions not in ("greedy", "sampled"):
+        raise ForageError(f"Actions in evaluation are greedy or sampled, not {evaluation_actions!r}.")
+
+
 def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -> Setup:
-    """The setup that `Setup.config` wrote. What was a Python object must be given again."""
+    """The setup that `Setup.config` wrote. What was a Python object must be given again.
+
+    `given` are parts by port and `evaluation_actions`, where they are not to be the run's own.
+    """
     stored = config["environment"]
     if environment is None and "id" not in stored:
         raise ForageError(
             f"This run's environment was a Python object, {stored['object']}; continue it from Python with "
             f"forage.resume(directory, environment=...)."
         )
-    parts = dict(given)
+    parts = {"evaluation_actions": config.get("evaluation_actions", "greedy"), **given}
     for port in ("agent", *PORTS):
         if port in given:
             continue

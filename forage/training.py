@@ -31,6 +31,7 @@ def train(
     seeds: int | Sequence[int] | None = None,
     directory: str | os.PathLike[str] | None = None,
     evaluation_episodes: int | None = None,
+    evaluation_every: int | None = None,
     checkpoint_seconds: float = 30.0,
     display: str | progress.Progress = "auto",
     extras: Sequence[str] = (),
@@ -41,7 +42,10 @@ def train(
     `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.ports.Environment`,
     or a function that builds a batch on the host. `steps` are of each seed. `options`: parts for the ports by name
     (`behaviour=`, `rewards=`, `memory=`, `tasks=`, `starts=`), `sweep={"learning_rate": [...]}`,
-    `agent_options`, `environment_options`, `wrap=["frame-stack:4", "time-limit:200"]` (the first innermost).
+    `agent_options`, `environment_options`, `wrap=["frame-stack:4", "time-limit:200"]` (the first innermost),
+    `evaluation_actions="sampled"`, as in training, where the best guess (`greedy`) is not meant.
+    `evaluation_every` steps of each seed, and before the first, the agent plays `evaluation_episodes` apart from
+    training, whose course and clock that does not touch; see `Run.evaluations`.
     `display`: `auto`, `live`, `plain`, `json`, `quiet` or a `Progress`.
 
     >>> import forage
@@ -50,6 +54,8 @@ def train(
     shown = progress.make(display)
     if evaluation_episodes is not None and evaluation_episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {evaluation_episodes}.")
+    if evaluation_every is not None and evaluation_every < 1:
+        raise ForageError(f"Steps from one evaluation to the next are 1 or more, not {evaluation_every:,}.")
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
     check_trackers(extras)
@@ -60,6 +66,7 @@ def train(
     road = setup.road()
     settings = {
         "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),
+        "evaluation_every": evaluation_every,
         "checkpoint_seconds": checkpoint_seconds,
         "extras": list(extras),
         "devices": devices_of(road),
@@ -108,12 +115,21 @@ def resume(
         return session.run()
 
 
-def evaluate(directory: str | os.PathLike[str], episodes: int = 100, seed: int = 0, environment: Any = None) -> Score:
-    """Evaluates a run's newest checkpoint again, on episodes chosen by `seed`. Returns the score; writes it too."""
+def evaluate(
+    directory: str | os.PathLike[str],
+    episodes: int = 100,
+    seed: int = 0,
+    environment: Any = None,
+    actions: str | None = None,
+) -> Score:
+    """Evaluates a run's newest checkpoint again, on episodes chosen by `seed`. Returns the score; writes it too.
+
+    `actions`: `greedy` or `sampled`; unless said, as the run has it.
+    """
     if episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
     run = Run(directory)
-    setup = from_config(run.config, environment)
+    setup = from_config(run.config, environment, **({"evaluation_actions": actions} if actions else {}))
     road = setup.road()
     if Session(run.directory, setup, road, run.config, progress.Progress()).load(run) is None:
         raise ForageError(f"{directory} has no checkpoint yet, so there is no agent to evaluate.")
