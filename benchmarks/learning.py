@@ -236,8 +236,8 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         "examples/minatar-ppo, and MinAtar's README (DQN with sticky actions and epsilon 0.1, mean of 30 runs).",
         "Some rows shared the machine's two cores with others, or had one; their wall clocks are upper bounds.",
         "",
-        "*At first* is the training return at the first point of the curve, where the agent hardly knows anything. A star:",
-        "actions in evaluation were drawn from the policy, as in training, not its best guess.",
+        "*At first* is the training return at the first point of the curve, where the agent hardly knows anything.",
+        "A star: actions in evaluation were drawn from the policy, as in training, and not its best guess.",
         "",
         "| row | agent | environment | steps | seeds | at first | return | Stable-Baselines3 | wanted | wall clock |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -246,10 +246,11 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         if name in results:
             r = results[name]
             peer = shown(r["peer"]) if r.get("peer") else "–"  # noqa: RUF001
+            star = " *" if r.get("actions") == "sampled" else ""
             first = next((f"{v:.4g}" for v in r["curve"]["mean"] if v is not None), "")
             lines.append(
                 f"| {name} | {r['agent']} | {r['environment']} | {r['steps']:,} | {len(r['seeds'])} | {first} "
-                f"| {shown(r)}{' *' if r.get('actions') == 'sampled' else ''} | {peer} | {ROWS[name].wanted} | {r['seconds']:.0f} s |"
+                f"| {shown(r)}{star} | {peer} | {ROWS[name].wanted} | {r['seconds']:.0f} s |"
             )
     return "\n".join(lines) + "\n"
 
