@@ -104,7 +104,7 @@ ROWS |= {
     "suite-playground": Row("ppo", "playground:CartpoleBalance", 300_000, "1000 is best", seeds=3),
     "suite-jaxmarl": Row("ppo", "jaxmarl:MPE_simple_spread_v3", 1_000_000, ABOVE),
     "suite-jaxmarl-mappo": Row("ppo", "jaxmarl:MPE_simple_spread_v3", 1_000_000, ABOVE, MAPPO),
-    "suite-smax": Row("ppo", "jaxmarl:SMAX-3m", 3_000_000, "2 is best: every battle won", {}, seeds=3),
+    "suite-smax": Row("ppo", "jaxmarl:SMAX-3m", 1_000_000, "2 is best: every battle won", {}, seeds=3),
     "suite-smax-mappo": Row("ppo", "jaxmarl:SMAX-3m", 3_000_000, "2 is best: every battle won", MAPPO, seeds=3),
     "suite-pettingzoo": Row("ppo", "pettingzoo:mpe/simple_spread_v3", 100_000, ABOVE, {"num_envs": 16}, seeds=2),
     "suite-mo-gymnasium": Row(

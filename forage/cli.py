@@ -19,6 +19,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
                                      also with other numbers, wrappers and tasks (forage evaluate --help)
   forage watch RUN                   make a GIF or MP4 of the trained agent
   forage compare RUN RUN ...         one picture of all curves, and which is better
+  forage claim [NAME]                run a paper's claim: does it hold here?
   forage list [KIND]                 agents, environments and the parts of every port
   forage show PART                   what a part is, its hyper-parameters and its source
 
@@ -49,6 +50,18 @@ forage train [AGENT] ENVIRONMENT [OPTIONS]
   --wrap NAME:VALUE      put a wrapper around the environment; again for one around that (forage list wrappers)
   --behaviour, --rewards, --memory, --tasks, --starts NAME   a part for that port (forage list)
   --memory.capacity ...  any option of such a part
+"""
+
+CLAIM_HELP = """\
+forage claim [NAME] [OPTIONS]
+
+Without a name: every claim, in a sentence. With one: its arms are trained, measured and judged by its rule; a claim
+that was stopped goes on where it was.
+
+  --scale laptop | smoke | paper   minutes to an hour on two cores; seconds; the paper's own setting
+  --directory PATH       where its runs are kept; runs/claims/NAME-SCALE
+  --anyway               start the paper's setting without an accelerator, too
+  --quiet | --json | --plain   show nothing; one JSON object a line; lines
 """
 
 EVALUATE_HELP = """\
@@ -100,7 +113,7 @@ def run(arguments: list[str]) -> int:
         raise ForageError(f"There is no command {command!r}{registry.nearest(command, COMMANDS)}")
     positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS, LISTS)
     if words.pop("help", False):
-        print({"train": TRAIN_HELP, "evaluate": EVALUATE_HELP}.get(command, HELP), end="")
+        print({"train": TRAIN_HELP, "evaluate": EVALUATE_HELP, "claim": CLAIM_HELP}.get(command, HELP), end="")
         return 0
     COMMANDS[command](positional, words)
     return 0
@@ -224,11 +237,11 @@ def evaluate(positional: list[str], words: options.Words) -> None:
     kind = display(words)
     episodes = options.parse("episodes", words.pop("episodes", "100"), int)
     seed = options.parse("seed", words.pop("seed", "0"), int)
-    actions = words.pop("actions", None)
+    actions = str(words.pop("actions")) if "actions" in words else None
     if actions is not None:
         from forage.setup import check_actions
 
-        check_actions(str(actions))
+        check_actions(actions)
     elsewhere = {name: wrappers(words, name) for name in ("wrap", "under")}
     axes = options.many(words, "grid")
     words.pop("grid", None)
@@ -292,6 +305,30 @@ def compare(positional: list[str], words: options.Words) -> None:
     print(*draw(positional, output), sep="\n")
 
 
+def claim(positional: list[str], words: options.Words) -> None:
+    from forage.claims import running
+
+    if len(positional) > 1:
+        raise ForageError("forage claim takes one claim: forage claim gae-lambda.")
+    if not positional:
+        nothing_left(words, "claim", [])
+        for name in running.names():
+            print(f"  {name:28} {running.load(name).statement}")
+        return
+    kind = display(words)
+    scale = str(words.pop("scale", "laptop"))
+    directory, anyway = words.pop("directory", None), bool(words.pop("anyway", False))
+    nothing_left(words, "claim", ["scale", "directory", "anyway", "quiet", "json", "plain"])
+    from forage.training import use_compilation_cache
+
+    use_compilation_cache()
+    result = running.run(positional[0], scale, None if directory is None else str(directory), kind, anyway)
+    if kind == "json":
+        print(json.dumps({"event": "claim", **result}))
+    elif kind != "quiet":
+        print(*running.sentences(result), sep="\n")
+
+
 def list_parts(positional: list[str], words: options.Words) -> None:
     nothing_left(words, "list", [])
     listing.list_parts(positional[0] if positional else None)
@@ -310,6 +347,7 @@ COMMANDS: dict[str, Callable[[list[str], options.Words], None]] = {
     "evaluate": evaluate,
     "watch": watch,
     "compare": compare,
+    "claim": claim,
     "list": list_parts,
     "show": show,
 }

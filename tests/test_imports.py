@@ -28,6 +28,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("run",),
     ("session", "compare", "watch"),
     ("training", "robustness", "listing"),
+    ("claims",),
     ("cli",),
     ("__main__",),
 ]

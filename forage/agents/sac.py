@@ -75,6 +75,7 @@ class SAC(Agent):
     batch_size: int = equinox.field(static=True, default=256)
     learning_starts: int = equinox.field(static=True, default=1000)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
+    learn_temperature: bool = equinox.field(static=True, default=True)  # else it stays what it is at first
 
     @property
     def updates(self) -> int:
@@ -125,10 +126,10 @@ class SAC(Agent):
         )
         actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
 
-        gradient = jax.grad(self.temperature_loss)(state.log_temperature, log_probability, action.shape[1])
-        log_temperature, temperature_optimiser = optimiser.step(
-            gradient, state.temperature_optimiser, state.log_temperature
-        )
+        log_temperature, temperature_optimiser = state.log_temperature, state.temperature_optimiser
+        if self.learn_temperature:
+            gradient = jax.grad(self.temperature_loss)(log_temperature, log_probability, action.shape[1])
+            log_temperature, temperature_optimiser = optimiser.step(gradient, temperature_optimiser, log_temperature)
 
         target_critics = blend(critics, state.target_critics, self.polyak)
         optimisers = actor_optimiser, critic_optimiser, temperature_optimiser

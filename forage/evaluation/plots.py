@@ -107,13 +107,13 @@ def _figure(
     for index, (label, steps, values) in enumerate(runs):
         color = PALETTE[index % len(PALETTE)]
         dashes = DASHES[index // len(PALETTE) % len(DASHES)]
-        end = _draw_run(axes, steps, values, {"color": color, "linestyle": dashes}, confidence, len(runs) == 1)
+        end = draw_run(axes, steps, values, {"color": color, "linestyle": dashes}, confidence, len(runs) == 1)
         labels.append((label, end, color))
     for label, level in references:
         axes.axhline(level, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         labels.append((label, level, QUIET))
 
-    _style(axes, ylabel, xlabel)
+    style(axes, ylabel, xlabel)
     axes.set_xlim(0, max(np.max(steps) for _, steps, _ in runs) or 1)
     axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=20)
     subtitle = _describe([len(values) for _, _, values in runs], confidence)
@@ -123,7 +123,7 @@ def _figure(
     return figure
 
 
-def _draw_run(
+def draw_run(
     axes: Axes, steps: np.ndarray, values: np.ndarray, look: dict[str, Any], confidence: float, show_seeds: bool
 ) -> float:
     """Draws one run and returns the height at which its line ends, NaN when it has no line."""
@@ -138,7 +138,7 @@ def _draw_run(
     return float(middle[known[-1]]) if len(known) else math.nan
 
 
-def _style(axes: Axes, ylabel: str, xlabel: str) -> None:
+def style(axes: Axes, ylabel: str, xlabel: str) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.spines[["top", "right", "left"]].set_visible(False)

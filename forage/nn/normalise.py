@@ -49,8 +49,9 @@ def norms_of(space: spaces.Space[Any]) -> Norms:
     if isinstance(space, spaces.Dict):
         norms = {name: norms_of(part) for name, part in space.items()}
         return norms if any(norm is not None for norm in norms.values()) else None
-    numbers = isinstance(space, spaces.Box) and space.dtype.kind in "fiu" and scale_of(space) == 1
-    return RunningNorm.of(space.shape) if numbers else None
+    if isinstance(space, spaces.Box) and space.dtype.kind in "fiu" and scale_of(space) == 1:
+        return RunningNorm.of(space.shape)
+    return None
 
 
 def normalised(norm: Norms, observation: PyTree[Array]) -> PyTree[Array]:

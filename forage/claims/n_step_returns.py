@@ -1,0 +1,28 @@
+"""Longer returns learn sooner: Hessel and others (2017)."""
+
+from __future__ import annotations
+
+from forage.claims.claim import Arm, Claim, Paper, Scale, area
+
+OPTIONS = {"dueling": False}
+
+CLAIM = Claim(
+    title="Rainbow: Combining Improvements in Deep Reinforcement Learning",
+    authors="Hessel, Modayil, van Hasselt, Schaul, Ostrovski, Dabney, Horgan, Piot, Azar, Silver",
+    year=2017,
+    arxiv="1710.02298",
+    statement="Returns over three steps in place of one speed up deep Q-learning.",
+    environment="Acrobot-v1",
+    arms={
+        "1 step": Arm("dqn", OPTIONS | {"n_step": 1}),
+        "3 steps": Arm("dqn", OPTIONS | {"n_step": 3}),
+    },
+    treatment="3 steps",
+    baselines=("1 step",),
+    measure=area,
+    measured="mean return over training",
+    laptop=Scale(60_000),
+    smoke=Scale(2000, (1000, 1001)),
+    paper=Paper("gymnasium:ALE/Pong-v5", 50_000_000, 3, "a GPU and days"),
+    note="Acrobot in place of Atari games, and without the other five parts of Rainbow but double Q-learning.",
+)

@@ -1,0 +1,192 @@
+"""Runs a claim: trains its arms one after another, measures, judges, and writes what was found and a picture."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import os
+import pkgutil
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from forage import claims, training
+from forage.claims.claim import Arm, Claim, Effect, Scale, effects, verdict
+from forage.claims.picture import draw
+from forage.evaluation.statistics import score
+from forage.registry import nearest
+from forage.run import Run, write_json
+from forage.setup import PORTS
+from forage.types import ForageError
+from forage.versions import versions
+
+SCALES = ("laptop", "smoke", "paper")
+KEPT_POINTS = 50  # of each curve, in the result
+
+
+def names() -> list[str]:
+    """Every claim's name."""
+    inner = ("claim", "running", "picture")
+    found = (module.name for module in pkgutil.iter_modules(claims.__path__) if module.name not in inner)
+    return sorted(name.replace("_", "-") for name in found)
+
+
+def load(name: str) -> Claim:
+    """The claim of this name. Raises `ForageError` with the nearest names."""
+    if name not in names():
+        raise ForageError(f"There is no claim {name!r}{nearest(name, names())}")
+    return importlib.import_module(f"forage.claims.{name.replace('-', '_')}").CLAIM
+
+
+def run(
+    name: str,
+    scale: str = "laptop",
+    directory: str | os.PathLike[str] | None = None,
+    display: str = "auto",
+    anyway: bool = False,
+) -> dict[str, Any]:
+    """Runs a claim, or goes on with it where it was stopped. Returns what result.json holds.
+
+    `scale`: `laptop` (minutes to an hour on two cores), `smoke` (seconds; its verdict means nothing) or `paper`, the
+    paper's own setting, which is refused without an accelerator unless `anyway`.
+    """
+    claim = load(name)
+    if scale not in SCALES:
+        raise ForageError(f"A claim runs at the scale {', '.join(SCALES)}, not {scale!r}.")
+    size = size_of(claim, scale)
+    if scale == "paper" and jax.default_backend() == "cpu" and not anyway:
+        raise ForageError(
+            f"At the paper's scale {name} trains {claim.paper.seeds} seeds of {claim.paper.steps:,} steps in "
+            f"{claim.paper.environment} for each of {len(claim.arms)} arms, which needs {claim.paper.needs}; there is "
+            f"no accelerator here, and --anyway starts it all the same."
+        )
+    path = Path(directory) if directory is not None else Path("runs") / "claims" / f"{name}-{scale}"
+    runs, seconds = {}, {}
+    for label, arm in claim.arms.items():
+        started = time.monotonic()
+        runs[label] = trained(claim, arm, size, scale, path / slug(label), display)
+        seconds[label] = round(max(runs[label].rows[-1]["seconds"], time.monotonic() - started), 1)
+    values = {label: np.array(claim.measure(run), float) for label, run in runs.items()}
+    found = effects(claim, values)
+    result = described(name, claim, scale, size, runs, values, found, seconds)
+    write_json(path / "result.json", result)
+    draw(path / "picture.png", result)
+    return result
+
+
+def size_of(claim: Claim, scale: str) -> Scale:
+    if scale == "paper":
+        return Scale(claim.paper.steps, tuple(range(1000, 1000 + claim.paper.seeds)))
+    return claim.laptop if scale == "laptop" else claim.smoke
+
+
+def trained(claim: Claim, arm: Arm, size: Scale, scale: str, directory: Path, display: str) -> Run:
+    """One arm's run: as it lies there, gone on with, or begun."""
+    environment, options = arm.environment or claim.environment, dict(arm.options)
+    if scale == "paper":
+        environment, options = claim.paper.environment, {**options, **claim.paper.options}
+    if callable(environment):
+        environment = environment()
+    words = arm.parts()
+    if Run.begun(directory):
+        run = Run(directory)
+        if run.config["steps"] != size.steps or tuple(run.config["seeds"]) != size.seeds:
+            raise ForageError(f"{directory} holds a run of another size; name another --directory or remove it.")
+        if run.evaluation is not None:
+            return run
+        given = {port: part for port, part in words.items() if port in PORTS and not isinstance(part, str)}
+        if not isinstance(environment, str):
+            given["environment"] = environment
+        return training.resume(directory, display=display, **given)
+    return training.train(
+        arm.agent,
+        environment,
+        steps=size.steps,
+        seeds=size.seeds,
+        directory=directory,
+        agent_options=options,
+        display=display,
+        **words,
+    )
+
+
+def described(
+    name: str,
+    claim: Claim,
+    scale: str,
+    size: Scale,
+    runs: Mapping[str, Run],
+    values: Mapping[str, np.ndarray],
+    found: list[Effect],
+    seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    """What was claimed, done and found, as plain data."""
+    environment = claim.paper.environment if scale == "paper" else next(iter(runs.values())).config["spec"]["name"]
+    arms = {}
+    for label, run in runs.items():
+        total = score(values[label])
+        steps, returns = run.curve()
+        every = max(1, len(steps) // KEPT_POINTS)
+        arms[label] = {
+            "values": values[label].tolist(),
+            "score": total.value,
+            "interval": None if total.low is None else [total.low, total.high],
+            "seconds": seconds[label],
+            "agent": run.config["agent"],
+            "steps": run.rows[-1]["steps"],
+            "curve": {"steps": steps[::-every][::-1].tolist(), "return": plain(returns[:, ::-every][:, ::-1])},
+        }
+    return {
+        "claim": name,
+        "title": claim.title,
+        "authors": claim.authors,
+        "year": claim.year,
+        "arxiv": claim.arxiv,
+        "statement": claim.statement,
+        "note": claim.note,
+        "measured": claim.measured,
+        "scale": scale,
+        "environment": environment,
+        "steps": size.steps,
+        "seeds": list(size.seeds),
+        "treatment": claim.treatment,
+        "rule": claim.rule._asdict(),
+        "arms": arms,
+        "effects": [effect._asdict() for effect in found],
+        "verdict": verdict(found),
+        "seconds": round(sum(seconds.values()), 1),
+        "date": datetime.date.today().isoformat(),
+        "versions": versions() | {"cores": os.cpu_count()},
+    }
+
+
+def plain(values: np.ndarray) -> list[list[float | None]]:
+    """Four digits are enough for a picture, and NaN is not JSON."""
+    return [[None if np.isnan(v) else float(f"{v:.4g}") for v in row] for row in values]
+
+
+def slug(label: str) -> str:
+    """A label as the name of a directory."""
+    return re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-")
+
+
+def sentences(result: Mapping[str, Any]) -> list[str]:
+    """What a result says, line by line."""
+    measured = result["measured"]
+    lines = [f"{result['claim']}: {result['statement']}", f"  {result['title']}, arXiv {result['arxiv']}"]
+    for label, arm in result["arms"].items():
+        interval = "" if arm["interval"] is None else f" [{arm['interval'][0]:.4g}, {arm['interval'][1]:.4g}]"
+        lines.append(f"  {label}: {measured} {arm['score']:.4g}{interval}, {arm['seconds']:.0f} s")
+    for effect in result["effects"]:
+        lines.append(
+            f"  {result['treatment']} against {effect['baseline']}: {effect['value']:+.4g} "
+            f"[{effect['low']:.4g}, {effect['high']:.4g}], {effect['verdict']}"
+        )
+    seeds = len(result["seeds"])
+    lines.append(f"  {result['verdict']}, at the scale {result['scale']}, {seeds} seeds of {result['steps']:,} steps")
+    return lines

@@ -1,0 +1,28 @@
+"""A target that stands still for a while steadies Q-learning: Mnih and others (2015)."""
+
+from __future__ import annotations
+
+from forage.claims.claim import Arm, Claim, Paper, Scale, evaluated
+
+OPTIONS = {"n_step": 1, "dueling": False, "double": False}
+
+CLAIM = Claim(
+    title="Human-level control through deep reinforcement learning",
+    authors="Mnih, Kavukcuoglu, Silver, Rusu, Veness, Bellemare, Graves, Riedmiller, Fidjeland, Ostrovski and others",
+    year=2015,
+    arxiv="Nature 518",
+    statement="Without a separate target network deep Q-learning ends with lower returns.",
+    environment="CartPole-v1",
+    arms={
+        "no target network": Arm("dqn", OPTIONS | {"target_update_interval": 1}),
+        "target network": Arm("dqn", OPTIONS),
+    },
+    treatment="target network",
+    baselines=("no target network",),
+    measure=evaluated,
+    measured="return",
+    laptop=Scale(100_000),
+    smoke=Scale(2000, (1000, 1001)),
+    paper=Paper("gymnasium:ALE/Breakout-v5", 10_000_000, 3, "a GPU and days"),
+    note="CartPole in place of five Atari games.",
+)

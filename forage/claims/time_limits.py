@@ -1,0 +1,62 @@
+"""A time limit is no end: Pardo, Tavakoli, Levdik and Kormushev (2017)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Array, Key, PyTree
+
+from forage import training
+from forage.claims.claim import Arm, Claim, Paper, Scale
+from forage.environments import make
+from forage.environments.wrappers import TimeLimit
+from forage.environments.wrappers.base import Wrapper
+from forage.run import Run
+from forage.types import Step
+
+OPTIONS = {"hidden_sizes": (64, 64), "batch_size": 128, "learning_rate": 1e-3}
+
+
+class Ended(Wrapper):
+    """Says that an episode terminated where it was only cut: the mistake."""
+
+    def step(self, state: Any, action: PyTree[Array], key: Key[Array, ""]) -> tuple[Any, Step]:
+        state, step = self.environment.step(state, action, key)
+        return state, step._replace(terminated=step.terminated | step.truncated, truncated=step.truncated & False)
+
+
+def cut() -> TimeLimit:
+    return TimeLimit(make("Pendulum-v1"), 20)  # pyright: ignore[reportArgumentType]
+
+
+def ended() -> Ended:
+    return Ended(cut())
+
+
+def in_full(run: Run) -> list[float]:
+    """Each seed's mean return in episodes of the usual 200 steps."""
+    training.evaluate(run.directory, 32, environment=make("Pendulum-v1"))
+    assert run.evaluation is not None
+    return [float(value) for value in run.evaluation["return"]]
+
+
+CLAIM = Claim(
+    title="Time Limits in Reinforcement Learning",
+    authors="Pardo, Tavakoli, Levdik, Kormushev",
+    year=2017,
+    arxiv="1712.00378",
+    statement="Going on with the value where a time limit cuts an episode does better than taking it for an end.",
+    environment=cut,
+    arms={
+        "taken for an end": Arm("td3", OPTIONS, environment=ended),
+        "value goes on": Arm("td3", OPTIONS),
+    },
+    treatment="value goes on",
+    baselines=("taken for an end",),
+    measure=in_full,
+    measured="return of whole episodes",
+    laptop=Scale(10_000, tuple(range(1000, 1005))),
+    smoke=Scale(1200, (1000, 1001)),
+    paper=Paper("gymnasium:Hopper-v5", 1_000_000, 40, "a GPU and days"),
+    note="TD3 on Pendulum cut after 20 of its 200 steps, in place of PPO on MuJoCo tasks.",
+)

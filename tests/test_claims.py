@@ -1,0 +1,118 @@
+"""Claims: the rule, the arms, stopping and going on, and a smoke of every one."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import small
+
+from forage.claims import running
+from forage.claims.claim import Effect, Rule, area, effects, judged, late, verdict
+from forage.evaluation.difference import bootstrap_difference
+from forage.run import Run
+from forage.types import ForageError
+
+small.keep_compiled()
+NEEDS = {"central-critic": "jaxmarl"}
+EXAMPLE = "learning-rate-annealing"
+
+
+def test_the_rule():
+    assert judged(0.1, 0.3, 0.0) == "holds"
+    assert judged(-0.3, -0.1, 0.0) == "fails"
+    assert judged(-0.1, 0.3, 0.0) == judged(0.1, 0.3, 0.2) == "undecided"
+    assert judged(0.1, 0.15, 0.2) == "fails"  # an effect there is, smaller than what was claimed
+
+    def said(*words):
+        return verdict([Effect("x", 0, 0, 0, word) for word in words])
+
+    assert said("holds", "holds") == "holds"
+    assert said("holds", "undecided") == "undecided"
+    assert said("holds", "undecided", "fails") == "fails"
+
+
+def test_effects_are_differences_of_means():
+    claim = running.load("gae-lambda")
+    values = {"lambda 0": np.array([1.0, 2, 3]), "lambda 0.95": np.array([10.0, 11, 12]), "lambda 1": np.full(3, 11.0)}
+    first, second = effects(claim, values)
+    assert (first.baseline, first.value, first.verdict) == ("lambda 0", 9.0, "holds")
+    assert (second.baseline, second.value, second.verdict) == ("lambda 1", 0.0, "undecided")
+    lower = claim._replace(rule=Rule(higher=False))
+    assert effects(lower, values)[0].value == -9.0 and effects(lower, values)[0].verdict == "fails"
+
+
+def test_the_interval_of_a_difference_is_that_of_the_formula():
+    random = np.random.default_rng(0)
+    a, b = random.normal(1.0, 1.0, 400), random.normal(0.0, 2.0, 300)
+    value, low, high = bootstrap_difference(a, b)
+    deviation = np.sqrt(a.var() / 400 + b.var() / 300)
+    assert value == pytest.approx(a.mean() - b.mean())
+    np.testing.assert_allclose([low, high], [value - 1.96 * deviation, value + 1.96 * deviation], atol=0.02)
+    with pytest.raises(ForageError, match="2 or more finite scores"):
+        bootstrap_difference(np.array([1.0]), b)
+
+
+def test_measures_of_a_curve(tmp_path):
+    class Drawn:
+        rows = [{"steps": s, "return": [v], "q": [float(s)]} for s, v in ((0, None), (10, 2.0), (20, None), (30, 6.0))]
+        curve = Run.curve
+        evaluations = []
+
+    # 2 up to 10 (the first that is known), then a line to 6 at 30: (20 + 80) / 30.
+    assert area(Drawn()) == [pytest.approx(100 / 30)]  # pyright: ignore[reportArgumentType]
+    assert late("q", 0.5)(Drawn()) == [25.0]  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("name", running.names())
+def test_smoke(name, tmp_path):
+    claim = running.load(name)
+    assert claim.treatment in claim.arms or claim.judge is not None
+    assert set(claim.baselines) <= set(claim.arms) and claim.statement.endswith(".")
+    assert min(claim.laptop.seeds) >= 1000  # apart from those for tuning, and those of the learning table
+    if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+        with pytest.raises(ForageError, match=NEEDS[name]):
+            running.run(name, "smoke", tmp_path, "quiet")
+        return
+    result = running.run(name, "smoke", tmp_path, "quiet")
+    assert result["verdict"] in ("holds", "fails", "undecided")
+    for arm in result["arms"].values():
+        assert len(arm["values"]) == len(claim.smoke.seeds) and np.isfinite(arm["values"]).all()
+    stored = json.loads((tmp_path / "result.json").read_text())
+    assert stored == json.loads(json.dumps(result))
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+    assert running.sentences(result)[0].startswith(f"{name}: ")
+
+
+def test_goes_on_where_it_was(tmp_path, monkeypatch):
+    whole = running.run(EXAMPLE, "smoke", tmp_path / "a", "quiet")
+    from forage import training
+
+    train = training.train
+    calls = []
+
+    def once(*arguments, **options):
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return train(*arguments, **options)
+
+    monkeypatch.setattr(training, "train", once)
+    with pytest.raises(KeyboardInterrupt):
+        running.run(EXAMPLE, "smoke", tmp_path / "b", "quiet")
+    monkeypatch.setattr(training, "train", train)
+    (tmp_path / "b" / "constant" / "evaluation.json").unlink()  # as if it had been stopped before the end
+    again = running.run(EXAMPLE, "smoke", tmp_path / "b", "quiet")
+    assert again["effects"] == whole["effects"]
+
+
+def test_bad_input(tmp_path):
+    with pytest.raises(ForageError, match=r"no claim 'gae'.*gae-lambda"):
+        running.run("gae")
+    with pytest.raises(ForageError, match="laptop, smoke, paper, not 'huge'"):
+        running.run(EXAMPLE, "huge")
+    with pytest.raises(ForageError, match="needs hours on many cores; there is no accelerator here, and --anyway"):
+        running.run(EXAMPLE, "paper", tmp_path)
+    running.run(EXAMPLE, "smoke", tmp_path / "small", "quiet")
+    with pytest.raises(ForageError, match="a run of another size"):
+        running.run(EXAMPLE, "laptop", tmp_path / "small", "quiet")
