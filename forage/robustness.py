@@ -104,6 +104,7 @@ def evaluate_under(
     grid: Mapping[str, Sequence[float]] | None = None,
     *,
     under: Sequence[str] = (),
+    instead: Mapping[str, Environment] | None = None,
     wrap: Sequence[str] = (),
     tasks: Tasks | None = None,
     episodes: int = 100,
@@ -118,6 +119,7 @@ def evaluate_under(
     (`action-noise:0.1`) that leave what is seen and done as it is, and go directly around the environment, within all
     others: each of `under` is a condition of its own, beside that of nothing, and those of `wrap` are always there,
     so that `wrap=["action-noise:0"]` and a grid over `action_noise` are a curve over strengths.
+    `instead` are whole environments, each a condition by its name, such as levels that were kept for testing.
     All points get the same random numbers. `actions`: `greedy` or `sampled`; unless said, as the run has it.
 
     >>> forage.evaluate_under("runs/ppo-CartPole-v1", {"length": [0.25, 0.5, 1.0, 2.0]})  # doctest: +SKIP
@@ -136,6 +138,14 @@ def evaluate_under(
     combinations = check_grid(innermost(setup.environment, wrap), grid or {})
     conditions = {words: innermost(setup.environment, [*wrap, words]) for words in under}
     conditions = {"": innermost(setup.environment, wrap), **conditions}
+    for name, other in (instead or {}).items():
+        kept = [(e.observation_space, e.action_space) for e in (other, setup.environment)]
+        if kept[0] != kept[1]:
+            raise ForageError(
+                f"{name} shows {kept[0][0]} and takes {kept[0][1]}, and {run.title} knows {kept[1][0]} and "
+                f"{kept[1][1]} only; an environment with these spaces works."
+            )
+        conditions[name] = other
     setups = {
         words: dataclasses.replace(setup, environment=around, tasks=tasks or setup.tasks)
         for words, around in conditions.items()

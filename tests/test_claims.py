@@ -107,8 +107,8 @@ def test_goes_on_where_it_was(tmp_path, monkeypatch):
 
 
 def test_bad_input(tmp_path):
-    with pytest.raises(ForageError, match=r"no claim 'gae'.*gae-lambda"):
-        running.run("gae")
+    with pytest.raises(ForageError, match=r"no claim 'gae-lamda'.*gae-lambda"):
+        running.run("gae-lamda")
     with pytest.raises(ForageError, match="laptop, smoke, paper, not 'huge'"):
         running.run(EXAMPLE, "huge")
     with pytest.raises(ForageError, match="needs hours on many cores; there is no accelerator here, and --anyway"):

@@ -9,10 +9,11 @@ import small
 import forage
 from forage import cli, training
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.pendulum import Pendulum
 from forage.environments.randomness import ActionNoise
 from forage.environments.wrappers import FrameStack, TimeLimit
 from forage.environments.wrapping import innermost, wrap
-from forage.robustness import Point, Robustness, axis
+from forage.robustness import Point, Robustness, axis, evaluate_under
 from forage.run import Run
 from forage.setup import from_config
 from forage.tasks.contexts import Contexts
@@ -36,6 +37,15 @@ def call(capsys, *words):
         cli.main([str(word) for word in words])
     out, err = capsys.readouterr()
     return stopped.value.code, out, err
+
+
+def test_other_environments_by_name(run):
+    other = {"as it was": CartPole(), "short": CartPole(length=0.05)}
+    found = evaluate_under(run, instead=other, episodes=4)
+    assert [point.under for point in found.points] == ["", "as it was", "short"]
+    assert found.points[0].returns == found.points[1].returns != found.points[2].returns
+    with pytest.raises(ForageError, match="knows Box"):
+        evaluate_under(run, instead={"pendulum": Pendulum()})
 
 
 def test_words_make_wrappers():

@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxtyping import Array, Key, PyTree
 
-from forage import training
+from forage import robustness
 from forage.claims.claim import Arm, Claim, Paper, Scale
 from forage.environments import make
 from forage.environments.wrappers import TimeLimit
@@ -35,9 +35,10 @@ def ended() -> Ended:
 
 def in_full(run: Run) -> list[float]:
     """Each seed's mean return in episodes of the usual 200 steps."""
-    training.evaluate(run.directory, 32, environment=make("Pendulum-v1"))
-    assert run.evaluation is not None
-    return [float(value) for value in run.evaluation["return"]]
+    was: Any = {"taken-for-an-end": ended, "value-goes-on": cut}[run.directory.name]
+    whole: Any = make("Pendulum-v1")
+    result = robustness.evaluate_under(run.directory, instead={"in full": whole}, environment=was(), episodes=32)
+    return result.points[-1].returns
 
 
 CLAIM = Claim(
