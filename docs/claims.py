@@ -1,0 +1,118 @@
+"""Publishes claims: `python docs/claims.py [NAME ...]` takes what `forage claim NAME` found into docs/claims.
+
+Results are kept as data (results/NAME.json) with a picture each; the table and the pages are made from these, so that
+they can be made again without running anything. A claim that fails stays.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from forage.claims import running
+
+ROOT = Path(__file__).parent.parent
+PAGES = ROOT / "docs" / "claims"
+RUNS = ROOT / "runs" / "claims"
+
+HEAD = """# Claims
+
+The central statement of each paper, as a small experiment that runs from one command, on seeds that nothing was tuned
+on. The verdict follows from a rule that was fixed before the run: the claim **holds** where the whole 95 % bootstrap
+interval of the effect lies above the rule's margin (nothing, unless its page says otherwise), **fails** where it lies
+below, and is **undecided** otherwise. What is small here is said on each page; a verdict is about the experiment that
+was run, not about the paper. Made by `python docs/claims.py` from the results beside it.
+
+| claim | statement | effect | verdict | seeds | steps of each | wall clock |
+|---|---|---|---|---|---|---|
+"""
+
+
+def publish(name: str) -> bool:
+    """Copies a claim's result, where there is one."""
+    source = RUNS / f"{name}-laptop"
+    if not (source / "result.json").exists():
+        return False
+    (PAGES / "results").mkdir(parents=True, exist_ok=True)
+    result = json.loads((source / "result.json").read_text())
+    (PAGES / "results" / f"{name}.json").write_text(json.dumps(result, separators=(",", ":")) + "\n")
+    shutil.copyfile(source / "picture.png", PAGES / f"{name}.png")
+    return True
+
+
+def effect(found: dict[str, Any]) -> str:
+    return f"{found['value']:+.3g} [{found['low']:.3g}, {found['high']:.3g}]"
+
+
+def row(result: dict[str, Any]) -> str:
+    said = "; ".join(f"{effect(e)}" for e in result["effects"])
+    name, word = result["claim"], result["verdict"]
+    return (
+        f"| [{name}]({name}.md) | {result['statement']} | {said} | **{word}** | {len(result['seeds'])} "
+        f"| {result['steps']:,} | {result['seconds']:.0f} s |"
+    )
+
+
+def page(result: dict[str, Any]) -> str:
+    name, rule, versions = result["claim"], result["rule"], result["versions"]
+    where = f"https://arxiv.org/abs/{result['arxiv']}" if result["arxiv"][0].isdigit() else ""
+    source = f"[arXiv {result['arxiv']}]({where})" if where else result["arxiv"]
+    better = "more" if rule["higher"] else "less"
+    lines = [
+        f"# {name}: {result['verdict']}",
+        "",
+        f'{result["authors"]} ({result["year"]}), "{result["title"]}", {source}.',
+        "",
+        f"> {result['statement']}",
+        "",
+        "```sh",
+        f"forage claim {name}",
+        "```",
+        "",
+        f"![what was found]({name}.png)",
+        "",
+        f"| arm | {result['measured']} | wall clock |",
+        "|---|---|---|",
+    ]
+    for label, arm in result["arms"].items():
+        low, high = arm["interval"]
+        lines.append(f"| {label} | {arm['score']:.4g} [{low:.4g}, {high:.4g}] | {arm['seconds']:.0f} s |")
+    lines += ["", "| against | effect | verdict |", "|---|---|---|"]
+    lines += [f"| {e['baseline']} | {effect(e)} | {e['verdict']} |" for e in result["effects"]]
+    lines += [
+        "",
+        f"- **Setting**: {result['environment']}, {result['steps']:,} steps of each of {len(result['seeds'])} seeds "
+        f"({result['seeds'][0]} to {result['seeds'][-1]}). {result['note']}".rstrip(),
+        f"- **Rule**: {result['treatment']} is ahead of each other arm, {better} of the measure being better, by more "
+        f"than {rule['margin']:g}, with the whole {rule['confidence']:.0%} interval.",
+        f"- **Made** on {result['date']} with forage {versions['forage']} (code {versions['code']}), jax "
+        f"{versions['jax']}, Python {versions['python']}, {versions['cores']} cores, {versions['machine']['backend']}. "
+        f"Data: [results/{name}.json](results/{name}.json).",
+    ]
+    paper = running.load(name).paper
+    lines.append(
+        f"- **The paper's own setting** (`--scale paper`): {paper.environment}, {paper.seeds} seeds of {paper.steps:,} "
+        f"steps for each arm; needs {paper.needs}. It has not been run here."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    for name in sys.argv[1:] or running.names():
+        if not publish(name) and name in sys.argv:
+            sys.exit(f"{name} has not been run; forage claim {name} does it.")
+    known = running.names()
+    results = [json.loads(path.read_text()) for path in sorted((PAGES / "results").glob("*.json"))]
+    results = [result for result in results if result["claim"] in known]
+    for result in results:
+        (PAGES / f"{result['claim']}.md").write_text(page(result))
+    left = [name for name in known if name not in {result["claim"] for result in results}]
+    rest = f"\nNot run yet: {', '.join(left)}.\n" if left else ""
+    (PAGES / "README.md").write_text(HEAD + "\n".join(map(row, results)) + "\n" + rest)
+
+
+if __name__ == "__main__":
+    main()
