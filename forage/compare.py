@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from forage.errors import ForageError
+from forage.evaluation.comparison import probability_of_improvement
 from forage.evaluation.plots import curve
-from forage.evaluation.statistics import probability_of_improvement
 from forage.run import Run
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from forage.errors import ForageError
-from forage.evaluation.statistics import aggregate_curve
+from forage.evaluation.curves import aggregate_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

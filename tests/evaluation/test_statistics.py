@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -9,11 +11,13 @@ import scipy.stats
 from forage.evaluation import statistics
 from forage.evaluation.statistics import (
     Score,
-    aggregate_curve,
     bootstrap_interval,
     interquartile_mean,
-    probability_of_improvement,
+    mean,
+    median,
+    optimality_gap,
     score,
+    task_median,
 )
 from forage.types import ForageError
 
@@ -53,6 +57,48 @@ def test_interquartile_mean_does_not_drop_nan_as_if_it_were_a_high_score():
         interquartile_mean([])
 
 
+SCORES = np.array([[0.0, 1.0, 5.0], [1.0, 3.0, 0.0]])  # two seeds, three tasks, whose means are 0.5, 2, 2.5
+
+
+def test_mean_and_medians_by_hand():
+    assert mean(SCORES) == pytest.approx(10 / 6)
+    assert median(SCORES) == 1  # of 0, 0, 1, 1, 3, 5
+    assert task_median(SCORES) == 2
+    np.testing.assert_allclose(mean(SCORES, axis=0), [0.5, 2, 2.5])
+    np.testing.assert_allclose(median(SCORES, axis=1), [1, 1])
+    assert task_median(SCORES.T, axis=(1, 0)) == 2
+    assert task_median([[1.0], [2.0], [6.0]]) == 3  # one task: the mean of its seeds
+
+
+def test_optimality_gap_by_hand():
+    # Up to 2, scores are 0, 1, 2, 1, 2, 0: a mean of 1. Up to 1: 0, 1, 1, 1, 1, 0.
+    assert optimality_gap(SCORES, gamma=2) == 1
+    assert optimality_gap(SCORES) == pytest.approx(1 / 3)
+    np.testing.assert_allclose(optimality_gap(SCORES, axis=1), [1 / 3, 1 / 3])
+    assert optimality_gap([9.0, np.inf]) == 0
+
+
+def test_axes_are_pooled_and_nan_stays():
+    scores = np.random.default_rng(0).normal(size=(3, 4, 5))
+    for statistic in (interquartile_mean, mean, median, optimality_gap):
+        pooled = statistic(scores.transpose(1, 0, 2).reshape(4, 15), axis=-1)
+        np.testing.assert_allclose(statistic(scores, axis=(0, 2)), pooled)
+        assert np.isnan(statistic([1.0, NAN, 2.0]))
+    np.testing.assert_allclose(task_median(scores), [task_median(matrix) for matrix in scores])
+    assert np.isnan(task_median([[1.0, NAN]]))
+
+
+def test_each_aggregate_is_a_statistic_of_the_bootstrap():
+    scores = np.random.default_rng(5).exponential(size=(4, 3))
+    random = np.random.default_rng(6)
+    drawn = np.stack([random.choice(task, (8000, 4)) for task in scores.T], axis=-1)
+    gap = functools.partial(optimality_gap, gamma=0.5)
+    for statistic in (interquartile_mean, mean, median, task_median, gap):
+        low, high = np.quantile(statistic(drawn, axis=(-2, -1)), [0.025, 0.975])
+        assert bootstrap_interval(scores, statistic, resamples=8000) == pytest.approx((low, high), abs=0.08)
+        assert score(scores, statistic=statistic).value == pytest.approx(statistic(scores))
+
+
 def test_interval_of_two_seeds_by_hand():
     # The means of two draws from 0 and 1 are 0, 1/2, 1 with probabilities 1/4, 1/2, 1/4.
     assert bootstrap_interval(np.array([0.0, 1.0])) == (0, 1)
@@ -87,11 +133,9 @@ def test_tasks_are_resampled_each_by_itself():
 
 def test_chunks_change_nothing_but_memory(monkeypatch):
     scores = np.random.default_rng(0).normal(size=(6, 3))
-    values = np.random.default_rng(1).normal(size=(4, 9))
-    whole = bootstrap_interval(scores), aggregate_curve(np.arange(9), values)
+    whole = bootstrap_interval(scores)
     monkeypatch.setattr(statistics, "CHUNK", 2000 * 4 * 2)
-    assert bootstrap_interval(scores) == pytest.approx(whole[0])
-    np.testing.assert_allclose(aggregate_curve(np.arange(9), values), whole[1])
+    assert bootstrap_interval(scores) == pytest.approx(whole)
 
 
 @pytest.mark.parametrize(("seeds", "least", "most"), [(5, 0.84, 0.95), (20, 0.90, 0.985)])
@@ -126,62 +170,6 @@ def test_score():
     assert score([[1, 2, 3, 100]]) == Score(2.5, None, None, 1)  # four tasks, one seed
 
 
-def test_probability_of_improvement_by_hand():
-    assert probability_of_improvement([2, 3], [0, 1]) == Score(1, 1, 1, 2)
-    assert probability_of_improvement([0, 1], [2, 3]) == Score(0, 0, 0, 2)
-    assert probability_of_improvement([5, 5], [5, 5]) == Score(0.5, 0.5, 0.5, 2)
-    # Pairs of 1, 2, 3 against 0, 2: wins 1, 0; 1, a draw; 1, 1, so 4.5 of 6.
-    mixed = probability_of_improvement([1, 2, 3], [0, 2])
-    assert mixed.value == pytest.approx(4.5 / 6)
-    assert mixed.seeds == 2
-    # One draw in four has only 2 for b. Of those, 1 in 27 has 1, 1, 1 for a (score 0), 3 in 27 have 1, 1, 2
-    # (score 1/6): below 1/6 lie 0.9 %, up to it 3.7 %. One draw in four has only 0 for b: score 1.
-    assert mixed.low == pytest.approx(1 / 6)
-    assert mixed.high == 1
-    # Always better at one task, always worse at the other.
-    assert probability_of_improvement([[1, 0], [1, 0]], [[0, 1], [0, 1]]) == Score(0.5, 0.5, 0.5, 2)
-    assert probability_of_improvement([3], [1, 2]) == Score(1, None, None, 1)
-
-
-def test_probability_of_improvement_is_mann_and_whitneys_and_its_interval_a_plain_bootstrap():
-    random = np.random.default_rng(0)
-    a, b = random.normal(0.5, 1, size=9), random.normal(size=7)
-    found = probability_of_improvement(a, b, resamples=4000)
-    assert found.value == pytest.approx(scipy.stats.mannwhitneyu(a, b).statistic / 63)
-    plain = []
-    for _ in range(4000):
-        drawn_a, drawn_b = random.choice(a, 9), random.choice(b, 7)
-        plain.append(np.mean(drawn_a[:, None] > drawn_b))
-    assert (found.low, found.high) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.03)
-
-
-def test_aggregate_curve_by_hand():
-    values = [[NAN, 1, NAN, 3, 4], [0, 3, 5, NAN, 4], [NAN, NAN, 7, 9, 4]]
-    steps, iqm, low, high = aggregate_curve([10, 20, 30, 40, 50], values)
-    np.testing.assert_array_equal(steps, [10, 20, 30, 40, 50])
-    # Until the third seed has a value there is no summary; then a seed's last value stands: 1, 5, 7 and 3, 5, 9.
-    np.testing.assert_allclose(iqm, [NAN, NAN, 13 / 3, 17 / 3, 4])
-    np.testing.assert_allclose(low, [NAN, NAN, 1, 3, 4])
-    np.testing.assert_allclose(high, [NAN, NAN, 7, 9, 4])
-
-
-def test_aggregate_curve_is_the_interval_of_each_point():
-    values = np.random.default_rng(0).normal(size=(8, 3))
-    _, iqm, low, high = aggregate_curve(np.arange(3), values, resamples=20_000)
-    for point in range(3):
-        assert iqm[point] == pytest.approx(interquartile_mean(values[:, point]))
-        assert (low[point], high[point]) == pytest.approx(
-            bootstrap_interval(values[:, point], resamples=20_000), abs=0.05
-        )
-
-
-def test_aggregate_curve_of_one_seed_or_of_one_that_never_ends_an_episode():
-    _, iqm, low, high = aggregate_curve([1, 2], [[5, 6]])
-    np.testing.assert_array_equal(iqm, [5, 6])
-    assert np.isnan([low, high]).all()
-    assert np.isnan(aggregate_curve([1, 2], [[5, 6], [NAN, NAN]])[1:]).all()
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -191,9 +179,13 @@ def test_aggregate_curve_of_one_seed_or_of_one_that_never_ends_an_episode():
         (lambda: score([1.0, NAN, np.inf]), "2 of 3 scores that are not finite"),
         (lambda: score([]), "at least one of each"),
         (lambda: score(np.ones((2, 2, 2))), "shape"),
-        (lambda: probability_of_improvement(np.ones((2, 3)), np.ones((2, 4))), "same tasks"),
-        (lambda: aggregate_curve([1, 2, 3], [[1, 2]]), "shape"),
-        (lambda: aggregate_curve([], [[]]), "at least one of each"),
+        (lambda: score(np.ones((2, 0))), "at least one of each"),
+        (lambda: mean([]), "at least one score"),
+        (lambda: median(np.ones((2, 0)), axis=1), "at least one score"),
+        (lambda: optimality_gap([]), "at least one score"),
+        (lambda: optimality_gap([1.0], gamma=NAN), "finite number such as 1"),
+        (lambda: task_median([1.0, 2.0]), "seeds, tasks"),
+        (lambda: task_median(np.ones((2, 0))), "at least one task"),
     ],
 )
 def test_what_cannot_be_summarised_is_refused(call, message):

@@ -1,0 +1,185 @@
+"""Two algorithms against each other: how often one beats the other, and by how much on the seeds they share.
+
+Source: Agarwal et al., 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice", arXiv:2108.13264;
+Henderson et al., 2018, "Deep Reinforcement Learning that Matters", arXiv:1709.06560; Colas, Sigaud, Oudeyer, 2019, "A
+Hitchhiker's Guide to Statistical Comparisons of Reinforcement Learning Algorithms", arXiv:1904.06979.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from forage.errors import ForageError
+from forage.evaluation.statistics import Score, Scores, check_interval, check_scores, quantiles
+
+EXACT = 16  # pairs up to which every choice of signs is tried: 65 536
+DRAWN = 100_000  # choices of signs drawn when there are more
+
+
+@dataclasses.dataclass(frozen=True)
+class Paired:
+    """The mean difference on shared seeds, its interval, and how likely so large a difference is by luck."""
+
+    difference: Score
+    wilcoxon: float
+    permutation: float
+    unshared: int
+
+    def __str__(self) -> str:
+        left = f", {self.unshared} without a partner left out" if self.unshared else ""
+        return f"{self.difference}: p = {self.wilcoxon:.3g} (Wilcoxon), {self.permutation:.3g} (permutation){left}"
+
+
+def probability_of_improvement(
+    a: Scores, b: Scores, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> Score:
+    """How often a seed of `a` beats a seed of `b`, averaged over tasks: 1/2 when they are alike, 1 when always.
+
+        mean over tasks of sum_ij ([a_i > b_j] + [a_i = b_j] / 2) / (number of pairs)
+
+    `a` and `b` may differ in seeds, not in tasks. The interval is a bootstrap over the seeds of each, task by task;
+    `seeds` is the smaller number of the two.
+    Source: Agarwal et al., 2021, arXiv:2108.13264, section 4.3; Mann and Whitney, 1947.
+    """
+    a, b = check_scores("probability_of_improvement", a), check_scores("probability_of_improvement", b)
+    if a.shape[1] != b.shape[1]:
+        raise ForageError(
+            f"probability_of_improvement compares scores on the same tasks, and got {a.shape[1]} and {b.shape[1]}."
+        )
+    wins = (a[:, None] > b[None]) + 0.5 * (a[:, None] == b[None])
+    value, seeds = float(wins.mean()), min(len(a), len(b))
+    if seeds == 1:
+        return Score(value, None, None, 1)
+    check_interval(seeds, confidence, resamples)
+    random = np.random.default_rng(seed)
+    found = np.zeros(resamples)
+    for task in range(a.shape[1]):
+        # How often each seed was drawn says all that the drawn seeds would.
+        weight_a, weight_b = (random.multinomial(n, np.full(n, 1 / n), size=resamples) / n for n in (len(a), len(b)))
+        found += np.sum((weight_a @ wins[:, :, task]) * weight_b, axis=1) / a.shape[1]
+    low, high = quantiles(found, confidence)
+    return Score(value, float(low), float(high), seeds)
+
+
+def paired_comparison(
+    a: Float[np.ndarray, " seeds_a"],
+    b: Float[np.ndarray, " seeds_b"],
+    seeds_a: Sequence[int] | None = None,
+    seeds_b: Sequence[int] | None = None,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    method: str = "bca",
+    seed: int = 0,
+) -> Paired:
+    """The mean of `a` less `b` over the seeds that both have, with its interval and two tests.
+
+        d_i = a_i - b_i for each seed i that both have;  mean of d
+
+    Right where a seed means the same to both: the same levels, datasets or initial weights. What a seed makes easy or
+    hard for both then cancels. `seeds_a` and `seeds_b` name the seed of each score; without them the scores are in
+    the same order, one for one. Seeds that only one has are left out and counted in `unshared`.
+
+    The interval is a bootstrap over pairs, by `method`: `bca` (corrected for bias and skew) or `percentile`. Both
+    tests are two-sided. Wilcoxon's signed-rank test asks whether differences lie around 0, by their ranks. The
+    permutation test asks how often the mean would be as far from 0 if each difference had the other sign by the toss
+    of a coin: exact up to 16 pairs, drawn beyond. Neither can be below 2 / 2^n for n pairs: at least 6 are needed for
+    p < 0.05.
+    Source: Efron, 1987, "Better Bootstrap Confidence Intervals"; Wilcoxon, 1945, "Individual Comparisons by Ranking
+    Methods"; Fisher, 1935, "The Design of Experiments"; Colas et al., 2019, arXiv:1904.06979.
+    """
+    first, second = _by_seed("a", a, seeds_a), _by_seed("b", b, seeds_b)
+    if (seeds_a is None) != (seeds_b is None):
+        raise ForageError("paired_comparison needs the seeds of both, or of neither for scores in the same order.")
+    if seeds_a is None and len(first) != len(second):
+        raise ForageError(
+            f"paired_comparison needs a partner for each score, and got {len(first)} and {len(second)}; name their "
+            f"seeds (seeds_a, seeds_b), and those that only one has are left out."
+        )
+    if method not in ("bca", "percentile"):
+        raise ForageError(f"A paired interval is by bca or percentile, and {method!r} is neither.")
+    shared = sorted(first.keys() & second.keys())
+    if len(shared) < 2:
+        raise ForageError(
+            f"The two share {len(shared)} seed{'' if len(shared) == 1 else 's'}, and a paired comparison needs at "
+            f"least 2, better 10; run both on the same seeds, or compare them with probability_of_improvement."
+        )
+    check_interval(len(shared), confidence, resamples)
+    d = np.array([first[i] - second[i] for i in shared])
+    low, high = _mean_interval(d, confidence, resamples, method, seed)
+    difference = Score(float(d.mean()), low, high, len(d))
+    return Paired(difference, _wilcoxon(d), sign_flip_test(d, seed), len(first.keys() ^ second.keys()))
+
+
+def sign_flip_test(differences: Float[np.ndarray, " pairs"], seed: int = 0) -> float:
+    """How often the mean is as far from 0 when each difference has either sign by the toss of a coin.
+
+        share of the 2^n choices of signs s for which |sum s_i d_i| >= |sum d_i|
+
+    Exact up to 16 pairs. Beyond, signs are drawn 100 000 times, and the differences as they are count as one more.
+    Source: Fisher, 1935, "The Design of Experiments", section 21; Phipson and Smyth, 2010, arXiv:1603.05766.
+    """
+    d = check_scores("sign_flip_test", differences).ravel()
+    n = len(d)
+    seen = abs(d.sum())
+    # Sums of the same numbers in another order differ in their last digits and must still count as equal.
+    least = seen - 1e-12 * np.abs(d).sum()
+    if n <= EXACT:
+        signs = 1 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
+        return float(np.mean(np.abs(signs @ d) >= least))
+    random, count = np.random.default_rng(seed), 0
+    rows = max(1, 4_000_000 // n)
+    for start in range(0, DRAWN, rows):
+        signs = 1 - 2.0 * random.integers(2, size=(min(rows, DRAWN - start), n))
+        count += int(np.sum(np.abs(signs @ d) >= least))
+    return (count + 1) / (DRAWN + 1)
+
+
+def _wilcoxon(d: np.ndarray) -> float:
+    if not d.any():
+        return 1.0  # no difference at all, where SciPy knows no p-value
+    from scipy.stats import wilcoxon  # half a second, which only those who ask should pay
+
+    result: Any = wilcoxon(d)
+    return float(result.pvalue)
+
+
+def _mean_interval(d: np.ndarray, confidence: float, resamples: int, method: str, seed: int) -> tuple[float, float]:
+    n = len(d)
+    if np.ptp(d) == 0:
+        return float(d[0]), float(d[0])
+    found = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples) @ d / n
+    levels = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
+    if method == "bca":
+        from scipy.special import ndtr, ndtri
+
+        off = d - d.mean()
+        below = (np.mean(found < d.mean()) + np.mean(found <= d.mean())) / 2
+        bias = ndtri(np.clip(below, 0.5 / resamples, 1 - 0.5 / resamples))
+        acceleration = np.sum(off**3) / (6 * np.sum(off**2) ** 1.5)
+        z = bias + ndtri(levels)
+        levels = ndtr(bias + z / (1 - acceleration * z))
+    low, high = np.quantile(found, levels)
+    return float(low), float(high)
+
+
+def _by_seed(name: str, scores: Any, seeds: Sequence[int] | None) -> dict[int, float]:
+    if np.ndim(scores) != 1:
+        raise ForageError(
+            f"paired_comparison compares one number for each seed on one task, and {name} has shape "
+            f"{np.shape(scores)}; compare task by task, or the means over tasks."
+        )
+    values = check_scores("paired_comparison", scores).ravel()
+    if seeds is None:
+        return dict(enumerate(values.tolist()))
+    named = [int(seed) for seed in seeds]
+    if len(named) != len(values) or len(set(named)) != len(named):
+        raise ForageError(
+            f"seeds_{name} names each score's seed once, and there are {len(values)} scores and {len(set(named))} "
+            f"different seeds."
+        )
+    return dict(zip(named, values.tolist(), strict=True))

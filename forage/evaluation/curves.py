@@ -1,0 +1,119 @@
+"""Learning curves of many seeds and tasks as one curve with a band, and as one number: the area under each.
+
+Source: Agarwal et al., 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice", arXiv:2108.13264
+(sample-efficiency curves, section 4.3); Machado et al., 2018, "Revisiting the Arcade Learning Environment",
+arXiv:1709.06009 (performance during training rather than at its end, section 3.1).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from forage.errors import ForageError
+from forage.evaluation import statistics
+from forage.evaluation.statistics import Statistic, check_interval, interquartile_mean, quantiles
+
+Values = Float[np.ndarray, "seeds points"] | Float[np.ndarray, "seeds tasks points"]
+
+
+class Area(NamedTuple):
+    """The mean height of each curve between the steps `start` and `end`, the same for all. `seeds` or `seeds tasks`."""
+
+    value: np.ndarray
+    start: float
+    end: float
+
+
+def aggregate_curve(
+    steps: Float[np.ndarray, " points"],
+    values: Values,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+    statistic: Statistic = interquartile_mean,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Learning curves of several seeds as one: `(steps, value, low, high)`, each of length `points`.
+
+    Curves of several tasks, `seeds tasks points`, make a sample-efficiency curve: `statistic` (the interquartile mean)
+    of all seeds and tasks at each point. They need a common scale (see `references`).
+    NaN in `values` says that no episode ended since the point before. A seed's last value stands until it has a new
+    one. Before every seed of every task has its first value there is no summary (NaN): one of those that end their
+    episodes soonest would flatter or slander the rest. With one seed there is no interval: `low` and `high` are NaN.
+    The interval holds for each point by itself. Whole curves are resampled, within each task by itself, the same for
+    every point.
+    Source: Agarwal et al., 2021, arXiv:2108.13264, section 4.3.
+    """
+    steps, curves = _curves(steps, values)
+    filled = np.moveaxis(fill_forward(curves), -1, 0)  # points seeds tasks
+    known = np.isfinite(filled).all(axis=(1, 2))
+    value, low, high = (np.full(len(steps), np.nan) for _ in range(3))
+    value[known] = statistic(filled[known], axis=(-2, -1))
+
+    seeds, tasks, _ = curves.shape
+    if seeds > 1:
+        check_interval(seeds, confidence, resamples)
+        drawn = np.random.default_rng(seed).integers(seeds, size=(resamples, seeds, tasks))
+        where = np.flatnonzero(known)
+        width = max(1, statistics.CHUNK // drawn.size)
+        for start in range(0, len(where), width):
+            points = where[start : start + width]
+            found = statistic(filled[points][:, drawn, np.arange(tasks)], axis=(-2, -1))  # points resamples
+            low[points], high[points] = quantiles(found, confidence)
+    return steps, value, low, high
+
+
+def area_under_curve(steps: Float[np.ndarray, " points"], values: Values, before: float | None = None) -> Area:
+    """How good each run was while it learned, on average: high for what learns early as well as well.
+
+        1 / (end - start) * integral from start to end of value(step) d step      (trapezoids)
+
+    It is on the scale of the values, so runs of different lengths compare, and `score` takes it as it takes returns.
+    A NaN takes the value before it. What a run was worth before its first value nobody knows. So the integral of all
+    runs starts at the first point at which each of them has one, and says where that is; with `before` (such as the
+    return of a random policy) that number stands there instead, and the integral starts at the first point.
+    Source: Machado et al., 2018, arXiv:1709.06009, section 3.1.
+    """
+    steps, curves = _curves(steps, values)
+    if np.any(np.diff(steps) <= 0):
+        raise ForageError("An area needs steps that increase from point to point, and these do not.")
+    if before is not None:
+        if not np.isfinite(before):
+            raise ForageError(f"before is the value of a run that has none yet, a finite number, and was {before}.")
+        curves = curves.copy()
+        curves[..., 0] = np.where(np.isnan(curves[..., 0]), before, curves[..., 0])
+    filled = fill_forward(curves)
+    known = np.flatnonzero(np.isfinite(filled).all(axis=(0, 1)))
+    never = int(np.sum(np.isnan(filled[..., -1])))
+    if never:
+        raise ForageError(
+            f"{never} of {filled[..., -1].size} runs have no value at any point, so no area; leave them out and say "
+            f"so, or name the value that stands before the first, such as before=0."
+        )
+    if len(known) < 2 or known[-1] - known[0] + 1 != len(known):
+        raise ForageError(
+            "An area needs at least two points, one after the other, at which every run has a finite value, and there "
+            "are too few; name the value that stands before the first, such as before=0, or train longer."
+        )
+    at, heights = steps[known], filled[..., known]
+    area = np.sum((heights[..., 1:] + heights[..., :-1]) / 2 * np.diff(at), axis=-1) / (at[-1] - at[0])
+    return Area(area[:, 0] if np.ndim(values) == 2 else area, float(at[0]), float(at[-1]))
+
+
+def fill_forward(values: Float[np.ndarray, "*runs points"]) -> Float[np.ndarray, "*runs points"]:
+    """Each NaN takes the last value before it in its row; NaN stays where there is none."""
+    latest = np.maximum.accumulate(np.where(np.isnan(values), 0, np.arange(values.shape[-1])), axis=-1)
+    return np.take_along_axis(values, latest, axis=-1)
+
+
+def _curves(steps: Any, values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Values as `seeds tasks points`."""
+    steps, values = np.asarray(steps), np.asarray(values, np.float64)
+    if steps.ndim != 1 or values.ndim not in (2, 3) or values.shape[-1] != len(steps) or values.size == 0:
+        raise ForageError(
+            f"A curve needs steps of shape (points,) and values of shape (seeds, points) or (seeds, tasks, points), at "
+            f"least one of each, and got {steps.shape} and {values.shape}."
+        )
+    return steps, values[:, None] if values.ndim == 2 else values

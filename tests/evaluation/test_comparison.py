@@ -1,0 +1,145 @@
+"""Comparisons by hand, against SciPy, and by how often they are wrong in repeated experiments."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from forage.evaluation.comparison import Paired, paired_comparison, probability_of_improvement, sign_flip_test
+from forage.evaluation.statistics import Score
+from forage.types import ForageError
+
+NAN = np.nan
+
+
+def test_probability_of_improvement_by_hand():
+    assert probability_of_improvement([2, 3], [0, 1]) == Score(1, 1, 1, 2)
+    assert probability_of_improvement([0, 1], [2, 3]) == Score(0, 0, 0, 2)
+    assert probability_of_improvement([5, 5], [5, 5]) == Score(0.5, 0.5, 0.5, 2)
+    # Pairs of 1, 2, 3 against 0, 2: wins 1, 0; 1, a draw; 1, 1, so 4.5 of 6.
+    mixed = probability_of_improvement([1, 2, 3], [0, 2])
+    assert mixed.value == pytest.approx(4.5 / 6)
+    assert mixed.seeds == 2
+    # One draw in four has only 2 for b. Of those, 1 in 27 has 1, 1, 1 for a (score 0), 3 in 27 have 1, 1, 2
+    # (score 1/6): below 1/6 lie 0.9 %, up to it 3.7 %. One draw in four has only 0 for b: score 1.
+    assert mixed.low == pytest.approx(1 / 6)
+    assert mixed.high == 1
+    # Always better at one task, always worse at the other.
+    assert probability_of_improvement([[1, 0], [1, 0]], [[0, 1], [0, 1]]) == Score(0.5, 0.5, 0.5, 2)
+    assert probability_of_improvement([3], [1, 2]) == Score(1, None, None, 1)
+
+
+def test_probability_of_improvement_is_mann_and_whitneys_and_its_interval_a_plain_bootstrap():
+    random = np.random.default_rng(0)
+    a, b = random.normal(0.5, 1, size=9), random.normal(size=7)
+    found = probability_of_improvement(a, b, resamples=4000)
+    assert found.value == pytest.approx(scipy.stats.mannwhitneyu(a, b).statistic / 63)
+    plain = []
+    for _ in range(4000):
+        drawn_a, drawn_b = random.choice(a, 9), random.choice(b, 7)
+        plain.append(np.mean(drawn_a[:, None] > drawn_b))
+    assert (found.low, found.high) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.03)
+
+
+def test_paired_comparison_by_hand():
+    # Differences 1, 2, 3 have mean 2. Of 8 choices of signs only two give a sum as far from 0 as 6.
+    found = paired_comparison([11.0, 22.0, 33.0], [10.0, 20.0, 30.0], method="percentile")
+    assert found.difference.value == 2
+    assert found.difference.seeds == 3
+    # Of the 27 draws of three, 1 has the mean 1, and 3 have 4/3: below 1 lies nothing, up to 1 lie 3.7 %.
+    assert (found.difference.low, found.difference.high) == (1, 3)
+    assert found.permutation == 2 / 8
+    assert found.wilcoxon == 2 / 8  # all ranks on one side, likewise
+    assert found.unshared == 0
+
+
+def test_only_shared_seeds_are_compared_whatever_their_order():
+    a, b = [5.0, 1.0, 2.0, 3.0], [30.0, 0.0, 20.0]
+    found = paired_comparison(a, b, seeds_a=[7, 0, 1, 2], seeds_b=[2, 0, 1])
+    ordered = paired_comparison([1.0, 2.0, 3.0], [0.0, 20.0, 30.0])
+    assert found == dataclasses.replace(ordered, unshared=1)
+    assert found.difference.value == pytest.approx((1 - 18 - 27) / 3)
+    assert str(found).endswith(", 1 without a partner left out")
+
+
+def test_what_a_seed_makes_hard_for_both_cancels():
+    random = np.random.default_rng(0)
+    hard = random.normal(0, 100, size=10)
+    a, b = hard + random.normal(2, 1, size=10), hard + random.normal(0, 1, size=10)
+    apart = probability_of_improvement(a, b)
+    assert apart.low < 0.5 < apart.high
+    together = paired_comparison(a, b)
+    assert together.difference.low > 0
+    assert max(together.wilcoxon, together.permutation) < 0.05
+
+
+@pytest.mark.parametrize("method", ["bca", "percentile"])
+def test_paired_interval_is_scipys_bootstrap(method):
+    d = np.random.default_rng(3).exponential(size=12) - 0.5
+    expected = scipy.stats.bootstrap(
+        (d,), np.mean, method="BCa" if method == "bca" else method, n_resamples=40_000, rng=np.random.default_rng(4)
+    ).confidence_interval
+    found = paired_comparison(d, np.zeros(12), method=method, resamples=40_000).difference
+    assert (found.low, found.high) == pytest.approx(expected, abs=0.02)
+
+
+def test_wilcoxon_is_scipys():
+    random = np.random.default_rng(0)
+    a, b = random.normal(0.4, 1, size=15), random.normal(size=15)
+    assert paired_comparison(a, b).wilcoxon == scipy.stats.wilcoxon(a, b).pvalue
+
+
+def test_sign_flips_by_hand_and_by_enumeration():
+    assert sign_flip_test([1.0, 2.0, -3.0]) == 1  # the sum is 0, and no sum is nearer
+    assert sign_flip_test([1.0, 1.0, 1.0, -1.0]) == 10 / 16  # sums of at least 2 either way: (1 + 4) / 16 each
+    assert sign_flip_test([0.0, 0.0]) == 1
+    d = np.random.default_rng(1).normal(0.3, 1, size=7)
+    sums = [abs(np.dot(signs, d)) for signs in itertools.product([1, -1], repeat=7)]
+    assert sign_flip_test(d) == np.mean(np.array(sums) >= abs(d.sum()) - 1e-12)
+    assert sign_flip_test([0.1, 0.2, 0.3, 0.1]) == 2 / 16  # equal sums count as equal, whatever their last digits
+
+
+def test_drawn_sign_flips_are_near_the_exact_ones():
+    d = np.random.default_rng(1).normal(0.3, 1, size=17)
+    signs = 1 - 2.0 * (np.arange(2**17)[:, None] >> np.arange(17) & 1)
+    exact = np.mean(np.abs(signs @ d) >= abs(d.sum()) - 1e-12)
+    assert sign_flip_test(d) == pytest.approx(exact, abs=0.005)
+    assert sign_flip_test(np.ones(40)) == 1 / 100_001  # never seen among those drawn, so at most that
+
+
+def test_no_difference_at_all():
+    same = paired_comparison([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
+    assert same == Paired(Score(0, 0, 0, 3), 1.0, 1.0, 0)
+    assert str(same) == "0.0 [0.0, 0.0] (3 seeds): p = 1 (Wilcoxon), 1 (permutation)"
+
+
+def test_equal_algorithms_are_called_different_about_as_often_as_the_level_says():
+    random = np.random.default_rng(0)
+    found = [paired_comparison(*random.normal(size=(2, 8)), resamples=1) for _ in range(400)]
+    for p in ([x.wilcoxon for x in found], [x.permutation for x in found]):
+        assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.08
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: probability_of_improvement(np.ones((2, 3)), np.ones((2, 4))), "same tasks"),
+        (lambda: probability_of_improvement([], [1.0]), "at least one of each"),
+        (lambda: paired_comparison([1.0], [2.0]), "share 1 seed, and"),
+        (lambda: paired_comparison([1.0, 2.0], [2.0]), "a partner for each score, and got 2 and 1"),
+        (lambda: paired_comparison([1.0, 2.0], [1.0, 2.0], [0, 1], [2, 3]), "share 0 seeds"),
+        (lambda: paired_comparison([1.0, 2.0], [1.0, 2.0], [0, 1]), "seeds of both"),
+        (lambda: paired_comparison([1.0, 2.0], [1.0, 2.0], [0, 0], [0, 1]), "2 scores and 1 different"),
+        (lambda: paired_comparison([1.0, NAN], [1.0, 2.0]), "1 of 2 scores that are not finite"),
+        (lambda: paired_comparison([], []), "at least one of each"),
+        (lambda: paired_comparison(np.ones((2, 2)), np.ones((2, 2))), "one task"),
+        (lambda: paired_comparison([1.0, 2.0], [1.0, 2.0], method="t"), "bca or percentile"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(call, message):
+    with pytest.raises(ForageError, match=message):
+        call()
