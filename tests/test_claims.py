@@ -9,7 +9,7 @@ import small
 
 from forage.claims import running
 from forage.claims.claim import Effect, Rule, area, effects, judged, late, verdict
-from forage.evaluation.difference import bootstrap_difference
+from forage.evaluation.comparison import bootstrap_difference
 from forage.run import Run
 from forage.types import ForageError
 

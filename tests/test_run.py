@@ -16,7 +16,7 @@ from small import differing_files
 
 import forage
 from forage import progress, training
-from forage.compare import compare
+from forage.compare import compare, verdict
 from forage.learner import Episodes, Report
 from forage.locking import locked
 from forage.points import Rows, Totals, read_rows
@@ -315,16 +315,44 @@ def test_a_film_opens_and_moves(finished, tmp_path):
         watch(finished.directory, tmp_path / "film.gif", episodes=0)
 
 
-def test_runs_are_compared(finished, copy, tmp_path):
-    lines = compare([str(finished.directory), str(copy)], str(tmp_path / "both.png"))
+def test_runs_are_compared(finished, tmp_path):
+    first, second = (small.train(tmp_path / name).directory for name in ("first", "second"))
+    both, picture = [str(first), str(second)], str(tmp_path / "both.png")
+    lines = compare(both, picture)
     assert imageio.imread(tmp_path / "both.png").ndim == 3
-    assert lines[0].startswith("finished: return")
-    assert any("not shown to be better" in line for line in lines)
-    config = json.loads((copy / "config.json").read_text())
-    config["spec"]["name"] = "Pong"
-    (copy / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ForageError, match="different environments"):
-        compare([str(finished.directory), str(copy)], str(tmp_path / "both.png"))
+    assert lines[0].startswith("first: return") and lines[-1] == picture
+    assert any("second" in line and "not shown to be better" in line for line in lines)
+
+    def rewritten(name, change, error):
+        text = (second / name).read_text()
+        data = json.loads(text)
+        change(data)
+        (second / name).write_text(json.dumps(data))
+        with pytest.raises(ForageError, match=error):
+            compare(both, picture)
+        (second / name).write_text(text)
+
+    rewritten("config.json", lambda c: c["spec"].update(name="Pong"), "different environments")
+    rewritten("config.json", lambda c: c.update(steps=99), "different numbers of steps .160, 99.")
+    rewritten("config.json", lambda c: c.update(evaluation_actions="sampled"), "kinds of actions")
+    rewritten("evaluation.json", lambda e: e["return"].__setitem__(0, None), "no finite score for 1 of its 2 seeds")
+    with pytest.raises(ForageError, match="is a sweep"):
+        compare([str(finished.directory), str(finished.directory)], picture)
+    (second / "evaluation.json").unlink()
+    assert "second: return not evaluated" in compare(both, picture)
+    (second / "metrics.jsonl").write_text("")
+    with pytest.raises(ForageError, match="no metrics yet"):
+        compare(both, picture)
+
+
+def test_what_is_said_of_two():
+    good, bad = np.array([10.0, 11, 12, 10, 11]), np.array([1.0, 2, 3, 2, 1])
+    said = verdict("a", good, "b", bad)
+    assert said.startswith("a is better than b, by 9 [") and "probability 1.00" in said
+    said = verdict("a", good, "b", good - np.array([2, -2, 0, 1, 0.0]))
+    assert "not shown to be better" in said and "seeds of each would show it" in said
+    assert "One seed says nothing" in verdict("a", good[:1], "b", bad)
+    assert "not even 200 seeds" in verdict("a", np.array([5.0, 5]), "b", np.array([5.0, 5]))
 
 
 def test_tensorboard_gets_the_curve(tmp_path, finished):

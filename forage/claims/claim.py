@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.evaluation.difference import bootstrap_difference
+from forage.evaluation.comparison import bootstrap_difference
 from forage.run import Run
 
 SEEDS = tuple(range(1000, 1010))
