@@ -19,6 +19,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
                                      also with other numbers, wrappers and tasks (forage evaluate --help)
   forage watch RUN                   make a GIF or MP4 of the trained agent
   forage compare RUN RUN ...         one picture of all curves, and which is better
+  forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
   forage claim [NAME]                run a paper's claim: does it hold here?
   forage list [KIND]                 agents, environments and the parts of every port
   forage show PART                   what a part is, its hyper-parameters and its source
@@ -81,7 +82,7 @@ With any of the last four the score of the run stays as it is, and what was foun
 """
 
 LISTS = {"wrap", "grid", "under"}  # may be given more than once
-FLAGS = {"quiet", "json", "plain", "help", "anyway"}
+FLAGS = {"quiet", "json", "plain", "help", "anyway", "film"}
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
 
@@ -305,6 +306,18 @@ def compare(positional: list[str], words: options.Words) -> None:
     print(*draw(positional, output), sep="\n")
 
 
+def report(positional: list[str], words: options.Words) -> None:
+    if not positional:
+        raise ForageError("forage report takes one run or more: forage report runs/A runs/B.")
+    output = options.parse("output", words.pop("output", "report.html"), str)
+    threshold = options.parse("threshold", words.pop("threshold"), float) if "threshold" in words else None
+    film = bool(words.pop("film", False))
+    nothing_left(words, "report", ["output", "threshold", "film"])
+    from forage.report import report as write
+
+    print(write(positional, output, threshold, film))
+
+
 def claim(positional: list[str], words: options.Words) -> None:
     from forage.claims import running
 
@@ -347,6 +360,7 @@ COMMANDS: dict[str, Callable[[list[str], options.Words], None]] = {
     "evaluate": evaluate,
     "watch": watch,
     "compare": compare,
+    "report": report,
     "claim": claim,
     "list": list_parts,
     "show": show,

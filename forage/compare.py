@@ -89,6 +89,8 @@ def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
     if min(len(a), len(b)) < 2:
         return f"One seed says nothing about others, so whether {better} is better than {worse} is open; train more."
     value, low, high = bootstrap_difference(a, b)
+    if value == 0:
+        return f"{better} and {worse} have the same mean, {a.mean():.4g}, over {len(a)} and {len(b)} seeds."
     chance = probability_of_improvement(a, b)
     by = f"by {value:.4g} [{low:.4g}, {high:.4g}] on average, and a seed of it wins with probability {chance.value:.2f}"
     by += f" [{chance.low:.2f}, {chance.high:.2f}]"

@@ -27,6 +27,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("setup",),
     ("run",),
     ("session", "compare", "watch"),
+    ("report",),
     ("training", "robustness", "listing"),
     ("claims",),
     ("cli",),

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from forage.errors import ForageError
 from forage.evaluation.curves import aggregate_curve
+from forage.evaluation.profiles import Profile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,6 +54,25 @@ def curve(
     figure = _figure(runs, title, ylabel, xlabel, references, confidence, size)
     if span is not None:
         figure.axes[0].axvspan(*span, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    return path
+
+
+def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlabel: str = "return") -> pathlib.Path:
+    """Draws performance profiles, the share of seeds that score above each level, and returns the path."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 3.4), dpi=200, layout="constrained", facecolor="white")
+    axes = figure.add_subplot()
+    for index, (label, profile) in enumerate(runs):
+        color = PALETTE[index % len(PALETTE)]
+        axes.fill_between(profile.thresholds, profile.low, profile.high, color=color, alpha=0.16, linewidth=0)
+        axes.plot(profile.thresholds, profile.share, color=color, linewidth=2, label=label)
+    style(axes, "share of seeds above it", xlabel)
+    axes.set_ylim(-0.02, 1.04)
+    axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
+    path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     return path
