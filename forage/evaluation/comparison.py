@@ -107,11 +107,12 @@ def paired_comparison(
     hard for both then cancels. `seeds_a` and `seeds_b` name the seed of each score; without them the scores are in
     the same order, one for one. Seeds that only one has are left out and counted in `unshared`.
 
-    The interval is a bootstrap over pairs, by `method`: `bca` (corrected for bias and skew) or `percentile`. Both
-    tests are two-sided. Wilcoxon's signed-rank test asks whether differences lie around 0, by their ranks. The
-    permutation test asks how often the mean would be as far from 0 if each difference had the other sign by the toss
-    of a coin: exact up to 16 pairs, drawn beyond. Neither can be below 2 / 2^n for n pairs: at least 6 are needed for
-    p < 0.05.
+    The interval is a bootstrap over pairs, by `method`: `bca` (corrected for bias and skew) or `percentile`. It is too
+    narrow for few pairs: at 95 % it holds the mean of skewed (exponential) differences in about 80, 85 and 94 % of
+    experiments with 5, 10 and 20 pairs. Both tests are two-sided. Wilcoxon's signed-rank test asks whether differences
+    lie around 0, by their ranks. The permutation test asks how often the mean would be as far from 0 if each
+    difference had the other sign by the toss of a coin: exact up to 16 pairs, drawn beyond. Neither can be below
+    2^(1 - n) for n pairs: at least 6 are needed for p < 0.05.
     Source: Efron, 1987, "Better Bootstrap Confidence Intervals"; Wilcoxon, 1945, "Individual Comparisons by Ranking
     Methods"; Fisher, 1935, "The Design of Experiments"; Colas et al., 2019, arXiv:1904.06979.
     """

@@ -109,8 +109,8 @@ def test_what_cannot_be_drawn_is_refused(tmp_path):
 
 def test_imports_stay_light(tmp_path):
     code = (
-        "import sys; from forage.evaluation import plots; plots.sparkline([1, 2]); "
-        "assert not {'matplotlib', 'scipy'} & set(sys.modules); "
+        "import sys; from forage.evaluation import comparison, plots, power, profiles, references, thresholds; "
+        "plots.sparkline([1, 2]); assert not {'jax', 'matplotlib', 'scipy'} & set(sys.modules); "
         "plots.curve(sys.argv[1], [('a', [0, 1], [[1, 2]])], 't'); "
         "assert not {'matplotlib.pyplot', 'scipy'} & set(sys.modules)"
     )
