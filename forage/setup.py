@@ -64,22 +64,32 @@ class Setup:
         settings = [dict(zip(self.sweep, values, strict=True)) for values in itertools.product(*self.sweep.values())]
         return [{"seed": seed, **setting} for setting in settings for seed in self.seeds]
 
+    def learner(self) -> Learner:
+        """What remembers and learns. Raises `ForageError` where its parts do not fit."""
+        sampled = self.evaluation_actions == "sampled"
+        learner = Learner(self.agent, self.behaviour, self.rewards, self.memory, self.spec, sampled)
+        learner.check()
+        return learner
+
+    def experiment(self) -> Experiment:
+        """The loop's parts, on the device road. Raises `ForageError` where they do not fit."""
+        assert isinstance(self.environment, Environment)
+        learner = self.learner()
+        check_environment(self.environment, self.name)
+        experiment = Experiment(learner, self.environment, self.tasks, self.starts)
+        experiment.check()
+        return experiment
+
     def road(self, devices: int | None = None) -> Road:
         """Builds the loop. Raises `ForageError` where the parts do not fit.
 
         On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
         """
-        learner = Learner(
-            self.agent, self.behaviour, self.rewards, self.memory, self.spec, self.evaluation_actions == "sampled"
-        )
-        learner.check()
         members = self.members
         seeds = [member["seed"] for member in members]
         if isinstance(self.environment, Environment):
             prepare_devices(devices or len(members))
-            check_environment(self.environment, self.name)
-            experiment = Experiment(learner, self.environment, self.tasks, self.starts)
-            experiment.check()
+            experiment = self.experiment()
             values = {f"learner.agent.{name}": jnp.array([m[name] for m in members]) for name in self.sweep}
             return DeviceRoad(vary(experiment, values), seeds, self.steps)
         if not (isinstance(self.tasks, Same) and isinstance(self.starts, Reset)):
@@ -87,7 +97,7 @@ class Setup:
                 f"{self.name} runs on the host, where episodes begin as it says; other tasks and starts need a "
                 f"native environment such as CartPole-v1."
             )
-        learners = []
+        learner, learners = self.learner(), []
         for member in members:
             agent = dataclasses.replace(self.agent, **{name: member[name] for name in self.sweep})
             learners.append(equinox.tree_at(lambda learner: learner.agent, learner, agent))

@@ -1,0 +1,1 @@
+"""Tuning: hyper-parameters searched on some seeds, and judged on others (`forage tune`)."""
