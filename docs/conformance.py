@@ -21,13 +21,16 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "environments")]
 
 def results(row: object) -> dict[str, str]:
     """Each check's word in the table: yes, no, or why it does not apply."""
-    from conformance import CHECKS, case
+    from conformance import case
+    from conformance_checks import CHECKS
 
     words = {}
     for name, check in CHECKS.items():
         try:
             reason = check(case(row.id))  # pyright: ignore[reportAttributeAccessIssue]
             words[name] = "yes" if reason is None else f"does not apply: {shorten(reason)}"
+            if name == "terminated" and row.hidden:  # pyright: ignore[reportAttributeAccessIssue]
+                words[name] += f"; {row.hidden}"  # pyright: ignore[reportAttributeAccessIssue]
         except Exception as error:
             words[name] = "**no**"
             print(f"  {name}: {type(error).__name__}: {str(error).strip()[:600]}")
@@ -37,24 +40,28 @@ def results(row: object) -> dict[str, str]:
 def shorten(reason: str) -> str:
     if "OpenGL" in reason:
         return "no OpenGL here"
-    return "no picture" if "cannot be drawn" in reason else reason
+    return "no picture" if "cannot be drawn" in reason or "failed at drawing" in reason else reason
 
 
 def version(library: str) -> str:
-    distributions = importlib.metadata.packages_distributions().get(library.split(".")[0], [library])
-    return f"{distributions[0]} {importlib.metadata.version(distributions[0])}"
+    distributions = importlib.metadata.packages_distributions().get(library, [library])
+    name = library if library in distributions else distributions[0]
+    return f"{name} {importlib.metadata.version(name)}"
 
 
 def known() -> dict[str, str]:
     """The lines that the page has now, by id."""
     if not PAGE.exists():
         return {}
-    return {match[1]: match[0] for match in re.finditer(r"^\| `([^`]+)` \|.*$", PAGE.read_text(), re.MULTILINE)}
+    return {match[1]: match[0] for match in re.finditer(r"^\| `([^`]+)`[^|]* \|.*$", PAGE.read_text(), re.MULTILINE)}
 
 
 def main(suites: list[str]) -> int:
-    from conformance import CHECKS, here
+    from conformance import here
+    from conformance_checks import CHECKS
     from conformance_rows import ROWS
+
+    from forage.environments.catalogue import SUITES
 
     bad = 0
     for row in ROWS:
@@ -64,7 +71,10 @@ def main(suites: list[str]) -> int:
         words = results(row)
         bad += sum(word == "**no**" for word in words.values())
         lines = known()
-        lines[row.id] = f"| `{row.id}` | {version(row.library)} | {' | '.join(words.values())} |"
+        options = "".join(f" {name}={value}" for name, value in row.options.items())
+        libraries = dict.fromkeys((SUITES[row.suite].library, row.library))
+        versions = ", ".join(version(library) for library in libraries)
+        lines[row.id] = f"| `{row.id}`{options} | {versions} | {' | '.join(words.values())} |"
         print(f"{row.id}: {time.time() - start:.0f} s", flush=True)
         PAGE.write_text(page(CHECKS, [lines[row.id] for row in ROWS if row.id in lines]))
     return bad
@@ -75,8 +85,8 @@ def page(checks: dict[str, object], lines: list[str]) -> str:
         "# Conformance of the adapters",
         "",
         "Each environment is stepped by Forage's adapter and by its own library, driven directly, with the same",
-        "actions and keys, to each of its ends. Written by `python docs/conformance.py`; the checks are in",
-        "`tests/environments/conformance.py`, and `pytest tests/environments/test_conformance.py` runs them.",
+        "actions and keys or seeds, to each of its ends. Written by `python docs/conformance.py`; the checks are in",
+        "`tests/environments/conformance_checks.py`, and `pytest tests/environments/test_conformance.py` runs them.",
         "",
         *(f"- **{name}**: {' '.join((check.__doc__ or '').split())}" for name, check in checks.items()),
         "",

@@ -1,4 +1,4 @@
-"""The libraries that adapters open, each driven as its own documentation does, without Forage."""
+"""The JAX libraries that adapters open, each driven as its own documentation does, without Forage."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from conformance import Driver, Seen
+from conformance import Seen, numbered, together
+from conformance_device import Driver
 
 
 class Gymnax(Driver):
@@ -21,9 +22,9 @@ class Gymnax(Driver):
     def key(self, key: Any) -> Any:
         return jax.random.split(key)[0]  # the other is for the start that may follow
 
-    def reset(self, key: Any) -> tuple[Any, Any, Any]:
+    def reset(self, key: Any) -> tuple[Any, Seen]:
         observation, state = self.library.reset(key, self.parameters)
-        return state, observation, None
+        return state, Seen(observation)
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
         _, state, reward, terminated, truncated, info = self.library.step(key, state, action, self.parameters)
@@ -39,9 +40,9 @@ class Craftax(Driver):
         self.library = make_craftax_env_from_name(id, auto_reset=False)
         self.parameters = self.library.default_params.replace(**options)
 
-    def reset(self, key: Any) -> tuple[Any, Any, Any]:
+    def reset(self, key: Any) -> tuple[Any, Seen]:
         observation, state = self.library.reset(key, self.parameters)
-        return state, observation, None
+        return state, Seen(observation)
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
         observation, state, reward, done, _ = self.library.step(key, state, action, self.parameters)
@@ -61,9 +62,9 @@ class Brax(Driver):
 
         self.library = envs.create(id, episode_length=episode_length, auto_reset=False, **options)
 
-    def reset(self, key: Any) -> tuple[Any, Any, Any]:
+    def reset(self, key: Any) -> tuple[Any, Seen]:
         state = self.library.reset(key)
-        return state, state.obs, None
+        return state, Seen(state.obs)
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
         state = self.library.step(state, action)
@@ -90,9 +91,9 @@ class Jumanji(Driver):
         self.library = jumanji.make(id, **options)
         self.limit = getattr(self.library, "time_limit", None)
 
-    def reset(self, key: Any) -> tuple[Any, Any, Any]:
+    def reset(self, key: Any) -> tuple[Any, Seen]:
         state, timestep = self.library.reset(key)
-        return (state, 0), *self.split(timestep.observation)
+        return (state, 0), Seen(*self.split(timestep.observation))
 
     def split(self, observation: Any) -> tuple[Any, Any]:
         fields = dict(observation._asdict())
@@ -126,9 +127,9 @@ class Navix(Driver):
 
         self.library = navix.make(id, **options)
 
-    def reset(self, key: Any) -> tuple[Any, Any, Any]:
+    def reset(self, key: Any) -> tuple[Any, Seen]:
         timestep = self.library.reset(key)
-        return timestep, timestep.observation, None
+        return timestep, Seen(timestep.observation)
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
         timestep = self.library.step(state, action)
@@ -144,11 +145,124 @@ class XLand(Driver):
 
         self.library, self.parameters = xminigrid.make(id, **options)
 
-    def reset(self, key: Any) -> tuple[Any, Any, Any]:
+    def reset(self, key: Any) -> tuple[Any, Seen]:
         timestep = self.library.reset(self.parameters, key)
-        return timestep, timestep.observation, None
+        return timestep, Seen(timestep.observation)
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
         timestep = self.library.step(self.parameters, state, action)
         reached = timestep.discount == 0
         return timestep, Seen(timestep.observation, None, timestep.reward, reached, timestep.last() & ~reached)
+
+
+class JaxMARL(Driver):
+    """`step_env` is `step` without a new start. `done` does not say why; for particles it is always the time."""
+
+    def __init__(self, id: str, **options: Any):
+        import jaxmarl
+
+        self.library = jaxmarl.make(*self.name(id, options), **options)
+        self.sizes = [self.size(self.library.action_space(agent)) for agent in self.library.agents]
+
+    def name(self, id: str, options: dict[str, Any]) -> tuple[str]:
+        """The library's own id; adds the option that the rest of it is."""
+        return (id,)
+
+    def size(self, space: Any) -> int:
+        return space.n if hasattr(space, "n") else space.shape[0]
+
+    def reset(self, key: Any) -> tuple[Any, Seen]:
+        shown, state = self.library.reset(key)
+        return state, self.look(shown, state, jnp.zeros(len(self.sizes), bool))
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
+        agents = self.library.agents
+        # An agent takes no more actions than it has, and of a box as many numbers.
+        discrete = hasattr(self.library.action_space(agents[0]), "n")
+        taken = {
+            agent: jnp.minimum(mine, size - 1) if discrete else mine[:size]
+            for agent, mine, size in zip(agents, action, self.sizes, strict=True)
+        }
+        shown, state, rewards, dones, _ = self.library.step_env(key, state, taken)
+        done, reward = (jnp.stack([jnp.asarray(told[agent]) for agent in agents]) for told in (dones, rewards))
+        over = jnp.broadcast_to(dones["__all__"], done.shape)
+        terminated, truncated = self.ends(state, done, over, reward)
+        seen = self.look(shown, state, done | terminated)
+        return state, seen._replace(reward=reward, terminated=terminated, truncated=truncated)
+
+    def look(self, shown: Any, state: Any, out: Any) -> Seen:
+        parts = [shown[agent].astype(jnp.float32) for agent in self.library.agents]
+        differ = len({part.shape for part in parts}) > 1 or len(set(self.sizes)) > 1
+        observation, world = together(parts, differ)
+        if "world_state" in shown:
+            world = numbered([shown["world_state"]] * len(parts))
+        return Seen(observation, self.mask(state), present=self.present(state, out), state=world)
+
+    def mask(self, state: Any) -> Any:
+        most = max(self.sizes)
+        return None if len(set(self.sizes)) == 1 else jnp.arange(most) < jnp.asarray(self.sizes)[:, None]
+
+    def ends(self, state: Any, done: Any, over: Any, reward: Any) -> tuple[Any, Any]:
+        """Who has terminated and who has run out of time."""
+        return jnp.zeros_like(over), over
+
+    def present(self, state: Any, out: Any) -> Any:
+        return None
+
+    def stacked(self, of_agents: dict[str, Any]) -> Any:
+        return jnp.stack([of_agents[agent] for agent in self.library.agents])
+
+
+class Overcooked(JaxMARL):
+    def name(self, id: str, options: dict[str, Any]) -> tuple[str]:
+        from jaxmarl.environments.overcooked.layouts import overcooked_layouts
+
+        base, _, layout = id.partition("-")
+        options["layout"] = overcooked_layouts[layout]
+        return (base,)
+
+
+class SMAX(JaxMARL):
+    """An episode is over when a team is dead, or by the time. Who is done before has fallen; its team plays on."""
+
+    def name(self, id: str, options: dict[str, Any]) -> tuple[str]:
+        from jaxmarl.environments.smax import map_name_to_scenario
+
+        options["scenario"] = map_name_to_scenario(id.partition("-")[2])
+        return ("HeuristicEnemySMAX",)
+
+    def mask(self, state: Any) -> Any:
+        return self.stacked(self.library.get_avail_actions(state))
+
+    def ends(self, state: Any, done: Any, over: Any, reward: Any) -> tuple[Any, Any]:
+        allies, enemies = jnp.split(state.state.unit_alive, [self.library.num_allies])
+        beaten = ~(allies.any() & enemies.any())
+        return over & beaten, over & ~beaten
+
+    def present(self, state: Any, out: Any) -> Any:
+        return jnp.where(out, 0, 1)
+
+
+class Hanabi(JaxMARL):
+    """The cards end it. The one whose turn it is acts; the other's only legal move is none."""
+
+    def mask(self, state: Any) -> Any:
+        return self.stacked(self.library.get_legal_moves(state))
+
+    def ends(self, state: Any, done: Any, over: Any, reward: Any) -> tuple[Any, Any]:
+        return over, jnp.zeros_like(over)
+
+    def present(self, state: Any, out: Any) -> Any:
+        turn = state.cur_player_idx[jnp.argsort(state.seat_order)] > 0
+        return jnp.where(turn & ~out, 1, 0)
+
+
+class JaxNav(JaxMARL):
+    """Robots that reach their goal or crash; with `evaporating` they are gone then, each by itself."""
+
+    def ends(self, state: Any, done: Any, over: Any, reward: Any) -> tuple[Any, Any]:
+        by_itself = (state.goal_reached | state.move_term).astype(bool)
+        return done & (by_itself | state.term), done & ~by_itself & ~state.term
+
+    def present(self, state: Any, out: Any) -> Any:
+        return jnp.where(out, -1, jnp.where(state.move_term, 0, 1))

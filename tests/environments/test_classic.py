@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from beside import Beside, differences
 
 from forage.environments.classic.acrobot import Acrobot, AcrobotState
 from forage.environments.classic.cartpole import CartPole, CartPoleState
@@ -156,35 +157,40 @@ def transitions(name):
     return before, np.array(times, np.int32), actions, after, observations, rewards, terminated, truncated
 
 
-@each
-def test_steps_equal_gymnasium(name):
-    pair = PAIRS[name]
+def beside(name: str, double: bool = False) -> Beside:
+    """Our steps and Gymnasium's from the same states, in float32 or with rounding out of the way."""
     before, times, actions, after, observations, rewards, terminated, truncated = transitions(name)
-    states, steps = stepper(name)(pair.environment, before, times, actions)
-    difference = np.asarray(states.variables) - after
+    with jax.enable_x64(double):
+        precision = np.float64 if double else np.float32
+        states, steps = stepper(name)(PAIRS[name].environment, before.astype(precision), times, actions)
+        difference = np.asarray(states.variables) - after
+    assert states.variables.dtype == precision
     if name == "acrobot":  # an angle may be wrapped to the other end of its range
         difference[:, :2] -= 2 * np.pi * np.round(difference[:, :2] / (2 * np.pi))
-    np.testing.assert_allclose(after + difference, after, **pair.tolerance)
-    np.testing.assert_array_equal(states.time, times + 1)
-    np.testing.assert_allclose(steps.observation, observations, **pair.tolerance)
-    np.testing.assert_allclose(steps.reward, rewards, rtol=2e-5, atol=2e-5)
-    np.testing.assert_array_equal(steps.terminated, terminated)
-    np.testing.assert_array_equal(steps.truncated, truncated)
+    found = {"states": (after + difference, after)}
+    if double:
+        return found
+    return found | {
+        "observations": (steps.observation, observations),
+        "rewards": (steps.reward, rewards),
+        "ends": ((steps.terminated, steps.truncated, states.time), (terminated, truncated, times + 1)),
+    }
+
+
+@each
+def test_steps_equal_gymnasium(name):
+    tolerance, found = PAIRS[name].tolerance, beside(name)
+    for part in ("states", "observations"):
+        np.testing.assert_allclose(*found[part], **tolerance)
+    np.testing.assert_allclose(*found["rewards"], rtol=2e-5, atol=2e-5)
+    assert differences(found)["ends"] == 0
 
 
 @each
 def test_states_equal_gymnasium_in_double_precision(name):
     """With rounding out of the way the equations must be the same."""
-    pair = PAIRS[name]
-    before, times, actions, after, *_ = transitions(name)
-    with jax.enable_x64(True):
-        states, _ = stepper(name)(pair.environment, before.astype(np.float64), times, actions)
-        difference = np.asarray(states.variables) - after
-    assert difference.dtype == np.float64
-    if name == "acrobot":
-        difference[:, :2] -= 2 * np.pi * np.round(difference[:, :2] / (2 * np.pi))
     # This one original keeps its state in float32.
-    assert np.abs(difference).max() < (1e-7 if name == "mountain_car_continuous" else 1e-10)
+    assert differences(beside(name, True))["states"] < (1e-7 if name == "mountain_car_continuous" else 1e-10)
 
 
 @each

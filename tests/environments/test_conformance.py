@@ -3,8 +3,15 @@
 import os
 
 import pytest
-from conformance import CHECKS, case, here
+from conformance import case, here
+from conformance_checks import CHECKS
 from conformance_rows import ROWS
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """MuJoCo writes its log into the current directory."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("check", CHECKS)

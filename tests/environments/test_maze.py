@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from beside import Beside, assert_beside
 
 from forage.environments import make
 from forage.environments.checking import check_environment
@@ -92,8 +93,10 @@ def test_looking_only_nearby_changes_nothing():
     assert np.abs(one[1]).max() > 5
 
 
-def test_free_motion_is_mujocos():
-    mujoco = pytest.importorskip("mujoco")
+def motion_beside(steps: int = 80) -> Beside:
+    """A ball that is pushed about where it is free, ours and MuJoCo's."""
+    import mujoco
+
     model = mujoco.MjModel.from_xml_string(
         """<mujoco><option timestep="0.01" gravity="0 0 0" integrator="Euler"/>
         <default><joint damping="1"/><geom density="1000"/></default>
@@ -107,17 +110,28 @@ def test_free_motion_is_mujocos():
     state = state._replace(position=jnp.array([-1.5, 0.0]))
     data.qpos[:] = [-1.5, 0.0]
     step = jax.jit(lambda state, action: env.step(state, action, KEY))
-    for time in range(80):
+    ours, theirs = [], []
+    for time in range(steps):
         action = np.array([0.9 if time < 30 else -0.7, 0.4 * np.cos(time / 5)])
         data.qvel[:] = np.clip(data.qvel, -5, 5)  # as Gymnasium-Robotics does before each step
         data.ctrl[:] = action
         mujoco.mj_step(model, data)
         state, out = step(state, jnp.asarray(action, jnp.float32))
-        np.testing.assert_allclose(out.observation, [*data.qpos, *data.qvel], atol=2e-5)
-    assert np.abs(data.qpos).max() < 2.4 and (np.asarray(state.velocity) != 0).all()
+        ours.append(np.asarray(out.observation))
+        theirs.append([*data.qpos, *data.qvel])
+    return {"positions and velocities": (np.array(ours), np.array(theirs))}
+
+
+def test_free_motion_is_mujocos():
+    pytest.importorskip("mujoco")
+    found = motion_beside()
+    assert_beside(found, **{"positions and velocities": 3e-5})
+    place, speed = np.split(found["positions and velocities"][1], 2, axis=1)
+    assert np.abs(place).max() < 2.4 and (speed[-1] != 0).all()
     # Faster than the limit: clipped before the force acts.
+    env = point_mass("Open")
     fast = PointMassState(jnp.array([-1.5, 0.0]), jnp.array([9.0, -9.0]), jnp.int32(0))
-    after, _ = step(fast, jnp.zeros(2))
+    after, _ = env.step(fast, jnp.zeros(2), KEY)
     np.testing.assert_allclose(after.velocity, np.array([5.0, -5.0]) * env.mass / (env.mass + 0.01), rtol=1e-6)
 
 

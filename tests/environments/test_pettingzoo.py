@@ -1,13 +1,10 @@
-"""The adapter to PettingZoo: at once and in turns, beside PettingZoo driven directly."""
-
-import importlib
+"""The adapter to PettingZoo: who comes and leaves, turns. Beside PettingZoo driven directly: `test_conformance.py`."""
 
 import numpy as np
 import pytest
 from gymnasium import spaces as gym_spaces
 
 from forage.environments import make
-from forage.environments.adapters.gymnasium import seeds
 from forage.types import ForageError
 
 pettingzoo = pytest.importorskip("pettingzoo", reason="pettingzoo is not installed")
@@ -110,36 +107,7 @@ def test_in_turns_only_one_acts_and_both_hear_the_end():
     assert observation["action_mask"].all() and observation["present"].tolist() == [[1, 0]]
 
 
-def test_it_says_what_the_library_says():
-    pytest.importorskip("mpe2")
-    environment = make("pettingzoo:mpe/simple_spread_v3").build(2)
-    directs = [importlib.import_module("mpe2.simple_spread_v3").parallel_env() for _ in range(2)]
-    observation = environment.reset(5)
-    begun = [direct.reset(seed=seed)[0] for direct, seed in zip(directs, seeds(5, 2), strict=True)]
-    random = np.random.default_rng(0)
-    for _ in range(25):
-        for index in range(2):
-            for i, agent in enumerate(environment.agents):
-                np.testing.assert_allclose(observation["observation"][index, i], begun[index][agent], rtol=1e-6)
-        action = random.integers(0, 5, (2, 3))
-        result = environment.step(action)
-        observation = result.step.observation
-        for index, direct in enumerate(directs):
-            chosen = dict(zip(environment.agents, action[index], strict=True))
-            begun[index], reward, over, clock, _ = direct.step(chosen)
-            for i, agent in enumerate(environment.agents):
-                np.testing.assert_allclose(result.step.reward[index, i], reward[agent], rtol=1e-5)
-                assert result.step.terminated[index, i] == over[agent]
-                assert result.step.truncated[index, i] == clock[agent]
-    assert result.step.truncated.all()
-    np.testing.assert_array_equal(environment.render().shape[2:], [3])
-    environment.close()
-
-
 def test_bad_input(lights):
-    pytest.importorskip("pygame")
-    with pytest.raises(ForageError, match="tictactoe_v3"):
-        make("pettingzoo:classic/tictactoo_v3")
     with pytest.raises(ForageError, match="bonuz"):
         make(lights, bonuz=1).build(1)
     with pytest.raises(ForageError, match="no_such_pack"):

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from beside import Beside, assert_beside
 
 from forage.environments import make
 from forage.environments.classic.cartpole import CartPole
@@ -128,8 +129,11 @@ def test_russell_and_norvigs_utilities():
     np.testing.assert_allclose(values[0], expected, atol=6e-4)
 
 
-@pytest.mark.parametrize(("size", "slippery"), [(4, True), (4, False), (8, True)])
-def test_frozen_lake_is_gymnasiums(size, slippery):
+LAKES = [(4, True), (4, False), (8, True)]
+
+
+def lake_beside(size: int, slippery: bool) -> Beside:
+    """Our tables and Gymnasium's, for every action in every state that is not an end."""
     reference = gymnasium.make("FrozenLake-v1", map_name=f"{size}x{size}", is_slippery=slippery).unwrapped
     mdp = frozen_lake(size, slip=2 / 3 if slippery else 0.0)
     transition, reward = np.zeros(mdp.transition.shape), np.zeros(mdp.transition.shape[:2])
@@ -141,10 +145,17 @@ def test_frozen_lake_is_gymnasiums(size, slippery):
                 reward[state, action] += probability * pay
                 terminal[following] |= ended
     live = ~np.asarray(mdp.terminal)
-    np.testing.assert_array_equal(mdp.terminal, terminal)
-    np.testing.assert_allclose(np.asarray(mdp.transition)[live], transition[live], atol=1e-6)
-    np.testing.assert_allclose(np.asarray(expected_reward(mdp))[live], reward[live], atol=1e-6)
-    np.testing.assert_array_equal(mdp.initial, np.eye(mdp.num_states)[0])
+    return {
+        "transitions": (np.asarray(mdp.transition)[live], transition[live]),
+        "rewards": (np.asarray(expected_reward(mdp))[live], reward[live]),
+        "ends": (mdp.terminal, terminal),
+        "starts": (mdp.initial, reference.initial_state_distrib),
+    }
+
+
+@pytest.mark.parametrize(("size", "slippery"), LAKES)
+def test_frozen_lake_is_gymnasiums(size, slippery):
+    assert_beside(lake_beside(size, slippery), transitions=1e-6, rewards=1e-6)
 
 
 def test_steps_follow_the_arrays():

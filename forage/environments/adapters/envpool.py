@@ -47,7 +47,7 @@ class EnvPoolEnvironment(HostEnvironment):
         **options: Any,
     ):
         pool = load_envpool()
-        canonical(target)
+        target = canonical(target)
         name = name or f"envpool:{target}"
         self._target, self._options, self._info_names = target, options, tuple(info)
         config = pool.make_spec(target).config
@@ -199,14 +199,16 @@ def ids() -> dict[str, str]:
 
 
 def canonical(target: str) -> str:
-    """The id itself. Raises `ForageError` with the nearest ids when EnvPool has no such environment."""
+    """EnvPool's own spelling. Raises `ForageError` with the nearest ids when it has no such environment."""
     known = load_envpool().list_all_envs()
-    if target not in known:
-        lower = {id.lower(): id for id in known}
-        near = [lower[id] for id in difflib.get_close_matches(target.lower(), lower, n=3, cutoff=0.5)]
-        hint = f"did you mean {' or '.join(near)}?" if near else "envpool.list_all_envs() lists what it has."
-        raise ForageError(f"EnvPool has no environment {target}; {hint}")
-    return target
+    if target in known:
+        return target
+    lower = {id.lower(): id for id in known}
+    if target.lower() in lower:
+        return lower[target.lower()]
+    near = [f"envpool:{lower[id]}" for id in difflib.get_close_matches(target.lower(), lower, n=3, cutoff=0.5)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "envpool.list_all_envs() lists what it has."
+    raise ForageError(f"EnvPool has no environment {target}; {hint}")
 
 
 def _rows(observation: PyTree[np.ndarray], order: np.ndarray) -> PyTree[np.ndarray]:

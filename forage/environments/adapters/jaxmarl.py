@@ -41,8 +41,9 @@ class JaxMARL(Environment):
       appended, one-hot. `state`, for a central critic, is the library's world state, or else all observations, and
       the agent's number.
     - Discrete actions of different numbers are padded, with a mask; boxes are padded, and what is too much is ignored.
-    - An agent that is done before the others is not present until all are. In jaxnav it has ended, and stays so without
-      reward; in SMAX its team's reward goes on, to its credit too, as in the library's own baselines.
+    - An agent that is done before the others is not present until all are. In jaxnav with `evaporating` it has ended,
+      and stays so without reward; in SMAX its team's reward goes on, to its credit too, as in the library's own
+      baselines. In Hanabi who is not on turn waits, and in jaxnav who stands where it crashed.
     - The end of time is truncation, unless the task was over at that very step.
 
     `options` are the library's own (`max_steps`, `layout`, ...).
@@ -164,8 +165,9 @@ class JaxMARL(Environment):
         mask = self.mask(inner)
         if mask is not None:
             shown[MASK] = mask
-        if self.family.leaves or self.family.falls:
-            shown[PRESENT] = jnp.where(absent, -1 if self.family.leaves else 0, 1).astype(jnp.int8)
+        if self.family.leaves or self.family.falls or self.family.waits:
+            waits = False if self.family.waits is None else self.family.waits(self.inner, inner)
+            shown[PRESENT] = jnp.where(absent, -1 if self.family.leaves else 0, jnp.where(waits, 0, 1)).astype(jnp.int8)
         return shown
 
     def mask(self, inner: Any) -> Int[Array, "agent action"] | None:

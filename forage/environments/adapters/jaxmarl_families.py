@@ -36,6 +36,7 @@ class Family(NamedTuple):
     horizon: Callable[[Any], int | None] = lambda env: int(env.max_steps)
     leaves: bool = False  # an agent that is done before the others has ended: nothing that comes is to its credit
     falls: bool = False  # an agent that is done before the others acts no more, but gains what its team gains
+    waits: Callable[[Any, Any], Any] | None = None  # who of `(environment, state)` does not act now, but plays on
     mask: str = ""  # the method that says which actions are allowed
 
 
@@ -61,14 +62,23 @@ def nav_time(env: Any, state: Any, reward: Any) -> Bool[Array, " agent"]:
     return (state.step >= env.max_steps) & ~(state.goal_reached | state.move_term).astype(bool)
 
 
+def hanabi_others(env: Any, state: Any) -> Bool[Array, " agent"]:
+    turn = state.cur_player_idx[jnp.argsort(state.seat_order)]  # of seats, to of agents
+    return turn == 0
+
+
+def nav_crashed(env: Any, state: Any) -> Bool[Array, " agent"]:
+    return jnp.asarray(state.move_term, bool)  # it stands where it crashed, until the episode is over
+
+
 # MPE and SMAX look at the clock before they advance it, so that their episodes are one step longer than they say.
 MPE = Family("MPE", always, lambda env: int(env.max_steps) + 1)
 SMAX = Family("SMAX", smax_time, lambda env: int(env.max_steps) + 1, falls=True, mask="get_avail_actions")
 OTHERS = {
     "switch_riddle": Family("switch_riddle", riddle_time),
-    "hanabi": Family("hanabi", never, lambda env: None, mask="get_legal_moves"),
+    "hanabi": Family("hanabi", never, lambda env: None, waits=hanabi_others, mask="get_legal_moves"),
     "coin_game": Family("coin_game", always, lambda env: None),
-    "jaxnav": Family("jaxnav", nav_time, leaves=True),
+    "jaxnav": Family("jaxnav", nav_time, leaves=True, waits=nav_crashed),
 }
 
 

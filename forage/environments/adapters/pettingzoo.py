@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import re
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from gymnasium import spaces
 from gymnasium.spaces.utils import flatten, flatten_space
 from jaxtyping import PyTree, UInt8
 
+from forage.environments.adapters import foreign
 from forage.environments.adapters.gymnasium import seeds
 from forage.environments.host import HostEnvironment, HostStep
 from forage.spaces import MASK, PRESENCE, PRESENT, STATE
@@ -56,7 +58,7 @@ def canonical(target: str) -> str:
         return target
     from difflib import get_close_matches
 
-    near = [known[id] for id in get_close_matches(target.lower(), known, n=3, cutoff=0.5)]
+    near = [f"pettingzoo:{known[id]}" for id in get_close_matches(target.lower(), known, n=3, cutoff=0.5)]
     hint = f"did you mean {' or '.join(near)}?" if near else "forage list environments shows what it has."
     raise ForageError(f"PettingZoo has no environment {target}; {hint}")
 
@@ -65,16 +67,33 @@ def create(target: str, options: dict[str, Any]) -> tuple[Any, bool]:
     """Makes one environment. Returns it, and whether its agents act in turns."""
     family, slash, name = target.partition("/")
     module = f"{FAMILIES[family]}.{name}" if slash else target
+    found = make = None
     try:
         found = importlib.import_module(module)
         make = getattr(found, "parallel_env", None) or found.env
         made = make(render_mode="rgb_array", **options)
     except (ImportError, AttributeError, TypeError) as error:
+        wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        known = options_of(getattr(found, "raw_env", make)) if wrong else set()
+        if wrong and known:
+            raise foreign.unknown(f"pettingzoo:{target}", wrong[1], known) from error
         raise ForageError(
             f"pettingzoo:{target} could not be made ({error}); its packages come with pip install "
             f"'pettingzoo[{family if slash else 'all'}]'."
         ) from error
     return made, not hasattr(found, "parallel_env")
+
+
+def options_of(make: Any) -> set[str]:
+    """The options that a class or function names."""
+    taken = inspect.signature(make).parameters.values()
+    return {option.name for option in taken if option.kind is not option.VAR_KEYWORD} - {"render_mode"}
+
+
+def horizon(env: Any, turns: bool) -> int | None:
+    """The steps of an episode, where the environment limits its cycles; in turns a cycle is several steps."""
+    cycles = getattr(env.unwrapped, "max_cycles", None)
+    return cycles if isinstance(cycles, int) and not turns else None
 
 
 class Seen(NamedTuple):
@@ -126,7 +145,8 @@ class PettingZooEnvironment(HostEnvironment):
         self.gone = np.zeros((num_envs, len(self.agents)), bool)
         self.out_of_time = np.zeros_like(self.gone)
         self.following: Any = None
-        super().__init__(name, self.spaces(), self.one_action(), num_envs, None, (), len(self.agents))
+        limit = horizon(first, self.turns)
+        super().__init__(name, self.spaces(), self.one_action(), num_envs, limit, (), len(self.agents))
 
     @staticmethod
     def action_size(name: str, space: Any) -> int:

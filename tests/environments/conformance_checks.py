@@ -1,0 +1,187 @@
+"""The checks of an adapter beside its library: see `conformance.py`. Their docstrings are printed above the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+from conformance import Case, over, same, told
+
+from forage import spaces
+from forage.environments import canonical_id
+from forage.spaces import STATE
+from forage.types import ForageError
+
+
+def episode(case: Case) -> str | None:
+    """The same actions and keys bring the same observations, rewards and ends, to the end of an episode."""
+    for played in case.episodes:
+        ours, theirs = played.first
+        same(spaces.split_mask(ours)[0], theirs.observation, case.row.tolerance, "first observation")
+        left: Any = np.False_
+        for time, (step, seen) in enumerate(played.steps):
+            left = told(step, seen, left, case.row.tolerance, f"step {time}")
+    return None
+
+
+def terminated(case: Case) -> str | None:
+    """An episode that ends by itself is terminated and not truncated, also where the time is up at that step."""
+    if case.row.terminates:
+        assert not any(np.any(step.terminated) for played in case.episodes for step, _ in played.steps)
+        return case.row.terminates
+    for played in (case.natural, *([case.at_once] if case.row.limit and not case.row.hidden else [])):
+        *before, (last, _) = played.steps
+        assert np.all(last.terminated) and not np.any(last.truncated)
+        assert not any(over(step) for step, _ in before)
+    return None
+
+
+def truncated(case: Case) -> str | None:
+    """An episode that the time limit ends is truncated and not terminated, at that step; `horizon` says when."""
+    if not case.row.limit:
+        assert case.horizon(None) is None
+        return "no time limit"
+    *before, (last, _) = case.cut.steps
+    assert np.all(last.truncated) and not np.any(last.terminated) and len(before) == case.row.cut - 1
+    assert not any(np.any(step.truncated) for step, _ in before)
+    assert case.horizon(case.row.cut) == case.row.cut
+    return None
+
+
+def final(case: Case) -> str | None:
+    """The observation at an end is of the state that the step led to; a new episode begins only after it."""
+    played = case.cut if case.row.limit else case.natural
+    last, seen = played.steps[-1]
+    same(spaces.split_mask(last.observation)[0], seen.observation, case.row.tolerance, "final observation")
+    case.goes_on(played)
+    return None
+
+
+def mask(case: Case) -> str | None:
+    """Which actions are allowed is what the library says."""
+    if case.natural.first[1].mask is None:
+        assert spaces.split_mask(case.natural.first[0])[1] is None
+        return "the library has none"
+    for ours, seen in shown(case):
+        found = np.asarray(spaces.split_mask(ours)[1])
+        assert found.dtype == bool
+        wanted = np.asarray(seen.mask, bool).reshape(found.shape)
+        if case.spec.num_agents > 1:  # a policy needs something to choose from, also where its choice is not heard
+            wanted = wanted | ~wanted.any(-1, keepdims=True)
+        np.testing.assert_array_equal(found, wanted)
+    return None
+
+
+def agents(case: Case) -> str | None:
+    """Who acts, waits or has left is what the library says, and a central critic sees what all agents see."""
+    if case.spec.num_agents == 1:
+        assert all(spaces.present(ours) is None for ours, _ in shown(case))
+        return "one agent"
+    for ours, seen in shown(case):
+        same(ours[STATE], seen.state, case.row.tolerance, "state")
+        same(spaces.present(ours), seen.present, 0, "present")
+    return None
+
+
+def contained(case: Case) -> str | None:
+    """Spaces contain what comes, and their shapes and dtypes are what a check before a run wants."""
+    case.contract()
+    number = case.spec.num_agents
+    for observation, _ in shown(case):
+        parts = [observation] if number == 1 else [jax.tree.map(lambda x: x[i], observation) for i in range(number)]  # noqa: B023
+        for part in parts:
+            outside(case.spec.observation_space, part, case.row.id)
+    return None
+
+
+def batch(case: Case) -> str | None:
+    """A batch brings what one brings: under `vmap` and `scan`, strongly typed; on the host side by side, ends apart."""
+    case.batch()
+    return None
+
+
+def saved(case: Case) -> str | None:
+    """A state that was saved and loaded goes on bit for bit."""
+    return case.saved()
+
+
+def drawn(case: Case) -> str | None:
+    """A picture `uint8[height, width, 3]`, or one sentence that says why there is none."""
+    try:
+        first, later = case.pictures()
+    except NotImplementedError:
+        assert case.row.drawn is not True
+        return "cannot be drawn"
+    except ForageError as error:
+        assert case.row.drawn is not True, error
+        assert str(error).endswith(".") and "\n" not in str(error)
+        return str(error)
+    assert case.row.drawn is not False
+    assert first.dtype == np.uint8 and first.ndim == 3 and first.shape[2] == 3 and min(first.shape[:2]) > 8
+    assert first.std() > 0 and later.shape == first.shape
+    return None
+
+
+def refused(case: Case) -> str | None:
+    """An id or option that is not there is answered in one sentence with the nearest; case does not matter in ids."""
+    prefix, _, rest = case.row.id.partition(":")
+    assert canonical_id(case.row.id.upper()) == case.row.id
+    for id, options, word in (
+        (f"{prefix}:{rest[:-1]}{rest[-2]}q", {}, case.row.id),
+        (case.row.id, {case.row.wrong_option: 1}, case.row.wrong_option),
+    ):
+        try:
+            case.make(id, options)
+        except ForageError as error:
+            said = str(error)
+            assert word in said and said.endswith((".", "?")) and "\n" not in said, said
+        else:
+            raise AssertionError(f"{id} with {options} was made")
+    return None
+
+
+CHECKS: dict[str, Callable[[Case], str | None]] = {
+    "episode": episode,
+    "terminated": terminated,
+    "truncated": truncated,
+    "final": final,
+    "mask": mask,
+    "agents": agents,
+    "spaces": contained,
+    "batch": batch,
+    "saved": saved,
+    "drawn": drawn,
+    "refused": refused,
+}
+
+
+def shown(case: Case) -> list[tuple[Any, Any]]:
+    """Every observation that Forage showed, and what the library said with it."""
+    return [
+        pair
+        for played in case.episodes
+        for pair in (played.first, *((step.observation, seen) for step, seen in played.steps))
+    ]
+
+
+def outside(space: gymnasium.Space[Any], value: Any, what: str) -> None:
+    """Raises where a value is not in a space."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        assert sorted(space.spaces) == sorted(value), f"{what} has {sorted(value)}, not {sorted(space.spaces)}"
+        for name, inner in space.spaces.items():
+            outside(inner, value[name], f"{what} {name}")
+        return
+    array = np.asarray(value)
+    if isinstance(space, gymnasium.spaces.Discrete):
+        assert 0 <= int(array) < space.n, f"{what}: {array} in {space}"
+        return
+    assert array.dtype == space.dtype, f"{what}: {array.dtype} in {space}"
+    if isinstance(space, gymnasium.spaces.Box) and array.dtype.kind == "f":
+        # A bound that the library computes may be off by the last bit.
+        low, high = space.low - 1e-5 * (1 + np.abs(space.low)), space.high + 1e-5 * (1 + np.abs(space.high))
+        assert ((array >= low) & (array <= high)).all(), f"{what}: {array.min()} to {array.max()} in {space}"
+    else:
+        assert space.contains(array), f"{what}: {array} in {space}"
