@@ -9,79 +9,9 @@ from typing import Any
 
 from forage import listing, options, registry
 from forage.errors import ForageError
+from forage.help import COMMANDS_HELP, HELP
 
-HELP = """\
-forage: reinforcement learning with one loop, seven ports and honest numbers
-
-  forage train [AGENT] ENVIRONMENT   train; without an agent, one that suits
-  forage resume RUN                  continue a run as if it had never stopped
-  forage evaluate RUN                play fresh episodes and print the score with its interval;
-                                     also with other numbers, wrappers and tasks (forage evaluate --help)
-  forage watch RUN                   make a GIF or MP4 of the trained agent
-  forage compare RUN RUN ...         one picture of all curves, and which is better
-  forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
-  forage claim [NAME]                run a paper's claim: does it hold here?
-  forage list [KIND]                 agents, environments and the parts of every port
-  forage show PART                   what a part is, its hyper-parameters and its source
-
-Examples
-  forage train CartPole-v1
-  forage train ppo CartPole-v1 --steps 500k --seeds 5 --learning-rate 3e-4
-  forage train dqn minatar:Breakout --memory prioritised --n-step 3
-  forage train sac gymnasium:HalfCheetah-v5 --seeds 1
-
-forage train --help lists the options of training; forage show ppo those of an agent.
-"""
-
-TRAIN_HELP = """\
-forage train [AGENT] ENVIRONMENT [OPTIONS]
-
-  --steps N              environment steps of each seed (500k, 5M, 1e6)
-  --seeds N | a,b,c      how many seeds, or which; 5, and 3 on the host
-  --directory PATH       where the run is kept; runs/AGENT-ENVIRONMENT-TIME
-  --evaluation-episodes N   episodes of each seed that the score is made of
-  --evaluation-every N      also evaluate every N steps of each seed, apart from training
-  --evaluation-actions A    greedy, or sampled as in training
-  --checkpoint-seconds S    how often to save
-  --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
-  --extras tensorboard   also write the curve there
-  --quiet | --json | --plain   show nothing; one JSON object a line; lines
-  --learning-rate ...    any hyper-parameter of the agent (forage show AGENT)
-  --env.NAME VALUE       any field or option of the environment
-  --wrap NAME:VALUE      put a wrapper around the environment; again for one around that (forage list wrappers)
-  --behaviour, --rewards, --memory, --tasks, --starts NAME   a part for that port (forage list)
-  --memory.capacity ...  any option of such a part
-"""
-
-CLAIM_HELP = """\
-forage claim [NAME] [OPTIONS]
-
-Without a name: every claim, in a sentence. With one: its arms are trained, measured and judged by its rule; a claim
-that was stopped goes on where it was.
-
-  --scale laptop | smoke | paper   minutes to an hour on two cores; seconds; the paper's own setting
-  --directory PATH       where its runs are kept; runs/claims/NAME-SCALE
-  --anyway               start the paper's setting without an accelerator, too
-  --quiet | --json | --plain   show nothing; one JSON object a line; lines
-"""
-
-EVALUATE_HELP = """\
-forage evaluate RUN [OPTIONS]
-
-  --episodes N           episodes of each seed; 100
-  --seed N               which episodes
-  --actions A            greedy, or sampled as in training; otherwise as the run has it
-  --quiet | --json       show nothing; one JSON object
-  --grid NAME=LOW:HIGH:N   set a field of the environment to each of N numbers; again for another, and all combinations
-  --grid NAME=a,b,c      the same with these
-  --under NAME:VALUE     also play with this wrapper around the environment; again for another (forage list wrappers)
-  --wrap NAME:VALUE      play with this wrapper always
-  --tasks NAME           other tasks than the run's own, with --tasks.OPTION as in training
-
-With any of the last four the score of the run stays as it is, and what was found goes into robustness.json.
-"""
-
-LISTS = {"wrap", "grid", "under"}  # may be given more than once
+LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
 FLAGS = {"quiet", "json", "plain", "help", "anyway", "film"}
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
@@ -114,7 +44,7 @@ def run(arguments: list[str]) -> int:
         raise ForageError(f"There is no command {command!r}{registry.nearest(command, COMMANDS)}")
     positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS, LISTS)
     if words.pop("help", False):
-        print({"train": TRAIN_HELP, "evaluate": EVALUATE_HELP, "claim": CLAIM_HELP}.get(command, HELP), end="")
+        print(COMMANDS_HELP.get(command, HELP), end="")
         return 0
     COMMANDS[command](positional, words)
     return 0
@@ -306,6 +236,43 @@ def compare(positional: list[str], words: options.Words) -> None:
     print(*draw(positional, output), sep="\n")
 
 
+def tune(positional: list[str], words: options.Words) -> None:
+    if len(positional) != 2:
+        raise ForageError(
+            "forage tune takes an agent and an environment: forage tune ppo CartPole-v1 --over clip=0.1,0.2."
+        )
+    agent, environment = positional
+    part = registry.part_class("agent", agent)
+    kind = display(words)
+    arguments: dict[str, Any] = {"wrap": wrappers(words, "wrap"), "display": kind}
+    space = options.many(words, "over")
+    words.pop("over", None)
+    for name, wanted in (("method", str), ("trials", int), ("batch", int), ("steps", int), ("directory", str)):
+        if name in words:
+            arguments[name] = options.parse(name, words.pop(name), wanted)
+    for name in ("seeds", "tuning_seeds"):
+        if name in words:
+            arguments[name] = options.parse(name, words.pop(name), tuple[int, ...])
+    arguments["environment_options"] = {w[4:]: options.guess(words.pop(w)) for w in list(words) if w.startswith("env.")}
+    for port in PORTS:
+        if (chosen := port_part(port, words)) is not None:
+            arguments[port] = chosen
+    fields = registry.fields(part)
+    arguments["agent_options"] = options.fill(words, fields, "", agent)
+    known = ["over", "method", "trials", "batch", "steps", "directory", "seeds", "tuning-seeds", "wrap", *PORTS]
+    nothing_left(words, "tune", [*known, *(field.name.replace("_", "-") for field in fields)])
+    from forage.training import use_compilation_cache
+    from forage.tuning.tune import sentences
+    from forage.tuning.tune import tune as search
+
+    use_compilation_cache()
+    result = search(agent, environment, space, **arguments)
+    if kind == "json":
+        print(json.dumps({"event": "tune", **result}))
+    elif kind != "quiet":
+        print(*sentences(result), sep="\n")
+
+
 def report(positional: list[str], words: options.Words) -> None:
     if not positional:
         raise ForageError("forage report takes one run or more: forage report runs/A runs/B.")
@@ -360,6 +327,7 @@ COMMANDS: dict[str, Callable[[list[str], options.Words], None]] = {
     "evaluate": evaluate,
     "watch": watch,
     "compare": compare,
+    "tune": tune,
     "report": report,
     "claim": claim,
     "list": list_parts,

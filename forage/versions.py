@@ -50,10 +50,19 @@ def code_hash() -> str:
     """A short fingerprint of the library's source files that decide what a run computes."""
     root = Path(__file__).parent
     doors = {"cli.py", "progress.py", "options.py", "watch.py", "trackers.py", "run.py", "versions.py", "__main__.py"}
-    doors |= {"compare.py", "points.py", "locking.py", "session.py", "training.py", "report.py", "listing.py"}
+    doors |= {
+        "compare.py",
+        "points.py",
+        "locking.py",
+        "session.py",
+        "training.py",
+        "report.py",
+        "listing.py",
+        "help.py",
+    }
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        if path.name not in doors and not {"evaluation", "claims"} & set(path.parts):
+        if path.name not in doors and not {"evaluation", "claims", "tuning"} & set(path.parts):
             digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -15,7 +15,7 @@ WINGS = ("tasks", "starts", "behaviours", "rewards", "memory", "agents")
 
 # What stands on a level may import what stands on lower ones, and its own neighbours in the same package.
 LEVELS: list[tuple[str, ...]] = [
-    ("errors",),
+    ("errors", "help"),
     ("types", "prng", "registry", "ranges"),
     ("spaces", "team", "ports", "returns", "options", "checkpoint", "locking"),
     ("nn", "points", "fields"),
@@ -29,7 +29,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("session", "compare", "watch"),
     ("report",),
     ("training", "robustness", "listing"),
-    ("claims",),
+    ("claims", "tuning"),
     ("cli",),
     ("__main__",),
 ]

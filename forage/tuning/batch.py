@@ -1,4 +1,4 @@
-"""Trials side by side: every trial's every seed is a member of one compiled program."""
+"""Members side by side: settings with a seed each, in one compiled program, or one after another on the host."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int
 
 from forage.device import DeviceRoad, vary
 from forage.host import HostRoad
@@ -17,76 +18,93 @@ from forage.setup import Setup, prepare_devices
 from forage.tuning.space import with_settings
 
 EVALUATION = 700_001  # what the episodes of an evaluation are drawn from; training never uses it
-PATHS = {"agent": "learner.agent", "behaviour": "learner.behaviour", "rewards": "learner.rewards"}
-PATHS |= {"memory": "learner.memory", "tasks": "tasks", "starts": "starts"}
+OUTSIDE = ("tasks", "starts")  # parts that are not the learner's
+
+Settings = Mapping[str, float]
 
 
 class Batch:
-    """Trials that differ in traced numbers only, each trained on the same seeds. `setup` has the rest of them."""
+    """Members that differ in traced numbers, `settings[i]`, and in their seed, `seeds[i]`; `setup` has the rest."""
 
-    def __init__(self, setup: Setup, settings: Sequence[Mapping[str, float]], seeds: Sequence[int], episodes: int):
+    def __init__(self, setup: Setup, settings: Sequence[Settings], seeds: Sequence[int], episodes: int):
         self.setup, self.settings, self.seeds, self.episodes = setup, [dict(s) for s in settings], list(seeds), episodes
-        self.broken = np.zeros(len(settings), bool)  # something became NaN
-        self.road = self.make_road()
+        self.broken = np.zeros(len(seeds), bool)  # something became NaN
+        self.road: DeviceRoad | HostRoad
+        if isinstance(setup.environment, Environment):
+            prepare_devices(len(seeds))
+            self.road = DeviceRoad(self.varied(), self.seeds, setup.steps)
+        else:
+            self.road = HostRoad(self.learners(), setup.environment, self.seeds, setup.steps)
         self.road.begin()
 
-    def make_road(self) -> DeviceRoad | HostRoad:
-        members = self.seeds * len(self.settings)  # trial after trial
-        if isinstance(self.setup.environment, Environment):
-            prepare_devices(len(members))
-            return DeviceRoad(vary(self.setup.experiment(), self.values()), members, self.setup.steps)
-        learners = [with_settings(self.setup, s).learner() for s in self.settings for _ in self.seeds]
-        return HostRoad(learners, self.setup.environment, members, self.setup.steps)
-
-    def values(self) -> dict[str, Any]:
-        """Each traced number of every member, by its path in an experiment."""
-        found = {}
+    def varied(self) -> Any:
+        """The experiment, with every member's own numbers."""
+        values = {}
         for name in self.settings[0]:
             port, _, field = name.rpartition(".")
-            values = np.repeat([s[name] for s in self.settings], len(self.seeds))
-            found[f"{PATHS[port or 'agent']}.{field}"] = jnp.array(values, jnp.float32)
-        return found
+            path = f"{port}.{field}" if port in OUTSIDE else f"learner.{port or 'agent'}.{field}"
+            values[path] = jnp.array([s[name] for s in self.settings], jnp.float32)
+        return vary(self.setup.experiment(), values)
+
+    def learners(self) -> list[Any]:
+        return [with_settings(self.setup, settings).learner() for settings in self.settings]
 
     @property
     def iterations(self) -> int:
         """Turns of the loop in the whole of training."""
         return -(-self.setup.steps // self.road.steps_per_iteration)
 
-    def advance_to(self, iteration: int) -> None:
-        """Trains every trial up to this turn of the loop. One that breaks goes on unheeded."""
-        ahead = iteration - self.road.steps // self.road.steps_per_iteration
+    def advance(self, share: float) -> None:
+        """Trains every member up to this share of the run. One that breaks goes on unheeded."""
+        target = max(1, round(self.iterations * share))
+        ahead = target - self.road.steps // self.road.steps_per_iteration
         if ahead > 0:
             report = self.road.advance(ahead)
-            whole = np.asarray(report.agent_finite) & np.asarray(report.environment_finite)
-            self.broken |= ~whole.reshape(len(self.settings), -1).all(1)
+            self.broken |= ~(np.asarray(report.agent_finite) & np.asarray(report.environment_finite))
 
     def evaluate(self) -> np.ndarray:
-        """Mean evaluation returns, `trial seed`; minus infinity where a trial broke."""
+        """Each member's mean evaluation return; minus infinity where it broke."""
         returns, _ = self.road.evaluate(self.episodes, step_limit(self.setup), EVALUATION)
         returns = np.asarray(returns, float)
-        returns = returns.reshape(*returns.shape[:2], -1).sum(-1).mean(1)  # over objectives, then episodes
-        values = returns.reshape(len(self.settings), len(self.seeds))
-        return np.where(self.broken[:, None] | ~np.isfinite(values), -np.inf, values)
+        values = returns.reshape(*returns.shape[:2], -1).sum(-1).mean(1)  # over objectives, then episodes
+        return np.where(self.broken | ~np.isfinite(values), -np.inf, values)
 
-    def keep(self, trials: Sequence[int]) -> Batch:
-        """These trials alone, as far as they have come."""
-        rows = np.concatenate([np.arange(len(self.seeds)) + trial * len(self.seeds) for trial in trials])
-        kept = Batch.__new__(Batch)
-        kept.setup, kept.seeds, kept.episodes = self.setup, self.seeds, self.episodes
-        kept.settings, kept.broken = [self.settings[trial] for trial in trials], self.broken[list(trials)]
+    def keep(self, rows: Sequence[int]) -> None:
+        """Goes on with these members alone."""
+        rows = list(rows)
+        self.settings, self.seeds = [self.settings[row] for row in rows], [self.seeds[row] for row in rows]
+        self.broken = self.broken[rows]
         if isinstance(self.road, HostRoad):
             for index, experiment in enumerate(self.road.experiments):
                 if index not in rows:
                     experiment.environment.close()
-            self.road.experiments = [self.road.experiments[row] for row in rows]
-            self.road.seeds = [self.road.seeds[row] for row in rows]
-            kept.road = self.road
-            return kept
-        kept.road = kept.make_road()
-        state = jax.device_get(self.road.state)
-        kept.road.restore(jax.tree.map(lambda leaf: leaf[rows], state), self.road.steps)  # pyright: ignore[reportAttributeAccessIssue]
-        return kept
+            self.road.experiments, self.road.seeds = [self.road.experiments[row] for row in rows], self.seeds
+            return
+        state, steps = jax.device_get(self.road.state), self.road.steps
+        self.road = DeviceRoad(self.varied(), self.seeds, self.setup.steps)
+        self.road.restore(jax.tree.map(lambda leaf: leaf[np.array(rows)], state), steps)
+
+    def take_over(self, source: Int[np.ndarray, " member"], settings: Sequence[Settings]) -> None:
+        """Member i goes on with what member `source[i]` has learned and remembers, and with `settings[i]`."""
+        self.settings, self.broken = [dict(s) for s in settings], self.broken[source]
+        if isinstance(self.road, HostRoad):
+            states = [jax.tree.map(jnp.copy, self.road.experiments[i].state) for i in source]
+            for experiment, learner, state in zip(self.road.experiments, self.learners(), states, strict=True):
+                experiment.learner, experiment.state = learner, state
+            return
+        self.road.varied = self.varied()
+        state = self.road.state
+        assert state is not None
+        if (source != np.arange(len(source))).any():
+            learner = jax.tree.map(lambda leaf: leaf[source], jax.device_get(state.learner))
+            self.road.restore(state._replace(learner=learner), self.road.steps)
 
     def close(self) -> None:
         if isinstance(self.road, HostRoad):
             self.road.close()
+
+
+def repeated(setup: Setup, settings: Sequence[Settings], seeds: Sequence[int], episodes: int) -> Batch:
+    """A batch of every setting with every seed, setting after setting."""
+    members = [s for s in settings for _ in seeds]
+    return Batch(setup, members, list(seeds) * len(settings), episodes)
