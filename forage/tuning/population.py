@@ -44,7 +44,6 @@ def evolve(
     Source: Jaderberg, Dalibard, Osindero, Czarnecki, Donahue, Razavi, Vinyals, Green, Dunning, Simonyan, Fernando,
     Kavukcuoglu (2017), "Population Based Training of Neural Networks", arXiv 1711.09846, appendix A.1.
     """
-    check(setup, space, len(seeds))
     random = np.random.default_rng(0)
     batch = Batch(setup, [{one.name: draw(one, random) for one in space} for _ in seeds], seeds, episodes)
     history: list[list[dict[str, float]]] = [[] for _ in seeds]

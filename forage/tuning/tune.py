@@ -18,7 +18,7 @@ from forage.locking import locked
 from forage.registry import to_config
 from forage.run import Run, read_json, write_json
 from forage.setup import PORTS, Setup, make_setup
-from forage.tuning.population import evolve, replay
+from forage.tuning.population import check, evolve, replay
 from forage.tuning.search import METHODS, Plan, Trial, best, search
 from forage.tuning.space import is_traced, over, with_settings
 from forage.types import ForageError
@@ -70,6 +70,8 @@ def tune(
     ranges = [over(text, setup) for text in space]
     if len({one.name for one in ranges}) < len(ranges):
         raise ForageError("Each hyper-parameter is searched once; --over names one twice.")
+    if method == "pbt":
+        check(setup, ranges, trials)
     path = Path(directory) if directory is not None else training.new_directory(setup).with_suffix(".tune")
     say = (lambda text: None) if display in ("quiet", "json") else (lambda text: print(text, flush=True))
     words = {

@@ -1,0 +1,172 @@
+"""Tuning: what is searched, trials side by side, populations, and seeds that do not meet."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+import small
+
+from forage.setup import make_setup
+from forage.tuning import population, search
+from forage.tuning.batch import Batch
+from forage.tuning.space import Over, is_traced, over, with_settings
+from forage.tuning.tune import judged, tune
+from forage.types import ForageError
+
+small.keep_compiled()
+PPO = small.PPO
+
+
+def setup(environment="CartPole-v1", agent="ppo", **options):
+    return make_setup(agent, environment, steps=160, seeds=[0], agent_options=PPO | options)
+
+
+def test_ranges_as_they_are_written():
+    assert over("learning_rate=1e-4:1e-2:log", setup()) == Over("learning_rate", 1e-4, 1e-2, log=True)
+    assert over("learning-rate=0.1:0.2", setup()) == Over("learning_rate", 0.1, 0.2)
+    assert over("epochs=1:4", setup()) == Over("epochs", 1, 4, whole=True)
+    assert over("epochs=1,4", setup()) == Over("epochs", choices=(1, 4))
+    assert over("activation=tanh,relu", setup()) == Over("activation", choices=("tanh", "relu"))
+    assert over("normalise_advantage=true,false", setup()).choices == (True, False)
+    rnd = make_setup("ppo", "CartPole-v1", steps=160, seeds=[0], agent_options=PPO, rewards="rnd")
+    assert over("rewards.discount=0.9:0.99", rnd).port == "rewards"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("learning_rate", "NAME=LOW:HIGH"),
+        ("learning_rat=1:2", r"no hyper-parameter learning_rat.*learning_rate"),
+        ("memoir.size=1:2", "no port called 'memoir'"),
+        ("epochs=1,1", "two different values"),
+        ("activation=a:b", "is no number"),
+        ("learning_rate=0.1:0.01", "lower end below"),
+        ("learning_rate=0:0.1:log", "above 0"),
+        ("learning_rate=0.1:0.2:lin", "LOW:HIGH:log"),
+        ("discount=0.9:1.5", "discount"),
+    ],
+)
+def test_ranges_that_cannot_be(text, error):
+    with pytest.raises(ForageError, match=error):
+        over(text, setup())
+
+
+def test_what_can_share_a_program():
+    names = {"learning_rate=0.1:0.2": True, "epochs=1:4": False, "activation=tanh,relu": False, "clip=0.1,0.2": True}
+    assert {text: is_traced(setup(), over(text, setup())) for text in names} == names
+    changed = with_settings(setup(), {"learning_rate": 0.5})
+    assert changed.agent.learning_rate == 0.5 and changed.agent.clip == setup().agent.clip
+
+
+@pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
+def test_a_member_trains_as_it_would_alone(environment):
+    one = setup(environment)
+    settings, seeds = [{"learning_rate": 0.01}, {"learning_rate": 0.001}, {"learning_rate": 0.01}], [3, 3, 4]
+    together = Batch(one, settings, seeds, 4)
+    together.advance(0.5)
+    together.keep([0, 2])
+    together.advance(1.0)
+    values = together.evaluate()
+    for row, (rate, seed) in enumerate([(0.01, 3), (0.01, 4)]):
+        alone = Batch(one, [{"learning_rate": rate}], [seed], 4)
+        alone.advance(1.0)
+        assert alone.road.steps == together.road.steps == 160
+        ours = jax.tree.map(lambda leaf, row=row: leaf[row], together.road.agent_states().network)
+        theirs = jax.tree.map(lambda leaf: leaf[0], alone.road.agent_states().network)
+        for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-4)
+        assert np.isfinite(values[row])
+        alone.close()
+    together.close()
+
+
+@pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
+def test_who_takes_over_has_learned_what_the_other_has(environment):
+    batch = Batch(setup(environment), [{"learning_rate": 0.01}, {"learning_rate": 0.001}], [3, 4], 2)
+    batch.advance(0.3)
+    before = jax.device_get(batch.road.agent_states().network)
+    batch.take_over(np.array([1, 1]), [{"learning_rate": 0.002}, {"learning_rate": 0.001}])
+    after = jax.device_get(batch.road.agent_states().network)
+    for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+        np.testing.assert_array_equal(b[0], a[1])
+        np.testing.assert_array_equal(b[1], a[1])
+    batch.advance(1.0)
+    moved = jax.tree.leaves(jax.device_get(batch.road.agent_states().network))
+    assert any((leaf[0] != leaf[1]).any() for leaf in moved)  # other episodes, another rate
+    batch.close()
+
+
+def test_selection_and_change():
+    random = np.random.default_rng(0)
+    values = np.array([5.0, -np.inf, 3, 9, 1, 7, 2, 8, 6, 4])
+    source = population.selected(values, random)
+    assert list(np.flatnonzero(source != np.arange(10))) == [1, 4]  # the lowest two of ten
+    assert set(source[[1, 4]]) <= {3, 7}  # from the highest two
+    space = [Over("learning_rate", 1e-4, 1e-2, log=True)]
+    found = [population.changed({"learning_rate": 1e-3}, space, random)["learning_rate"] for _ in range(400)]
+    near = np.isclose(found, 8e-4) | np.isclose(found, 1.2e-3)
+    assert 0.6 < near.mean() < 0.9 and min(found) >= 1e-4 and max(found) <= 1e-2
+
+
+@pytest.mark.parametrize("method", ["random", "tpe", "hyperband"])
+def test_search_goes_on_where_it_was(method, tmp_path):
+    words = {"method": method, "batch": 3, "steps": 160, "tuning_seeds": [0, 1], "seeds": [5000, 5001], "episodes": 2}
+    words |= {"agent_options": PPO, "display": "quiet", "directory": tmp_path}
+    space = ["learning_rate=1e-4:1e-1:log", "epochs=1,2"]
+    result = tune("ppo", "CartPole-v1", space, trials=4, **words)
+    trials = search.read(tmp_path / "trials.jsonl")
+    assert [trial.number for trial in trials] == [0, 1, 2, 3] == list(range(result["trials"]))
+    assert all(1e-4 <= t.settings["learning_rate"] <= 1e-1 and len(t.values) == 2 for t in trials)
+    assert (
+        result["best"]["settings"] == max((t for t in trials if t.state == "complete"), key=lambda t: t.value).settings
+    )
+    assert len(result["tuned"]) == len(result["default"]) == 2 and result["seeds"] == [5000, 5001]
+    config = json.loads((tmp_path / "tuned" / "config.json").read_text())
+    assert config["seeds"] == [5000, 5001]
+    assert config["agent"]["learning_rate"] == pytest.approx(result["best"]["settings"]["learning_rate"])
+    # The last trial is lost, half a line of it left, and no more are run than that one.
+    lines = (tmp_path / "trials.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "trials.jsonl").write_text("".join(lines[:-1]) + lines[-1][:20])
+    assert len(search.read(tmp_path / "trials.jsonl")) == 3
+    with pytest.raises(ForageError, match="another method"):
+        tune("ppo", "CartPole-v1", space, trials=4, **words | {"method": "random" if method == "tpe" else "tpe"})
+
+
+def test_what_cannot_be_is_a_failed_trial(tmp_path):
+    words = {"method": "random", "batch": 4, "steps": 160, "tuning_seeds": [0], "seeds": [5000, 5001], "episodes": 2}
+    words |= {"agent_options": PPO, "display": "quiet", "directory": tmp_path}
+    tune("ppo", "CartPole-v1", ["minibatches=1,3"], trials=4, **words)  # 16 transitions are not cut into 3
+    states = {t.settings["minibatches"]: (t.state, t.why) for t in search.read(tmp_path / "trials.jsonl")}
+    assert states[1][0] == "complete" and states[3][0] == "failed" and "3 equal minibatches" in states[3][1]
+
+
+def test_population(tmp_path):
+    words = {"steps": 320, "seeds": [5000, 5001], "episodes": 2, "agent_options": PPO, "display": "quiet"}
+    result = tune(
+        "ppo", "CartPole-v1", ["learning_rate=1e-4:1e-1:log"], method="pbt", trials=5, directory=tmp_path, **words
+    )
+    rows = [json.loads(line) for line in (tmp_path / "population.jsonl").read_text().splitlines()]
+    assert len(rows) == population.PARTS == len(result["best"]["settings"])
+    assert [row["steps"] for row in rows] == [16 * part for part in range(1, 21)]
+    top = int(np.argmax(rows[-1]["values"]))
+    assert result["best"]["settings"][-1] == rows[-1]["settings"][top]
+    assert len(result["tuned"]) == 2 and not set(result["tuning_seeds"]) & {5000, 5001}
+
+
+def test_bad_input(tmp_path):
+    words = {"display": "quiet", "directory": tmp_path / "x", "steps": 160, "agent_options": PPO}
+    rate = ["learning_rate=0.1:0.2"]
+    for more, space, error in (
+        ({"seeds": [1, 2], "tuning_seeds": [2, 3]}, rate, "2 is among both"),
+        ({"method": "grid"}, rate, "tpe, random, hyperband, pbt, not 'grid'"),
+        ({"trials": 0}, rate, "1 trial or more"),
+        ({}, [], "needs --over"),
+        ({}, [*rate, "learning_rate=0.1,0.3"], "names one twice"),
+        ({"method": "pbt", "trials": 8}, ["epochs=1:4"], "part of the program's shape"),
+        ({"method": "pbt", "trials": 3}, rate, "5 members or more"),
+    ):
+        with pytest.raises(ForageError, match=error):
+            tune("ppo", "CartPole-v1", space, **words | more)
+    assert "not shown" in judged(np.array([1.0, 2, 3]), np.array([1.5, 2, 2]))
+    assert judged(np.array([1.0, 2]), np.array([8.0, 9])).startswith("default is better than tuned")
