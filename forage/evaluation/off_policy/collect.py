@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +76,8 @@ def log_episodes(
         row = (observations, actions, found.reward, found.observation, found.terminated, found.truncated, going)
         return (states, found.observation, going & ~(found.terminated | found.truncated)), row
 
-    @jax.jit
+    # It runs once: compiled quickly rather than well.
+    @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
     def play(key: Key[Array, ""]) -> Any:
         start_key, key = jax.random.split(key)
         states, observations = jax.vmap(begin)(jax.random.split(start_key, episodes))

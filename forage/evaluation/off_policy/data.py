@@ -91,7 +91,7 @@ class Logged:
         for name, array in named:
             wrong = ~np.isfinite(array).reshape(len(array), -1).all(1)
             if wrong.any():
-                raise ForageError(f"{name} is not finite in {wrong.sum()} transitions, first in number {wrong.argmax()}.")
+                raise ForageError(f"{name} is not finite in {wrong.sum()} transitions, first in {wrong.argmax()}.")
         if self.behaviour_probability is not None:
             wrong = ~((self.behaviour_probability > 0) & (self.behaviour_probability <= 1))
             if wrong.any():
@@ -220,4 +220,6 @@ class Logged:
             return np.swapaxes(x, 0, 1).reshape(-1, *x.shape[2:])[keep]
 
         fields = {name: jax.tree.map(flat, getattr(rollout, name)) for name in EPISODE_FIELDS}
-        return cls(**fields, behaviour_probability=None if behaviour_probability is None else flat(behaviour_probability))
+        return cls(
+            **fields, behaviour_probability=None if behaviour_probability is None else flat(behaviour_probability)
+        )

@@ -4,12 +4,13 @@
     WDR   the same written as a sum over steps, with self-normalised weights w_t^i = rho_t^i / sum_j rho_t^j:
           sum_i sum_t discount^t (w_t^i (r_t^i - Q(o_t^i, a_t^i)) + w_{t-1}^i V(o_t^i)),    w_{-1} = 1/n
 
-with V(o) = sum_a pi(a|o) Q(o, a), and V_{t+1} = 0 after the last step of an episode. DR is unbiased whatever Q is, if Q
-was fitted on other data; the better Q is, the less it varies. WDR is consistent, biased for few episodes, and varies less
-where weights are large.
+with V(o) = sum_a pi(a|o) Q(o, a), and V_{t+1} = 0 after the last step of an episode. DR is unbiased whatever Q is,
+if Q was fitted on other data; the better Q is, the less it varies. WDR is consistent, biased for few episodes, and
+varies less where weights are large.
 
-Without a horizon a truncated episode goes on, and V of its last observation stands for what is unseen: the model's word,
-weighed like a reward of the last step. With a horizon nothing comes after its last step, and Q counts the steps left.
+Without a horizon a truncated episode goes on, and V of its last observation stands for what is unseen: the model's
+word, weighed like a reward of the last step. With a horizon nothing comes after its last step, and Q counts the steps
+left.
 
 Q is by default fitted on the other half of the episodes (`folds`), so that no episode judges a model that knows it.
 

@@ -10,17 +10,17 @@ With ratios rho_t = product over k <= t of pi(a_k | o_k) / b(a_k | o_k), n episo
 The first two are unbiased where the behaviour takes every action that the target does. The self-normalised ones are
 biased for few episodes, consistent, never beyond the rewards seen, and vary far less.
 
-Each function returns one number for each episode whose mean is the estimate, so that a bootstrap over episodes gives its
-interval. For the self-normalised ones, which are no means, it is the estimate plus n times its derivative by the weight
-of the episode (the infinitesimal jackknife; Efron, 1982, "The Jackknife, the Bootstrap and Other Resampling Plans").
+Each function returns one number for each episode whose mean is the estimate, so that a bootstrap over episodes gives
+its interval. For the self-normalised ones, which are no means, it is the estimate plus n times its derivative by the
+weight of the episode (the infinitesimal jackknife; Efron, 1982, "The Jackknife, the Bootstrap and Other Resampling
+Plans").
 
 Nothing is known beyond the end of a truncated episode and no value stands in for it: its return is what was logged, so
 what is judged is the return up to the time limit. An episode's weight stays as it is after its end.
 
-Sources: Precup, Sutton and Singh, 2000, "Eligibility Traces for Off-Policy Policy Evaluation", ICML (the first three and
-per-decision); Thomas, 2015, "Safe Reinforcement Learning", PhD thesis, section 3.9, and Thomas and Brunskill, 2016,
-"Data-Efficient Off-Policy Policy Evaluation for Reinforcement Learning", arXiv 1604.00923 (self-normalised per-decision,
-"consistent weighted per-decision importance sampling").
+Sources: Precup, Sutton and Singh, 2000, "Eligibility Traces for Off-Policy Policy Evaluation", ICML (the first three);
+Thomas, 2015, "Safe Reinforcement Learning", PhD thesis, chapter 3 (self-normalised per-decision, "consistent weighted
+per-decision importance sampling").
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def importance_sampling(target: Target) -> PerEpisode:
 
 
 def per_decision(target: Target) -> PerEpisode:
-    """Per-decision: each reward times the weight of the actions up to it. Unbiased, varies less than trajectory-wise."""
+    """Per-decision: each reward times the weight of the actions up to it. Unbiased, mostly varies less."""
     return (target.weights("pdis") * _rewards(target)).sum(1)
 
 

@@ -41,9 +41,7 @@ def design(target: Target, features: Features | None, ridge: float, estimator: s
         states, following, count = target.states(estimator)
         x, next_x = (_one_hot(number, count) for number in (states, following))
     else:
-        x, next_x = (
-            np.asarray(features(tree), np.float64) for tree in (logged.observation, logged.next_observation)
-        )
+        x, next_x = (np.asarray(features(tree), np.float64) for tree in (logged.observation, logged.next_observation))
         if x.ndim != 2 or x.shape != next_x.shape or len(x) != logged.transitions or not np.isfinite(x).all():
             raise ForageError(
                 f"features answers {logged.transitions} observations with finite numbers of shape (batch, feature), "
@@ -92,7 +90,7 @@ def influence(
     theta: Float[np.ndarray, "left d"],
     dual: Float[np.ndarray, "left d"],
 ) -> Parts:
-    """The value E_pi[phi_0] . theta_last, and for each episode that plus n times its derivative by the episode's weight.
+    """The value E_pi[phi_0] . theta_last, and for each episode that plus n times its derivative by its weight.
 
         v_i = phi_0^i . theta + n sum over transitions of i of sum_k (phi . dual_k) (r + discount Q_{k-1}(o', pi) - Q_k)
 

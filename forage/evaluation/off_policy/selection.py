@@ -3,9 +3,9 @@
 All take `estimates[p]` and true `values[p]` of the same policies. The top k are those with the highest estimates (of
 equal ones the first), and what is asked is how the k do when they are tried one after another in the world.
 
-Source: Kiyohara, Kishimoto, Kawakami, Kobayashi, Nakata and Saito, 2024, "Towards Assessing and Benchmarking Risk-Return
-Tradeoff of Off-Policy Evaluation", arXiv 2311.18207; for regret@k and rank correlation Fu et al., 2021, "Benchmarks for
-Deep Off-Policy Evaluation", arXiv 2103.16596.
+Source: Kiyohara, Kishimoto, Kawakami, Kobayashi, Nakata and Saito, 2024, "Towards Assessing and Benchmarking
+Risk-Return Tradeoff of Off-Policy Evaluation", arXiv 2311.18207; for regret@k and rank correlation Fu et al., 2021,
+"Benchmarks for Deep Off-Policy Evaluation", arXiv 2103.16596.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Values = Float[np.ndarray, " policy"]
 class Portfolio(NamedTuple):
     """What trying the k best-estimated policies brings; the true values of the k, summed up."""
 
-    best: float  # max: what is had at the end
+    best: float  # max: what is kept at the end
     worst: float  # min
     mean: float
     std: float  # root of the mean squared deviation from `mean`, over the k: the risk
     violations: float  # share of the k whose value is below the safety threshold; 0 without a threshold
-    sharpe_ratio: float  # (best - baseline) / std
+    sharpe_ratio: float  # (best - baseline) / std, not below 0
 
 
 def rank_correlation(estimates: Any, values: Any) -> float:
@@ -74,36 +74,29 @@ def normalised_mse(estimates: Any, values: Any) -> float:
     return float(((estimates - values) ** 2).mean() / spread**2) if spread > 0 else float("nan")
 
 
-def portfolio(
-    estimates: Any,
-    values: Any,
-    k: int,
-    baseline: float = 0.0,
-    threshold: float | None = None,
-    with_baseline: bool = True,
-) -> Portfolio:
-    """The risk-return numbers of the top k, for a behaviour policy whose value is `baseline`.
+def portfolio(estimates: Any, values: Any, k: int, baseline: float, threshold: float | None = None) -> Portfolio:
+    """The risk-return numbers of the top k, where the behaviour policy's value is `baseline`.
 
-        SharpeRatio@k = (best@k - J(b)) / std@k,    std@k = sqrt(1/k sum over the k of (J(p) - mean@k)^2)
+        SharpeRatio@k = max(0, best@k - J(b)) / std@k,    std@k = sqrt(1/k sum over the k of (J(p) - mean@k)^2)
 
-    The paper counts the behaviour policy itself among the tried, so that the ratio is never below 0 and its standard
-    deviation is not that of one; `with_baseline` adds it as one more value to the k. Without risk the ratio is NaN if
-    there is no return either, else infinite. `threshold` is the value below which a policy is unsafe.
+    The behaviour policy may always be kept, which is why the return is never below 0. The paper divides by k, its
+    authors' software by k - 1. Without risk (always for k = 1) the ratio is NaN if there is no return either, else
+    infinite. `threshold` is the value below which a policy is unsafe.
     """
     estimates, values = _check(estimates, values)
     if not np.isfinite([baseline, threshold or 0.0]).all():
         raise ForageError(f"baseline and threshold are finite numbers, not {baseline} and {threshold}.")
-    chosen = values[_top(estimates, k)]
-    tried = np.append(chosen, baseline) if with_baseline else chosen
-    gain, std = float(tried.max() - baseline), float(tried.std())
-    ratio = gain / std if std > 0 else float("nan") if gain == 0 else float(np.copysign(np.inf, gain))
-    unsafe = 0.0 if threshold is None else float((chosen < threshold).mean())
-    return Portfolio(float(tried.max()), float(tried.min()), float(tried.mean()), std, unsafe, ratio)
+    tried = values[_top(estimates, k)]
+    best, std = float(tried.max()), float(tried.std())
+    gain = max(0.0, best - baseline)
+    ratio = gain / std if std > 0 else float("inf") if gain > 0 else float("nan")
+    unsafe = 0.0 if threshold is None else float((tried < threshold).mean())
+    return Portfolio(best, float(tried.min()), float(tried.mean()), std, unsafe, ratio)
 
 
-def sharpe_ratio(estimates: Any, values: Any, k: int, baseline: float = 0.0, with_baseline: bool = True) -> float:
+def sharpe_ratio(estimates: Any, values: Any, k: int, baseline: float) -> float:
     """SharpeRatio@k alone; see `portfolio`."""
-    return portfolio(estimates, values, k, baseline, with_baseline=with_baseline).sharpe_ratio
+    return portfolio(estimates, values, k, baseline).sharpe_ratio
 
 
 def _top(estimates: Values, k: int) -> np.ndarray:
@@ -121,7 +114,7 @@ def _check(estimates: Any, values: Any) -> tuple[Values, Values]:
     estimates, values = np.asarray(estimates, np.float64), np.asarray(values, np.float64)
     if estimates.ndim != 1 or estimates.shape != values.shape or len(estimates) < 1:
         raise ForageError(
-            f"Estimates and values are arrays (policies,) of the same policies, not {estimates.shape} and {values.shape}."
+            f"Estimates and values are arrays (policies,) of the same policies, not {estimates.shape}, {values.shape}."
         )
     if not (np.isfinite(estimates).all() and np.isfinite(values).all()):
         raise ForageError("Estimates and values of policies are finite numbers; leave out those that are not.")

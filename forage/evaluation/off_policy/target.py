@@ -102,8 +102,8 @@ class Target:
         """pi(a | o) / b(a | o) of each logged action."""
         if self.logged.behaviour_probability is None:
             raise ForageError(
-                f"{estimator} needs the probabilities with which the logged actions were chosen, and the data has none; "
-                f"fqe and dualdice do without."
+                f"{estimator} needs the probabilities with which the logged actions were chosen, and the data has "
+                f"none; fqe and dualdice do without."
             )
         return self.taken / self.logged.behaviour_probability
 
@@ -160,8 +160,8 @@ class Overlap:
       gives to actions which the behaviour never takes where it was.
     - `unlogged`: mean probability that the target gives to actions never logged in that same observation; `None` where
       observations hardly recur.
-    - `cut`: mean over episodes of discount^length where truncated, else 0: the share of the discounting that a truncated
-      log leaves unseen.
+    - `cut`: mean over episodes of discount^length where truncated, else 0: the share of the discounting that a
+      truncated log leaves unseen.
 
     The first three are `None` without behaviour probabilities.
     """
@@ -183,7 +183,7 @@ def overlap(target: Target) -> Overlap:
     """Works out how far the data speaks about the target policy."""
     logged = target.logged
     last = np.append(np.diff(logged.numbers) != 0, True)
-    cut = float((target.discount ** logged.lengths * logged.truncated[last]).mean()) if target.bootstraps else 0.0
+    cut = float((target.discount**logged.lengths * logged.truncated[last]).mean()) if target.bootstraps else 0.0
     unlogged = None
     if logged.states is not None and logged.states[2] <= logged.transitions / 2:
         states, _, count = logged.states
