@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import minimize
+from scipy.optimize import nnls
 
 from forage.evaluation.off_policy.doubly_robust import Fit, model
 from forage.evaluation.off_policy.fitted_q import ActionValues, linear_values
@@ -81,17 +81,11 @@ def blend(
     low, high = bootstrap_interval(blends[:, -1], np.mean, confidence, resamples)
     bias = np.maximum(0.0, np.maximum(low - means, means - high))
     errors = np.atleast_2d(np.cov(blends, rowvar=False)) / count + np.outer(bias, bias)
-    scale = np.trace(errors) / size
-    if scale == 0:
+    values, vectors = np.linalg.eigh(errors)
+    if values[-1] <= 0:
         return np.full(size, 1 / size)
-    errors = errors / scale
-    best = minimize(
-        lambda x: x @ errors @ x,
-        np.full(size, 1 / size),
-        jac=lambda x: 2 * errors @ x,
-        bounds=[(0.0, 1.0)] * size,
-        constraints={"type": "eq", "fun": lambda x: x.sum() - 1, "jac": lambda x: np.ones(size)},
-        method="SLSQP",
-    )
-    x = np.clip(best.x, 0.0, None)
+    root = np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T / np.sqrt(np.diag(errors).max())
+    # Along each direction |root x|^2 + (1 - sum x)^2 is least at q / (1 + q), q the error of its x with sum 1: so the
+    # best direction is the same, and non-negative least squares finds it exactly.
+    x, _ = nnls(np.vstack([root, np.ones(size)]), np.append(np.zeros(size), 1.0))
     return x / x.sum()
