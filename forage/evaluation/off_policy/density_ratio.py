@@ -26,8 +26,8 @@ def marginalised(target: Target) -> PerEpisode:
         r_t(s)    = 1 / n_{t,s} sum over i with s_t^i = s of ratio_t^i r_t^i
         P_t(s'|s) = 1 / n_{t,s} sum over i with s_t^i = s of ratio_t^i [s_{t+1}^i = s' and the episode goes on]
 
-    with one-step ratios pi(a|s) / b(a|s). Unbiased up to terms that fall with 1/n; its error grows with a power of the
-    number of steps, not exponentially. A truncated episode counts as far as it was logged.
+    with one-step ratios pi(a|s) / b(a|s). Consistent; its error grows with a power of the number of steps, not
+    exponentially. A truncated episode counts as far as it was logged.
 
     Returned is one number for each episode, the estimate plus n times its derivative by the episode's weight:
 
@@ -82,7 +82,7 @@ def dualdice(target: Target, features: Features | None = None, ridge: float = RI
     system = of.c_matrix - of.b_matrix
     dual = solve(system.T, of.first.mean(0).reshape(-1), "dualdice")
     theta = solve(system, of.c_vector, "dualdice")
-    return influence(target, of, theta[None], dual[None]).episodes
+    return influence(target, of, theta[None], dual[None])
 
 
 def ratios(target: Target, features: Features | None = None, ridge: float = RIDGE) -> Float[np.ndarray, " transition"]:

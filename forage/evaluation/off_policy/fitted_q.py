@@ -74,7 +74,7 @@ def fitted_q(target: Target, features: Features | None = None, ridge: float = RI
         for _ in range(target.horizon - 1):
             rows.append(back.T @ rows[-1])
         dual = np.linalg.solve(of.c_matrix, np.stack(rows[::-1]).T).T
-    return influence(target, of, theta, dual).episodes
+    return influence(target, of, theta, dual)
 
 
 def linear_values(target: Target, features: Features | None = None, ridge: float = RIDGE) -> ActionValues:

@@ -77,20 +77,13 @@ def solve(matrix: Float[np.ndarray, "d d"], vector: Float[np.ndarray, "d"], esti
     return found
 
 
-class Parts(NamedTuple):
-    """How the closed form follows from the episodes: `value = mean over episodes of contributions`."""
-
-    value: float
-    episodes: Float[np.ndarray, " episode"]
-
-
 def influence(
     target: Target,
     of: Design,
     theta: Float[np.ndarray, "left d"],
     dual: Float[np.ndarray, "left d"],
-) -> Parts:
-    """The value E_pi[phi_0] . theta_last, and for each episode that plus n times its derivative by its weight.
+) -> Float[np.ndarray, " episode"]:
+    """For each episode the value E_pi[phi_0] . theta_last plus n times its derivative by the episode's weight.
 
         v_i = phi_0^i . theta + n sum over transitions of i of sum_k (phi . dual_k) (r + discount Q_{k-1}(o', pi) - Q_k)
 
@@ -110,9 +103,8 @@ def influence(
         at = logged.action == action
         error = logged.reward[at, None] + target.discount * later[at] - of.x[at] @ now[:, action].T
         contributions[at] = ((of.x[at] @ dual[:, action].T) * error).sum(1)
-    value = float(first.mean())
     episodes = first + rows * target.per_episode(contributions)
-    return Parts(value, episodes - episodes.mean() + value)  # the ridge moves the mean by a trifle
+    return episodes - episodes.mean() + first.mean()  # the ridge moves the mean by a trifle
 
 
 def _one_hot(number: Int[np.ndarray, " transition"], count: int) -> Float[np.ndarray, "transition state"]:

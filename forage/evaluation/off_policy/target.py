@@ -175,8 +175,7 @@ class Overlap:
 
 def effective_sample_size(weights: Float[np.ndarray, " episode"]) -> float:
     """(sum w)^2 / sum w^2: how many equally weighted episodes say as much. 0 where all weights are."""
-    largest = weights.max()
-    return float((weights / largest).sum() ** 2 / ((weights / largest) ** 2).sum()) if largest > 0 else 0.0
+    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
 
 
 def overlap(target: Target) -> Overlap:
@@ -192,9 +191,12 @@ def overlap(target: Target) -> Overlap:
         unlogged = float((target.probability * ~seen[states]).sum(1).mean())
     if logged.behaviour_probability is None:
         return Overlap(None, None, None, unlogged, cut)
-    weights = target.weights("The effective sample size")[:, -1]
-    largest = float(weights.max() / weights.sum()) if weights.sum() > 0 else 0.0
-    return Overlap(effective_sample_size(weights), largest, float(target.ratio("").mean()), unlogged, cut)
+    ratio = target.ratio("overlap")
+    with np.errstate(divide="ignore"):  # in logarithms, for products of thousands of ratios may be no numbers any more
+        logs = target.per_episode(np.log(ratio))
+    weights = np.exp(logs - logs.max()) if np.isfinite(logs.max()) else np.zeros(logged.episodes)
+    largest = float(weights.max() / weights.sum()) if weights.any() else 0.0
+    return Overlap(effective_sample_size(weights), largest, float(ratio.mean()), unlogged, cut)
 
 
 def flat(observation: PyTree[np.ndarray]) -> Float[np.ndarray, "transition numbers"]:

@@ -1,4 +1,4 @@
-"""What the tests of off-policy evaluation share: tiny MDPs in double precision, every trajectory of one, exact values."""
+"""What the tests of off-policy evaluation share: a tiny MDP, all its trajectories, its exact values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Tiny:
 def three_steps() -> tuple[Logged, np.ndarray]:
     """Two episodes in one state: actions 0, 1, 0 paying 1, 2, 4, and 1, 1 paying 3, 5. The target's table, one row.
 
-    The behaviour takes action 0 with 1/2 (in the first episode) and 1 with 1/4 or 1/2; the target 0 with 1/4, 1 with 3/4.
+    The behaviour takes action 0 with 1/2 and 1 with 1/4, then 1/2; the target 0 with 1/4 and 1 with 3/4.
     Ratios: 1/2, 3, 1/2 and 3/2, 3/2; so weights 1/2, 3/2, 3/4 and 3/2, 9/4.
     """
     log = Logged(

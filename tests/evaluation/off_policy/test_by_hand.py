@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from tables import Tiny, three_steps
 
 from forage.evaluation.off_policy import doubly_robust, importance
+from forage.evaluation.off_policy.data import Logged
+from forage.evaluation.off_policy.density_ratio import marginalised
 from forage.evaluation.off_policy.fitted_q import fitted_q, linear_values
 from forage.evaluation.off_policy.magic import Magic, blend, partial_estimates
 from forage.evaluation.off_policy.target import Target, effective_sample_size, overlap
+from forage.types import ForageError
 
 
 def target(discount=0.5, **options):
@@ -115,6 +120,45 @@ def test_unbiased_over_all_trajectories(discount, horizon):
         assert abs(chance @ ask.per_episode(ask.decay * ask.logged.reward) - exact) > 0.05
 
 
+@pytest.mark.parametrize("discount", [1.0, 0.7])
+def test_exact_where_every_trajectory_is_logged_as_often_as_it_should_be(discount):
+    """Each trajectory of two steps in proportion to its probability, 100,000 in all: no chance is left."""
+    tiny = Tiny(2)
+    log, chance = tiny.trajectories()
+    often = np.rint(chance * 1e5).astype(int)
+    assert often.sum() == 100_000
+    np.testing.assert_allclose(often, chance * 1e5)
+    rows = np.concatenate([np.tile(np.flatnonzero(log.numbers == e), n) for e, n in enumerate(often)])
+    fields = ("observation", "action", "reward", "next_observation", "terminated", "truncated", "behaviour_probability")
+    ask = Target(Logged(*(getattr(log, name)[rows] for name in fields)), tiny.policy, discount, 2)
+    for estimator in (
+        importance.importance_sampling,
+        importance.self_normalised,
+        importance.per_decision,
+        importance.self_normalised_per_decision,
+        functools.partial(fitted_q, ridge=1e-9),
+        functools.partial(doubly_robust.doubly_robust, folds=1),
+        functools.partial(doubly_robust.weighted_doubly_robust, folds=1),
+        Magic(folds=1),
+        marginalised,
+    ):
+        assert estimator(ask).mean() == pytest.approx(tiny.exact(discount), abs=1e-6), estimator
+
+
+def test_overlap_of_very_long_episodes():
+    """Weights of 3^2000 are no numbers, but their shares are."""
+    size = 2000
+    ended = np.tile(np.arange(size) == size - 1, 2)
+    chosen = np.repeat([0, 1], size)
+    log = Logged(np.ones((2 * size, 1)), chosen, np.ones(2 * size), np.ones((2 * size, 1)), ended, ended & False,
+                 np.full(2 * size, 0.25))  # fmt: skip
+    ask = Target(log, lambda o: np.tile([0.75, 0.25], (len(o), 1)), 0.9)
+    assert overlap(ask).effective_sample_size == pytest.approx(1)
+    assert overlap(ask).largest_weight == pytest.approx(1)
+    with pytest.raises(ForageError, match="weights of pdis are too large for a number after 2000 steps"):
+        importance.per_decision(ask)
+
+
 def test_the_true_values_leave_doubly_robust_only_what_chance_adds():
     """With the exact Q of each step, where nothing but rewards and actions vary, DR has less variance than PDIS."""
     tiny = Tiny(4)
@@ -145,8 +189,6 @@ def test_fitted_q_is_exact_in_the_logged_frequencies(horizon):
     # One-step episodes: how often they begin in each state is weighed by hand below.
     states, actions, following = (np.array([row[i] for row in rows]) for i in range(3))
     eye = np.eye(3)
-    from forage.evaluation.off_policy.data import Logged
-
     log = Logged(
         eye[states], actions, tiny.reward[states, actions], eye[following], following == 2, following != 2, None
     )
