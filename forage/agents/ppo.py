@@ -135,10 +135,12 @@ class PPO(Agent):
         return action if network.actions.discrete else network.actions.to_box(action), hidden, before
 
     def probabilities(self, state: PPOState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+        if self.memory_size:
+            raise ForageError("PPO with memory has no probabilities for an observation by itself.")
         observation = normalised(state.norm, observation)
-        policy = None if self.memory_size else state.network.policy(state.network.torso(0)(observation), observation)
+        policy = state.network.policy(state.network.torso(0)(observation), observation)
         if not isinstance(policy, Categorical):
-            raise ForageError("PPO has probabilities where actions are numbered and it has no memory.")
+            raise ForageError("PPO has probabilities of actions where there is one choice among numbered ones.")
         return policy.probabilities(explore)
 
     def acted(self, state: PPOState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:

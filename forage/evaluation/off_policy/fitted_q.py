@@ -111,10 +111,8 @@ def _table(target: Target) -> Features:
     def one_hot(observation: PyTree[np.ndarray]) -> Float[np.ndarray, "transition state"]:
         rows = _rows(observation)
         table = np.zeros((len(rows), count))
-        for at, row in enumerate(rows):
-            place = known.get(row.tobytes())
-            if place is not None:
-                table[at, place] = 1.0
+        places = np.array([known.get(row, -1) for row in map(np.ndarray.tobytes, rows)])
+        table[np.flatnonzero(places >= 0), places[places >= 0]] = 1.0
         return table
 
     return one_hot

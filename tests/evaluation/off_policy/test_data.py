@@ -196,12 +196,14 @@ def test_agents_say_how_probable_their_actions_are(agent):
 
 
 def test_agents_that_cannot_say():
-    for agent, name in ((PPO(memory_size=4), "CartPole-v1"), (PPO(), "Pendulum-v1"), (SAC(), "Pendulum-v1")):
+    for agent, name, words in (
+        (PPO(memory_size=4), "CartPole-v1", "PPO with memory"),
+        (DQN(memory_size=4), "CartPole-v1", "DQN with memory"),
+        (SAC(), "Pendulum-v1", "SAC cannot say"),
+    ):
         spec = spec_of(make(name), name)
-        policy = Policy(agent, agent.init(prng.key(0), spec), spec)
-        size = spec.observation_space.shape[0]
-        with pytest.raises(ForageError, match="probab"):
-            policy.probabilities(np.zeros((2, size), np.float32))
+        with pytest.raises(ForageError, match=words):
+            Policy(agent, (), spec).probabilities(np.zeros((2, *spec.observation_space.shape), np.float32))
 
 
 def test_a_loaded_agent_is_a_policy():
