@@ -20,7 +20,7 @@ from forage.types import ForageError
 
 
 def marginalised(target: Target) -> PerEpisode:
-    """Marginalised importance sampling (Xie, Ma and Wang, 2019, section 3) with a table of observations.
+    """Marginalised importance sampling (Xie, Ma and Wang, 2019) with a table of observations.
 
         d_0(s) = n_{0,s} / n,    d_{t+1}(s') = sum_s P_t(s'|s) d_t(s),    J = sum_t discount^t sum_s d_t(s) r_t(s)
         r_t(s)    = 1 / n_{t,s} sum over i with s_t^i = s of ratio_t^i r_t^i

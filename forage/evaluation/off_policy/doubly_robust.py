@@ -16,7 +16,7 @@ Q is by default fitted on the other half of the episodes (`folds`), so that no e
 
 Sources: Jiang and Li, 2016, "Doubly Robust Off-policy Value Evaluation for Reinforcement Learning", arXiv 1511.03722,
 equation 10; Thomas and Brunskill, 2016, "Data-Efficient Off-Policy Policy Evaluation for Reinforcement Learning",
-arXiv 1604.00923, equation 2.
+arXiv 1604.00923.
 """
 
 from __future__ import annotations
