@@ -135,8 +135,8 @@ class NetworkDice:
 
     interval: ClassVar[bool] = False
 
-    steps: int = 20_000
-    batch_size: int = 512
+    steps: int = 10_000
+    batch_size: int = 256
     learning_rate: float = 1e-3
     power: float = 2.0  # p
     hidden_sizes: tuple[int, ...] = (64, 64)
