@@ -81,6 +81,20 @@ class Policy:
         action, self._hidden = self._act(self.state, self._hidden, observation, key, explore)
         return jax.tree.map(np.asarray, action)
 
+    def probabilities(self, observations: Any, explore: bool = False) -> Any:
+        """The probabilities `[batch, action]` of numbered actions, for observations `[batch, ...]`, as NumPy.
+
+        Without `explore`, of the policy as it is evaluated: 1 for the action it takes. Raises `ForageError` for agents
+        with memory, whose actions depend on more, and for those whose actions are not numbered.
+        """
+
+        def one(state: Any, observation: Any) -> Any:
+            observation = jax.tree.map(lambda like, x: x.astype(like.dtype), self._like, observation)
+            return self.agent.probabilities(state, observation, explore)
+
+        found = jax.jit(jax.vmap(one, in_axes=(None, 0)))(self.state, jax.tree.map(np.asarray, observations))
+        return np.asarray(found)
+
     def _check(self, observation: Any) -> Any:
         """The observation as arrays of the right types. Raises `ForageError` when it is not one of the space."""
         try:

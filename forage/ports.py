@@ -14,7 +14,7 @@ import equinox
 import gymnasium
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.types import Batch, Clock, Experience, Spec, Step
+from forage.types import Batch, Clock, Experience, ForageError, Spec, Step
 
 State = Any
 Metrics = dict[str, Array]
@@ -172,6 +172,10 @@ class Agent(Part):
     def acted(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         """What the agent remembers once it is known which action was taken, its own or the behaviour's."""
         return hidden
+
+    def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+        """The probabilities with which `act` chooses among numbered actions, of an agent without memory."""
+        raise ForageError(f"{type(self).__name__} cannot say how probable its actions are.")
 
     @abc.abstractmethod
     def learn(

@@ -184,6 +184,12 @@ class DQN(Agent):
             hidden = hidden._replace(features=features)
         return best(network.q(features), split_mask(observation)[1]), hidden, before
 
+    def probabilities(self, state: DQNState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+        if self.memory_size:
+            raise ForageError("DQN with memory has no probabilities for an observation by itself.")
+        q = state.network(observation)
+        return jax.nn.one_hot(best(q, split_mask(observation)[1]), q.shape[-1])
+
     def acted(self, state: DQNState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
 

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
 
 from forage.nn.actor_critic import ActorCritic, Shape
-from forage.nn.distributions import Actions
+from forage.nn.distributions import Actions, Categorical
 from forage.nn.minibatches import shuffled, standardised
 from forage.nn.networks import Recall, input_size
 from forage.nn.normalise import Norms, normalised, norms_of, updated
@@ -133,6 +133,15 @@ class PPO(Agent):
         policy = network.policy(features, observation)
         action = policy.sample(key) if explore else policy.mode()
         return action if network.actions.discrete else network.actions.to_box(action), hidden, before
+
+    def probabilities(self, state: PPOState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+        if self.memory_size:
+            raise ForageError("PPO with memory has no probabilities for an observation by itself.")
+        observation = normalised(state.norm, observation)
+        policy = state.network.policy(state.network.torso(0)(observation), observation)
+        if not isinstance(policy, Categorical):
+            raise ForageError("PPO has probabilities of actions where there is one choice among numbered ones.")
+        return policy.probabilities(explore)
 
     def acted(self, state: PPOState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden

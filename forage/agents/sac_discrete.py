@@ -115,6 +115,12 @@ class SACDiscrete(Agent):
         policy = Categorical.of(logits, split_mask(observation)[1])
         return policy.sample(key) if explore else policy.mode(), hidden, ()
 
+    def probabilities(
+        self, state: SACDiscreteState, observation: PyTree[Array], explore: bool
+    ) -> Float[Array, " actions"]:
+        logits = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
+        return Categorical.of(logits, split_mask(observation)[1]).probabilities(explore)
+
     def learn(
         self, state: SACDiscreteState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[SACDiscreteState, Metrics, Float[Array, " batch"]]:

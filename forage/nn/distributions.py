@@ -30,6 +30,10 @@ class Categorical(NamedTuple):
     def log_probabilities(self) -> Float[Array, " actions"]:
         return jax.nn.log_softmax(self.logits)
 
+    def probabilities(self, explore: bool = True) -> Float[Array, " actions"]:
+        """Of all actions; without exploration 1 for the mode."""
+        return jnp.exp(self.log_probabilities) if explore else jax.nn.one_hot(self.mode(), self.logits.shape[-1])
+
     def sample(self, key: Key[Array, ""]) -> Int[Array, ""]:
         return jax.random.categorical(key, self.logits).astype(jnp.int32)  # Gumbel-max: nothing to normalise
 
