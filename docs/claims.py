@@ -82,12 +82,15 @@ def page(result: dict[str, Any]) -> str:
         lines.append(f"| {label} | {arm['score']:.4g} [{low:.4g}, {high:.4g}] | {arm['seconds']:.0f} s |")
     lines += ["", "| against | effect | verdict |", "|---|---|---|"]
     lines += [f"| {e['baseline']} | {effect(e)} | {e['verdict']} |" for e in result["effects"]]
+    said = running.load(name).judged_by or (
+        f"{result['treatment']} is ahead of each other arm, {better} of the measure being better, by more than "
+        f"{rule['margin']:g}, with the whole {rule['confidence']:.0%} interval."
+    )
     lines += [
         "",
         f"- **Setting**: {result['environment']}, {result['steps']:,} steps of each of {len(result['seeds'])} seeds "
         f"({result['seeds'][0]} to {result['seeds'][-1]}). {result['note']}".rstrip(),
-        f"- **Rule**: {result['treatment']} is ahead of each other arm, {better} of the measure being better, by more "
-        f"than {rule['margin']:g}, with the whole {rule['confidence']:.0%} interval.",
+        f"- **Rule**: {said}",
         f"- **Made** on {result['date']} with forage {versions['forage']} (code {versions['code']}), jax "
         f"{versions['jax']}, Python {versions['python']}, {versions['cores']} cores, {versions['machine']['backend']}. "
         f"Data: [results/{name}.json](results/{name}.json).",

@@ -147,7 +147,12 @@ def evaluate_under(
             )
         conditions[name] = other
     setups = {
-        words: dataclasses.replace(setup, environment=around, tasks=tasks or setup.tasks)
+        words: dataclasses.replace(
+            setup,
+            environment=around,
+            tasks=tasks or setup.tasks,
+            spec=dataclasses.replace(setup.spec, horizon=around.horizon),  # episodes are cut where theirs are
+        )
         for words, around in conditions.items()
     }
     road = setup.road()

@@ -48,6 +48,13 @@ def test_other_environments_by_name(run):
         evaluate_under(run, instead={"pendulum": Pendulum()})
 
 
+def test_episodes_are_as_long_as_the_other_environments(wrapped):
+    longer = FrameStack(TimeLimit(CartPole(), 40), 2)
+    found = evaluate_under(wrapped, instead={"longer": longer}, episodes=20)
+    usual, other = (point.returns for point in found.points)
+    assert max(usual) <= 15 < max(other) <= 40
+
+
 def test_words_make_wrappers():
     assert wrap(CartPole(), ["time-limit:200", "frame-stack"]) == FrameStack(TimeLimit(CartPole(), 200), 4)
     delay = wrap(CartPole(), ["delay:observation-delay=2:most=3"])

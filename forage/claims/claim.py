@@ -86,6 +86,7 @@ class Claim(NamedTuple):
     rule: Rule = Rule()
     note: str = ""  # where the experiment differs from the paper's, and why
     judge: Callable[[Mapping[str, np.ndarray], Rule], list[Effect]] | None = None  # in place of differences of means
+    judged_by: str = ""  # the rule in words, where `judge` has its own
 
 
 def effects(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:

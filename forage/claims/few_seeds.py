@@ -58,4 +58,6 @@ CLAIM = Claim(
     note="Our own agents, which differ in one number, in place of published ones. The claim holds where more than one "
     "comparison in ten is the wrong way round.",
     judge=misled,
+    judged_by="The effect is the share of comparisons of so few seeds that come out the other way round than those of "
+    "all seeds. The claim holds where the whole 95 % interval of each share lies above 0.1, fails where one is below.",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forage.claims.claim import Arm, Claim, Paper, Scale, area
+from forage.claims.claim import Arm, Claim, Paper, Scale, evaluated
 
 OPTIONS = {"hidden_sizes": (64, 64), "batch_size": 128, "learning_rate": 1e-3}
 
@@ -19,8 +19,8 @@ CLAIM = Claim(
     },
     treatment="delay 2",
     baselines=("no delay",),
-    measure=area,
-    measured="mean return over training",
+    measure=evaluated,
+    measured="return",
     laptop=Scale(10_000, tuple(range(1000, 1005))),
     smoke=Scale(1200, (1000, 1001)),
     paper=Paper("gymnasium:HalfCheetah-v5", 1_000_000, 10, "a GPU and days"),
