@@ -214,3 +214,32 @@ def test_options_are_split_from_words():
         options.split(["--y", "1", "--y", "2"], set(), {"x"})
     with pytest.raises(ForageError, match="--x needs a value"):
         options.split(["--x", "--y", "1"], set())
+
+
+def test_claims_reports_and_tuning(capsys, finished, tmp_path):
+    code, out, err = call(capsys, "claim")
+    assert (code, err) == (0, "") and "gae-lambda" in out
+    claim = ("claim", "ppo-epochs", "--scale", "smoke", "--directory", tmp_path / "claim")
+    code, out, err = call(capsys, *claim, "--json")
+    assert (code, err) == (0, "") and json.loads(out.splitlines()[-1])["claim"] == "ppo-epochs"
+    code, out, _ = call(capsys, *claim)  # all of it lies there
+    assert code == 0 and "at the scale smoke, 2 seeds of 4,096 steps" in out
+
+    code, out, err = call(capsys, "report", finished[0], "--output", tmp_path / "page.html")
+    assert (code, err) == (0, "") and (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+
+    tune = ["tune", "ppo", "CartPole-v1", "--over", "learning_rate=0.001:0.01", "--over", "clip=0.1,0.2"]
+    tune += ["--steps", "2048", "--trials", "2", "--seeds", "5000,5001", "--json"]
+    code, out, err = call(capsys, *tune, "--directory", tmp_path / "tune", "--tuning-seeds", "0,1")
+    result = json.loads(out.splitlines()[-1])
+    assert (code, err) == (0, "") and result["seeds"] == [5000, 5001] and len(result["tuned"]) == 2
+    code, _, err = call(capsys, *tune, "--directory", tmp_path / "other", "--tuning-seeds", "1,5000")
+    assert code == 2 and "5000 is among both" in err and err.count("\n") == 1
+    for words, error in (
+        (["claim", "gae-lambada"], "did you mean gae-lambda"),
+        (["report"], "takes one run or more"),
+        (["tune", "ppo"], "takes an agent and an environment"),
+        (["tune", "ppo", "CartPole-v1", "--ower", "x=1,2"], "did you mean over"),
+    ):
+        code, _, err = call(capsys, *words)
+        assert code == 2 and error in err and err.count("\n") == 1
