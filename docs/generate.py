@@ -31,6 +31,7 @@ COMMANDS = {
     "--tasks.test length=1.0:2.0",
     "reset": "forage train ppo CartPole-v1 --starts reset",
     "archive": "forage train ppo DeepSea-10 --starts archive",
+    "levels": "forage train ppo grid:DoorKey-5x5 --starts levels --starts.number 50",
     "own": "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000",
     "epsilon-greedy": "forage train dqn CartPole-v1 --behaviour epsilon-greedy --behaviour.end 0.01",
     "guide": "see the Python example in its docstring",

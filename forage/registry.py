@@ -33,6 +33,7 @@ PORTS: dict[str, dict[str, str]] = {
     "starts": {
         "reset": "forage.starts.reset:Reset",
         "archive": "forage.starts.archive:Archive",
+        "levels": "forage.starts.levels:Levels",
     },
     "behaviour": {
         "own": "forage.behaviours.own:Own",

@@ -13,6 +13,7 @@ from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.archive import Archive
+from forage.starts.levels import Levels
 from forage.tasks.same import Same
 from forage.types import Clock, Experience, ForageError, Spec
 
@@ -153,3 +154,19 @@ def test_in_the_loop_episodes_begin_only_where_the_agent_has_been():
     np.testing.assert_array_equal(at.env_state.variables, at.observation)
     last = (rollouts.terminated | rollouts.truncated)[:, -1]
     np.testing.assert_array_equal(seen, np.cumsum((~last).sum(-1)))
+
+
+def test_levels_are_a_fixed_number_and_evaluation_plays_others():
+    starts, environment = Levels(number=7), CartPole()
+    keys = jax.random.split(jax.random.key(0), 300)
+    _, observations = jax.vmap(lambda key: starts.begin((), environment, key))(keys)
+    found, counts = np.unique(np.asarray(observations), axis=0, return_counts=True)
+    assert len(found) == 7
+    # Each about 300 / 7 = 43 times, with a standard deviation of 6.
+    assert counts.min() > 18 and counts.max() < 70
+    beside = jax.vmap(lambda key: Levels(number=7, first=7).begin((), environment, key))(keys)[1]
+    assert not {row.tobytes() for row in np.asarray(beside)} & {row.tobytes() for row in found}
+    fresh = jax.vmap(environment.reset)(keys)[1]
+    assert not {row.tobytes() for row in np.asarray(fresh)} & {row.tobytes() for row in found}
+    with pytest.raises(ForageError, match="1 or more levels"):
+        Levels(number=0)

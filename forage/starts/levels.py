@@ -1,0 +1,43 @@
+"""Episodes that begin in one of a fixed number of levels, so that others are left to be tested in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox
+import jax
+from jaxtyping import Array, Key, PyTree
+
+from forage import prng
+from forage.ports import Environment, Starts
+from forage.types import ForageError
+
+
+class Levels(Starts):
+    """Every episode begins as `environment.reset` does with one of `number` keys, drawn uniformly.
+
+    A level is what the reset draws: the walls of a maze, the place of a goal, a pendulum's angle. Chance within an
+    episode stays as it is. Evaluation resets with keys of its own, so its levels are others than those of training,
+    and the training return less the evaluation return is how much of the agent does not carry over. `first` is the
+    number of the first level: sets that do not overlap have none in common.
+
+    Source: Cobbe, Hesse, Hilton, Schulman (2020), "Leveraging Procedural Generation to Benchmark Reinforcement
+    Learning", arXiv 1912.01588, section 3: 200 levels of the easy games, 500 of the hard ones.
+    """
+
+    number: int = equinox.field(static=True, default=200)
+    first: int = equinox.field(static=True, default=0)
+
+    def __check_init__(self):
+        if self.number < 1 or self.first < 0:
+            raise ForageError(
+                f"There are 1 or more levels, counted from 0 up, not {self.number} of them from {self.first}."
+            )
+
+    def begin(self, state: Any, environment: Environment, key: Key[Array, ""]) -> tuple[Any, PyTree[Array]]:
+        level = jax.random.randint(key, (), self.first, self.first + self.number)
+        return environment.reset(jax.random.fold_in(prng.key(LEVELS), level))
+
+
+LEVELS = 6_100_003
+"""What the keys of levels are folded from, so that a level is the same in every run and for every seed."""
