@@ -46,8 +46,7 @@ def one_at_a_time(environment: str, steps: int, trials: int) -> float:
                 "directory": Path(directory) / "run",
             }
             run = forage.train("ppo", environment, steps=steps, seeds=list(SEEDS), **words)
-        assert run.evaluation is not None
-        return sum(run.evaluation["return"]) / len(SEEDS)
+            return float(run.score.value)
 
     started = time.perf_counter()
     study.optimize(objective, n_trials=trials)

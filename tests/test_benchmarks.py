@@ -172,3 +172,26 @@ def test_a_process_is_measured_and_its_failure_is_told(harness: ModuleType, tmp_
     assert 0 < result["seconds_whole"] == result["seconds_total"]
     with pytest.raises(RuntimeError, match="no such luck"):
         harness.run_once([sys.executable, "-c", "raise SystemExit('no such luck')"], tmp_path / "cache", 60)
+
+
+def from_benchmarks(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module(name)
+
+
+@pytest.mark.parametrize("row", ["gymnasium-cheetah", "gymnasium-pong"])
+def test_host_rows_step_all_contestants(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mujoco" if row.endswith("cheetah") else "cv2", reason="its library is not installed")
+    environments = from_benchmarks("environments", monkeypatch)
+    found = environments.measure(row, 2, 0.01)
+    assert set(found["rates"]) == {"forage", *environments.ROWS[row].peers}
+    assert all(len(rates) == 2 and min(rates) > 0 for rates in found["rates"].values())
+    table = environments.table({row: found | {"machine": environments.machine()}})
+    assert f"| `{environments.ROWS[row].id}` | host |" in table
+
+
+def test_trials_side_by_side_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("optuna", reason="optuna is not installed")
+    tuning = from_benchmarks("tuning", monkeypatch)
+    assert tuning.side_by_side("CartPole-v1", 1024, 2, 2) > 0
+    assert tuning.one_at_a_time("CartPole-v1", 1024, 1) > 0
