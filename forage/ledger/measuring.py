@@ -37,14 +37,14 @@ from forage.versions import versions
 POINTS = 50  # on the curve
 BLOCKS = 5  # of training, each timed between two looks at the yardstick
 SIZE = 2048  # of the yardstick's matrices
-PRODUCTS = 5  # in each look
+PRODUCTS = 3  # in each look
 
 
 class Yardstick:
     """What the machine has to give at this moment: the float32 rate of a large product of matrices, in GFLOP/s."""
 
     def __init__(self) -> None:
-        # Committed to one device, as a run's own arrays may be spread over several.
+        # On one device: a run spreads its own arrays over several.
         self.matrix = jax.device_put(np.random.default_rng(0).normal(size=(SIZE, SIZE)).astype(np.float32))
         self.product = jax.jit(lambda x: x @ x)
         jax.block_until_ready(self.product(self.matrix))
