@@ -141,7 +141,10 @@ def test_bad_input_is_one_sentence(capsys, tmp_path, monkeypatch):
     assert "steps of ppo-cartpole changed from 5 to 100000" in refused("check", "ppo-cartpole", "--file", file)
     monkeypatch.setitem(ROWS, "elsewhere", Row("ppo", "nowhere_at_all:Thing", 100, 1.0))
     assert "elsewhere could not be measured: " in (said := refused("measure", "elsewhere", "--file", file))
-    assert "nowhere_at_all" in said and "elsewhere" not in json.loads(file.read_text())
+    assert "nowhere_at_all" in said
+    monkeypatch.setitem(ROWS, "crash", Row("ppo", "CartPole-v1", 100, 1.0, {"hidden_sizes": "abc"}))
+    assert "crash could not be measured: TypeError: " in refused("measure", "crash", "--file", file)
+    assert "elsewhere" not in json.loads(file.read_text())
 
 
 PLACE = """

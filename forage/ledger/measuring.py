@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +203,7 @@ if __name__ == "__main__":
     except ForageError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
+    except Exception as error:  # JAX ends a traceback with a remark of its own, and the last line is what is told
+        traceback.print_exc()
+        print(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", file=sys.stderr)
+        sys.exit(1)
