@@ -12,7 +12,7 @@ from forage.errors import ForageError
 from forage.help import COMMANDS_HELP, HELP
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
-FLAGS = {"quiet", "json", "plain", "help", "anyway", "film"}
+FLAGS = {"quiet", "json", "plain", "help", "anyway", "film", "sample"}
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
 
@@ -46,8 +46,7 @@ def run(arguments: list[str]) -> int:
     if words.pop("help", False):
         print(COMMANDS_HELP.get(command, HELP), end="")
         return 0
-    COMMANDS[command](positional, words)
-    return 0
+    return COMMANDS[command](positional, words) or 0
 
 
 def train(positional: list[str], words: options.Words) -> None:
@@ -309,6 +308,46 @@ def claim(positional: list[str], words: options.Words) -> None:
         print(*running.sentences(result), sep="\n")
 
 
+def ledger(positional: list[str], words: options.Words) -> int:
+    from forage.ledger.rows import ROWS
+
+    action, names = (positional[0], positional[1:]) if positional else ("list", [])
+    if action not in ("list", "measure", "check"):
+        raise ForageError(f"forage ledger can measure ROW or check ROW; {action!r} is neither.")
+    kind, file = display(words), words.pop("file", None)
+    if words.pop("sample", False):
+        names = [*names, *(name for name, row in ROWS.items() if row.sample and name not in names)]
+    nothing_left(words, "ledger", ["file", "sample", "quiet", "json"])
+    if action != "list" and not names:
+        raise ForageError(f"forage ledger {action} takes a row or more: forage ledger {action} {next(iter(ROWS))}.")
+    from forage.ledger import checking
+    from forage.ledger.showing import lines
+
+    path = checking.ledger_path(None if file is None else str(file), new=action == "measure")
+    if action == "list":
+        ledger = checking.read_json(path)
+        print(*([json.dumps(ledger)] if kind == "json" else lines(ledger)), sep="\n")
+        return 0
+    for name in names:  # what cannot be is answered before anything is measured
+        checking.row_of(name)
+    stored = {name: checking.stored_of(name, path) for name in names} if action == "check" else {}
+    failed = False
+    for name in dict.fromkeys(names):
+        if action == "check":
+            found = checking.check(name, stored[name])
+            failed |= checking.verdict(found) == checking.WORSE
+            data = {"verdict": checking.verdict(found), "findings": [finding._asdict() for finding in found]}
+            said = checking.sentences(name, found)
+        else:
+            data = checking.measure(name)
+            checking.store(name, data, path)
+            said = lines({name: data}, [name])
+        if kind != "quiet":
+            print(*([json.dumps({"event": action, "row": name, **data})] if kind == "json" else said), sep="\n")
+            sys.stdout.flush()
+    return int(failed)
+
+
 def list_parts(positional: list[str], words: options.Words) -> None:
     nothing_left(words, "list", [])
     listing.list_parts(positional[0] if positional else None)
@@ -321,7 +360,7 @@ def show(positional: list[str], words: options.Words) -> None:
     listing.show(positional[0])
 
 
-COMMANDS: dict[str, Callable[[list[str], options.Words], None]] = {
+COMMANDS: dict[str, Callable[[list[str], options.Words], int | None]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
@@ -330,6 +369,7 @@ COMMANDS: dict[str, Callable[[list[str], options.Words], None]] = {
     "tune": tune,
     "report": report,
     "claim": claim,
+    "ledger": ledger,
     "list": list_parts,
     "show": show,
 }

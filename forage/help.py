@@ -12,6 +12,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage tune AGENT ENVIRONMENT      search hyper-parameters, and judge the best on seeds that it has not seen
   forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
   forage claim [NAME]                run a paper's claim: does it hold here?
+  forage ledger check ROW            measure a row of the ledger again: did anything get worse?
   forage list [KIND]                 agents, environments and the parts of every port
   forage show PART                   what a part is, its hyper-parameters and its source
 
@@ -71,6 +72,18 @@ forage tune AGENT ENVIRONMENT --over NAME=RANGE [--over ...] [OPTIONS]
 The same call again, with the same --directory, goes on with a search that was stopped.
 """
 
+LEDGER_HELP = """\
+forage ledger [OPTIONS]               every row, with what was measured
+forage ledger measure ROW ...         measure rows, and write their figures into the ledger
+forage ledger check ROW ...           measure rows again: the exit code is 1 where something got worse
+
+  --sample               also the rows that are cheap (a star)
+  --file PATH            the ledger; benchmarks/ledger.json
+  --quiet | --json       show nothing; one JSON object a row
+
+What is learned is always judged; speed, compile time and memory where JAX and the hardware are those of the ledger.
+"""
+
 EVALUATE_HELP = """\
 forage evaluate RUN [OPTIONS]
 
@@ -87,4 +100,10 @@ forage evaluate RUN [OPTIONS]
 With any of the last four the score of the run stays as it is, and what was found goes into robustness.json.
 """
 
-COMMANDS_HELP = {"train": TRAIN_HELP, "evaluate": EVALUATE_HELP, "claim": CLAIM_HELP, "tune": TUNE_HELP}
+COMMANDS_HELP = {
+    "train": TRAIN_HELP,
+    "evaluate": EVALUATE_HELP,
+    "claim": CLAIM_HELP,
+    "tune": TUNE_HELP,
+    "ledger": LEDGER_HELP,
+}

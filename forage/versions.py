@@ -62,7 +62,7 @@ def code_hash() -> str:
     }
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        if path.name not in doors and not {"evaluation", "claims", "tuning"} & set(path.parts):
+        if path.name not in doors and not {"evaluation", "claims", "tuning", "ledger"} & set(path.parts):
             digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 

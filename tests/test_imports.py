@@ -29,7 +29,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("session", "compare", "watch"),
     ("report",),
     ("training", "robustness", "listing"),
-    ("claims", "tuning"),
+    ("claims", "tuning", "ledger"),
     ("cli",),
     ("__main__",),
 ]

@@ -1,0 +1,252 @@
+"""The ledger: what counts as drift, what is refused, and a regression that is caught."""
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from forage import cli
+from forage.ledger import checking, flops, measuring, showing
+from forage.ledger.rows import ROWS, Row
+from forage.types import ForageError
+
+LEDGER = Path(__file__).parent.parent / "benchmarks" / "ledger.json"
+HARDWARE = {"cpu": "one", "cores": 2, "device": "cpu", "system": "Linux"}
+
+
+def figures(**changes):
+    """Figures of a row that learned, with changes."""
+    found = {
+        "settings": {"threshold": 10.0},
+        "returns": [9.0, 10.0, 11.0, 10.0, 10.0],
+        "score": 10.0,
+        "interval": [9.0, 11.0],
+        "threshold_steps": [100.0, 110.0, 120.0, 130.0, 140.0],
+        "threshold_reached": [True] * 5,
+        "steps_per_second": 1000.0,
+        "speed": 10.0,
+        "compile_seconds": 5.0,
+        "compile_work": 500.0,
+        "memory_mib": 400.0,
+        "hardware": HARDWARE,
+        "versions": {"jax": "0.10.2", "jaxlib": "0.10.2"},
+    }
+    return found | changes
+
+
+def of(then, now):
+    """The verdict on each quantity."""
+    found = checking.findings(then, now)
+    return {f.quantity.split(" to a return")[0]: f.verdict for f in found}
+
+
+def scored(*returns):
+    return {"returns": list(returns), "score": float(sorted(returns)[len(returns) // 2])}
+
+
+def test_scores_drift_only_beyond_luck():
+    then = figures()
+    assert of(then, figures())["score"] == "same"
+    assert of(then, figures(**scored(5, 6, 5, 6, 5)))["score"] == "worse"
+    assert of(then, figures(**scored(15, 16, 15, 16, 15)))["score"] == "better"
+    assert of(then, figures(**scored(0, 10, 10, 0, 10)))["score"] == "same"  # two unlucky seeds
+    slightly = figures(**scored(9.5, 9.5, 9.5, 9.5, 9.5))
+    assert of(figures(**scored(10, 10, 10, 10, 10)), slightly)["score"] == "same"  # certain, but small
+    below = figures(**scored(-100, -101, -99, -100, -100))  # a tolerance is as large for scores below zero
+    assert of(below, figures(**scored(-105, -104, -106, -105, -105)))["score"] == "same"
+    assert of(below, figures(**scored(-150, -151, -149, -150, -150)))["score"] == "worse"
+    assert of(then, figures(returns=[None] * 5, score=None))["score"] == "worse"
+
+
+def test_steps_to_a_threshold_count_those_that_never_arrive():
+    then = figures()
+    assert of(then, figures(threshold_steps=[x + 2 for x in then["threshold_steps"]]))["steps"] == "same"
+    assert of(then, figures(threshold_steps=[300.0, 310, 320, 330, 340]))["steps"] == "worse"
+    assert of(then, figures(threshold_steps=[20.0, 21, 22, 23, 24]))["steps"] == "better"
+    never = figures(threshold_steps=[500.0] * 5, threshold_reached=[False] * 5)
+    assert of(then, never)["steps"] == "worse" and of(never, then)["steps"] == "better"
+    assert of(never, never)["steps"] == "same"
+
+
+@pytest.mark.parametrize(
+    ("quantity", "worse", "same", "better"),
+    [
+        ("speed", {"speed": 7.0}, {"speed": 8.0}, {"speed": 14.0}),
+        ("compile time", {"compile_work": 800.0}, {"compile_work": 700.0}, {"compile_work": 300.0}),
+        ("peak memory", {"memory_mib": 620.0}, {"memory_mib": 580.0}, {"memory_mib": 250.0}),
+    ],
+)
+def test_speed_and_cost_have_tolerances(quantity, worse, same, better):
+    for verdict, change in (("worse", worse), ("same", same), ("better", better)):
+        assert of(figures(), figures(**change)) == of(figures(), figures()) | {quantity: verdict}
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        ({"hardware": HARDWARE | {"cpu": "another"}}, "measured with cpu one (here another)"),
+        ({"versions": {"jax": "0.11.0", "jaxlib": "0.10.2"}}, "measured with jax 0.10.2 (here 0.11.0)"),
+    ],
+)
+def test_elsewhere_only_learning_is_judged(there, said):
+    found = checking.findings(figures(), figures(speed=1.0, **scored(0, 0, 0, 0, 0), **there))
+    assert [f.verdict for f in found] == ["worse", "same"] + ["not compared"] * 3
+    assert said in found[2].said
+    assert checking.verdict(found[1:]) == "same" and checking.verdict(found) == "worse"
+
+
+def test_what_is_noisy_gets_a_second_chance_and_scores_do_not():
+    slow, bad = figures(speed=5.0), figures(speed=5.0, **scored(0, 0, 0, 0, 0))
+
+    def checked(*measured):
+        given = iter(measured)
+        return {f.quantity: f.verdict for f in checking.check("x", figures(), lambda _: next(given))}
+
+    assert checked(slow, figures())["speed"] == "same"
+    assert checked(slow, slow)["speed"] == "worse"
+    assert checked(figures())["speed"] == "same"  # measured once
+    assert checked(bad, figures())["score"] == "worse"
+
+
+def answer(capsys, *words):
+    """The exit code of a command, and what it said on either stream."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["ledger", *map(str, words)])
+    said = capsys.readouterr()
+    return stopped.value.code, said.out, said.err
+
+
+def test_bad_input_is_one_sentence(capsys, tmp_path, monkeypatch):
+    def refused(*words):
+        code, _, said = answer(capsys, *words)
+        assert code == 2 and said.count("\n") == 1
+        return said
+
+    monkeypatch.chdir(tmp_path)
+    assert "run this in Forage's repository, or name a ledger with --file" in refused()
+    assert "forage ledger measure ROW --file new.json begins one" in refused(
+        "check", "ppo-cartpole", "--file", "new.json"
+    )
+    file = tmp_path / "ledger.json"
+    file.write_text("{}")
+    assert "did you mean ppo-cartpole" in refused("check", "ppo-cartpol", "--file", file)
+    assert "no figures of ppo-cartpole yet; forage ledger measure" in refused("check", "ppo-cartpole", "--file", file)
+    assert "'bogus' is neither" in refused("bogus")
+    assert "takes a row or more" in refused("check", "--file", file)
+    assert "no option --steps" in refused("measure", "ppo-cartpole", "--steps", "3")
+    settings = ROWS["ppo-cartpole"].settings() | {"steps": 5}
+    file.write_text(json.dumps({"ppo-cartpole": figures(settings=settings)}))
+    assert "steps of ppo-cartpole changed from 5 to 100000" in refused("check", "ppo-cartpole", "--file", file)
+    monkeypatch.setitem(ROWS, "elsewhere", Row("ppo", "nowhere_at_all:Thing", 100, 1.0))
+    assert "elsewhere could not be measured: " in (said := refused("measure", "elsewhere", "--file", file))
+    assert "nowhere_at_all" in said
+    monkeypatch.setitem(ROWS, "crash", Row("ppo", "CartPole-v1", 100, 1.0, {"hidden_sizes": "abc"}))
+    assert "crash could not be measured: TypeError: " in refused("measure", "crash", "--file", file)
+    assert "elsewhere" not in json.loads(file.read_text())
+
+
+PLACE = """
+import time
+from typing import ClassVar
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from forage.ports import Agent
+
+class Lever(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(8)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        time.sleep(0.0)
+        return np.zeros(1, np.float32), float(action == 5), True, False, {}
+
+class Reinforce(Agent):
+    on_policy: ClassVar[bool] = True
+    learning_rate: float = 5.0
+    num_envs: int = equinox.field(static=True, default=8)
+    rollout_length: int = equinox.field(static=True, default=16)
+
+    def check(self, spec):
+        pass
+
+    def init(self, key, spec):
+        return jnp.zeros(8)
+
+    def act(self, state, hidden, observation, key, explore):
+        return jax.random.categorical(key, state) if explore else jnp.argmax(state), hidden, ()
+
+    def learn(self, state, batch, clock, key):
+        gain = batch.experience.reward - batch.experience.reward.mean()
+        chosen = jax.nn.one_hot(batch.experience.action, 8) - jax.nn.softmax(state)
+        state = state + self.learning_rate * jnp.einsum("te,tea->a", gain, chosen) / gain.size
+        return state, {"gain": gain.mean()}, jnp.zeros(gain.shape[1])
+"""
+
+
+def test_a_regression_is_caught_and_no_other(capsys, tmp_path, monkeypatch):
+    place = tmp_path / "ledger_place.py"
+    place.write_text(PLACE)
+    row = Row("ledger_place:Reinforce", "ledger_place:Lever", 1536, 0.8, seeds=4, episodes=4)
+    monkeypatch.setitem(ROWS, "lever", row)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parent.parent}")
+    monkeypatch.setattr(checking, "SPEED", 0.6)  # so short a run on a machine that runs tests is timed badly
+    monkeypatch.setattr(checking, "COMPILE", 3.0)
+    file = tmp_path / "ledger.json"
+
+    code, said, _ = answer(capsys, "measure", "lever", "--file", file)
+    stored = json.loads(file.read_text())["lever"]
+    assert code == 0 and "lever" in said
+    assert stored["score"] == 1.0 and all(stored["threshold_reached"])
+    assert 0 < stored["fraction_of_peak"] < 1 and 0 < stored["compile_seconds"] < stored["seconds"]
+    assert 100 < stored["memory_mib"] < 4000
+
+    code, said, _ = answer(capsys, "check", "lever", "--file", file)
+    assert code == 0 and "score: same" in said and "difference between 0 and 0" in said
+
+    place.write_text(
+        PLACE.replace("sleep(0.0)", "sleep(0.0004)").replace("learning_rate: float = 5.0", "learning_rate: float = 0.0")
+    )
+    code, said, _ = answer(capsys, "check", "lever", "--file", file, "--json")
+    verdicts = {f["quantity"]: f["verdict"] for f in json.loads(said)["findings"]}
+    assert code == 1 and json.loads(said)["verdict"] == "worse"
+    assert verdicts["score"] == verdicts["steps to a return of 0.8"] == verdicts["speed"] == "worse"
+    assert verdicts["peak memory"] == "same"
+
+
+def test_the_operations_of_loops_are_counted():
+    a, b = jnp.zeros((4, 5)), jnp.zeros((5, 5))
+    assert flops.count(jax.make_jaxpr(lambda a: a @ b)(a).jaxpr) == 2 * 4 * 5 * 5
+    scanned = jax.make_jaxpr(lambda a: jax.lax.scan(lambda x, _: (x @ b, None), a, length=3))(a)
+    assert flops.count(scanned.jaxpr) == 3 * 2 * 4 * 5 * 5
+    looped = jax.make_jaxpr(lambda a, n: jax.lax.fori_loop(0, n, lambda _, x: jax.jit(lambda x: x @ b)(x), a))(a, 7)
+    assert flops.count(looped.jaxpr, turns=7) == 7 * 2 * 4 * 5 * 5
+    image, kernel = jnp.zeros((2, 3, 8, 8)), jnp.zeros((6, 3, 3, 3))
+    convolved = jax.make_jaxpr(lambda x: jax.lax.conv(x, kernel, (1, 1), "VALID"))(image)
+    assert flops.count(convolved.jaxpr) == 2 * (2 * 6 * 6 * 6) * (3 * 3 * 3)
+
+
+def test_compilation_that_overlaps_is_counted_once():
+    compiling = measuring.Compiling()
+    compiling.spans = [(1.0, 4.0), (2.0, 3.0), (3.5, 5.0), (7.0, 8.0)]
+    assert compiling.seconds == 5.0
+
+
+def test_the_ledger_that_is_kept_is_whole():
+    kept = json.loads(LEDGER.read_text())
+    assert list(kept) == list(ROWS)
+    assert (LEDGER.parent / "results" / "LEDGER.md").read_text() == showing.table(kept)
+    for name, row in ROWS.items():
+        checking.stored_of(name, LEDGER)  # its settings are those of the row
+        # A minute, where nobody else is at work and the yardstick is 186 GFLOP/s.
+        assert not row.sample or kept[name]["seconds"] * kept[name]["yardstick_gflops"] < 60 * 186
+    with pytest.raises(ForageError, match="no row"):
+        checking.stored_of("bogus", LEDGER)
