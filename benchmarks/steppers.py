@@ -198,7 +198,9 @@ def brax(id: str, num_envs: int, steps: int, way: str) -> Stepper:
 def playground(id: str, num_envs: int, steps: int, way: str) -> Stepper:
     from mujoco_playground import registry
 
-    env = registry.load(id)
+    config = registry.get_default_config(id)
+    config.impl = "jax"  # the variant on Warp needs a GPU
+    env = registry.load(id, config=config)
 
     def one(state: Any, key: Any) -> Any:
         act_key, _ = jax.random.split(key)
