@@ -90,7 +90,7 @@ class EnvPoolEnvironment(HostEnvironment):
             self._pool, self._seed = self._make(seed, self.num_envs), seed
         self._started = True
         observation, info = self._pool.reset()
-        order = np.argsort(info["env_id"])
+        order = in_order(info["env_id"])
         return _rows(self._convert(observation), order)
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
@@ -104,9 +104,10 @@ class EnvPoolEnvironment(HostEnvironment):
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
         raw, reward, terminated, truncated, info = self._pool.recv()
-        order = np.argsort(info["env_id"])
+        order = in_order(info["env_id"])
         observation = _rows(self._convert(raw), order)
-        terminated, truncated = terminated[order], truncated[order] & ~terminated[order]
+        terminated = np.array(terminated)[order]  # EnvPool's own arrays are not kept
+        truncated = truncated[order] & ~terminated
         following = observation
         ended = np.flatnonzero(terminated | truncated).astype(np.int32)
         if len(ended):
@@ -115,14 +116,14 @@ class EnvPoolEnvironment(HostEnvironment):
             for array, new in zip(jax.tree.leaves(following), jax.tree.leaves(self._convert(first)), strict=True):
                 array[fresh["env_id"]] = new
         named: Any = {name: self._info(info, name, order) for name in self._info_names}
-        rewards: Any = np.asarray(reward, np.float32)[order]
+        rewards: Any = np.array(reward, np.float32)[order]
         step = Step(observation, rewards, terminated, truncated, named)
         return HostStep(step, following)
 
-    def _info(self, info: dict[str, Any], name: str, order: np.ndarray) -> np.ndarray:
+    def _info(self, info: dict[str, Any], name: str, order: np.ndarray | slice) -> np.ndarray:
         if name not in info:
             raise ForageError(f"{self.name} has no info {name}; it has {', '.join(sorted(info))}.")
-        return np.asarray(info[name], np.float32)[order]
+        return np.array(info[name], np.float32)[order]
 
     def _space(self, space: Any) -> Any:
         if isinstance(space, spaces.Dict) and not self._flatten:
@@ -162,8 +163,8 @@ class EnvPoolEnvironment(HostEnvironment):
         if isinstance(self._pool_space, spaces.Dict):
             return np.concatenate(_columns(self._pool_space, observation), axis=1, dtype=np.float32)
         if self._images:
-            return np.ascontiguousarray(np.moveaxis(observation, 1, -1))
-        return np.asarray(observation).astype(array_dtype(self._pool_space), copy=False)
+            return np.stack([observation[:, channel] for channel in range(observation.shape[1])], -1)
+        return np.array(observation, array_dtype(self._pool_space))
 
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:
         if load_envpool().registration.registry.specs[self._target][0].startswith("envpool.mujoco"):
@@ -211,7 +212,12 @@ def canonical(target: str) -> str:
     raise ForageError(f"EnvPool has no environment {target}; {hint}")
 
 
-def _rows(observation: PyTree[np.ndarray], order: np.ndarray) -> PyTree[np.ndarray]:
+def in_order(numbers: np.ndarray) -> np.ndarray | slice:
+    """What sorts the rows of environments with these numbers; mostly they are sorted, and nothing is copied."""
+    return slice(None) if (numbers[:-1] < numbers[1:]).all() else np.argsort(numbers)
+
+
+def _rows(observation: PyTree[np.ndarray], order: np.ndarray | slice) -> PyTree[np.ndarray]:
     """These rows of each array. A plain array is spared the walk over a tree, which takes longer."""
     return observation[order] if isinstance(observation, np.ndarray) else jax.tree.map(lambda x: x[order], observation)
 
@@ -225,7 +231,7 @@ def _columns(space: Any, observation: Any) -> list[np.ndarray]:
 def _nested(space: Any, observation: Any) -> PyTree[np.ndarray]:
     if isinstance(space, spaces.Dict):
         return {key: _nested(part, observation[key]) for key, part in space.spaces.items()}
-    return np.asarray(observation).astype(array_dtype(space), copy=False)
+    return np.array(observation, array_dtype(space))
 
 
 def _as_float32(space: Any) -> Any:
