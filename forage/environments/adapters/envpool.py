@@ -106,7 +106,7 @@ class EnvPoolEnvironment(HostEnvironment):
         raw, reward, terminated, truncated, info = self._pool.recv()
         order = in_order(info["env_id"])
         observation = _rows(self._convert(raw), order)
-        terminated = np.array(terminated)[order]  # EnvPool's own arrays are not kept
+        terminated: Any = np.array(terminated)[order]  # EnvPool's own arrays are not kept
         truncated = truncated[order] & ~terminated
         following = observation
         ended = np.flatnonzero(terminated | truncated).astype(np.int32)
