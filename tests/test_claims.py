@@ -113,6 +113,8 @@ def test_bad_input(tmp_path):
         running.run(EXAMPLE, "huge")
     with pytest.raises(ForageError, match="needs hours on many cores; there is no accelerator here, and --anyway"):
         running.run(EXAMPLE, "paper", tmp_path)
+    with pytest.raises(ForageError, match=r"cannot run at the paper's scale .6 seeds.*the true values of a game"):
+        running.run("double-q-learning", "paper", tmp_path, anyway=True)
     running.run(EXAMPLE, "smoke", tmp_path / "small", "quiet")
     with pytest.raises(ForageError, match="a run of another size"):
         running.run(EXAMPLE, "laptop", tmp_path / "small", "quiet")

@@ -41,6 +41,7 @@ class Paper(NamedTuple):
     seeds: int
     needs: str  # hardware and time, in words
     options: Mapping[str, Any] = {}  # of every arm's agent, over its own
+    lacks: str = ""  # what is missing here to run it, where something is
 
 
 class Rule(NamedTuple):

@@ -34,6 +34,8 @@ CLAIM = Claim(
     measured="return",
     laptop=Scale(200_000),
     smoke=Scale(8192, (1000, 1001)),
-    paper=Paper("robotics:AdroitHandDoor-v1", 1_000_000, 20, "a GPU and days"),
+    paper=Paper(
+        "robotics:AdroitHandDoor-v1", 1_000_000, 20, "a GPU and days", lacks="guides that were trained on D4RL's data"
+    ),
     note="A rule that pumps energy guides PPO up the mountain, in place of policies from offline data on D4RL tasks.",
 )

@@ -21,6 +21,8 @@ CLAIM = Claim(
     measured="return",
     laptop=Scale(200_000, tuple(range(1000, 1005))),
     smoke=Scale(4096, (1000, 1001)),
-    paper=Paper("gymnasium:HalfCheetah-v5", 1_500_000, 3, "a GPU and hours"),
+    paper=Paper(
+        "gymnasium:HalfCheetah-v5", 1_500_000, 3, "a GPU and hours", lacks="PyBullet tasks with velocities hidden"
+    ),
     note="PPO with a GRU on CartPole without velocities, in place of off-policy agents on masked PyBullet tasks.",
 )

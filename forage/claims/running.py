@@ -59,6 +59,11 @@ def run(
     if scale not in SCALES:
         raise ForageError(f"A claim runs at the scale {', '.join(SCALES)}, not {scale!r}.")
     size = size_of(claim, scale)
+    if scale == "paper" and claim.paper.lacks:
+        raise ForageError(
+            f"{name} cannot run at the paper's scale ({claim.paper.seeds} seeds of {claim.paper.steps:,} steps in "
+            f"{claim.paper.environment} for each of {len(claim.arms)} arms): {claim.paper.lacks}; --scale laptop works."
+        )
     if scale == "paper" and jax.default_backend() == "cpu" and not anyway:
         raise ForageError(
             f"At the paper's scale {name} trains {claim.paper.seeds} seeds of {claim.paper.steps:,} steps in "
