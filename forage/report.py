@@ -28,7 +28,8 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #1f2430; margin: 2rem auto; 
 h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
 .quiet { color: #6b7280; font-size: .9rem; } .said { font-size: 1.05rem; margin: .35rem 0; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .92rem; width: 100%; }
-th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid #e6e8ec; vertical-align: top; min-width: 4.5rem; }
+th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid #e6e8ec; }
+th, td { vertical-align: top; min-width: 4.5rem; }
 th { font-weight: 600; } td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
 svg, img { max-width: 100%; height: auto; } .films { display: flex; flex-wrap: wrap; gap: 1rem; }
 figure { margin: 0; } figcaption { font-size: .85rem; color: #6b7280; }
