@@ -125,6 +125,8 @@ def test_whole_numbers_are_seen_over_their_largest_bound():
     alone = Torso(jax.random.key(0), gym.Box(-8, 4, (3,), np.int32), (8,), "relu")
     np.testing.assert_allclose(alone.encoder(jnp.array([-8, 0, 4])), [-1, 0, 0.5])
     assert norms_of(clock) is None  # scaled once is enough
+    board, picture = (gym.Box(0, 255, (5, 5, 3), dtype) for dtype in (np.int32, np.uint8))
+    assert [Torso(jax.random.key(0), space, (8,), "relu").body.scale for space in (board, picture)] == [1.0, 1 / 255]
     unbounded = gym.Box(-(2**31), 2**31 - 1, (2,), np.int32)
     assert Torso(jax.random.key(0), unbounded, (8,), "relu").encoder is None
     assert norms_of(unbounded) is not None
