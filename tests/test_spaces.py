@@ -117,16 +117,17 @@ def test_plain_spaces_have_no_encoder():
     np.testing.assert_array_equal(torso.encoder(jnp.int32(3)), [1, 0, 0, 0])
 
 
-def test_whole_numbers_are_seen_over_their_largest_bound():
+def test_large_whole_numbers_are_seen_over_their_largest_bound():
     clock = gym.Box(0, 4000, (), np.int32)
     torso = Torso(jax.random.key(0), gym.Dict({"clock": clock, "bits": gym.Box(0, 1, (2,), np.int8)}), (8,), "relu")
     features = torso.encoder({"clock": jnp.int32(1000), "bits": jnp.array([0, 1], jnp.int8)})
     np.testing.assert_allclose(features, [0, 1, 0.25])
-    alone = Torso(jax.random.key(0), gym.Box(-8, 4, (3,), np.int32), (8,), "relu")
-    np.testing.assert_allclose(alone.encoder(jnp.array([-8, 0, 4])), [-1, 0, 0.5])
+    alone = Torso(jax.random.key(0), gym.Box(-800, 400, (3,), np.int32), (8,), "relu")
+    np.testing.assert_allclose(alone.encoder(jnp.array([-800, 0, 400])), [-1, 0, 0.5])
     assert norms_of(clock) is None  # scaled once is enough
     board, picture = (gym.Box(0, 255, (5, 5, 3), dtype) for dtype in (np.int32, np.uint8))
     assert [Torso(jax.random.key(0), space, (8,), "relu").body.scale for space in (board, picture)] == [1.0, 1 / 255]
+    assert Torso(jax.random.key(0), gym.Box(0, 10, (2,), np.int32), (8,), "relu").encoder is None
     unbounded = gym.Box(-(2**31), 2**31 - 1, (2,), np.int32)
     assert Torso(jax.random.key(0), unbounded, (8,), "relu").encoder is None
     assert norms_of(unbounded) is not None

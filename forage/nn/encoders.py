@@ -6,7 +6,7 @@ for one observation, and `size`, the number of features.
 | space                          | features                                                   |
 |--------------------------------|------------------------------------------------------------|
 | image: Box of three dimensions | `CNN`                                                      |
-| other Box, MultiBinary         | its numbers, flattened; whole ones over their bound        |
+| other Box, MultiBinary         | its numbers, flattened; large whole ones over their bound  |
 | Discrete, MultiDiscrete        | one-hot, each choice after the other                       |
 | Tokens                         | `Reader`: embeddings with their places, averaged           |
 | Dict                           | its parts', in the order of the space                      |
@@ -30,7 +30,7 @@ from forage.types import ForageError
 
 
 class Numbers(equinox.Module):
-    """A box or bits, flattened, as floats; whole numbers over their largest bound."""
+    """A box or bits, flattened, as floats; whole numbers over their largest bound where that is large."""
 
     size: int = equinox.field(static=True)
     scale: float = equinox.field(static=True, default=1.0)

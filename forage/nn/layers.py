@@ -121,18 +121,18 @@ class Conv(equinox.Module):
 
 
 def scale_of(space: spaces.Space[Any]) -> float:
-    """What whole numbers are multiplied with before a network sees them: 1 / their largest bound, if they have bounds.
+    """What whole numbers are multiplied with before a network sees them: 1 / their largest bound, where that is large.
 
-    Bytes of an image become 0 to 1, and a clock that counts to 4000 does not drown what is beside it. Floats stay as
-    they are: who made them chose their size, and `normalise_observation` is there for them. So do boards, images of
-    whole numbers that are no bytes: they name things, and names far below the bound would all become next to nothing.
+    Bytes of an image become 0 to 1, and a clock that counts to 4000 does not drown what is beside it. What counts to a
+    hundred at most stays as it is, and so do boards, images of whole numbers that are no bytes: they name things, and
+    names far below the bound would all become next to nothing. Floats are for `normalise_observation`.
     """
     if not isinstance(space, spaces.Box) or space.dtype.kind not in "iu":
         return 1.0
-    if len(space.shape) == 3 and space.dtype != jnp.uint8:
-        return 1.0
     bound = max(abs(float(space.low.min())), abs(float(space.high.max())))
-    return 1 / bound if 1 < bound < 2**31 - 1 else 1.0
+    if len(space.shape) == 3:
+        return 1 / bound if space.dtype == jnp.uint8 else 1.0
+    return 1 / bound if 100 < bound < 2**31 - 1 else 1.0
 
 
 class CNN(equinox.Module):
