@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,11 @@ class Rows:
             raise ForageError(f"Could not write {self.path}: {error.strerror or error}.") from error
         self.waiting = []
 
-    def drop_after(self, steps: int) -> None:
+    def drop_half(self) -> None:
+        """Forgets half a line that a crash left, which the next one would be joined to."""
+        self.drop_after(math.inf)
+
+    def drop_after(self, steps: float) -> None:
         """Forgets points later than `steps`, and half a line that a crash left."""
         rows = read_rows(self.path)
         text = "".join(json.dumps(row) + "\n" for row in rows if row["steps"] <= steps).encode()

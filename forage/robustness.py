@@ -127,7 +127,7 @@ def evaluate_under(
     if episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
     run = Run(directory)
-    setup = from_config(run.config, environment, **({"evaluation_actions": actions} if actions else {}))
+    setup = from_config(run.config, environment, evaluation_actions=actions)
     if not isinstance(setup.environment, Environment):
         raise ForageError(
             f"{setup.name} is stepped on the host, where its numbers cannot be set from outside; grids, wrappers and "

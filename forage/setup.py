@@ -282,7 +282,7 @@ def check_actions(evaluation_actions: str) -> None:
 def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -> Setup:
     """The setup that `Setup.config` wrote. What was a Python object must be given again.
 
-    `given` are parts by port and `evaluation_actions`, where they are not to be the run's own.
+    `given` are parts by port and `evaluation_actions`, where they are not to be the run's own (or `None`).
     """
     stored = config["environment"]
     if environment is None and "id" not in stored:
@@ -290,6 +290,7 @@ def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -
             f"This run's environment was a Python object, {stored['object']}; continue it from Python with "
             f"forage.resume(directory, environment=...)."
         )
+    given = {name: value for name, value in given.items() if value is not None}
     parts = {"evaluation_actions": config.get("evaluation_actions", "greedy"), **given}
     for port in ("agent", *PORTS):
         if port in given:

@@ -17,7 +17,7 @@ from forage.locking import locked
 from forage.registry import part_name
 from forage.run import Run, read_json, write_json
 from forage.session import Session, evaluate_road
-from forage.setup import Setup, devices_of, from_config, make_setup, prepare_devices
+from forage.setup import PORTS, Setup, devices_of, from_config, make_setup, prepare_devices
 from forage.trackers import check_trackers, open_trackers
 from forage.types import ForageError
 from forage.versions import differences, versions
@@ -115,6 +115,23 @@ def resume(
         return session.run()
 
 
+def finished(agent: Any, environment: Any, *, directory: Path, display: str, **options: Any) -> Run:
+    """The run that `train` would make: as it lies in `directory`, gone on with where it was stopped, or begun.
+
+    That what lies there was asked for in the same words is for the caller to know.
+    """
+    if not Run.begun(directory):
+        return train(agent, environment, directory=directory, display=display, **options)
+    run = Run(directory)
+    if run.evaluation is not None:
+        return run
+    # Python objects are not kept in a run's configuration; named parts and environments are.
+    given = {port: part for port, part in options.items() if port in PORTS and not isinstance(part, str | None)}
+    return resume(
+        directory, display=display, environment=None if isinstance(environment, str) else environment, **given
+    )
+
+
 def evaluate(
     directory: str | os.PathLike[str],
     episodes: int = 100,
@@ -129,7 +146,7 @@ def evaluate(
     if episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
     run = Run(directory)
-    setup = from_config(run.config, environment, **({"evaluation_actions": actions} if actions else {}))
+    setup = from_config(run.config, environment, evaluation_actions=actions)
     road = setup.road()
     if Session(run.directory, setup, road, run.config, progress.Progress()).load(run) is None:
         raise ForageError(f"{directory} has no checkpoint yet, so there is no agent to evaluate.")

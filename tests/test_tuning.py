@@ -122,13 +122,19 @@ def test_search_goes_on_where_it_was(method, tmp_path):
         result["best"]["settings"] == max((t for t in trials if t.state == "complete"), key=lambda t: t.value).settings
     )
     assert len(result["tuned"]) == len(result["default"]) == 2 and result["seeds"] == [5000, 5001]
-    config = json.loads((tmp_path / "tuned" / "config.json").read_text())
+    config = json.loads((tmp_path / f"tuned-{result['best']['number']}" / "config.json").read_text())
     assert config["seeds"] == [5000, 5001]
     assert config["agent"]["learning_rate"] == pytest.approx(result["best"]["settings"]["learning_rate"])
     # The last trial is lost, half a line of it left, and no more are run than that one.
     lines = (tmp_path / "trials.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "trials.jsonl").write_text("".join(lines[:-1]) + lines[-1][:20])
     assert len(search.read(tmp_path / "trials.jsonl")) == 3
+    again = tune("ppo", "CartPole-v1", space, trials=5, **words)  # and one more than before
+    gone_on = search.read(tmp_path / "trials.jsonl")
+    assert gone_on[:3] == trials[:3] and [trial.number for trial in gone_on] == [0, 1, 2, 3, 4]
+    assert again["trials_per_minute"] == pytest.approx(60 * 2 / again["search_seconds"], rel=0.2)
+    config = json.loads((tmp_path / f"tuned-{again['best']['number']}" / "config.json").read_text())
+    assert config["agent"]["learning_rate"] == pytest.approx(again["best"]["settings"]["learning_rate"])
     with pytest.raises(ForageError, match="another method"):
         tune("ppo", "CartPole-v1", space, trials=4, **words | {"method": "random" if method == "tpe" else "tpe"})
 

@@ -21,7 +21,6 @@ from forage.claims.picture import draw
 from forage.evaluation.statistics import score
 from forage.registry import nearest
 from forage.run import Run, write_json
-from forage.setup import PORTS
 from forage.types import ForageError
 from forage.versions import versions
 
@@ -97,18 +96,11 @@ def trained(claim: Claim, arm: Arm, size: Scale, scale: str, directory: Path, di
         environment, options = claim.paper.environment, {**options, **claim.paper.options}
     if callable(environment):
         environment = environment()
-    words = arm.parts()
     if Run.begun(directory):
-        run = Run(directory)
-        if run.config["steps"] != size.steps or tuple(run.config["seeds"]) != size.seeds:
+        config = Run(directory).config
+        if config["steps"] != size.steps or tuple(config["seeds"]) != size.seeds:
             raise ForageError(f"{directory} holds a run of another size; name another --directory or remove it.")
-        if run.evaluation is not None:
-            return run
-        given = {port: part for port, part in words.items() if port in PORTS and not isinstance(part, str)}
-        if not isinstance(environment, str):
-            given["environment"] = environment
-        return training.resume(directory, display=display, **given)
-    return training.train(
+    return training.finished(
         arm.agent,
         environment,
         steps=size.steps,
@@ -116,7 +108,7 @@ def trained(claim: Claim, arm: Arm, size: Scale, scale: str, directory: Path, di
         directory=directory,
         agent_options=options,
         display=display,
-        **words,
+        **arm.parts(),
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from forage.points import Rows
 from forage.setup import Setup
 from forage.tuning.batch import Batch
 from forage.tuning.space import Over, is_traced
@@ -47,14 +47,14 @@ def evolve(
     random = np.random.default_rng(0)
     batch = Batch(setup, [{one.name: draw(one, random) for one in space} for _ in seeds], seeds, episodes)
     history: list[list[dict[str, float]]] = [[] for _ in seeds]
-    values = np.zeros(len(seeds))
+    values, rows = np.zeros(len(seeds)), Rows(path)
+    rows.drop_after(-1)  # of an earlier sitting: a population begins anew
     for part in range(1, PARTS + 1):
         history = [[*line, dict(now)] for line, now in zip(history, batch.settings, strict=True)]
         batch.advance(part / PARTS)
         values = batch.evaluate()
         row = {"part": part, "steps": batch.road.steps, "values": values.tolist(), "settings": batch.settings}
-        with open(path, "a") as file:
-            file.write(json.dumps(row) + "\n")
+        rows.append(row)
         tell(row)
         if part < PARTS:
             source = selected(values, random)

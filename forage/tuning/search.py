@@ -8,7 +8,6 @@ samplers and the pruner are those of Optuna (Akiba, Sano, Yanase, Ohta and Koyam
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from forage.points import Rows, read_rows
 from forage.setup import Setup
 from forage.tuning.batch import Batch, repeated
 from forage.tuning.space import Over, is_traced, with_settings
@@ -56,7 +56,8 @@ class Plan(NamedTuple):
 def search(plan: Plan, trials: int, path: Path, tell: Callable[[list[Trial], float], None]) -> list[Trial]:
     """Runs trials until there are `trials`; those that `path` holds already count. `tell` hears of each batch."""
     optuna = load_optuna()
-    study, done = optuna.create_study(direction="maximize", **samplers(optuna, plan)), read(path)
+    study, done, rows = optuna.create_study(direction="maximize", **samplers(optuna, plan)), read(path), Rows(path)
+    rows.drop_half()
     for trial in done:
         study.add_trial(recorded(optuna, plan, trial))
     while len(done) < trials:
@@ -69,8 +70,8 @@ def search(plan: Plan, trials: int, path: Path, tell: Callable[[list[Trial], flo
             # What broke is the worst there is, not nothing: the sampler is to stay away from it.
             value = one.value if finite else worst([*done, *found]) if one.state == "complete" else None
             study.tell(trial, value, state=optuna.trial.TrialState[state])
-        with open(path, "a") as file:
-            file.writelines(json.dumps(one._asdict()) + "\n" for one in found)
+        for one in found:
+            rows.append(one._asdict())
         done += found
         tell(found, time.monotonic() - started)
     return done
@@ -172,14 +173,8 @@ def best(trials: Sequence[Trial]) -> Trial:
 
 
 def read(path: Path) -> list[Trial]:
-    """The whole lines of a file of trials; a crash may have left half a line at its end."""
-    found = []
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            found.append(Trial(**json.loads(line)))
-        except (json.JSONDecodeError, TypeError):
-            break
-    return found
+    """The whole lines of a file of trials."""
+    return [Trial(**row) for row in read_rows(path)]
 
 
 def load_optuna() -> Any:

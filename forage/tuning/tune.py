@@ -16,10 +16,10 @@ from forage.compare import verdict
 from forage.evaluation.statistics import score
 from forage.locking import locked
 from forage.registry import to_config
-from forage.run import Run, read_json, write_json
+from forage.run import read_json, write_json
 from forage.setup import PORTS, Setup, make_setup
 from forage.tuning.population import check, evolve, replay
-from forage.tuning.search import METHODS, Plan, Trial, best, search
+from forage.tuning.search import METHODS, Plan, Trial, best, read, search
 from forage.tuning.space import is_traced, over, with_settings
 from forage.types import ForageError
 from forage.versions import versions
@@ -86,12 +86,14 @@ def tune(
         started = time.monotonic()
         schedule = None
         if method == "pbt":
-            (path / "population.jsonl").unlink(missing_ok=True)  # a population begins anew
             schedule = evolve(setup, ranges, population, episodes, path / "population.jsonl", shower(say))
             found: dict[str, Any] = {"best": schedule._asdict(), "trials": trials}
+            new = trials  # a population begins anew
         else:
             plan = Plan(setup, ranges, population, episodes, method, batch)
+            before = len(read(path / "trials.jsonl"))
             done = search(plan, trials, path / "trials.jsonl", teller(say))
+            new = len(done) - before
             found = {"best": best(done)._asdict(), "trials": len(done)}
             found["complete"] = sum(trial.state == "complete" for trial in done)
         seconds = time.monotonic() - started
@@ -103,10 +105,10 @@ def tune(
         if schedule is not None:
             values = replay(setup, schedule, seeds, episodes)
         else:
-            values = tested_with(found["best"]["settings"], "tuned")
+            values = tested_with(found["best"]["settings"], f"tuned-{found['best']['number']}")
     result = {
         **words, **found,
-        "search_seconds": round(seconds, 1), "trials_per_minute": round(60 * found["trials"] / max(seconds, 1e-9), 2),
+        "search_seconds": round(seconds, 1), "trials_per_minute": round(60 * new / max(seconds, 1e-9), 2),
         "together": [one.name for one in ranges if is_traced(setup, one)],
         "default": default.tolist(), "tuned": values.tolist(), "verdict": judged(values, default),
         "versions": versions() | {"cores": os.cpu_count()},
@@ -131,14 +133,9 @@ def tested(
     setup: Setup, environment: Any, seeds: Sequence[int], directory: Path, display: str, options: dict[str, Any]
 ) -> np.ndarray:
     """Trains a setting on the test seeds, a run like any other, and returns each seed's evaluation return."""
-    if not Run.begun(directory):
-        rest = {name: value for name, value in options.items() if name not in (*PORTS, "agent_options")}
-        rest |= {port: getattr(setup, port) for port in PORTS}
-        words: dict[str, Any] = {"steps": setup.steps, "seeds": list(seeds), "directory": directory}
-        training.train(setup.agent, environment, display=display, **words, **rest)
-    run = Run(directory)
-    if run.evaluation is None:
-        run = training.resume(directory, display=display)
+    rest = {name: value for name, value in options.items() if name not in (*PORTS, "agent_options")}
+    rest |= {port: getattr(setup, port) for port in PORTS} | {"steps": setup.steps, "seeds": list(seeds)}
+    run = training.finished(setup.agent, environment, directory=directory, display=display, **rest)
     assert run.evaluation is not None
     return np.array(run.evaluation["return"], float)
 
