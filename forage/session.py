@@ -105,11 +105,10 @@ class Session:
     def loop(self) -> None:
         spi = self.road.steps_per_iteration
         done = self.road.steps // spi
-        self.started = last_save = last_row = learning = time.monotonic()
         row_from, compiled_at, batch = done, None, 1
         if self.evaluate_every and not read_rows(self.evaluations.path):
             self.evaluate(0)
-            self.started = last_save = last_row = learning = time.monotonic()
+        self.started = last_save = last_row = learning = time.monotonic()
         while done < self.iterations:
             mark = min(self.iterations, (done // self.every + 1) * self.every)
             count = min(batch, mark - done)

@@ -58,16 +58,14 @@ def run(
     if scale not in SCALES:
         raise ForageError(f"A claim runs at the scale {', '.join(SCALES)}, not {scale!r}.")
     size = size_of(claim, scale)
-    if scale == "paper" and claim.paper.lacks:
-        raise ForageError(
-            f"{name} cannot run at the paper's scale ({claim.paper.seeds} seeds of {claim.paper.steps:,} steps in "
-            f"{claim.paper.environment} for each of {len(claim.arms)} arms): {claim.paper.lacks}; --scale laptop works."
-        )
+    paper = claim.paper
+    there = f"{paper.seeds} seeds of {paper.steps:,} steps in {paper.environment} for each of {len(claim.arms)} arms"
+    if scale == "paper" and paper.lacks:
+        raise ForageError(f"{name} cannot run at the paper's scale ({there}): {paper.lacks}; --scale laptop works.")
     if scale == "paper" and jax.default_backend() == "cpu" and not anyway:
         raise ForageError(
-            f"At the paper's scale {name} trains {claim.paper.seeds} seeds of {claim.paper.steps:,} steps in "
-            f"{claim.paper.environment} for each of {len(claim.arms)} arms, which needs {claim.paper.needs}; there is "
-            f"no accelerator here, and --anyway starts it all the same."
+            f"At the paper's scale {name} trains {there}, which needs {paper.needs}; there is no accelerator here, and "
+            f"--anyway starts it all the same."
         )
     path = Path(directory) if directory is not None else Path("runs") / "claims" / f"{name}-{scale}"
     runs, seconds = {}, {}
