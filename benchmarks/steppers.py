@@ -95,7 +95,7 @@ def forage(id: str, num_envs: int, steps: int, way: str) -> Stepper:
     def run(state: Any, key: Any) -> Any:
         clock = Clock(jnp.int32(0), jnp.float32(1))
         # What was collected is dropped, so that XLA leaves out storing it; the peers store nothing either.
-        pool, actors, _, _ = experiment.collect(state, clock, prng.key(key[1]))
+        pool, actors, *_ = experiment.collect(state, clock, prng.key(key[1]))
         return state._replace(pool=pool, actors=actors)
 
     return start, run

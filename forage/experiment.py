@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage import spaces, team
 from forage.learner import Episodes, Learner, LearnerState, State, Tally, finite, select
-from forage.ports import Agent, Environment, Part, Starts, Tasks
+from forage.ports import Agent, Environment, Part, Starts, Tasks, Visited
 from forage.types import Clock, Experience
 
 LARGE = 2**14
@@ -32,6 +32,7 @@ class Start(NamedTuple):
     task: PyTree[Array | None]  # the environment's leaves that this task sets
     env_state: State
     observation: PyTree[Array]
+    mark: PyTree[Array] = ()  # what the starts part knows the episode by
 
 
 class Pool(NamedTuple):
@@ -110,7 +111,7 @@ class Experiment(Part):
 
     def collect(
         self, state: ExperimentState, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[Pool, Actors, Episodes, Experience]:
+    ) -> tuple[Pool, Actors, Episodes, Experience, Visited]:
         """Steps every environment `rollout_length` times. Returns the rollout with leaves `time env *agent ...`."""
         num_envs, length, spec = self.agent.num_envs, self.agent.rollout_length, self.learner.spec
         first_hidden = self.learner.hidden()
@@ -123,7 +124,7 @@ class Experiment(Part):
             experience = Experience(
                 at.observation, action, step.reward, step.observation, step.terminated, step.truncated, source, aux
             )
-            return Start(at.task, env_state, step.observation), hidden, experience
+            return at._replace(env_state=env_state, observation=step.observation), hidden, experience
 
         def step(carry: tuple[Pool, Start, PyTree[Array]], inputs: tuple[Key[Array, " keys"], Int[Array, ""]]):
             pool, at, hidden = carry
@@ -133,15 +134,16 @@ class Experiment(Part):
                 at, hidden, now, keys[:num_envs], keys[num_envs:-1]
             )
             over = team.as_one(experience, spec.num_agents).ended
+            visited = Visited(at.env_state, at.mark) if self.starts.every_state else None
             pool, at = self.begin_anew(state, pool, at, over, keys[-1])
             hidden = select(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
-            return (pool, at, hidden), experience
+            return (pool, at, hidden), (experience, visited)
 
         pool = state.pool
         if self.tasks.adapts or self.starts.adapts:
             pool = pool._replace(used=jnp.int32(self.pool_size))
         carry = (pool, state.actors.at, state.actors.hidden)
-        (pool, at, hidden), rollout = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
+        (pool, at, hidden), (rollout, visited) = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
         # Returns and lengths in bulk, as no step needs them: what was under way, and came in, and is not under way.
         told = team.as_one(rollout, spec.num_agents)
         ended, one_each = told.ended, jnp.ones(told.ended.shape, jnp.int32)
@@ -152,7 +154,9 @@ class Experiment(Part):
             (state.actors.episode_return + told.reward.sum(0) - episode_return).sum(0),
             (state.actors.episode_length + length - episode_length).sum().astype(jnp.float32),
         )
-        return pool, Actors(at, hidden, episode_return, episode_length), episodes, rollout
+        if visited is None:
+            visited = jax.tree.map(lambda x: x[None], Visited(at.env_state, at.mark))
+        return pool, Actors(at, hidden, episode_return, episode_length), episodes, rollout, visited
 
     @property
     def pool_size(self) -> int:
@@ -190,14 +194,14 @@ class Experiment(Part):
     def iterate(self, state: ExperimentState, clock: Clock) -> tuple[ExperimentState, Tally]:
         """One turn of the loop: collect, remember, learn, and tell tasks and starts about it."""
         key, collect_key, learn_key, starts_key = jax.random.split(state.key, 4)
-        pool, actors, episodes, rollout = self.collect(state, clock, collect_key)
+        pool, actors, episodes, rollout, visited = self.collect(state, clock, collect_key)
         learner, metrics = self.learner.learn(state.learner, rollout, clock, learn_key)
         told = team.as_one(rollout, self.learner.spec.num_agents)
         state = ExperimentState(
             key,
             learner,
             self.tasks.report(state.tasks, told),
-            self.starts.report(state.starts, actors.at.env_state, told, starts_key),
+            self.starts.report(state.starts, visited, told, clock, starts_key),
             pool,
             actors,
         )
@@ -241,7 +245,7 @@ class Experiment(Part):
             action, hidden = self.learner.play(state, hidden, at.observation, act_key)
             action = spaces.clip(self.learner.spec.action_space, action)
             env_state, step = equinox.combine(at.task, self.environment).step(at.env_state, action, step_key)
-            return Start(at.task, env_state, step.observation), hidden, step
+            return at._replace(env_state=env_state, observation=step.observation), hidden, step
 
         def step(carry):
             time, at, hidden, running, total, length = carry

@@ -73,6 +73,7 @@ class Learner(Part):
             truncated=jnp.bool_(False),
             source=jnp.int32(AGENT),
             aux=aux,
+            note=self.rewards.note(self.spec),
         )
 
     def act(
@@ -121,12 +122,12 @@ class Learner(Part):
 
         Metrics are means over the updates made; all are zero, and `updates` too, before `learning_starts`.
         """
-        reward_key, sample_key, learn_key = jax.random.split(key, 3)
+        reward_key, behaviour_key, sample_key, learn_key = jax.random.split(key, 4)
         agents = self.spec.num_agents
         rollout = team.as_streams(rollout, agents)
-        rewards_state, reward_metrics = self.rewards.learn(state.rewards, rollout, reward_key)
-        memory_state = self.memory.add(state.memory, rollout, transitions(clock, agents))
-        behaviour_state = self.behaviour.report(state.behaviour, rollout, clock)
+        behaviour_state = self.behaviour.report(state.behaviour, self.agent, state.agent, rollout, clock, behaviour_key)
+        rewards_state, note, reward_metrics = self.rewards.learn(state.rewards, rollout, clock, reward_key)
+        memory_state = self.memory.add(state.memory, rollout._replace(note=note), transitions(clock, agents))
         clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)
 
         def update(
@@ -136,7 +137,10 @@ class Learner(Part):
             batch = self.memory.sample(
                 memory_state, self.agent.batch_size, self.agent.segment, transitions(clock, agents), sample_key
             )
-            batch = batch._replace(experience=self.rewards.relabel(rewards_state, batch.experience))
+            experience = self.rewards.relabel(rewards_state, batch.experience)
+            if experience.bonus is not None and not self.agent.separates_bonus:
+                experience = experience._replace(reward=experience.reward + experience.bonus, bonus=None)
+            batch = batch._replace(experience=experience)
             agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
             return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
 

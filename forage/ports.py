@@ -8,7 +8,7 @@ State is always an explicit value that goes in and comes out.
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -92,6 +92,18 @@ class Tasks(Part):
         return state
 
 
+class Visited(NamedTuple):
+    """Where a rollout (leaves `time env ...`) led, as `Starts.report` hears it.
+
+    With `every_state` leaves are `time env ...`: the state that each step led to, also where the episode ended there,
+    so its observation is `rollout.next_observation`. Otherwise `1 env ...`: where the environments stand after the
+    rollout, which is a fresh start where `rollout.ended[-1]`.
+    """
+
+    env_states: State
+    marks: PyTree[Array]  # of the episodes they belong to
+
+
 class Starts(Part):
     """Where does an episode begin?"""
 
@@ -104,15 +116,20 @@ class Starts(Part):
     def init(self, key: Key[Array, ""], environment: Environment) -> State:
         return ()
 
+    every_state: ClassVar[bool] = False
+    """`report` gets the states after every step rather than after the last."""
+
     @abc.abstractmethod
-    def begin(self, state: State, environment: Environment, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
-        """Returns `(environment state, observation)` for one new episode."""
+    def begin(
+        self, state: State, environment: Environment, key: Key[Array, ""]
+    ) -> tuple[State, PyTree[Array], PyTree[Array]]:
+        """Returns `(environment state, observation, mark)` for one new episode.
 
-    def report(self, state: State, env_states: State, rollout: Experience, key: Key[Array, ""]) -> State:
-        """Hears what was experienced, once a rollout. `env_states` are the current states (leaves `env ...`).
-
-        Where `rollout.ended[-1]` that is a fresh start; elsewhere its observation is `rollout.next_observation[-1]`.
+        The mark is what `report` is to know the episode by, such as which of its starts this was; `()` for nothing.
         """
+
+    def report(self, state: State, visited: Visited, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> State:
+        """Hears what was experienced, once a rollout. `clock` reads as it did when the rollout began."""
         return state
 
 
@@ -128,6 +145,9 @@ class Agent(Part):
 
     usual_behaviour: ClassVar[str] = "own"
     """The behaviour it is used with unless another is named."""
+
+    acting: ClassVar[str] = "network"
+    """The field of its state that holds the network it acts with, for behaviours that perturb it."""
 
     num_envs: equinox.AbstractVar[int]
     rollout_length: equinox.AbstractVar[int]
@@ -152,6 +172,11 @@ class Agent(Part):
         """Environment steps before the first update."""
         return 0
 
+    @property
+    def separates_bonus(self) -> bool:
+        """It learns from `Experience.bonus` by itself; for other agents the bonus is added to the reward."""
+        return False
+
     @abc.abstractmethod
     def check(self, spec: Spec) -> None:
         """Raises `ForageError` when the agent cannot work there, naming what would work."""
@@ -165,9 +190,29 @@ class Agent(Part):
 
     @abc.abstractmethod
     def act(
-        self, state: State, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+        self,
+        state: State,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        """Returns `(action, hidden, aux)` for one observation. `explore=False` gives the evaluation policy."""
+        """Returns `(action, hidden, aux)` for one observation. `explore=False` gives the evaluation policy.
+
+        `noise`, of the shape that `noise` names, takes the place of the standard normal numbers that an exploring
+        action is made from; an agent that names no shape never gets any.
+        """
+
+    def noise(self, spec: Spec) -> tuple[int, ...] | None:
+        """The shape of the standard normal numbers from which `act` makes an action; `None`: from none."""
+        return None
+
+    def action_values(
+        self, state: State, hidden: PyTree[Array], observation: PyTree[Array]
+    ) -> Float[Array, " actions"] | None:
+        """What it thinks numbered actions are worth in what is seen; `None` where it knows no such values."""
+        return None
 
     def acted(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         """What the agent remembers once it is known which action was taken, its own or the behaviour's."""
@@ -215,8 +260,13 @@ class Behaviour(Part):
         """Tells whoever remembers which action was taken."""
         return agent.acted(agent_state, hidden, action)
 
-    def report(self, state: State, rollout: Experience, clock: Clock) -> State:
-        """Hears what was experienced, once a rollout."""
+    def report(
+        self, state: State, agent: Agent, agent_state: State, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> State:
+        """Hears what was experienced (leaves `time env ...`), once a rollout, before the agent learns from it.
+
+        `clock` reads as it did when the rollout began.
+        """
         return state
 
 
@@ -231,11 +281,24 @@ class Rewards(Part):
 
     @abc.abstractmethod
     def relabel(self, state: State, experience: Experience) -> Experience:
-        """Returns the experience (leaves `time batch ...`) with the reward to learn from, one number each."""
+        """Returns the experience (leaves `time batch ...`) with the reward to learn from, one number each.
 
-    def learn(self, state: State, rollout: Experience, key: Key[Array, ""]) -> tuple[State, Metrics]:
-        """Learns from each new rollout (leaves `time env ...`), before it is remembered."""
-        return state, {}
+        What is paid for exploring goes into `bonus`, beside the reward: most agents learn from the sum.
+        """
+
+    def note(self, spec: Spec) -> PyTree[Array]:
+        """An example of what `learn` notes of one transition; `()` for nothing."""
+        return ()
+
+    def learn(
+        self, state: State, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, PyTree[Array], Metrics]:
+        """Learns from each new rollout (leaves `time env ...`), before it is remembered.
+
+        Returns the state, what is to be remembered of each transition as its `note` (leaves `time env ...`), because
+        it cannot be told later from the transition alone, and metrics. `clock` reads as when the rollout began.
+        """
+        return state, (), {}
 
 
 class Memory(Part):

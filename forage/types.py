@@ -41,7 +41,9 @@ class Experience(NamedTuple):
 
     `next_observation` is what the step led to, never the first observation of the following episode.
     `source` says who chose the action; `aux` is what the agent wants back when it learns
-    (log-probability, value, hidden state before the step).
+    (log-probability, value, hidden state before the step); `note` is what the rewards part wants back when it relabels
+    (what was new in that episode, at that time).
+    `bonus` is there only in what was relabelled: what a rewards part pays for exploring, beside the reward.
     """
 
     observation: PyTree[Array]
@@ -52,6 +54,8 @@ class Experience(NamedTuple):
     truncated: Bool[Array, "*shape"]
     source: Int[Array, "*shape"]
     aux: PyTree[Array]
+    note: PyTree[Array] = ()
+    bonus: Float[Array, "*shape"] | None = None
 
     @property
     def ended(self) -> Bool[Array, "*shape"]:

@@ -180,7 +180,7 @@ def test_memory_hears_which_action_was_taken(behaviour):
     @jax.jit
     def collect(key):
         def turn(state, _):
-            *_, actors, _, rollout = experiment.collect(state, CLOCK, state.key)
+            _, actors, _, rollout, _ = experiment.collect(state, CLOCK, state.key)
             return state._replace(actors=actors, key=jax.random.split(state.key)[0]), rollout
 
         state = experiment.init(key)
@@ -209,7 +209,7 @@ def test_the_curriculum_judges_episodes_played_wholly_in_a_stage():
     agent = PPO(num_envs=2)
     state = behaviour.init(jax.random.key(0), agent, spec_of(CartPole()))
     steps = jax.jit(lambda state: behaviour.guided_steps(state, jax.random.key(0)))
-    report = jax.jit(lambda state, rollout: behaviour.report(state, rollout, CLOCK))
+    report = jax.jit(lambda state, rollout: behaviour.report(state, PPO(), (), rollout, CLOCK, jax.random.key(0)))
 
     def hear(state, *arguments):
         return report(state, rollout_of(*arguments))
@@ -237,8 +237,13 @@ def test_the_curriculum_judges_episodes_played_wholly_in_a_stage():
 def test_tolerance_is_lenient_for_negative_returns_too():
     behaviour = Guide(steady, steps=4, tolerance=0.1, stages=4, episodes=1)
     state = Curriculum(jnp.int32(1), jnp.float32(-100), jnp.float32(0), jnp.int32(0), jnp.zeros(1), jnp.zeros(1, bool))
-    assert behaviour.report(state, rollout_of([[-109.0]], [[1]]), CLOCK).stage == 2
-    assert behaviour.report(state, rollout_of([[-111.0]], [[1]]), CLOCK).stage == 1
+
+    def stage(total):
+        rollout = rollout_of([[total]], [[1]])
+        return behaviour.report(state, PPO(), (), rollout, CLOCK, jax.random.key(0)).stage
+
+    assert stage(-109.0) == 2
+    assert stage(-111.0) == 1
 
 
 @pytest.mark.parametrize(

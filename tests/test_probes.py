@@ -98,7 +98,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     """The agent's value of an observation, `action` being its own choice there. One branch for each kind of agent."""
     if isinstance(agent, PPO):
         network = state.network
-        return network.value(observation, network.remember(hidden, observation) if network.gru else None)
+        return network.value(observation, network.remember(hidden, observation) if network.gru else None)[0]
     if isinstance(agent, DQN):
         features = state.network.torso(observation)
         q = state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))

@@ -11,6 +11,7 @@ from forage.environments.classic.cartpole import CartPole
 from forage.experiment import Experiment
 from forage.learner import Learner
 from forage.memory.rollout import LastRollout
+from forage.ports import Visited
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.archive import Archive
 from forage.starts.levels import Levels
@@ -66,7 +67,7 @@ def test_an_empty_archive_resets():
     archive, environment = Archive(capacity=4, probability=1.0), CartPole(reset_range=0.01)
     state = archive.init(jax.random.key(0), environment)
     keys = jax.random.split(jax.random.key(1), 50)
-    _, observation = begin_many(archive, state, environment, keys)
+    _, observation, _ = begin_many(archive, state, environment, keys)
     assert jnp.abs(observation).max() <= 0.01 and len(np.unique(observation[:, 0])) == 50
 
 
@@ -79,7 +80,7 @@ def test_probability_mixes_returns_with_resets():
     places = jax.tree.map(lambda x: x[None], (far, far.variables))
     state = archive.offer(state, places, jnp.array([True]), jax.random.key(2))
     keys = jax.random.split(jax.random.key(1), 1000)
-    begun, observation = begin_many(archive, state, environment, keys)
+    begun, observation, _ = begin_many(archive, state, environment, keys)
     returned = observation[:, 0] == 1.0
     assert abs(returned.mean() - 0.3) < 0.08  # five standard errors
     np.testing.assert_array_equal(begun.variables, observation)
@@ -102,7 +103,9 @@ def test_an_ended_episode_leaves_nothing():
         source=jnp.zeros((2, 3)),
         aux=(),
     )
-    state = archive.report(archive.init(jax.random.key(0), environment), states, rollout, jax.random.key(1))
+    visited = Visited(jax.tree.map(lambda x: x[None], states), ())
+    clock = Clock(jnp.int32(0), jnp.float32(1))
+    state = archive.report(archive.init(jax.random.key(0), environment), visited, rollout, clock, jax.random.key(1))
     assert state.seen == 1
     np.testing.assert_array_equal(state.places[1][0], jnp.zeros(4))
     np.testing.assert_array_equal(state.places[0].variables[0], jnp.zeros(4))
@@ -159,7 +162,7 @@ def test_in_the_loop_episodes_begin_only_where_the_agent_has_been():
 def test_levels_are_a_fixed_number_and_evaluation_plays_others():
     starts, environment = Levels(number=7), CartPole()
     keys = jax.random.split(jax.random.key(0), 300)
-    _, observations = jax.vmap(lambda key: starts.begin((), environment, key))(keys)
+    _, observations, _ = jax.vmap(lambda key: starts.begin((), environment, key))(keys)
     found, counts = np.unique(np.asarray(observations), axis=0, return_counts=True)
     assert len(found) == 7
     # Each about 300 / 7 = 43 times, with a standard deviation of 6.

@@ -192,7 +192,7 @@ def test_each_episode_has_its_own_physics_and_keeps_it():
     def run(experiment, steps):
         def step(state, key):
             before = state.actors.at
-            pool, actors, _, rollout = experiment.collect(state, clock, key)
+            pool, actors, _, rollout, _ = experiment.collect(state, clock, key)
             state = state._replace(pool=pool, actors=actors)
             return state, (before, actors.at.task.length, rollout)
 

@@ -67,7 +67,7 @@ def rollout_of(environment, num_envs=4, length=24):
 
 
 def test_episodes_go_on_until_the_last_agent_is_done():
-    _, _, episodes, rollout = rollout_of(Together(Countdown(), 3))
+    _, _, episodes, rollout, _ = rollout_of(Together(Countdown(), 3))
     assert rollout.reward.shape == (24, 4, 3)
     ended = rollout.terminated | rollout.truncated
     assert not (rollout.terminated & rollout.truncated).any()
@@ -197,9 +197,9 @@ def test_a_central_critic_sees_the_state_and_the_policy_does_not():
     network = state.network
     act = lambda o: network.actor(network.torso(0)(o))  # noqa: E731
     np.testing.assert_array_equal(act(one), act(other))
-    assert float(network.value(one)) != float(network.value(other))
+    assert float(network.value(one)[0]) != float(network.value(other)[0])
     moved = one | {"observation": one["observation"] + 1.0}
-    assert float(network.value(one)) == float(network.value(moved))
+    assert float(network.value(one)[0]) == float(network.value(moved)[0])
     with pytest.raises(ForageError, match="state"):
         agent.check(spec_of(CartPole(), "one pole"))
 

@@ -184,6 +184,12 @@ class DQN(Agent):
             hidden = hidden._replace(features=features)
         return best(network.q(features), split_mask(observation)[1]), hidden, before
 
+    def action_values(
+        self, state: DQNState, hidden: PyTree[Array], observation: PyTree[Array]
+    ) -> Float[Array, " actions"]:
+        features = state.network.torso(observation)
+        return state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
+
     def probabilities(self, state: DQNState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         if self.memory_size:
             raise ForageError("DQN with memory has no probabilities for an observation by itself.")

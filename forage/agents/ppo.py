@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
 
 from forage.nn.actor_critic import ActorCritic, Shape
-from forage.nn.distributions import Actions, Categorical
+from forage.nn.distributions import Actions, Categorical, Gaussian
 from forage.nn.minibatches import shuffled, standardised
 from forage.nn.networks import Recall, input_size
 from forage.nn.normalise import Norms, normalised, norms_of, updated
@@ -49,10 +49,10 @@ class Targets(NamedTuple):
 
     action: PyTree[Array]
     log_probability: Float[Array, "time env"]
-    gain: Float[Array, "time env"]  # the advantage
+    gain: Float[Array, "time env"]  # the advantage, all streams together
     by_agent: Float[Array, "time env"]  # 1, or 0 where another chose the action: no policy gradient there
-    goal: Float[Array, "time env"]  # of the value
-    value: Float[Array, "time env"] | None  # when it acted; only to clip by
+    goal: Float[Array, "time env streams"]  # of the values
+    value: Float[Array, "time env streams"] | None  # when it acted; only to clip by
     counts: Float[Array, "time env"] | None = None  # 0 where one of many agents had left, where there are many
 
 
@@ -88,6 +88,12 @@ class PPO(Agent):
     normalise_advantage: bool = equinox.field(static=True, default=True)
     normalise_observation: bool = equinox.field(static=True, default=False)
     central_critic: bool = equinox.field(static=True, default=False)  # the value sees the observation's "state"
+    bonus_head: bool = equinox.field(static=True, default=False)  # a bonus for exploring has a value of its own
+    bonus_discount: float = 0.99  # of that value
+
+    @property
+    def separates_bonus(self) -> bool:
+        return self.bonus_head
 
     def check(self, spec: Spec) -> None:
         Actions.of(spec.action_space)
@@ -109,7 +115,8 @@ class PPO(Agent):
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
-        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic)
+        streams = 2 if self.bonus_head else 1
+        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic, streams)
         network = ActorCritic(key, spec.observation_space, spec.action_space, sizes)
         norm = norms_of(seen(spec.observation_space)) if self.normalise_observation else None
         return PPOState(network, self.optimiser(1.0).init(network), norm)
@@ -121,7 +128,13 @@ class PPO(Agent):
         return adam(learning_rate, epsilon=1e-5, max_gradient_norm=self.max_gradient_norm, flat=True)
 
     def act(
-        self, state: PPOState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+        self,
+        state: PPOState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, " dimensions"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         network, before = state.network, hidden
         observation = normalised(state.norm, observation)
@@ -131,8 +144,15 @@ class PPO(Agent):
         else:
             features = network.torso(0)(observation)
         policy = network.policy(features, observation)
-        action = policy.sample(key) if explore else policy.mode()
+        if explore and noise is not None and isinstance(policy, Gaussian):
+            action = policy.from_noise(noise)
+        else:
+            action = policy.sample(key) if explore else policy.mode()
         return action if network.actions.discrete else network.actions.to_box(action), hidden, before
+
+    def noise(self, spec: Spec) -> tuple[int, ...] | None:
+        actions = Actions.of(spec.action_space)
+        return None if actions.discrete else (actions.outputs,)
 
     def probabilities(self, state: PPOState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         if self.memory_size:
@@ -167,16 +187,16 @@ class PPO(Agent):
             thread = None
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action))
             log_probability, _, value = self.forward(state.network, rows[0], rows[1], thread)
-            log_probability, value = (x.reshape(experience.reward.shape) for x in (log_probability, value))
+            log_probability = log_probability.reshape(experience.reward.shape)
+            value = value.reshape(*experience.reward.shape, -1)
         next_value = self.next_values(state.network, experience, observation, next_observation)
-        advantage = jax.vmap(
-            lambda r, v, w, e, t: gae(r, v, w, e, t, self.discount, self.gae_lambda), in_axes=1, out_axes=1
-        )(experience.reward, value, next_value, experience.terminated, experience.truncated)
+        gains = self.advantages(experience, value, next_value)
         by_agent = (experience.source == AGENT).astype(jnp.float32)
         earlier_value = value if self.clip_value else None
         counts = None if present(raw) is None else experience.counts.astype(jnp.float32)
-        advantage = advantage if counts is None else advantage * counts
-        targets = Targets(action, log_probability, advantage, by_agent, advantage + value, earlier_value, counts)
+        gains = gains if counts is None else gains * counts[..., None]
+        advantage, goal = gains.sum(-1), gains + value
+        targets = Targets(action, log_probability, advantage, by_agent, goal, earlier_value, counts)
 
         rate = self.learning_rate * (1 - clock.fraction * (1 - self.final_learning_rate))
         optimiser = self.optimiser(rate)
@@ -191,13 +211,33 @@ class PPO(Agent):
             gain = standardised(cut.gain) if self.normalise_advantage else cut.gain
             return jax.lax.scan(minibatch, carry, (observations, cut._replace(gain=gain * cut.by_agent), threads))
 
-        units = targets.goal.size if thread is None else targets.goal.shape[1]
+        units = advantage.size if thread is None else advantage.shape[1]
         bits = jax.random.bits(key, (self.epochs, units))
         carry, means = jax.lax.scan(epoch, (state.network, state.optimiser), bits)
         metrics: Metrics = dict(zip(METRICS, means.mean((0, 1)), strict=True))
-        metrics["explained_variance"] = 1 - advantage.var() / jnp.maximum(targets.goal.var(), 1e-8)
+        metrics["explained_variance"] = 1 - gains[..., 0].var() / jnp.maximum(goal[..., 0].var(), 1e-8)
         norm = updated(state.norm, split_mask(raw)[0])  # after learning: what acted is what learned
         return PPOState(*carry, norm), metrics, jnp.abs(advantage).mean(0)
+
+    def advantages(
+        self,
+        experience: Experience,
+        value: Float[Array, "time env streams"],
+        next_value: Float[Array, "time env streams"],
+    ) -> Float[Array, "time env streams"]:
+        """GAE of each stream. The bonus's goes on across the ends of episodes (Burda et al., 2018, arXiv 1810.12894,
+        section 2.3): what comes after an end is the next episode's beginning."""
+        estimate = jax.vmap(gae, in_axes=(1, 1, 1, 1, 1, None, None), out_axes=1)
+        reward, terminated, truncated = experience.reward, experience.terminated, experience.truncated
+        own = estimate(reward, value[..., 0], next_value[..., 0], terminated, truncated, self.discount, self.gae_lambda)
+        if not self.bonus_head:
+            return own[..., None]
+        bonus = jnp.zeros_like(reward) if experience.bonus is None else experience.bonus
+        after = jnp.concatenate([value[1:, :, 1], next_value[-1:, :, 1]])  # of the last end, what it led to stands in
+        after = jnp.where(experience.ended, after, next_value[..., 1])
+        never = jnp.zeros_like(terminated)
+        bonus = estimate(bonus, value[..., 1], after, never, never, self.bonus_discount, self.gae_lambda)
+        return jnp.stack([own, bonus], -1)
 
     def cut(
         self, bits: UInt32[Array, " units"], observation: PyTree[Array], targets: Targets, thread: Thread | None
@@ -228,6 +268,7 @@ class PPO(Agent):
         if targets.value is not None:
             near = targets.value + jnp.clip(value - targets.value, -self.clip, self.clip)
             error = jnp.maximum(error, 0.5 * (near - targets.goal) ** 2)
+        error = error.sum(-1)
         terms = [-gain, error, entropy, ratio - 1 - log_ratio, (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32)]
         if targets.counts is not None:
             share = targets.counts / jnp.maximum(targets.counts.mean(), 1e-8)
@@ -261,8 +302,8 @@ class PPO(Agent):
 
     def next_values(
         self, network: ActorCritic, experience: Experience, observation: PyTree[Array], next_observation: PyTree[Array]
-    ) -> Float[Array, "time env"]:
-        """Value of what each step led to, also where the episode ended; with memory, continuing that episode's."""
+    ) -> Float[Array, "time env streams"]:
+        """Values of what each step led to, also where the episode ended; with memory, continuing that episode's."""
 
         def remembering(hidden: Recall, observation: PyTree[Array], action: Array, next_observation: PyTree[Array]):
             after = Recall(network.remember(hidden, observation), network.actions.heard(action))
@@ -272,7 +313,7 @@ class PPO(Agent):
             return over_rollout(remembering)(experience.aux, observation, experience.action, next_observation)
         time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
         rows = jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation)
-        return jax.vmap(network.value)(rows).reshape(time, envs)
+        return jax.vmap(network.value)(rows).reshape(time, envs, -1)
 
 
 def over_rollout(function: Any) -> Any:

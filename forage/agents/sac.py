@@ -63,6 +63,7 @@ class SAC(Agent):
     """Soft actor-critic with a learned temperature (Haarnoja et al., 2018, arXiv 1812.05905; its table 1)."""
 
     on_policy: ClassVar[bool] = False
+    acting: ClassVar[str] = "actor"
 
     learning_rate: float = 3e-4
     discount: float = 0.99
@@ -101,11 +102,21 @@ class SAC(Agent):
         return adam(self.learning_rate)
 
     def act(
-        self, state: SACState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+        self,
+        state: SACState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, " dimensions"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         policy = jax.tree.map(lambda x: x[0], state.actor(jax.tree.map(lambda x: x[None], observation)))
-        action = policy.sample(key)[0] if explore else policy.mode()
+        noise = jax.random.normal(key, policy.mean.shape) if noise is None else noise
+        action = policy.from_noise(noise)[0] if explore else policy.mode()
         return state.actor.actions.to_box(action), hidden, ()
+
+    def noise(self, spec: Spec) -> tuple[int, ...]:
+        return (Actions.of(spec.action_space).outputs,)
 
     def learn(
         self, state: SACState, batch: Batch, clock: Clock, key: Key[Array, ""]

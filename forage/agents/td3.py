@@ -61,6 +61,7 @@ class TD3(Agent):
     """Twin delayed DDPG (Fujimoto et al., 2018, arXiv 1802.09477; sizes of the authors' later code)."""
 
     on_policy: ClassVar[bool] = False
+    acting: ClassVar[str] = "actor"
 
     learning_rate: float = 3e-4
     discount: float = 0.99
@@ -101,13 +102,22 @@ class TD3(Agent):
         return adam(self.learning_rate)
 
     def act(
-        self, state: TD3State, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+        self,
+        state: TD3State,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, " dimensions"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         action = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
         if explore:
-            noise = self.exploration_noise * jax.random.normal(key, action.shape)
-            action = jnp.clip(action + noise, -1.0, 1.0)
+            noise = jax.random.normal(key, action.shape) if noise is None else noise
+            action = jnp.clip(action + self.exploration_noise * noise, -1.0, 1.0)
         return state.actor.actions.to_box(action), hidden, ()
+
+    def noise(self, spec: Spec) -> tuple[int, ...]:
+        return (Actions.of(spec.action_space).outputs,)
 
     def learn(
         self, state: TD3State, batch: Batch, clock: Clock, key: Key[Array, ""]

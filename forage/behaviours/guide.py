@@ -163,7 +163,15 @@ class Guide(Behaviour):
         led = self.policy[0].acted(self.policy[1], hidden.guide, action) if self.trained else hidden.guide
         return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action), guide=led)
 
-    def report(self, state: Curriculum | tuple[()], rollout: Experience, clock: Clock) -> Curriculum | tuple[()]:
+    def report(
+        self,
+        state: Curriculum | tuple[()],
+        agent: Agent,
+        agent_state: Any,
+        rollout: Experience,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> Curriculum | tuple[()]:
         if self.schedule == "random":
             return state
         assert isinstance(state, Curriculum)

@@ -22,10 +22,13 @@ class Shape(NamedTuple):
     activation: str
     memory_size: int = 0  # units of the GRU; 0: no memory
     central: bool = False  # the value sees the observation's "state" instead of what the policy sees
+    streams: int = 1  # of reward, each with a value of its own
 
 
 class ActorCritic(equinox.Module):
-    """Policy and value. Vectors get a torso each; images, and agents with memory, share one torso (and the GRU).
+    """Policy and values, one for each stream of reward.
+
+    Vectors get a torso each; images, and agents with memory, share one torso (and the GRU).
 
     A central critic has a torso of its own, for the state that it sees, and no memory.
     """
@@ -54,28 +57,31 @@ class ActorCritic(equinox.Module):
         self.gru = GRU(keys[2], size, self.actions.outputs, shape.memory_size) if shape.memory_size else None
         size = shape.memory_size or size
         self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
-        self.critic = Linear(keys[4], self.state_torso.size if self.state_torso else size, 1, gain=1.0)
+        size = self.state_torso.size if self.state_torso else size
+        self.critic = Linear(keys[4], size, shape.streams, gain=1.0)
         self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
 
     def torso(self, index: int) -> Torso:
         """The policy's torso (0) or the value's (-1)."""
         return jax.tree.map(lambda x: x[index], self.torsos)
 
-    def rows(self, observation: PyTree[Array]) -> tuple[Float[Array, "rows outputs"], Float[Array, " rows"]]:
+    def rows(self, observation: PyTree[Array]) -> tuple[Float[Array, "rows outputs"], Float[Array, "rows streams"]]:
         """The policy's outputs and the values of a batch (leaves `rows ...`), of an agent without memory."""
         features = jax.vmap(lambda torso: jax.vmap(torso)(observation))(self.torsos)
         if self.state_torso is not None:
-            return self.actor(features[0]), self.critic(jax.vmap(self.state_torso)(observation[STATE]))[:, 0]
-        return self.actor(features[0]), self.critic(features[-1])[:, 0]
+            return self.actor(features[0]), self.critic(jax.vmap(self.state_torso)(observation[STATE]))
+        return self.actor(features[0]), self.critic(features[-1])
 
     def policy(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
         return self.actions.distribution(self.actor(features), self.log_std, split_mask(observation)[1])
 
-    def value(self, observation: PyTree[Array], features: Float[Array, " features"] | None = None) -> Float[Array, ""]:
-        """The value of an observation; `features` are the GRU's, of an agent with memory."""
+    def value(
+        self, observation: PyTree[Array], features: Float[Array, " features"] | None = None
+    ) -> Float[Array, " streams"]:
+        """The values of an observation; `features` are the GRU's, of an agent with memory."""
         if self.state_torso is not None:
-            return self.critic(self.state_torso(observation[STATE]))[0]
-        return self.critic(self.torso(-1)(observation) if features is None else features)[0]
+            return self.critic(self.state_torso(observation[STATE]))
+        return self.critic(self.torso(-1)(observation) if features is None else features)
 
     def remember(self, hidden: Recall, observation: PyTree[Array]) -> Float[Array, " size"]:
         """The GRU's new state, which is also the features of the policy, and of a value that is not central."""

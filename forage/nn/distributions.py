@@ -75,7 +75,11 @@ class Gaussian(NamedTuple):
     log_std: Float[Array, " dimensions"]
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " dimensions"]:
-        return self.mean + jnp.exp(self.log_std) * jax.random.normal(key, self.mean.shape)
+        return self.from_noise(jax.random.normal(key, self.mean.shape))
+
+    def from_noise(self, noise: Float[Array, " dimensions"]) -> Float[Array, " dimensions"]:
+        """The value that standard normal noise stands for."""
+        return self.mean + jnp.exp(self.log_std) * noise
 
     def mode(self) -> Float[Array, " dimensions"]:
         return self.mean

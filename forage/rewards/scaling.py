@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.nn.normalise import RunningNorm
 from forage.ports import Metrics, Rewards
 from forage.rewards.environment import EnvironmentReward
-from forage.types import Experience, ForageError, Spec
+from forage.types import Clock, Experience, ForageError, Spec
 
 
 class Scale(Rewards):
-    """r' = clip(factor r, low, high), where r is what `inner` gives.
+    """r' = clip(factor r, low, high), where r is what `inner` gives; a bonus for exploring stays as it is.
 
     `Scale(1.0, -1.0, 1.0)` is the clipping of Mnih et al. (2015), "Human-level control through deep reinforcement
     learning", Nature 518.
@@ -42,8 +42,13 @@ class Scale(Rewards):
         experience = self.inner.relabel(state, experience)
         return experience._replace(reward=jnp.clip(self.factor * experience.reward, self.low, self.high))
 
-    def learn(self, state: Any, rollout: Experience, key: Key[Array, ""]) -> tuple[Any, Metrics]:
-        return self.inner.learn(state, rollout, key)
+    def note(self, spec: Spec) -> PyTree[Array]:
+        return self.inner.note(spec)
+
+    def learn(
+        self, state: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[Any, PyTree[Array], Metrics]:
+        return self.inner.learn(state, rollout, clock, key)
 
 
 class NormaliseReturnState(NamedTuple):
@@ -79,15 +84,18 @@ class NormaliseReturn(Rewards):
         scaled = experience.reward / jnp.sqrt(state.norm.variance + self.epsilon)
         return experience._replace(reward=jnp.clip(scaled, -self.limit, self.limit))
 
+    def note(self, spec: Spec) -> PyTree[Array]:
+        return self.inner.note(spec)
+
     def learn(
-        self, state: NormaliseReturnState, rollout: Experience, key: Key[Array, ""]
-    ) -> tuple[NormaliseReturnState, Metrics]:
-        inner, metrics = self.inner.learn(state.inner, rollout, key)
-        reward = self.inner.relabel(inner, rollout).reward
+        self, state: NormaliseReturnState, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[NormaliseReturnState, PyTree[Array], Metrics]:
+        inner, note, metrics = self.inner.learn(state.inner, rollout, clock, key)
+        reward = self.inner.relabel(inner, rollout._replace(note=note)).reward
         running, returns = discounted_returns(state.running, reward, rollout.ended, self.discount)
         norm = state.norm.update(returns.reshape(-1))
         scale = {"return_scale": jnp.sqrt(norm.variance + self.epsilon)}
-        return NormaliseReturnState(inner, running, norm), metrics | scale
+        return NormaliseReturnState(inner, running, norm), note, metrics | scale
 
 
 def discounted_returns(

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage.ports import Environment, Starts, Tasks
-from forage.types import Experience, ForageError
+from forage.ports import Environment, Starts, Tasks, Visited
+from forage.types import Clock, Experience, ForageError
 
 
 class ArchiveState(NamedTuple):
@@ -56,18 +56,23 @@ class Archive(Starts):
         place = environment.reset(key)  # fills the buffer until there is something to keep; never drawn
         return ArchiveState(jax.tree.map(lambda x: jnp.broadcast_to(x, (self.capacity, *x.shape)), place), jnp.int32(0))
 
-    def begin(self, state: ArchiveState, environment: Environment, key: Key[Array, ""]) -> tuple[Any, PyTree[Array]]:
+    def begin(
+        self, state: ArchiveState, environment: Environment, key: Key[Array, ""]
+    ) -> tuple[Any, PyTree[Array], tuple[()]]:
         reset_key, choice_key, place_key = jax.random.split(key, 3)
         kept = jnp.minimum(state.seen, self.capacity)
         index = jax.random.randint(place_key, (), 0, jnp.maximum(kept, 1))
         again = (kept > 0) & (jax.random.uniform(choice_key) < self.probability)
-        return jax.tree.map(
-            lambda places, fresh: jnp.where(again, places[index], fresh), state.places, environment.reset(reset_key)
-        )
+        fresh = environment.reset(reset_key)
+        place = jax.tree.map(lambda places, fresh: jnp.where(again, places[index], fresh), state.places, fresh)
+        return *place, ()
 
-    def report(self, state: ArchiveState, env_states: Any, rollout: Experience, key: Key[Array, ""]) -> ArchiveState:
+    def report(
+        self, state: ArchiveState, visited: Visited, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> ArchiveState:
         # Where the episode goes on, what the last step led to is what is seen now.
         observation = jax.tree.map(lambda x: x[-1], rollout.next_observation)
+        env_states = jax.tree.map(lambda x: x[-1], visited.env_states)
         return self.offer(state, (env_states, observation), ~rollout.ended[-1], key)
 
     def offer(

@@ -34,9 +34,9 @@ class Levels(Starts):
                 f"There are 1 or more levels, counted from 0 up, not {self.number} of them from {self.first}."
             )
 
-    def begin(self, state: Any, environment: Environment, key: Key[Array, ""]) -> tuple[Any, PyTree[Array]]:
+    def begin(self, state: Any, environment: Environment, key: Key[Array, ""]) -> tuple[Any, PyTree[Array], tuple[()]]:
         level = jax.random.randint(key, (), self.first, self.first + self.number)
-        return environment.reset(jax.random.fold_in(prng.key(LEVELS), level))
+        return *environment.reset(jax.random.fold_in(prng.key(LEVELS), level)), ()
 
 
 LEVELS = 6_100_003

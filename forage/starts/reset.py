@@ -12,5 +12,5 @@ from forage.ports import Environment, Starts
 class Reset(Starts):
     """`environment.reset`."""
 
-    def begin(self, state: Any, environment: Environment, key: Key[Array, ""]) -> tuple[Any, PyTree[Array]]:
-        return environment.reset(key)
+    def begin(self, state: Any, environment: Environment, key: Key[Array, ""]) -> tuple[Any, PyTree[Array], tuple[()]]:
+        return *environment.reset(key), ()

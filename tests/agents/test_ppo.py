@@ -34,7 +34,7 @@ def table():
 def targets(action, old_probability, gain, goal, value=None):
     old = jnp.log(jnp.array(old_probability))
     ones = jnp.ones(len(action))
-    return Targets(jnp.array(action), old, jnp.array(gain), ones, jnp.array(goal), value)
+    return Targets(jnp.array(action), old, jnp.array(gain), ones, jnp.array(goal)[:, None], value)
 
 
 H0 = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))  # entropies of both states
@@ -69,7 +69,7 @@ def test_the_loss_is_a_mean_over_the_minibatch():
 @pytest.mark.parametrize(("earlier", "error"), [(2.0, 0.5 * 9), (1.0, 0.5 * 3.8**2), (3.0, 0.5 * 9)])
 def test_a_clipped_value_counts_the_larger_error(earlier, error):
     # The value is 2, the goal 5: from 1 it may count as 1.2 at most, from 3 as 2.8 at least, and 2 is further off.
-    given = targets([1], [0.75], [0.0], [5.0], jnp.array([earlier]))
+    given = targets([1], [0.75], [0.0], [5.0], jnp.array([[earlier]]))
     _, means = jax.jit(PLAIN.loss)(table(), jnp.array([0]), given, None)
     np.testing.assert_allclose(means[1], error, rtol=1e-5)
 
@@ -94,6 +94,22 @@ def test_advantages_and_bootstraps_by_hand():
     advantages = np.array([0 + 0.25 * -0.5, -0.5, 1.0])
     _, _, error = jax.jit(agent.learn)(state, batch, CLOCK, KEY)
     np.testing.assert_allclose(error, [np.abs(advantages).mean()], rtol=1e-5)
+
+
+def test_the_bonus_has_a_value_of_its_own_that_goes_on_across_ends():
+    """The same three steps, with a bonus: its returns do not end where the episodes do."""
+    agent = PPO(num_envs=1, rollout_length=3, minibatches=1, discount=0.5, gae_lambda=0.5, bonus_head=True)
+    agent = dataclasses.replace(agent, bonus_discount=0.8)
+    experience = rollout([0, 0, 0], [1, 1, 0], [1, 2, 3], [0, 1, 1], [0, 0, 1], [0, 1, 0], AGENT).experience
+    experience = experience._replace(bonus=jnp.array([[10.0], [20.0], [30.0]]))
+    value = jnp.stack([jnp.array([2.0, 2.0, 2.0]), jnp.array([5.0, 6.0, 7.0])], -1)[:, None]
+    after = jnp.stack([jnp.array([2.0, -1.0, -1.0]), jnp.array([6.0, 99.0, 8.0])], -1)[:, None]
+    own, bonus = np.moveaxis(jax.jit(agent.advantages)(experience, value, after), -1, 0)[..., 0]
+    np.testing.assert_allclose(own, [0.25 * -0.5, -0.5, 1.0], rtol=1e-6)
+    # Errors: 10 + 0.8 6 - 5; 20 + 0.8 7 - 6, with the value of what begins next; 30 + 0.8 8 - 7, of what it led to.
+    errors = [9.8, 19.6, 29.4]
+    last = errors[1] + 0.4 * errors[2]
+    np.testing.assert_allclose(bonus, [errors[0] + 0.4 * last, last, errors[2]], rtol=1e-6)
 
 
 def test_only_the_agents_own_actions_move_the_policy():

@@ -1,0 +1,168 @@
+"""Rewards: what counts as good."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rewarded import KEY, experience_of, learn, relabel, spec_of
+
+from forage.agents.ppo import PPO
+from forage.behaviours.own import Own
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.treasure import DeepSeaTreasure
+from forage.experiment import Experiment
+from forage.learner import Learner
+from forage.memory.rollout import LastRollout
+from forage.rewards.rnd import RND
+from forage.rewards.scaling import NormaliseReturn, Scale
+from forage.rewards.weighted import Weighted
+from forage.starts.reset import Reset
+from forage.tasks.same import Same
+from forage.types import Clock, ForageError, Spec
+
+SMALL = {"embedding_size": 16, "hidden_sizes": (16,), "minibatch_size": 16}
+
+
+# Scale
+
+
+def test_scale_then_clip():
+    rewards = Scale(2.0, -3.0, 5.0)
+    result = relabel(rewards, rewards.init(KEY, spec_of(), 2), experience_of([[-4, -1], [1, 4]]))
+    np.testing.assert_array_equal(result.reward, [[-3, -2], [2, 5]])
+    unclipped = Scale(-0.5)
+    result = relabel(unclipped, (), experience_of([[-4e6, 1]]))
+    np.testing.assert_array_equal(result.reward, [[2e6, -0.5]])
+
+
+# NormaliseReturn
+
+
+def test_rewards_are_divided_by_the_spread_of_the_discounted_return():
+    rng = np.random.default_rng(0)
+    envs, discount = 3, 0.9
+    rewards = NormaliseReturn(discount)
+    state = rewards.init(KEY, spec_of(), envs)
+    running, everything = np.zeros(envs), []
+    for _ in range(4):  # the running returns go on from rollout to rollout
+        reward = rng.normal(3.0, 2.0, (5, envs))
+        terminated = rng.random((5, envs)) < 0.2
+        truncated = ~terminated & (rng.random((5, envs)) < 0.2)
+        rollout = experience_of(reward, terminated, truncated)
+        state, rollout, metrics = learn(rewards, state, rollout, KEY)
+        for r, ended in zip(reward, terminated | truncated, strict=True):
+            running = discount * running + r
+            everything.append(running)  # also the return of the step that ends the episode
+            running = np.where(ended, 0.0, running)
+        deviation = np.std(np.array(everything))
+        np.testing.assert_allclose(relabel(rewards, state, rollout).reward, reward / deviation, rtol=1e-4)
+        np.testing.assert_allclose(metrics["return_scale"], deviation, rtol=1e-4)
+    np.testing.assert_allclose(state.running, running, rtol=1e-4)
+
+
+def test_normalised_rewards_are_limited_and_zero_stays_zero():
+    rewards = NormaliseReturn(limit=1.5)
+    state, _, _ = learn(rewards, rewards.init(KEY, spec_of(), 2), experience_of([[0, 0], [0, 0]]), KEY)
+    result = relabel(rewards, state, experience_of([[0, 7], [-7, 0]])).reward
+    np.testing.assert_array_equal(result, [[0, 1.5], [-1.5, 0]])
+
+
+# Weighted
+
+
+def test_rewards_are_weighed_by_name():
+    rewards = Weighted(("time", "gold"), (0.5, 10.0))
+    spec = spec_of(reward_names=("gold", "pain", "time"))
+    rewards.check(spec)
+    result = relabel(rewards, rewards.init(KEY, spec, 2), experience_of([[[1, 100, -4], [2, 100, 6]]]))
+    np.testing.assert_allclose(result.reward, [[8, 23]])
+
+
+@pytest.mark.parametrize(
+    ("make", "names", "words"),
+    [
+        (lambda: Weighted(("tresure",), (1.0,)), ("treasure", "time"), "no reward tresure; the nearest is treasure"),
+        (lambda: Weighted(("zzz",), (1.0,)), ("treasure", "time"), "it has treasure, time"),
+        (lambda: Weighted(("time",), (1.0,)), (), "gives one reward"),
+        (lambda: Weighted(("time",), (1.0, 2.0)), ("time",), "2 weights"),
+        (lambda: Weighted(("time", "time"), (1.0, 2.0)), ("time",), "different names"),
+        (lambda: Weighted((), ()), ("time",), "one or more"),
+        (lambda: Scale(), ("time",), "several rewards"),
+        (lambda: NormaliseReturn(inner=Scale()), ("time",), "several rewards"),
+        (lambda: RND(), ("time",), "several rewards"),
+        (lambda: Scale(1.0, 2.0, 1.0), (), "low <= high"),
+        (lambda: RND(proportion=0.0), (), "proportion=0.0"),
+    ],
+)
+def test_mistakes_are_named(make, names, words):
+    with pytest.raises(ForageError) as error:
+        make().check(spec_of(reward_names=names))
+    assert words in str(error.value), error.value
+
+
+# In the loop
+
+
+def experiment_of(rewards, environment):
+    agent = PPO(num_envs=4, rollout_length=8, epochs=2, minibatches=2, hidden_sizes=(8,))
+    spec = Spec("Here", environment.observation_space, environment.action_space, environment.reward_names)
+    experiment = Experiment(Learner(agent, Own(), rewards, LastRollout(), spec), environment, Same(), Reset())
+    experiment.learner.check()
+    return experiment
+
+
+@jax.jit
+def train(experiment):
+    """Four turns of the loop: learner before and after, what happened, the rollouts, rewards and bonuses."""
+    clock = Clock(jnp.int32(0), jnp.float32(1e6))
+    state = experiment.init(KEY)
+
+    def turn(carry, _):
+        state, clock = carry
+        after, tally = experiment.iterate(state, clock)
+        clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
+        rollout = after.learner.memory  # LastRollout: as it was experienced
+        relabelled = experiment.learner.rewards.relabel(after.learner.rewards, rollout)
+        bonus = 0 * relabelled.reward if relabelled.bonus is None else relabelled.bonus
+        return (after, clock), (rollout, relabelled.reward, bonus, tally)
+
+    (after, _), (rollouts, learned, bonus, tallies) = jax.lax.scan(turn, (state, clock), None, 4)
+    return state.learner, after.learner, total(tallies), rollouts, learned, bonus
+
+
+def total(tallies):
+    return jax.tree.map(lambda x: x.sum(0), tallies)
+
+
+def learned_something(before, after):
+    leaves = zip(*(jax.tree.leaves(state.agent.network) for state in (before, after)), strict=True)
+    return all(np.isfinite(b).all() and (a != b).any() for a, b in leaves)
+
+
+def test_ppo_learns_from_rewards_that_wrap_one_another():
+    rewards = NormaliseReturn(0.99, inner=Scale(0.5, inner=RND(weight=0.1, **SMALL)))
+    before, after, tally, rollouts, learned, bonus = jax.device_get(
+        train(experiment_of(rewards, CartPole(max_steps=10)))
+    )
+    assert learned_something(before, after)
+    assert (rollouts.reward == 1).all()  # the environment's, untouched
+    assert tally.episodes.episode_return == tally.episodes.length > 0
+    assert {"return_scale", "rnd_loss", "bonus", "value_loss"} <= tally.metrics.keys()
+    scale = np.sqrt(after.rewards.norm.variance)
+    np.testing.assert_allclose(learned[-1], 0.5 / scale, rtol=1e-6)  # the bonus stays beside it, unscaled
+    assert bonus.shape == (4, 8, 4) and (bonus > 0).all() and len(np.unique(bonus[-1])) > 20
+    # The loop remembers the intrinsic return of each environment, and has seen every step once.
+    assert after.rewards.inner.own.observations.count == after.rewards.norm.count == 4 * 8 * 4
+    assert (after.rewards.inner.running[0] > 0).all()
+
+
+def test_ppo_runs_on_two_objectives_once_they_are_weighed():
+    rewards = RND(weight=0.0, inner=Weighted(("time", "treasure"), (0.25, 2.0)), **SMALL)
+    before, after, tally, rollouts, learned, _ = jax.device_get(
+        train(experiment_of(rewards, DeepSeaTreasure(max_steps=12)))
+    )
+    assert learned_something(before, after)
+    assert rollouts.reward.shape == (4, 8, 4, 2) and tally.episodes.episode_return.shape == (2,)
+    treasure, time = np.moveaxis(rollouts.reward, -1, 0)
+    assert (treasure > 0).any() and (time == -1).all()
+    np.testing.assert_allclose(learned, 2 * treasure - 0.25, rtol=1e-6)
