@@ -122,7 +122,8 @@ class Learner(Part):
 
         Metrics are means over the updates made; all are zero, and `updates` too, before `learning_starts`.
         """
-        reward_key, behaviour_key, sample_key, learn_key = jax.random.split(key, 4)
+        reward_key, sample_key, learn_key = jax.random.split(key, 3)
+        behaviour_key = jax.random.fold_in(key, BEHAVIOUR)
         agents = self.spec.num_agents
         rollout = team.as_streams(rollout, agents)
         behaviour_state = self.behaviour.report(state.behaviour, self.agent, state.agent, rollout, clock, behaviour_key)
@@ -164,6 +165,10 @@ class Learner(Part):
             carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
             metrics = jax.tree.map(lambda x: x / updates, total) | {"updates": count.astype(jnp.float32)}
         return LearnerState(carry[0], behaviour_state, rewards_state, carry[1]), metrics | reward_metrics
+
+
+BEHAVIOUR = 6_100_019
+"""What the behaviour's key is folded with, so that the other keys are what they are without one."""
 
 
 def transitions(clock: Clock, num_agents: int) -> Clock:

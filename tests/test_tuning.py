@@ -30,7 +30,7 @@ def test_ranges_as_they_are_written():
     assert over("activation=tanh,relu", setup()) == Over("activation", choices=("tanh", "relu"))
     assert over("normalise_advantage=true,false", setup()).choices == (True, False)
     rnd = make_setup("ppo", "CartPole-v1", steps=160, seeds=[0], agent_options=PPO, rewards="rnd")
-    assert over("rewards.discount=0.9:0.99", rnd).port == "rewards"
+    assert over("rewards.norm_discount=0.9:0.99", rnd).port == "rewards"
 
 
 @pytest.mark.parametrize(
