@@ -24,6 +24,9 @@ COMMANDS = {
     "sac": "forage train sac Pendulum-v1",
     "sac-discrete": "forage train sac-discrete CartPole-v1",
     "td3": "forage train td3 Pendulum-v1",
+    "ucbvi": "forage train ucbvi tabular:RiverSwim-6 --env.max-steps 20 --bonus-scale 0.01",
+    "psrl": "forage train psrl tabular:RiverSwim-6 --env.max-steps 20",
+    "maxent": "forage train maxent tabular:RiverSwim-12 --env.max-steps 40",
     "same": "forage train ppo CartPole-v1 --tasks same",
     "phases": "forage train ppo CartPole-v1 --tasks phases "
     "--tasks.field length --tasks.values 0.5,1.5 --tasks.times 100k",
@@ -54,6 +57,7 @@ COMMANDS = {
     "resize": "forage train ppo my_environments.py:Pictures --wrap grey --wrap resize:84:84 --wrap frame-stack:4",
     "grey": "forage train ppo my_environments.py:Pictures --wrap grey",
     "masked": "forage train ppo CartPole-v1 --wrap masked:0,2",
+    "noisy-tv": "forage train ppo grid:MultiRoom-N4-S5 --rewards rnd --wrap noisy-tv:2",
     "context-visible": "forage train ppo CartPole-v1 --tasks contexts --tasks.train length=0.25:1.0 "
     "--wrap context-visible:length:0.25:1.0",
     "action-noise": "forage train ppo CartPole-v1 --wrap action-noise:0.3",

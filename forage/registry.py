@@ -24,6 +24,9 @@ PORTS: dict[str, dict[str, str]] = {
         "sac": "forage.agents.sac:SAC",
         "sac-discrete": "forage.agents.sac_discrete:SACDiscrete",
         "td3": "forage.agents.td3:TD3",
+        "ucbvi": "forage.agents.ucbvi:UCBVI",
+        "psrl": "forage.agents.psrl:PSRL",
+        "maxent": "forage.agents.maxent:MaxEnt",
     },
     "tasks": {
         "same": "forage.tasks.same:Same",
@@ -65,6 +68,7 @@ WRAPPERS: dict[str, str] = {
     "resize": "forage.environments.wrappers.images:Resize",
     "grey": "forage.environments.wrappers.images:Grey",
     "masked": "forage.environments.wrappers.selection:Masked",
+    "noisy-tv": "forage.environments.wrappers.noisy_tv:NoisyTV",
     "context-visible": "forage.environments.wrappers.selection:ContextVisible",
     "action-noise": "forage.environments.randomness.action:ActionNoise",
     "reward-noise": "forage.environments.randomness.reward:RewardNoise",

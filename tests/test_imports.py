@@ -28,7 +28,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("run",),
     ("session", "compare", "watch"),
     ("report",),
-    ("training", "robustness", "listing"),
+    ("training", "robustness", "listing", "regret"),
     ("claims", "tuning", "ledger"),
     ("cli",),
     ("__main__",),

@@ -45,6 +45,20 @@ NATIVE: dict[str, Entry] = {
     "MountainCarContinuous-v0": Entry(
         "classic.mountain_car:MountainCarContinuous", "Rock a weak car out of a valley by a continuous force."
     ),
+    "MountainCar-sparse": Entry(
+        "classic.mountain_car:MountainCar", "The car in the valley, paid at the goal only.", {"sparse": True}
+    ),
+    "MountainCarContinuous-sparse": Entry(
+        "classic.mountain_car:MountainCarContinuous",
+        "The car in the valley by a continuous force, paid at the goal only.",
+        {"effort_cost": 0.0, "goal_reward": 1.0},
+    ),
+    "CartPole-swingup": Entry(
+        "classic.cartpole_swingup:CartPoleSwingUp", "Swing up a hanging pole; moving costs, and nothing else is paid."
+    ),
+    "Pendulum-sparse": Entry(
+        "classic.pendulum:Pendulum", "Swing up a pendulum, paid only where it stands.", {"sparse": True}
+    ),
     "Pendulum-v1": Entry("classic.pendulum:Pendulum", "Swing up a pendulum by a continuous torque and hold it."),
     "DeepSea-N": Entry("deep_sea:DeepSea", "Exploration in an N x N grid; DeepSea-10, or any size from 2 up."),
     "DeepSeaTreasure-v0": Entry(

@@ -10,6 +10,7 @@ import pytest
 from forage import spaces
 from forage.environments.classic.acrobot import Acrobot
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.cartpole_swingup import CartPoleSwingUp
 from forage.environments.classic.mountain_car import MountainCar, MountainCarContinuous
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.deep_sea import DeepSea
@@ -36,6 +37,7 @@ from forage.environments.wrappers import (
     Delay,
     FrameStack,
     Masked,
+    NoisyTV,
     RescaleAction,
     StickyActions,
     TimeAware,
@@ -50,6 +52,9 @@ ENVIRONMENTS = {
     "mountain_car": MountainCar(max_steps=12),
     "mountain_car_continuous": MountainCarContinuous(max_steps=12),
     "pendulum": Pendulum(max_steps=12),
+    "pendulum_sparse": Pendulum(max_steps=12, sparse=True),
+    "mountain_car_sparse": MountainCar(max_steps=12, sparse=True),
+    "cartpole_swingup": CartPoleSwingUp(max_steps=12),
     "deep_sea": DeepSea(6),
     "deep_sea_stochastic": DeepSea(6, stochastic=True),
     "treasure": DeepSeaTreasure(max_steps=12),
@@ -79,6 +84,7 @@ ENVIRONMENTS = {
     "time_limit": TimeLimit(CartPole(), 9),
     "time_aware": TimeAware(Acrobot(max_steps=12)),
     "sticky_actions": StickyActions(CartPole(max_steps=12), 0.5),
+    "noisy_tv": NoisyTV(DeepSea(6), 2, 1),
     "delay": Delay(Pendulum(max_steps=12), 2, 1),
     "rescale_action": RescaleAction(Pendulum(max_steps=12)),
     "action_noise": ActionNoise(Pendulum(max_steps=12), 0.5),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -31,7 +32,7 @@ class MountainCar(Environment):
 
     - Observation: `float32[2]`, position and velocity.
     - Action: 0, 1, 2 push left, not at all, right.
-    - Reward: -1 each step.
+    - Reward: -1 each step; with `sparse` 1 at the goal and nothing before.
     - Terminated: at or beyond `goal_position`, no slower than `goal_velocity`.
     - Truncated: after `max_steps` steps.
 
@@ -48,6 +49,7 @@ class MountainCar(Environment):
     reset_low: float = -0.6  # the car starts at rest, uniformly between these positions
     reset_high: float = -0.4
     max_steps: int = 200
+    sparse: bool = equinox.field(static=True, default=False)
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
@@ -69,7 +71,7 @@ class MountainCar(Environment):
     ) -> tuple[MountainCarState, Step]:
         push = self.force * (jnp.asarray(action, jnp.float32) - 1)
         new_state, terminated, truncated = _drive(self, state, push)
-        reward = -jnp.ones((), jnp.float32)
+        reward = terminated.astype(jnp.float32) if self.sparse else -jnp.ones((), jnp.float32)
         return new_state, Step(new_state.variables, reward, terminated, truncated, {})
 
     def render(self, state: MountainCarState) -> UInt8[np.ndarray, "300 400 3"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -31,7 +32,8 @@ class Pendulum(Environment):
 
     - Observation: `float32[3]`, cos θ, sin θ, θ'.
     - Action: `float32[1]`, the torque in N m.
-    - Reward: `-(θ² + 0.1 θ'² + 0.001 u²)` of the state before the step, θ brought into [-π, π].
+    - Reward: `-(θ² + 0.1 θ'² + 0.001 u²)` of the state before the step, θ brought into [-π, π]; with
+      `sparse` 1 where the step leads to within `upright` of upright, else 0, as the DeepMind Control Suite has it.
     - Never terminated. Truncated: after `max_steps` steps.
 
     Source: Gymnasium (Towers et al., 2024, arXiv 2407.17032), after the swing-up of Doya (2000),
@@ -49,6 +51,8 @@ class Pendulum(Environment):
     reset_angle: float = math.pi  # starts uniformly in plus or minus this
     reset_velocity: float = 1.0  # rad/s, likewise
     max_steps: int = 200
+    upright: float = 8 * math.pi / 180  # rad
+    sparse: bool = equinox.field(static=True, default=False)
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
@@ -79,7 +83,10 @@ class Pendulum(Environment):
 
         acceleration = 1.5 * self.gravity / self.length * jnp.sin(angle) + 3 * torque / (self.mass * self.length**2)
         velocity = jnp.clip(velocity + acceleration * self.tau, -self.max_speed, self.max_speed)
-        variables = jnp.stack([angle + velocity * self.tau, velocity])
+        angle = angle + velocity * self.tau
+        variables = jnp.stack([angle, velocity])
+        if self.sparse:
+            reward = (jnp.cos(angle) > jnp.cos(self.upright)).astype(jnp.float32)
 
         time = state.time + 1
         terminated = jnp.zeros((), bool)

@@ -3,6 +3,7 @@
 from forage.environments.wrappers.actions import Delay, RescaleAction, StickyActions
 from forage.environments.wrappers.base import Wrapper, WrapperState
 from forage.environments.wrappers.images import FrameStack, Grey, Resize
+from forage.environments.wrappers.noisy_tv import NoisyTV
 from forage.environments.wrappers.selection import ContextVisible, Masked
 from forage.environments.wrappers.time import ActionRepeat, TimeAware, TimeLimit
 from forage.fields import with_fields
@@ -14,6 +15,7 @@ __all__ = [
     "FrameStack",
     "Grey",
     "Masked",
+    "NoisyTV",
     "RescaleAction",
     "Resize",
     "StickyActions",

@@ -1,0 +1,116 @@
+"""Posterior sampling: for each episode one MDP is drawn from what may be true, and its best policy followed.
+
+Osband, Russo, Van Roy (2013), "(More) Efficient Reinforcement Learning via Posterior Sampling", arXiv 1306.0940, after
+Strens (2000), "A Bayesian Framework for Reinforcement Learning". Before each episode
+
+    p(.|s, a) ~ Dirichlet(prior + n(s, a, .))          over all states, and over the episode's end
+    r(s, a)   ~ N(m, 1 / (k tau)),  tau ~ Gamma(alpha, beta)
+
+with the Normal-Gamma posterior of the rewards that were paid, and the plan is backward induction in that MDP.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from forage.agents import tabular
+from forage.agents.tabular import Counts, Plan
+from forage.ports import Agent, Metrics
+from forage.types import Batch, Clock, ForageError, Spec
+
+
+class PSRLState(NamedTuple):
+    counts: Counts
+    plan: Plan
+
+
+class PSRL(Agent):
+    """Posterior sampling for reinforcement learning (Osband et al., 2013, arXiv 1306.0940), for numbered states.
+
+    Evaluation follows the posterior's mean instead of a draw. A new MDP is drawn whenever an episode has ended.
+    """
+
+    on_policy: ClassVar[bool] = True
+
+    prior: float = 1.0  # of the Dirichlet, for each state that may come next; a small one expects few of them
+    prior_reward: float = 1.0  # mean of a reward nobody has seen: an optimistic one is tried
+    prior_number: float = 1.0  # how many observations that is worth
+    prior_shape: float = 1.0  # of the precision's Gamma
+    prior_rate: float = 1.0  # likewise: a reward's standard deviation is about sqrt(rate / shape) before it is seen
+    num_envs: int = equinox.field(static=True, default=1)
+    rollout_length: int = equinox.field(static=True, default=1)
+
+    def __check_init__(self):
+        given = (self.prior, self.prior_number, self.prior_shape, self.prior_rate)
+        if any(isinstance(value, int | float) and value <= 0 for value in given):
+            raise ForageError(f"PSRL's prior, prior_number, prior_shape and prior_rate are above 0, not {given}.")
+
+    def check(self, spec: Spec) -> None:
+        tabular.check("PSRL", spec)
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> PSRLState:
+        states, actions, horizon = tabular.sizes(spec)
+        counts = Counts.nothing(states, actions)
+        return PSRLState(counts, self.drawn(counts, jnp.zeros((states, actions)), horizon, key))
+
+    def hidden(self, spec: Spec) -> Int[Array, ""]:
+        """The time in the episode."""
+        return jnp.int32(0)
+
+    def act(
+        self,
+        state: PSRLState,
+        hidden: Int[Array, ""],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: None = None,
+    ) -> tuple[Int[Array, ""], Int[Array, ""], tuple[()]]:
+        plan = state.plan if explore else self.expected(state)
+        return tabular.chosen(plan, hidden, observation), hidden + 1, ()
+
+    def learn(
+        self, state: PSRLState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[PSRLState, Metrics, Float[Array, " batch"]]:
+        experience = batch.experience
+        counts = state.counts.add(experience)
+        horizon = state.plan.shape[0]
+        ends = counts.taken - counts.next.sum(-1)
+        plan = tabular.when(experience.ended.any(), lambda _: self.drawn(counts, ends, horizon, key), state.plan)
+        metrics = {"drawn_value": plan[0].max(), "tried": (counts.taken > 0).mean()}
+        return PSRLState(counts, plan), metrics, jnp.zeros(experience.reward.shape[1])
+
+    def drawn(self, counts: Counts, ends: Float[Array, "state action"], horizon: int, key: Key[Array, ""]) -> Plan:
+        """The best plan of an MDP drawn from the posterior."""
+        transition_key, precision_key, reward_key = jax.random.split(key, 3)
+        known = jnp.concatenate([counts.next, ends[..., None]], -1) + self.prior
+        weights = jnp.exp(jax.random.loggamma(transition_key, known))
+        weights = jnp.maximum(weights, 1e-30)  # a small prior's draws may all round to nothing
+        transition = (weights / weights.sum(-1, keepdims=True))[..., :-1]
+        mean, number, shape, rate = self.rewards(counts)
+        precision = jax.random.gamma(precision_key, shape) / rate
+        noise = jax.random.normal(reward_key, mean.shape)
+        return tabular.backward(transition, mean + noise / jnp.sqrt(number * precision), horizon, jnp.inf)
+
+    def rewards(self, counts: Counts) -> tuple[Array, Array, Array, Array]:
+        """The Normal-Gamma posterior of each reward: mean, number, shape and rate, `state action` each."""
+        n = counts.taken
+        seen = counts.reward / jnp.maximum(n, 1.0)
+        squares = jnp.maximum(counts.square - n * seen**2, 0.0)  # about their mean
+        number = self.prior_number + n
+        mean = (self.prior_number * self.prior_reward + counts.reward) / number
+        off = self.prior_number * n * (seen - self.prior_reward) ** 2 / number
+        return mean, number, self.prior_shape + n / 2, self.prior_rate + (squares + off) / 2
+
+    def expected(self, state: PSRLState) -> Plan:
+        """The best plan of the mean MDP."""
+        counts = state.counts
+        ends = counts.taken - counts.next.sum(-1)
+        known = jnp.concatenate([counts.next, ends[..., None]], -1) + self.prior
+        transition = (known / known.sum(-1, keepdims=True))[..., :-1]
+        return tabular.backward(transition, self.rewards(counts)[0], state.plan.shape[0], jnp.inf)

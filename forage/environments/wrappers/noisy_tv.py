@@ -1,0 +1,89 @@
+"""A noisy television: something to see that is always new and means nothing."""
+
+from __future__ import annotations
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from forage.environments.wrappers.base import Wrapper, WrapperState, change_seen, name_of, seen_box
+from forage.ports import State
+from forage.types import ForageError, Step
+
+
+class NoisyTV(Wrapper):
+    """A television in the corner of what is seen, whose channel the agent changes: `noisy-tv:SIZE:ACTION`.
+
+    The first `size` by `size` entries of an image (all its channels), or the first `size` entries of a vector, show
+    uniform random numbers within the space's bounds, whole ones where the space counts. They stay as they are until
+    action `channel` is taken, which also does what it always does; -1 stands for the last action. Action -2 changes
+    the channel at every step, whoever acts.
+
+    An agent that seeks what it cannot foretell sits down before it. The television hides a corner of the view, the
+    same for every method.
+
+    Source: Burda, Edwards, Pathak, Storkey, Darrell, Efros (2018), "Large-Scale Study of Curiosity-Driven Learning",
+    arXiv 1808.04355, section 5; with the remote control as in Raileanu, Rocktaschel (2020), "RIDE: Rewarding
+    Impact-Driven Exploration for Procedurally-Generated Environments", arXiv 2002.12292, section 5.
+    """
+
+    size: int = equinox.field(static=True, default=2)
+    channel: int = equinox.field(static=True, default=-1)
+
+    remembers = True
+
+    def __check_init__(self):
+        space, actions = seen_box(self), self.inner_spaces[1]
+        if not space.is_bounded("both"):
+            raise ForageError(
+                f"A television shows numbers within bounds, and what {name_of(self.environment)} shows has none; "
+                f"images and grids have."
+            )
+        if not 1 <= self.size <= min(space.shape[:2] if len(space.shape) > 1 else space.shape):
+            raise ForageError(f"A television of size {self.size} does not fit into a view of shape {space.shape}.")
+        if self.channel >= -1 and not isinstance(actions, gymnasium.spaces.Discrete):
+            raise ForageError(
+                f"One of numbered actions changes the channel, and {name_of(self.environment)} has {actions}; "
+                f"-2 changes it at every step."
+            )
+        if isinstance(actions, gymnasium.spaces.Discrete) and not -2 <= self.channel < int(actions.n):
+            raise ForageError(
+                f"There is no action {self.channel} to change the channel by; there are 0 to {int(actions.n) - 1}, "
+                f"-1 for the last one, and -2 for every step."
+            )
+
+    def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
+        state, observation = self.environment.reset(key)
+        shown = self.draw(self.own_key(key))
+        return WrapperState(state, shown), self.show(observation, shown)
+
+    def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
+        inner, step = self.environment.step(state.inner, action, key)
+        drawn = self.draw(self.own_key(key))
+        shown = jnp.where(self.changes(action), drawn, state.own)
+        return WrapperState(inner, shown), step._replace(observation=self.show(step.observation, shown))
+
+    def changes(self, action: PyTree[Array]) -> Array:
+        """Whether this action changes the channel."""
+        actions = self.inner_spaces[1]
+        if self.channel == -2 or not isinstance(actions, gymnasium.spaces.Discrete):
+            return jnp.bool_(True)
+        return action == (int(actions.n) - 1 if self.channel == -1 else self.channel)
+
+    @property
+    def corner(self) -> tuple[slice, ...]:
+        return (slice(self.size),) * min(2, len(seen_box(self).shape))
+
+    def draw(self, key: Key[Array, ""]) -> Array:
+        """What is on."""
+        space = seen_box(self)
+        low, high = (np.asarray(bound)[self.corner].astype(np.float32) for bound in (space.low, space.high))
+        whole = not np.issubdtype(space.dtype, np.floating)
+        drawn = low + jax.random.uniform(key, low.shape) * (high - low + whole)
+        return jnp.asarray(jnp.minimum(jnp.floor(drawn), high) if whole else drawn, space.dtype)
+
+    def show(self, observation: PyTree[Array], shown: Array) -> PyTree[Array]:
+        return change_seen(observation, lambda seen: seen.at[self.corner].set(shown))

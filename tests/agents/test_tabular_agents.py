@@ -1,0 +1,231 @@
+"""Tabular agents: their plans against plain loops, and their exact regret."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from forage.agents import tabular
+from forage.agents.maxent import MaxEnt, entropy
+from forage.agents.psrl import PSRL
+from forage.agents.tabular import Counts
+from forage.agents.ucbvi import UCBVI, bound
+from forage.environments.tabular import Tabular
+from forage.environments.tabular_makers import chain, river_swim, seeded_garnet
+from forage.environments.tabular_values import finite_horizon, finite_horizon_return, uniform_policy
+from forage.regret import expected, policy, regret
+from forage.types import Batch, Clock, Experience, ForageError, Spec
+
+CLOCK = Clock(jnp.int32(0), jnp.float32(200))
+KEY = jax.random.key(0)
+STATES, ACTIONS, HORIZON = 3, 2, 4
+SPEC = Spec("Table", spaces.Discrete(STATES), spaces.Discrete(ACTIONS), horizon=HORIZON)
+
+
+def experience(rows, time=None):
+    """Rows of (state, action, reward, next state, terminated), one step each in one environment."""
+    state, action, reward, following, terminated = (np.array(x) for x in zip(*rows, strict=True))
+    column = lambda x, dtype: jnp.asarray(x, dtype)[:, None]  # noqa: E731
+    none = column(np.zeros(len(rows)), bool)
+    aux = column(np.arange(len(rows)) if time is None else time, jnp.int32)
+    return Experience(
+        column(state, jnp.int32), column(action, jnp.int32), column(reward, jnp.float32),
+        column(following, jnp.int32), column(terminated, bool), none, column(0 * state, jnp.int32), aux,
+    )  # fmt: skip
+
+
+ROWS = [(0, 1, 0.0, 1, 0), (1, 1, 0.5, 1, 0), (1, 1, 1.0, 2, 0), (2, 0, 1.0, 0, 1)]
+
+
+def test_counts_know_what_ended():
+    counts = Counts.nothing(STATES, ACTIONS).add(experience(ROWS))
+    assert counts.taken.tolist() == [[0, 1], [0, 2], [1, 0]]
+    assert counts.next[1, 1].tolist() == [0, 1, 1] and counts.next[2, 0].tolist() == [0, 0, 0]
+    transition, reward = counts.model()
+    np.testing.assert_allclose(reward, [[0, 0], [0, 0.75], [1, 0]])
+    np.testing.assert_allclose(transition[1, 1], [0, 0.5, 0.5])
+    np.testing.assert_allclose(counts.square[1, 1], 1.25)
+
+
+def plan_by_loops(counts, visits, total, kind, scale, failure=0.05):
+    """UCBVI's plan, state by state, as the paper writes it."""
+    n, p = np.asarray(counts.taken), np.asarray(counts.next)
+    log = np.log(5 * STATES * ACTIONS * total / failure)
+    values = np.zeros(STATES)
+    plan = np.zeros((HORIZON, STATES, ACTIONS))
+    for t in reversed(range(HORIZON)):
+        for s in range(STATES):
+            for a in range(ACTIONS):
+                if n[s, a] == 0:
+                    plan[t, s, a] = HORIZON
+                    continue
+                share = p[s, a] / n[s, a]
+                if kind == "hoeffding":
+                    bonus = 7 * HORIZON * log / np.sqrt(n[s, a])
+                else:
+                    spread = share @ values**2 - (share @ values) ** 2
+                    rest = 0.0
+                    for y in range(STATES):
+                        most = HORIZON**2
+                        if t + 1 < HORIZON:
+                            seen = max(visits[t + 1, y], 1)
+                            most = min(most, 1e4 * HORIZON**3 * STATES**2 * ACTIONS * log**2 / seen)
+                        else:
+                            most = 0.0
+                        rest += share[y] * most
+                    bonus = np.sqrt(8 * log * spread / n[s, a]) + 14 * HORIZON * log / (3 * n[s, a])
+                    bonus += np.sqrt(8 * rest / n[s, a])
+                reward = float(counts.reward[s, a]) / n[s, a]
+                plan[t, s, a] = min(HORIZON, reward + share @ values + scale * bonus)
+        values = plan[t].max(-1)
+    return plan
+
+
+@pytest.mark.parametrize("kind", ["hoeffding", "bernstein"])
+def test_ucbvi_plans_as_the_paper_writes_it(kind):
+    agent = UCBVI(bonus=kind, bonus_scale=0.01)
+    state = agent.init(KEY, SPEC)
+    rows, time = ROWS * 5 + [(0, 0, 0.2, 2, 0)] * 3, [0, 1, 2, 3] * 5 + [0] * 3
+    batch = Batch(experience(rows, time), jnp.ones(1), jnp.zeros(1, int))
+    after, _, _ = jax.jit(agent.learn)(state, batch, CLOCK, KEY)
+    expected = plan_by_loops(after.counts, np.asarray(after.visits), 200, kind, 0.01)
+    np.testing.assert_allclose(after.plan, expected, rtol=1e-4)
+    assert (expected < HORIZON).any() and (after.plan[:, 1, 0] == HORIZON).all()
+
+
+def test_a_plan_stands_until_an_episode_ends():
+    agent = UCBVI()
+    state = agent.init(KEY, SPEC)
+    going_on = Batch(experience(ROWS[:3]), jnp.ones(1), jnp.zeros(1, int))
+    after, _, _ = jax.jit(agent.learn)(state, going_on, CLOCK, KEY)
+    np.testing.assert_array_equal(after.plan, state.plan)
+    assert after.counts.taken.sum() == 3
+
+
+def test_posterior_sampling_draws_around_what_was_seen():
+    agent = PSRL(prior=0.5, prior_reward=0.0, prior_number=2.0, prior_shape=3.0, prior_rate=1.0)
+    counts = Counts.nothing(STATES, ACTIONS).add(experience(ROWS))
+    mean, number, shape, rate = (np.asarray(x)[1, 1] for x in agent.rewards(counts))
+    # Two rewards, 0.5 and 1, beside two imagined zeros.
+    assert (mean, number, shape) == (1.5 / 4, 4.0, 4.0)
+    np.testing.assert_allclose(rate, 1.0 + (0.125 + 2 * 2 * 0.75**2 / 4) / 2)
+    many = jax.tree.map(lambda x: 1e6 * x, counts)
+    ends = many.taken - many.next.sum(-1)
+    drawn = jax.jit(agent.drawn, static_argnums=2)(many, ends, HORIZON, KEY)
+    state = agent.init(KEY, SPEC)._replace(counts=many)
+    # After a million visits nothing is left to be drawn where all was tried, one step before the end.
+    np.testing.assert_allclose(drawn[-1, 1, 1], 0.75, atol=1e-2)
+    np.testing.assert_allclose(agent.expected(state)[-1, 1, 1], 0.75, atol=1e-2)
+    np.testing.assert_allclose(drawn[-1, 2, 0], 1.0, atol=1e-2)
+
+
+def test_with_all_known_every_plan_is_the_best():
+    mdp = seeded_garnet(max_steps=6)
+    weight = 1e6
+    taken = jnp.full(mdp.transition.shape[:2], weight)
+    reward = mdp.reward if mdp.reward.ndim == 2 else (mdp.transition * mdp.reward).sum(-1)
+    counts = Counts(weight * mdp.transition, taken, weight * reward, weight * reward**2)
+    values, actions = finite_horizon(mdp, 6)
+    plan = PSRL().expected(PSRL().init(KEY, spec(mdp))._replace(counts=counts))
+    np.testing.assert_allclose(plan.max(-1), values, rtol=1e-3, atol=1e-3)
+    best = jax.nn.one_hot(actions, mdp.num_actions)
+    np.testing.assert_allclose(expected(mdp, best), mdp.initial @ values[0], rtol=1e-5)
+
+
+def spec(mdp: Tabular) -> Spec:
+    return Spec("MDP", mdp.observation_space, mdp.action_space, horizon=mdp.horizon)
+
+
+def test_the_value_of_a_policy_is_that_of_the_tables():
+    mdp = chain(max_steps=10)
+    uniform = jnp.broadcast_to(uniform_policy(mdp), (10, 5, 2))
+    np.testing.assert_allclose(expected(mdp, uniform), finite_horizon_return(mdp, uniform[0], 10), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("agent", "most"), [(UCBVI(bonus_scale=0.002), 30.0), (PSRL(), 70.0)], ids=["ucbvi", "psrl"])
+def test_regret_stops_growing(agent, most):
+    mdp = river_swim(6, max_steps=20)
+    found = regret(agent, mdp, 600, [0, 1])
+    assert found.shape == (2, 600) and (found > -1e-4).all()
+    total = found.cumsum(1)[:, -1]
+    assert (total < most).all() and (found[:, -50:].mean(1) < 0.02).all()
+    assert (total < bound("bernstein", 6, 2, 20, 600)).all()
+
+
+def test_without_a_bonus_regret_grows_on():
+    mdp = river_swim(6, max_steps=20)
+    greedy = regret(UCBVI(bonus_scale=0.0), mdp, 300, [0, 1, 2])
+    assert greedy[:, -50:].mean() > 0.1
+
+
+def test_the_bounds_by_hand():
+    log = np.log(5 * 2 * 3 * 4 * 100 / 0.05)
+    coarse = 20 * 4**1.5 * log * np.sqrt(600) + 250 * 16 * 4 * 3 * log**2
+    fine = 30 * 4 * log * np.sqrt(600) + 2500 * 16 * 4 * 3 * log**2 + 4 * 4**1.5 * np.sqrt(100 * log)
+    np.testing.assert_allclose(bound("hoeffding", 2, 3, 4, 100), coarse, rtol=1e-5)
+    np.testing.assert_allclose(bound("bernstein", 2, 3, 4, 100), fine, rtol=1e-5)
+
+
+def test_maxent_goes_where_the_mixture_was_not():
+    agent = MaxEnt(episodes=1, capacity=4)
+    state = agent.init(KEY, SPEC)
+    # State 2 was never done anything in; action 1 in state 1 leads there half the time.
+    rows = [(0, 1, 0.0, 1, 0), (0, 0, 0.0, 0, 0), (1, 1, 0.0, 2, 0), (1, 0, 0.0, 0, 0), (0, 0, 0.0, 0, 1)]
+    batch = Batch(experience(rows), jnp.ones(1), jnp.zeros(1, int))
+    after, metrics, _ = jax.jit(agent.learn)(state, batch, CLOCK, KEY)
+    np.testing.assert_allclose(after.mixture, [0.6, 0.4, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(metrics["visitation_entropy"], -(0.6 * np.log(0.6) + 0.4 * np.log(0.4)), rtol=1e-5)
+    assert after.rounds == 1 and after.seen.sum() == 0 and after.ended == 0
+    assert after.policies[1, 0, 1] == 1 and after.policies[1, 0, 0] == 1  # on to state 2
+    again, _, _ = jax.jit(agent.learn)(after, batch, CLOCK, KEY)
+    np.testing.assert_allclose(again.weights[:2], [0.5, 0.5])  # rounds weigh alike
+    np.testing.assert_allclose(entropy(jnp.array([0.25] * 4)), np.log(4), rtol=1e-6)
+
+
+def test_the_mixture_plays_one_policy_for_a_whole_episode():
+    agent = MaxEnt(capacity=2)
+    state = agent.init(KEY, SPEC)
+    both = state.policies.at[1].set(1)
+    state = state._replace(policies=both, weights=jnp.array([0.3, 0.7]))
+
+    def play(key):
+        def step(hidden, key):
+            action, hidden, _ = agent.act(state, hidden, jnp.int32(0), key, explore=False)
+            return hidden, action
+
+        return jax.lax.scan(step, agent.hidden(SPEC), jax.random.split(key, HORIZON))[1]
+
+    actions = np.asarray(jax.jit(jax.vmap(play))(jax.random.split(KEY, 400)))
+    assert (actions == actions[:, :1]).all() and abs(actions[:, 0].mean() - 0.7) < 0.1
+
+
+@pytest.mark.parametrize("agent", [UCBVI(), PSRL(), MaxEnt()])
+def test_what_they_cannot_do(agent):
+    with pytest.raises(ForageError, match="needs numbered states"):
+        agent.check(Spec("Vector", spaces.Box(-1, 1, (3,)), spaces.Discrete(2), horizon=5))
+    with pytest.raises(ForageError, match="needs a Discrete action space"):
+        agent.check(Spec("Push", spaces.Discrete(3), spaces.Box(-1, 1, (1,)), horizon=5))
+    with pytest.raises(ForageError, match="have no limit"):
+        agent.check(dataclasses.replace(SPEC, horizon=None))
+
+
+def test_regret_wants_episodes_of_one_length():
+    with pytest.raises(ForageError, match="episodes of the same length"):
+        regret(PSRL(), river_swim(max_steps=None), 10, [0])
+    with pytest.raises(ForageError, match="no bonus 'large'"):
+        UCBVI(bonus="large")
+    with pytest.raises(ForageError, match="1 or more, not 0"):
+        MaxEnt(episodes=0)
+    with pytest.raises(ForageError, match="above 0"):
+        PSRL(prior=0.0)
+
+
+def test_one_hot_states_are_numbered():
+    assert tabular.index(jnp.eye(3)).tolist() == [0, 1, 2]
+    mdp = river_swim(max_steps=5)
+    assert tabular.sizes(spec(mdp)) == (6, 2, 5)
+    state = UCBVI().init(KEY, spec(mdp))
+    assert policy(UCBVI(), state, mdp, 5).shape == (5, 6, 2)
