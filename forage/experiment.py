@@ -88,8 +88,8 @@ class Experiment(Part):
         key, learner_key, tasks_key, starts_key, pool_key = jax.random.split(key, 5)
         learner_state = self.learner.init(learner_key)
         tasks_state = self.tasks.init(tasks_key, self.environment)
-        starts_state = self.starts.init(starts_key, self.environment)
         num_envs = self.agent.num_envs
+        starts_state = self.starts.init(starts_key, self.environment, num_envs)
         # Twice as many starts as environments: the first half begins the run.
         starts = jax.vmap(functools.partial(self.new_start, tasks_state, starts_state))(
             jax.random.split(pool_key, (num_envs + self.pool_size, 2))
@@ -126,24 +126,31 @@ class Experiment(Part):
             )
             return at._replace(env_state=env_state, observation=step.observation), hidden, experience
 
-        def step(carry: tuple[Pool, Start, PyTree[Array]], inputs: tuple[Key[Array, " keys"], Int[Array, ""]]):
-            pool, at, hidden = carry
+        def step(
+            carry: tuple[Pool, Start, PyTree[Array], Int[Array, " env"]],
+            inputs: tuple[Key[Array, " keys"], Int[Array, ""]],
+        ):
+            pool, at, hidden, age = carry
             keys, time = inputs
             now = clock._replace(steps=clock.steps + time * num_envs)
             at, hidden, experience = jax.vmap(one, in_axes=(0, 0, None, 0, 0))(
                 at, hidden, now, keys[:num_envs], keys[num_envs:-1]
             )
+            if self.starts.cuts:
+                cut = jax.vmap(self.starts.cut)(at.mark, age + 1)
+                experience = experience._replace(truncated=truncated(experience, cut))
             over = team.as_one(experience, spec.num_agents).ended
+            age = jnp.where(over, 0, age + 1)
             visited = Visited(at.env_state, at.mark) if self.starts.every_state else None
             pool, at = self.begin_anew(state, pool, at, over, keys[-1])
             hidden = select(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
-            return (pool, at, hidden), (experience, visited)
+            return (pool, at, hidden, age), (experience, visited)
 
         pool = state.pool
         if self.tasks.adapts or self.starts.adapts:
             pool = pool._replace(used=jnp.int32(self.pool_size))
-        carry = (pool, state.actors.at, state.actors.hidden)
-        (pool, at, hidden), (rollout, visited) = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
+        carry = (pool, state.actors.at, state.actors.hidden, state.actors.episode_length)
+        (pool, at, hidden, _), (rollout, visited) = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
         # Returns and lengths in bulk, as no step needs them: what was under way, and came in, and is not under way.
         told = team.as_one(rollout, spec.num_agents)
         ended, one_each = told.ended, jnp.ones(told.ended.shape, jnp.int32)
@@ -201,7 +208,7 @@ class Experiment(Part):
             key,
             learner,
             self.tasks.report(state.tasks, told),
-            self.starts.report(state.starts, visited, told, clock, starts_key),
+            self.starts.report(state.starts, self.environment, visited, told, clock, starts_key),
             pool,
             actors,
         )
@@ -260,6 +267,12 @@ class Experiment(Part):
         carry = (jnp.int32(0), at, hidden, jnp.ones(episodes, bool), total, jnp.zeros(episodes, jnp.int32))
         carry = jax.lax.while_loop(lambda carry: carry[3].any() & (carry[0] < last), step, carry)
         return carry[4], carry[5]
+
+
+def truncated(experience: Experience, cut: Bool[Array, " env"]) -> Bool[Array, "env *agent"]:
+    """`truncated` of a step (leaves `env *agent ...`) after which some episodes are cut short, for all their agents."""
+    cut = cut.reshape(cut.shape + (1,) * (experience.terminated.ndim - 1))
+    return experience.truncated | (cut & ~experience.terminated)
 
 
 def under_way(

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import gymnasium
-from jaxtyping import Array, Float, Key, PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.types import Batch, Clock, Experience, ForageError, Spec, Step
 
@@ -55,6 +56,15 @@ class Environment(Part):
     @abc.abstractmethod
     def step(self, state: State, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
         """Returns the next state and what the step brought. Never resets."""
+
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        """The shape of a map of the environment, where it knows where a state is on one; `None` where it does not."""
+        return None
+
+    def place(self, state: State) -> Int[Array, ""]:
+        """Where a state is on that map, its cells numbered row by row from 0."""
+        raise ForageError(f"{type(self).__name__} has no map to say where its states are.")
 
     def render(self, state: State) -> Any:
         """Draws one state: `uint8` array of shape (height, width, 3). On the host, in NumPy."""
@@ -113,11 +123,18 @@ class Starts(Part):
     def check(self, environment: Environment, tasks: Tasks) -> None:
         """Raises `ForageError` when episodes cannot begin so."""
 
-    def init(self, key: Key[Array, ""], environment: Environment) -> State:
+    def init(self, key: Key[Array, ""], environment: Environment, num_envs: int) -> State:
         return ()
 
     every_state: ClassVar[bool] = False
     """`report` gets the states after every step rather than after the last."""
+
+    cuts: ClassVar[bool] = False
+    """Episodes may be cut short: `cut` is asked after every step."""
+
+    def cut(self, mark: PyTree[Array], length: Int[Array, ""]) -> Bool[Array, ""]:
+        """Whether an episode that was begun with this mark is truncated after so many steps."""
+        return jnp.bool_(False)
 
     @abc.abstractmethod
     def begin(
@@ -128,7 +145,15 @@ class Starts(Part):
         The mark is what `report` is to know the episode by, such as which of its starts this was; `()` for nothing.
         """
 
-    def report(self, state: State, visited: Visited, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> State:
+    def report(
+        self,
+        state: State,
+        environment: Environment,
+        visited: Visited,
+        rollout: Experience,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> State:
         """Hears what was experienced, once a rollout. `clock` reads as it did when the rollout began."""
         return state
 

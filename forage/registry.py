@@ -37,6 +37,7 @@ PORTS: dict[str, dict[str, str]] = {
         "reset": "forage.starts.reset:Reset",
         "archive": "forage.starts.archive:Archive",
         "levels": "forage.starts.levels:Levels",
+        "go-explore": "forage.starts.go_explore:GoExplore",
     },
     "behaviour": {
         "own": "forage.behaviours.own:Own",

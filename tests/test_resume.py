@@ -52,6 +52,7 @@ CASES: dict[str, Case] = {
             "starts": part("starts", "archive", capacity=8),
         },
     ),
+    "ppo-explores": Case("ppo", lambda: {"starts": part("starts", "go-explore", capacity=16, explore=0.5, burst=5)}),
     "ppo-guided": Case(
         "ppo",
         lambda: {

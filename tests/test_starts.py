@@ -15,6 +15,7 @@ from forage.ports import Visited
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.archive import Archive
 from forage.starts.levels import Levels
+from forage.starts.reset import Reset
 from forage.tasks.same import Same
 from forage.types import Clock, Experience, ForageError, Spec
 
@@ -25,7 +26,7 @@ CAPACITY = 20
 def offer_all(archive, key, eligible):
     """Offers the places 0, 1, 2 ... (`rollout env` of them) to an empty archive."""
     rollouts, envs = eligible.shape
-    state = archive.init(key, CartPole())
+    state = archive.init(key, CartPole(), 1)
     state = state._replace(places=(jnp.full(archive.capacity, -1), jnp.full(archive.capacity, -1)))
 
     def offer(state, inputs):
@@ -65,7 +66,7 @@ def begin_many(archive, state, environment, keys):
 
 def test_an_empty_archive_resets():
     archive, environment = Archive(capacity=4, probability=1.0), CartPole(reset_range=0.01)
-    state = archive.init(jax.random.key(0), environment)
+    state = archive.init(jax.random.key(0), environment, 3)
     keys = jax.random.split(jax.random.key(1), 50)
     _, observation, _ = begin_many(archive, state, environment, keys)
     assert jnp.abs(observation).max() <= 0.01 and len(np.unique(observation[:, 0])) == 50
@@ -76,7 +77,7 @@ def test_probability_mixes_returns_with_resets():
     archive = Archive(capacity=4, probability=0.3)
     env_state, _ = environment.reset(jax.random.key(0))
     far = env_state._replace(variables=jnp.array([1.0, 0.0, 0.0, 0.0]))
-    state = archive.init(jax.random.key(0), environment)
+    state = archive.init(jax.random.key(0), environment, 3)
     places = jax.tree.map(lambda x: x[None], (far, far.variables))
     state = archive.offer(state, places, jnp.array([True]), jax.random.key(2))
     keys = jax.random.split(jax.random.key(1), 1000)
@@ -105,7 +106,8 @@ def test_an_ended_episode_leaves_nothing():
     )
     visited = Visited(jax.tree.map(lambda x: x[None], states), ())
     clock = Clock(jnp.int32(0), jnp.float32(1))
-    state = archive.report(archive.init(jax.random.key(0), environment), visited, rollout, clock, jax.random.key(1))
+    state = archive.init(jax.random.key(0), environment, 3)
+    state = archive.report(state, environment, visited, rollout, clock, jax.random.key(1))
     assert state.seen == 1
     np.testing.assert_array_equal(state.places[1][0], jnp.zeros(4))
     np.testing.assert_array_equal(state.places[0].variables[0], jnp.zeros(4))
@@ -173,3 +175,33 @@ def test_levels_are_a_fixed_number_and_evaluation_plays_others():
     assert not {row.tobytes() for row in np.asarray(fresh)} & {row.tobytes() for row in found}
     with pytest.raises(ForageError, match="1 or more levels"):
         Levels(number=0)
+
+
+class Short(Reset):
+    """Episodes that are cut short after five steps."""
+
+    cuts = True
+
+    def cut(self, mark, length):
+        return length >= 5
+
+
+def test_what_cuts_episodes_truncates_them():
+    environment = CartPole(max_steps=30, reset_range=0.01)
+    agent = PPO(num_envs=4, rollout_length=3, epochs=1, minibatches=1, hidden_sizes=(8,))
+    spec = Spec("CartPole", environment.observation_space, environment.action_space)
+    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
+    experiment = Experiment(learner, environment, Same(), Short())
+
+    @jax.jit
+    def run(experiment):
+        def turn(state, _):
+            state, tally = experiment.iterate(state, Clock(jnp.int32(0), jnp.float32(1e6)))
+            return state, (state.learner.memory.truncated, tally.episodes)
+
+        return jax.lax.scan(turn, experiment.init(jax.random.key(0)), None, 10)[1]
+
+    truncated, episodes = jax.device_get(run(experiment))
+    wanted = np.arange(1, 31) % 5 == 0  # also across rollouts of three steps
+    np.testing.assert_array_equal(truncated.reshape(30, 4), np.repeat(wanted[:, None], 4, 1))
+    assert episodes.count.sum() == 24 and episodes.length.sum() == 120

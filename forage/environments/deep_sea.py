@@ -71,6 +71,14 @@ class DeepSea(Environment):
     def horizon(self) -> int:
         return self.size
 
+    @property
+    def places(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    def place(self, state: DeepSeaState) -> Int[Array, ""]:
+        """The diver's cell; on the floor, the last one it passed in its column."""
+        return jnp.minimum(state.time, self.size - 1) * self.size + state.column
+
     def reset(self, key: Key[Array, ""]) -> tuple[DeepSeaState, Float[Array, "row column"]]:
         state = DeepSeaState(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
         return state, self._observe(state)

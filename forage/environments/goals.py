@@ -143,6 +143,14 @@ class GoalConditioned(Environment):
             {**step.info, "success": success},
         )
 
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        return self.environment.places
+
+    def place(self, state: GoalState) -> Int[Array, ""]:
+        """Where the state is, whatever the goal."""
+        return self.environment.place(state.inner)
+
     def _show(self, state: GoalState, observation: PyTree[Array]) -> PyTree[Array]:
         if self.flat:
             return jnp.concatenate([observation, state.goal])

@@ -58,7 +58,7 @@ class Tabular(Environment):
     initial: Float[Array, " state"] = equinox.field(converter=_floats)  # probabilities of the first state
     terminal: Bool[Array, " state"] = equinox.field(converter=lambda value: jnp.asarray(value, bool))
     max_steps: int | None = None
-    places: tuple[tuple[float, float], ...] = equinox.field(default=(), static=True)  # x and y of each, for pictures
+    positions: tuple[tuple[float, float], ...] = equinox.field(default=(), static=True)  # x and y of each, for pictures
 
     def __check_init__(self):
         if self.transition.ndim != 3 or self.transition.shape[0] != self.transition.shape[2]:
@@ -74,8 +74,8 @@ class Tabular(Environment):
             if found not in shapes:
                 wanted = " or ".join(map(str, shapes))
                 raise ForageError(f"{name} has shape {found}; with {states} states it should be {wanted}.")
-        if self.places and len(self.places) != states:
-            raise ForageError(f"places has {len(self.places)} entries; there are {states} states.")
+        if self.positions and len(self.positions) != states:
+            raise ForageError(f"positions has {len(self.positions)} entries; there are {states} states.")
         check_at_least(self, max_steps=1)
         if not any(isinstance(leaf, Tracer) for leaf in (self.transition, self.initial, self.terminal)):
             self._check_probabilities()
@@ -114,6 +114,14 @@ class Tabular(Environment):
     def horizon(self) -> int | None:
         return self.max_steps
 
+    @property
+    def places(self) -> tuple[int]:
+        return (self.num_states,)
+
+    def place(self, state: TabularState) -> Int[Array, ""]:
+        """The number of the state."""
+        return state.index
+
     def reset(self, key: Key[Array, ""]) -> tuple[TabularState, Float[Array, " state"]]:
         index = draw(self.initial, key)
         state = TabularState(index, jnp.zeros((), jnp.int32))
@@ -135,7 +143,7 @@ class Tabular(Environment):
     def render(self, state: TabularState) -> UInt8[np.ndarray, "height width 3"]:
         count = self.num_states
         ring = [(math.sin(2 * math.pi * i / count), math.cos(2 * math.pi * i / count)) for i in range(count)]
-        places = np.array(self.places or ring)
+        places = np.array(self.positions or ring)
         apart = np.linalg.norm(places[:, None] - places, axis=-1) + np.eye(count) * 1e9
         radius = 0.36 * min(apart.min(), 1.5)
         low, high = places.min(0) - np.array([1.6, 2.0]) * radius, places.max(0) + 1.6 * radius

@@ -138,8 +138,8 @@ def grid_world(
     entering = step_reward + goal_reward * (letters == "G") + hole_reward * (letters == "H")
     reward = np.broadcast_to(entering, transition.shape)
     starts = letters == "S"
-    places = tuple((float(c), float(-r)) for r, c in cells)
-    return Tabular(transition, reward, starts / starts.sum(), np.isin(letters, ("G", "H")), max_steps, places)
+    positions = tuple((float(c), float(-r)) for r, c in cells)
+    return Tabular(transition, reward, starts / starts.sum(), np.isin(letters, ("G", "H")), max_steps, positions)
 
 
 def frozen_lake(size: int = 4, slip: float = 2 / 3, max_steps: int = 100) -> Tabular:

@@ -52,7 +52,7 @@ class Archive(Starts):
                 "or let episodes begin with --starts reset."
             )
 
-    def init(self, key: Key[Array, ""], environment: Environment) -> ArchiveState:
+    def init(self, key: Key[Array, ""], environment: Environment, num_envs: int) -> ArchiveState:
         place = environment.reset(key)  # fills the buffer until there is something to keep; never drawn
         return ArchiveState(jax.tree.map(lambda x: jnp.broadcast_to(x, (self.capacity, *x.shape)), place), jnp.int32(0))
 
@@ -68,7 +68,13 @@ class Archive(Starts):
         return *place, ()
 
     def report(
-        self, state: ArchiveState, visited: Visited, rollout: Experience, clock: Clock, key: Key[Array, ""]
+        self,
+        state: ArchiveState,
+        environment: Environment,
+        visited: Visited,
+        rollout: Experience,
+        clock: Clock,
+        key: Key[Array, ""],
     ) -> ArchiveState:
         # Where the episode goes on, what the last step led to is what is seen now.
         observation = jax.tree.map(lambda x: x[-1], rollout.next_observation)

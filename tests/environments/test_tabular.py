@@ -226,7 +226,7 @@ def test_policy_iteration_agrees_with_backward_induction():
 
 def test_grid_world_in_letters():
     mdp = grid_world(("S.#", "#.G"), step_reward=-1.0, goal_reward=10.0)
-    assert mdp.num_states == 4 and mdp.places == ((0, 0), (1, 0), (1, -1), (2, -1))
+    assert mdp.num_states == 4 and mdp.positions == ((0, 0), (1, 0), (1, -1), (2, -1))
     # Right, down, right: two prices and the goal.
     values, actions = finite_horizon(mdp, 5)
     np.testing.assert_allclose(values[0], [7, 8, 9, 0])
@@ -276,7 +276,7 @@ def test_every_id_is_made():
         (lambda: loop(initial=np.ones(2) / 2), ["initial has shape (2,)", "(3,)"]),
         (lambda: loop(initial=np.array([0.0, 0.0, 1.0])), ["state 2, which is terminal"]),
         (lambda: loop(max_steps=0), ["max_steps 0"]),
-        (lambda: loop(places=((0.0, 0.0),)), ["places has 1", "3 states"]),
+        (lambda: loop(positions=((0.0, 0.0),)), ["positions has 1", "3 states"]),
         (lambda: river_swim(2), ["size 2", "from 3 up"]),
         (lambda: chain(slip=1.5), ["slip 1.5", "probability"]),
         (lambda: river_swim("long"), ["size of river_swim", "'long'"]),

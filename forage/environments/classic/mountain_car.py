@@ -16,6 +16,9 @@ from forage.environments import drawing
 from forage.ports import Environment
 from forage.types import Step
 
+BINS = 20
+"""Bins of position and of velocity on a map."""
+
 
 class MountainCarState(NamedTuple):
     variables: Float[Array, "variables=2"]  # position, velocity (a step)
@@ -74,6 +77,14 @@ class MountainCar(Environment):
         reward = terminated.astype(jnp.float32) if self.sparse else -jnp.ones((), jnp.float32)
         return new_state, Step(new_state.variables, reward, terminated, truncated, {})
 
+    @property
+    def places(self) -> tuple[int, int]:
+        return BINS, BINS
+
+    def place(self, state: MountainCarState) -> Int[Array, ""]:
+        """The bin of its position, from left to right, then that of its velocity."""
+        return _bin(self, state)
+
     def render(self, state: MountainCarState) -> UInt8[np.ndarray, "300 400 3"]:
         return _draw(self, state)
 
@@ -128,6 +139,14 @@ class MountainCarContinuous(Environment):
         reward = jnp.where(terminated, self.goal_reward, 0.0) - self.effort_cost * effort * effort
         return new_state, Step(new_state.variables, reward, terminated, truncated, {})
 
+    @property
+    def places(self) -> tuple[int, int]:
+        return BINS, BINS
+
+    def place(self, state: MountainCarState) -> Int[Array, ""]:
+        """The bin of its position, from left to right, then that of its velocity."""
+        return _bin(self, state)
+
     def render(self, state: MountainCarState) -> UInt8[np.ndarray, "300 400 3"]:
         return _draw(self, state)
 
@@ -160,6 +179,15 @@ def _drive(
     terminated = (position >= car.goal_position) & (velocity >= car.goal_velocity)
     truncated = (time >= car.max_steps) & ~terminated
     return MountainCarState(jnp.stack([position, velocity]), time), terminated, truncated
+
+
+def _bin(car: MountainCar | MountainCarContinuous, state: MountainCarState) -> Int[Array, ""]:
+    """One of `BINS` x `BINS` bins of position and velocity."""
+    low = jnp.stack([jnp.asarray(car.min_position, jnp.float32), -jnp.asarray(car.max_speed, jnp.float32)])
+    high = jnp.stack([jnp.asarray(car.max_position, jnp.float32), jnp.asarray(car.max_speed, jnp.float32)])
+    share = (state.variables - low) / (high - low)
+    row, column = jnp.clip(jnp.floor(BINS * share).astype(jnp.int32), 0, BINS - 1)
+    return row * BINS + column
 
 
 def _height(position: float) -> float:

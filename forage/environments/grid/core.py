@@ -168,6 +168,14 @@ class GridWorld(Environment):
     def horizon(self) -> int | None:
         return self.max_steps
 
+    @property
+    def places(self) -> tuple[int, int]:
+        return self.height, self.width
+
+    def place(self, state: GridState) -> Number:
+        """The cell that the agent stands on."""
+        return state.y * self.width + state.x
+
     def reset(self, key: Key[Array, ""]) -> tuple[GridState, PyTree[Array]]:
         state = begin(self.generate(key) if self.level is None else self.level)
         return state, self.observation(state)

@@ -137,6 +137,18 @@ class PointMass(Environment):
         nothing = jnp.zeros((), jnp.float32)
         return new_state, Step(self._observe(new_state), nothing, jnp.zeros((), bool), truncated, {})
 
+    @property
+    def places(self) -> tuple[int, int]:
+        rows, columns = self.walls.shape
+        return rows, columns
+
+    def place(self, state: PointMassState) -> Int[Array, ""]:
+        """The cell that the ball's middle is in."""
+        rows, columns = self.walls.shape
+        column = jnp.clip(jnp.floor(state.position[0] + columns / 2), 0, columns - 1)
+        row = jnp.clip(jnp.floor(rows / 2 - state.position[1]), 0, rows - 1)
+        return (row * columns + column).astype(jnp.int32)
+
     def achieved(self, state: PointMassState) -> Float[Array, "xy=2"]:
         """Where the ball is."""
         return state.position

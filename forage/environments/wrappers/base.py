@@ -11,7 +11,7 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Key, PyTree
+from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage import spaces
 from forage.fields import layers
@@ -92,6 +92,13 @@ class Wrapper(Environment):
     def observe(self, observation: PyTree[Array]) -> PyTree[Array]:
         """What is seen in place of an observation, where that follows from it alone."""
         return observation
+
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        return self.environment.places
+
+    def place(self, state: State) -> Int[Array, ""]:
+        return self.environment.place(state.inner if self.remembers else state)
 
     def render(self, state: State) -> Any:
         return self.environment.render(state.inner if self.remembers else state)

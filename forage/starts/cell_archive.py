@@ -1,0 +1,175 @@
+"""An archive with one state for each cell, the best that was found, and the way that led to each."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
+
+from forage.starts.cells import NONE
+
+FAR = 2**31 - 1
+
+
+class Link(NamedTuple):
+    """An entry of the archive: its slot, -1 for none, and its serial number, since a slot may be used again."""
+
+    slot: Int[Array, "*shape"]
+    serial: Int[Array, "*shape"]
+
+
+class Path(NamedTuple):
+    """What an episode has behind it since `environment.reset`, whatever it began from."""
+
+    score: Float[Array, "*shape"]  # sum of rewards
+    steps: Int[Array, "*shape"]
+
+
+class Archive(NamedTuple):
+    """The states that were kept; leaves [capacity, ...]."""
+
+    env_state: Any
+    observation: PyTree[Array]
+    cell: UInt32[Array, " slot"]  # `NONE` where nothing is, or a better state of the same cell was found
+    serial: Int[Array, " slot"]  # counts entries from 1; 0 where nothing was kept yet
+    path: Path
+    parent: Link  # the entry before it on its path
+    visits: Int[Array, " slot"]
+    chosen: Int[Array, " slot"]
+
+
+class Found(NamedTuple):
+    """What the archive took of a rollout, one for each cell that was seen there."""
+
+    slot: Int[Array, " cell"]  # out of bounds where nothing was taken
+    serial: Int[Array, " cell"]
+    row: Int[Array, " cell"]  # of the rollout
+    written: Bool[Array, " cell"]
+    number: Int[Array, ""]
+
+
+def follow(running: Path, started: Path, begins: Bool[Array, "time env"], reward: Float[Array, "time env"]) -> Path:
+    """Score and steps after each step (leaves `time env`), since the reset that the path began with."""
+
+    def step(path: Path, now: tuple[Path, Bool[Array, " env"], Float[Array, " env"]]) -> tuple[Path, Path]:
+        started, begins, reward = now
+        path = pick(begins, started, path)
+        path = Path(path.score + reward, path.steps + 1)
+        return path, path
+
+    return jax.lax.scan(step, running, (started, begins, reward))[1]
+
+
+def offer(
+    archive: Archive,
+    entries: Int[Array, ""],
+    cells: UInt32[Array, " row"],
+    paths: Path,
+    begins: Bool[Array, "time env"],
+    rows: tuple[Any, PyTree[Array]],
+) -> tuple[Archive, Found]:
+    """Counts visits, and takes the best state of each cell that is new or reached better than before."""
+    size, count = archive.cell.shape[0], cells.shape[0]
+    episode = (jnp.cumsum(begins, 0) * begins.shape[1] + jnp.arange(begins.shape[1])).reshape(-1)
+    # Rows of one cell side by side, its episodes too: a group for each cell, of which one row wins.
+    order = jnp.lexsort((episode, cells))
+    sorted_cells, sorted_episodes = cells[order], episode[order]
+    new_cell = jnp.append(True, sorted_cells[1:] != sorted_cells[:-1])
+    new_episode = new_cell | jnp.append(True, sorted_episodes[1:] != sorted_episodes[:-1])
+    group = jnp.cumsum(new_cell) - 1
+    score, steps = paths.score.reshape(-1)[order], paths.steps.reshape(-1)[order]
+    highest = jax.ops.segment_max(score, group, count, True)
+    short = jnp.where(score == highest[group], steps, FAR)
+    fewest = jax.ops.segment_min(short, group, count, True)
+    row = jax.ops.segment_min(jnp.where(short == fewest[group], order, count), group, count, True)
+    row = jnp.minimum(row, count - 1)
+    visits = jax.ops.segment_sum(new_episode.astype(jnp.int32), group, count, True)
+    cell = jnp.where(jnp.arange(count) <= group[-1], cells[row], NONE)
+
+    by_cell = jnp.argsort(archive.cell)
+    place = jnp.minimum(jnp.searchsorted(archive.cell[by_cell], cell), size - 1)
+    slot = by_cell[place]
+    some, known = cell != NONE, (cell != NONE) & (archive.cell[slot] == cell)
+    equal = (highest == archive.path.score[slot]) & (fewest < archive.path.steps[slot])
+    better = some & (~known | (highest > archive.path.score[slot]) | equal)
+
+    # Entries go where nothing is yet, then where a better state was found since, the oldest first.
+    vacant = archive.cell == NONE
+    free = jnp.lexsort((archive.serial, ~vacant))
+    turn = jnp.cumsum(better) - 1
+    fits = better & (turn < vacant.sum())
+    target = jnp.where(fits, free[jnp.minimum(turn, size - 1)], slot)
+    written = fits | (better & known)
+    target = dropped(written, target, size)
+
+    everywhere = archive.visits.at[dropped(known, slot, size)].add(visits, mode="drop")
+    left = archive.cell.at[dropped(fits & known, slot, size)].set(NONE, mode="drop")
+    serial = entries + jnp.cumsum(written).astype(jnp.int32)
+    env_state, observation = jax.tree.map(
+        lambda kept, rows: kept.at[target].set(rows[row], mode="drop"), archive[:2], rows
+    )
+    archive = archive._replace(
+        env_state=env_state,
+        observation=observation,
+        cell=left.at[target].set(cell, mode="drop"),
+        serial=archive.serial.at[target].set(serial, mode="drop"),
+        path=Path(
+            archive.path.score.at[target].set(highest, mode="drop"),
+            archive.path.steps.at[target].set(fewest, mode="drop"),
+        ),
+        visits=everywhere.at[target].set(visits, mode="drop"),
+        chosen=archive.chosen.at[target].set(0, mode="drop"),
+    )
+    return archive, Found(target, serial, row, written, written.sum())
+
+
+def trace(
+    at: Link, started: Link, begins: Bool[Array, "time env"], found: Found, shape: tuple[int, ...]
+) -> tuple[Link, Link]:
+    """Each environment's last entry after the rollout, and before each step's own (leaves `time env`)."""
+    rows = dropped(found.written, found.row, shape[0] * shape[1])
+    made = Link(jnp.full(shape[0] * shape[1], -1), jnp.zeros(shape[0] * shape[1], jnp.int32))
+    made = Link(made.slot.at[rows].set(found.slot, mode="drop"), made.serial.at[rows].set(found.serial, mode="drop"))
+
+    def step(at: Link, now: tuple[Link, Bool[Array, " env"], Link]) -> tuple[Link, Link]:
+        started, begins, made = now
+        before = pick(begins, started, at)
+        return pick(made.slot >= 0, made, before), before
+
+    return jax.lax.scan(step, at, (started, begins, jax.tree.map(lambda x: x.reshape(shape), made)))
+
+
+def adopted(archive: Archive, found: Found, before: Link) -> Archive:
+    """The archive once each new entry knows what came before it, of each row of the rollout (leaves `time env`)."""
+    parent = jax.tree.map(
+        lambda old, rows: old.at[found.slot].set(rows.reshape(-1)[found.row], mode="drop"), archive.parent, before
+    )
+    return archive._replace(parent=parent)
+
+
+def empty(capacity: int, place: tuple[Any, PyTree[Array]]) -> Archive:
+    """An archive without entries, which one state and observation fill; they are never drawn."""
+    places = jax.tree.map(lambda x: jnp.broadcast_to(x, (capacity, *x.shape)), place)
+    zeros, size = jnp.zeros(capacity, jnp.int32), (capacity,)
+    cell = jnp.full(size, NONE, jnp.uint32)
+    return Archive(places[0], places[1], cell, zeros, nothing(size), nowhere(size), zeros, zeros)
+
+
+def nothing(shape: tuple[int, ...]) -> Path:
+    return Path(jnp.zeros(shape), jnp.zeros(shape, jnp.int32))
+
+
+def nowhere(shape: tuple[int, ...]) -> Link:
+    return Link(jnp.full(shape, -1), jnp.zeros(shape, jnp.int32))
+
+
+def pick(which: Bool[Array, "*shape"], yes: Any, no: Any) -> Any:
+    """`where`, leaf by leaf."""
+    return jax.tree.map(lambda yes, no: jnp.where(which, yes, no), yes, no)
+
+
+def dropped(keep: Bool[Array, " row"], index: Int[Array, " row"], size: int) -> Int[Array, " row"]:
+    """The index, out of bounds where it is not to be kept."""
+    return jnp.where(keep, index, size)

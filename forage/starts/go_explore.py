@@ -1,0 +1,201 @@
+"""Go-Explore: return to a promising state that is remembered, explore from there, and make sure of what was found."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Key, PyTree
+
+from forage.ports import Environment, Starts, Tasks, Visited
+from forage.starts.backward import Best, Lesson, compare, judge, prepare, unlearned
+from forage.starts.cell_archive import (
+    Archive,
+    Link,
+    Path,
+    adopted,
+    dropped,
+    empty,
+    follow,
+    nothing,
+    nowhere,
+    offer,
+    pick,
+    trace,
+)
+from forage.starts.cells import NONE, Cells, Scale
+from forage.types import Clock, Experience, ForageError
+
+
+class Mark(NamedTuple):
+    """What an episode began with."""
+
+    link: Link
+    path: Path
+    stage: Int[Array, "*shape"]  # of robustifying, -1 for an episode that explores
+
+
+class GoExploreState(NamedTuple):
+    archive: Archive
+    entries: Int[Array, ""]  # written so far
+    scale: Scale
+    running: Path  # of the episode in each environment
+    at: Link  # its last entry
+    fresh: Bool[Array, " env"]  # it has not begun
+    best: Best
+    lesson: Lesson
+
+
+class GoExplore(Starts):
+    """An archive with one state for each cell, from which episodes begin with a probability proportional to
+
+        1 / sqrt(visits + 1)        or, with `choice="chosen"`, 1 / sqrt(times chosen + 1)
+
+    A cell enters the archive when it is first seen; its state gives way to one that was reached with a higher score or
+    with the same score in fewer steps since the reset, and its counts begin anew. A visit is an episode of a rollout
+    that passes through. An episode begins with a reset instead with 1 - `probability`, and while the archive is empty.
+    What began from the archive is truncated after `burst` steps. A full archive takes no new cells.
+
+    Any agent and behaviour explores; as published, actions are random, which `--behaviour epsilon-greedy` with `end` 1
+    is for an agent with replay. A state is restored as it was, its clock included.
+
+    Then the backward algorithm makes sure: once `explore` of the run is over, or an episode reached a score of
+    `target`, the archive is left as it is and episodes begin on the way of the best episode that ended, first at its
+    end: at one of `window` + 1 entries, the nearest to the end being number `stage`. Whenever `episodes` of them are
+    over and a share of `threshold` or more came to the best score (less `tolerance` of its size), the stage moves
+    `stride` entries towards the beginning, where they begin with a reset. The way is that of parents: the entries that
+    the episode left in the archive, and those before the one it began from. Evaluation always begins with a reset.
+
+    Where levels are drawn anew in every episode one best episode says little of the others; leave `explore` at 1.
+
+    Source: Ecoffet, Huizinga, Lehman, Stanley, Clune (2021), "First return, then explore", Nature 590, arXiv
+    2004.12919, and (2019) "Go-Explore", arXiv 1901.10995; Salimans, Chen (2018), "Learning Montezuma's Revenge from a
+    Single Demonstration", arXiv 1812.03381. Here what explores may learn meanwhile, and there is one best episode
+    where they robustify ten of several runs.
+    """
+
+    adapts: ClassVar[bool] = True
+    every_state: ClassVar[bool] = True
+    cuts: ClassVar[bool] = True
+
+    capacity: int = equinox.field(static=True, default=4096)
+    cells: str = equinox.field(static=True, default="observation")  # or binned, image, position
+    width: tuple[float, ...] = equinox.field(static=True, default=())  # of binned cells; measured where not given
+    bins: int = equinox.field(static=True, default=20)  # of each number's range in the first rollout
+    size: tuple[int, ...] = equinox.field(static=True, default=(11, 8))  # of images: columns, rows
+    shades: int = equinox.field(static=True, default=8)  # of images
+    choice: str = equinox.field(static=True, default="visits")  # or chosen
+    probability: float = 0.9  # of a return
+    burst: int = 100  # steps of exploring after a return
+    explore: float = 1.0  # share of the run until robustifying begins; 1: never
+    target: float = float("inf")  # score that ends exploring before that
+    threshold: float = 0.2
+    tolerance: float = 0.1
+    window: int = equinox.field(static=True, default=2)
+    stride: int = equinox.field(static=True, default=1)
+    episodes: int = equinox.field(static=True, default=20)
+    trail: int = equinox.field(static=True, default=512)  # most entries of the best way that are used
+
+    def __check_init__(self):
+        Cells(self.cells, self.width, self.bins, self.size, self.shades)  # says what is wrong with them
+        if self.choice not in ("visits", "chosen"):
+            raise ForageError(f"Go-Explore cannot choose by {self.choice!r}; it chooses by visits or chosen.")
+        if min(self.capacity, self.stride, self.episodes, self.trail) < 1 or self.window < 0:
+            raise ForageError(
+                "Go-Explore needs a capacity, stride, episodes and trail of 1 or more, and a window of 0 or more."
+            )
+        for name in ("probability", "explore", "threshold"):
+            value = getattr(self, name)
+            if isinstance(value, int | float) and not 0 <= value <= 1:
+                raise ForageError(f"Go-Explore's {name} is {value}; it lies between 0 and 1.")
+
+    @property
+    def kind(self) -> Cells:
+        return Cells(self.cells, self.width, self.bins, self.size, self.shades)
+
+    def check(self, environment: Environment, tasks: Tasks) -> None:
+        if tasks.varies:
+            raise ForageError("Go-Explore's states belong to the task they were seen in; use it with --tasks same.")
+        if environment.reward_names:
+            raise ForageError(
+                f"Go-Explore compares scores, and {type(environment).__name__} gives several rewards "
+                f"({', '.join(environment.reward_names)})."
+            )
+        self.kind.check(environment)
+
+    def init(self, key: Key[Array, ""], environment: Environment, num_envs: int) -> GoExploreState:
+        place = environment.reset(key)  # fills the archive until there is something to keep; never drawn
+        best = Best(jnp.bool_(False), nothing(()), nowhere(()))
+        envs = (num_envs,)
+        return GoExploreState(
+            empty(self.capacity, place),
+            jnp.int32(0),
+            self.kind.unmeasured(place[1]),
+            nothing(envs),
+            nowhere(envs),
+            jnp.ones(envs, bool),
+            best,
+            unlearned(self.trail),
+        )
+
+    def begin(
+        self, state: GoExploreState, environment: Environment, key: Key[Array, ""]
+    ) -> tuple[Any, PyTree[Array], Mark]:
+        reset_key, coin_key, place_key = jax.random.split(key, 3)
+        archive, lesson = state.archive, state.lesson
+        counts = archive.visits if self.choice == "visits" else archive.chosen
+        sums = jnp.cumsum(jnp.where(archive.cell != NONE, 1 / jnp.sqrt(counts + 1.0), 0.0))
+        share = jax.random.uniform(place_key)
+        explored = jnp.searchsorted(sums, share * sums[-1], side="right")
+        number = lesson.stage + jnp.floor(share * (self.window + 1)).astype(jnp.int32)
+        taught = lesson.trail[jnp.minimum(number, self.trail - 1)]
+        slot = jnp.clip(jnp.where(lesson.on, taught, explored), 0, self.capacity - 1)
+        there = jnp.where(lesson.on, number < lesson.length, sums[-1] > 0)
+        again = there & (jax.random.uniform(coin_key) < self.probability)
+        kept = jax.tree.map(lambda x: x[slot], archive)
+        place = jax.tree.map(
+            lambda kept, fresh: jnp.where(again, kept, fresh),
+            (kept.env_state, kept.observation),
+            environment.reset(reset_key),
+        )
+        link = pick(again, Link(slot.astype(jnp.int32), kept.serial), nowhere(()))
+        stage = jnp.where(lesson.on & (again | (number >= lesson.length)), lesson.stage, -1)
+        return *place, Mark(link, pick(again, kept.path, nothing(())), stage)
+
+    def cut(self, mark: Mark, length: Int[Array, ""]) -> Bool[Array, ""]:
+        return (mark.link.slot >= 0) & (mark.stage < 0) & (length >= self.burst)
+
+    def report(
+        self,
+        state: GoExploreState,
+        environment: Environment,
+        visited: Visited,
+        rollout: Experience,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> GoExploreState:
+        marks, ended = visited.marks, rollout.ended
+        begins = jnp.concatenate([state.fresh[None], ended[:-1]])
+        paths = follow(state.running, marks.path, begins, rollout.reward)
+        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (visited.env_states, rollout.next_observation))
+        first = clock.steps == 0
+        scale = jax.tree.map(lambda new, old: jnp.where(first, new, old), self.kind.measured(rows[1]), state.scale)
+        cells = self.kind(environment, scale, *rows)
+        cells = jnp.where(ended.reshape(-1) | state.lesson.on, NONE, cells)
+        chosen = jnp.where(begins, marks.link.slot, -1).reshape(-1)
+        chosen = dropped(chosen >= 0, chosen, self.capacity)
+        archive = state.archive._replace(chosen=state.archive.chosen.at[chosen].add(1, mode="drop"))
+        archive, found = offer(archive, state.entries, cells, paths, begins, rows)
+        at, before = trace(state.at, marks.link, begins, found, ended.shape)
+        archive = adopted(archive, found, before)
+        cutoff = jax.vmap(jax.vmap(self.cut))(marks, paths.steps - marks.path.steps) & ~rollout.terminated
+        best = compare(state.best, paths, before, ended & ~cutoff & ~state.lesson.on)
+        successful = paths.score >= best.path.score - self.tolerance * jnp.abs(best.path.score)
+        ended_here = ended & (marks.stage == state.lesson.stage)
+        lesson = judge(state.lesson, successful, ended_here, self.episodes, self.threshold, self.stride)
+        over = best.found & ((clock.fraction >= self.explore) & (self.explore < 1) | (best.path.score >= self.target))
+        lesson = pick(over & ~lesson.on, prepare(lesson, archive, best.link), lesson)
+        running = jax.tree.map(lambda x: x[-1], paths)
+        return GoExploreState(archive, state.entries + found.number, scale, running, at, ended[-1], best, lesson)

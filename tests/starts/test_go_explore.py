@@ -1,0 +1,280 @@
+"""Go-Explore: what enters the archive, what is chosen from it, and how starts move backward."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forage.agents.ppo import PPO
+from forage.behaviours.own import Own
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.deep_sea import DeepSea
+from forage.environments.grid.empty import Empty
+from forage.experiment import Experiment
+from forage.learner import Learner
+from forage.memory.rollout import LastRollout
+from forage.ports import Visited
+from forage.rewards.environment import EnvironmentReward
+from forage.starts.backward import judge, prepare, unlearned
+from forage.starts.cell_archive import Link, empty, nowhere
+from forage.starts.cells import NONE, Cells, Scale, fingerprint
+from forage.starts.go_explore import GoExplore, Mark, Path
+from forage.tasks.phases import Phases
+from forage.tasks.same import Same
+from forage.types import Clock, Experience, ForageError, Spec
+
+KEY = jax.random.key(0)
+CLOCK = Clock(jnp.int32(0), jnp.float32(1000))
+SEA = DeepSea(4)
+
+
+def started(score, steps, slot=-1, serial=0, stage=-1, envs=1):
+    """The mark of episodes that begin with this behind them."""
+    link = Link(jnp.int32(slot), jnp.int32(serial))
+    mark = Mark(link, Path(jnp.float32(score), jnp.int32(steps)), jnp.int32(stage))
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (envs,)), mark)
+
+
+def visit(starts, state, cells, rewards, ended, marks, clock=CLOCK):
+    """One rollout `[time, env]` through numbered cells; the observation of each state is filled with its number."""
+    cells = jnp.asarray(cells)
+    seen = jnp.broadcast_to(cells[..., None, None], (*cells.shape, 4, 4)).astype(jnp.float32)
+    flags, ended = jnp.zeros(cells.shape, bool), jnp.asarray(ended, bool)
+    rollout = Experience(seen, flags, jnp.asarray(rewards, jnp.float32), seen, ended, flags, flags, ())
+    envs = jax.vmap(lambda key: SEA.reset(key)[0])(jax.random.split(KEY, cells.size))
+    envs = jax.tree.map(lambda x: x.reshape(cells.shape), envs)._replace(column=cells)
+    marks = jax.tree.map(lambda x: jnp.broadcast_to(x, cells.shape), marks)
+    return report(starts, state, Visited(envs, marks), rollout, clock)
+
+
+report = jax.jit(lambda starts, state, visited, rollout, clock: starts.report(state, SEA, visited, rollout, clock, KEY))
+
+
+def entries(state):
+    """What is kept, by cell: score, steps, visits, the parent's cell."""
+    kept, found = jax.device_get(state.archive), {}
+    for slot in np.flatnonzero(kept.cell != NONE):
+        parent, serial = int(kept.parent.slot[slot]), int(kept.parent.serial[slot])
+        before = int(kept.env_state.column[parent]) if parent >= 0 and kept.serial[parent] == serial else None
+        assert kept.env_state.column[slot] == kept.observation[slot, 0, 0]  # leaves of one state stay together
+        facts = float(kept.path.score[slot]), int(kept.path.steps[slot]), int(kept.visits[slot]), before
+        assert found.setdefault(int(kept.env_state.column[slot]), facts) == facts, "two entries for one cell"
+    return found
+
+
+def test_the_archive_keeps_the_best_way_to_each_cell():
+    starts = GoExplore(capacity=16)
+    state = starts.init(KEY, SEA, 2)
+    # The first goes 1 2 3 2, and is paid when it comes back to 2; the second 3 4 and ends there.
+    cells, ends = [[1, 3], [2, 4], [3, 5], [2, 5]], [[0, 0], [0, 1], [0, 0], [0, 0]]
+    rewards = [[0, 0], [0, 7], [0, 1], [2, 0]]
+    state = visit(starts, state, cells, rewards, ends, started(0, 0, envs=2))
+    assert entries(state) == {
+        1: (0.0, 1, 1, None),
+        2: (2.0, 4, 1, 1),  # the second time it was reached with more; 3 was better reached by the other
+        3: (0.0, 1, 2, None),
+        5: (1.0, 1, 1, None),  # 4 ended an episode, so it is no place to begin
+    }
+    assert state.best.found and state.best.path.score == 7 and state.best.path.steps == 2
+    # What goes on has its score and steps with it: 3 is taken from the first, whose 2 points are more than none.
+    state = visit(starts, state, [[3, 2]], [[0, 2]], [[0, 1]], started(0, 5, envs=2))
+    assert entries(state)[3] == (2.0, 5, 1, 2)
+    assert state.running.steps.tolist() == [5, 3] and state.running.score.tolist() == [2, 3]
+    # The same score in as many steps changes nothing but the visits; in fewer it is better.
+    state = visit(starts, state, [[5, 9]], [[-1, 0]], [[0, 0]], started(0, 0, envs=2))
+    assert entries(state)[5] == (1.0, 1, 2, None)
+    state = visit(starts, state, [[4, 3]], [[0, 2]], [[0, 0]], started(0, 0, envs=2))
+    assert entries(state)[3] == (2.0, 2, 1, 9)
+
+
+def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
+    starts = GoExplore(capacity=16)
+    state = starts.init(KEY, SEA, 1)
+    state = visit(starts, state, [[1], [2]], [[1], [1]], [[0], [0]], started(0, 0))
+    state = visit(starts, state, [[3], [4]], [[1], [1]], [[0], [1]], started(0, 0))
+    assert entries(state)[3] == (3.0, 3, 1, 2)
+    two = int(np.flatnonzero(state.archive.observation[:, 0, 0] == 2)[0])
+    serial = int(state.archive.serial[two])
+    state = visit(starts, state, [[6], [7]], [[5], [1]], [[0], [1]], started(2, 2, two, serial))
+    assert entries(state)[6] == (7.0, 3, 1, 2)
+    assert state.archive.chosen[two] == 1
+    assert state.best.path.score == 8 and state.best.path.steps == 4
+
+
+def test_a_better_state_takes_the_place_and_the_old_one_stays_a_parent():
+    starts = GoExplore(capacity=16)
+    state = starts.init(KEY, SEA, 1)
+    state = visit(starts, state, [[1], [2], [1], [9]], [[0], [1], [0], [0]], [[0], [0], [0], [1]], started(0, 0))
+    assert entries(state)[1] == (1.0, 3, 1, 2)  # and 2's parent was never kept: 1 won its place later
+    state = starts.init(KEY, SEA, 1)
+    state = visit(starts, state, [[1]], [[0]], [[0]], started(0, 0))
+    state = visit(starts, state, [[2], [1], [9]], [[1], [0], [0]], [[0], [0], [1]], started(0, 0))
+    assert entries(state)[1] == (1.0, 3, 1, 2) and entries(state)[2] == (1.0, 2, 1, 1)
+    lesson = prepare(unlearned(8), state.archive, state.best.link)
+    way = [float(state.archive.observation[slot, 0, 0]) for slot in lesson.trail if slot >= 0]
+    assert way == [1.0, 2.0, 1.0] and lesson.length == 3  # round the corner and back, through both
+
+
+def test_a_full_archive_takes_no_new_cells_but_better_states():
+    starts = GoExplore(capacity=2)
+    state = starts.init(KEY, SEA, 1)
+    state = visit(starts, state, [[1], [2], [3]], [[0], [0], [0]], [[0], [0], [0]], started(0, 0))
+    kept = entries(state)
+    assert len(kept) == 2
+    cell = min(kept)
+    state = visit(starts, state, [[cell], [8]], [[5], [0]], [[0], [1]], started(0, 0))
+    assert entries(state)[cell][:2] == (5.0, 4) and len(entries(state)) == 2
+
+
+@pytest.mark.parametrize(("choice", "weights"), [("visits", [1, 1 / 2]), ("chosen", [1 / 3, 1])])
+def test_what_was_seen_or_chosen_less_is_chosen_more(choice, weights):
+    starts = GoExplore(capacity=4, probability=0.8, choice=choice)
+    state = starts.init(KEY, SEA, 1)
+    kept = state.archive._replace(
+        cell=jnp.array([7, 8, NONE, NONE], jnp.uint32),
+        visits=jnp.array([0, 3, 0, 0]),
+        chosen=jnp.array([8, 0, 0, 0]),
+        serial=jnp.array([1, 2, 3, 0]),
+        env_state=state.archive.env_state._replace(column=jnp.arange(4)),
+    )
+    state = state._replace(archive=kept)
+    keys = jax.random.split(KEY, 2000)
+    *_, mark = jax.jit(jax.vmap(lambda key: starts.begin(state, SEA, key)))(keys)
+    found = np.bincount(np.asarray(mark.link.slot) + 1, minlength=5) / 2000
+    wanted = np.array([0.2, *0.8 * np.array(weights) / sum(weights), 0, 0])
+    np.testing.assert_allclose(found, wanted, atol=0.05)  # five standard errors
+
+
+def test_episodes_that_explore_are_cut():
+    starts = GoExplore(burst=5)
+    mark = jax.tree.map(lambda x: x[0], started(0, 0, slot=3, serial=1))
+    assert [bool(starts.cut(mark, jnp.int32(n))) for n in (4, 5, 6)] == [False, True, True]
+    assert not starts.cut(mark._replace(link=nowhere(())), jnp.int32(9))
+    assert not starts.cut(mark._replace(stage=jnp.int32(0)), jnp.int32(9))
+
+
+def test_starts_move_backward_as_episodes_succeed():
+    lesson = unlearned(8)._replace(on=jnp.bool_(True), length=jnp.int32(3))
+
+    def judged(lesson, successes, failures):
+        ended = jnp.arange(20) < successes + failures
+        return judge(lesson, jnp.arange(20) < successes, ended, 10, 0.2, 2)
+
+    after = judged(lesson, 1, 8)
+    assert (after.stage, after.successes, after.episodes) == (0, 1, 9)  # not enough to judge by
+    assert judged(after, 0, 1).stage == 0 and judged(after, 0, 1).episodes == 0  # 1 of 10 is too few
+    after = judged(after, 1, 0)
+    assert (after.stage, after.episodes) == (2, 0)
+    assert judged(after, 10, 0).stage == 3  # never beyond the reset
+
+
+def test_what_robustifies_begins_near_the_end_of_the_best_way():
+    starts = GoExplore(capacity=8, probability=1.0, target=3.0, window=1, trail=4)
+    state = starts.init(KEY, SEA, 1)
+    ends = [[0], [0], [0], [1]]
+    state = visit(starts, state, [[1], [2], [3], [4]], [[0], [0], [0], [3]], ends, started(0, 0))
+    assert state.lesson.on and state.lesson.length == 3
+    begin = jax.jit(jax.vmap(lambda state, key: starts.begin(state, SEA, key), (None, 0)))
+    keys = jax.random.split(KEY, 100)
+    for stage, places in ((0, {2, 3}), (1, {1, 2}), (2, {0, 1}), (3, {0})):  # 0 is where a reset begins
+        lesson = state.lesson._replace(stage=jnp.int32(stage))
+        env_state, _, mark = begin(state._replace(lesson=lesson), keys)
+        assert set(env_state.column.tolist()) == places
+        assert set(mark.stage.tolist()) == {stage}
+    before = entries(state)
+    state = visit(starts, state, [[5], [6]], [[9], [0]], [[0], [1]], started(0, 2, stage=0))
+    assert entries(state) == before and state.best.path.score == 3  # left as it was
+    assert state.lesson.successes == state.lesson.episodes == 1
+
+
+def test_cells():
+    numbers = jnp.array([[0.0, 0.0], [0.04, 0.0], [0.06, 0.0], [-0.01, 0.0], [0.0, 0.3]])
+    assert same(Cells("observation"), numbers) == [0, 1, 2, 3, 4]
+    assert same(Cells("observation"), jnp.array([[0.0], [-0.0]])) == [0, 0]
+    assert same(Cells("binned", width=(0.05, 1.0)), numbers) == [0, 0, 2, 3, 0]
+    scale = Scale(jnp.array([0.0, 0.0]), jnp.array([0.5, 0.5]))
+    assert same(Cells("binned", bins=5), numbers, scale) == [0, 0, 0, 3, 4]
+    half = jnp.zeros((4, 8, 8, 1)).at[1, :, :4].set(250.0).at[2, :, :4].set(255.0).at[3, 4:].set(255.0)
+    cells = Cells("image", size=(2, 2), shades=4)
+    assert cells.numbers(half).shape == (4, 4)
+    assert same(cells, half) == [0, 1, 1, 3]
+    assert len(np.unique(fingerprint(jnp.arange(20_000)[:, None]))) == 20_000
+    swapped = fingerprint(jnp.array([[1, 2], [2, 1], [0, 3], [3, 0]]))
+    assert len(np.unique(swapped)) == 4
+
+
+def same(cells, observations, scale=None):
+    """For each row the first row that is in the same cell."""
+    scale = cells.measured(observations) if scale is None else scale
+    found = np.asarray(cells(SEA, scale, (), observations))
+    return [int(np.flatnonzero(found == cell)[0]) for cell in found]
+
+
+def test_cells_by_position_forget_what_is_carried_and_seen():
+    environment = Empty(6)
+    keys = jax.random.split(KEY, 6)
+    env_states, observations = jax.vmap(environment.reset)(keys)
+    x = jnp.array([1, 2, 1, 1, 2, 3])
+    env_states = env_states._replace(x=x, y=jnp.ones(6, int), direction=jnp.arange(6) % 4)
+    found = np.asarray(Cells("position")(environment, Cells().unmeasured(observations), env_states, observations))
+    assert len(np.unique(found)) == 3 and found[0] == found[2] == found[3] and found[1] == found[4]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: GoExplore(capacity=0), "capacity"),
+        (lambda: GoExplore(probability=1.5), "probability is 1.5"),
+        (lambda: GoExplore(choice="luck"), "chooses by visits or chosen"),
+        (lambda: GoExplore(cells="rooms"), "no cells by 'rooms'"),
+        (lambda: GoExplore(cells="binned", width=(-1.0,)), "widths above 0"),
+        (lambda: GoExplore(cells="position").check(CartPole(), Same()), "no map"),
+        (lambda: GoExplore(cells="image").check(CartPole(), Same()), "no image"),
+        (lambda: GoExplore(cells="binned", width=(1.0, 1.0)).check(CartPole(), Same()), "Give 1 width or 4"),
+        (lambda: GoExplore().check(CartPole(), Phases("length", (0.5, 1.0), (10,))), "--tasks same"),
+    ],
+)
+def test_mistakes_are_named(make, words):
+    with pytest.raises(ForageError, match=words):
+        make()
+
+
+def test_a_sea_too_deep_for_chance_is_found_and_learned():
+    """In the loop: of 2^12 ways down one is paid, and evaluation begins with a reset."""
+    environment = DeepSea(12)
+    agent = PPO(num_envs=8, rollout_length=48, epochs=4, minibatches=4, hidden_sizes=(32,), learning_rate=3e-3)
+    spec = Spec("DeepSea", environment.observation_space, environment.action_space)
+    starts = GoExplore(capacity=256, target=0.5, episodes=8)
+    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
+    experiment = Experiment(learner, environment, Same(), starts)
+    experiment.check()
+
+    @jax.jit
+    def run(experiment):
+        def turn(carry, _):
+            state, clock = carry
+            state, tally = experiment.iterate(state, clock)
+            clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
+            return (state, clock), tally.faults
+
+        carry = (experiment.init(jax.random.key(1)), Clock(jnp.int32(0), jnp.float32(150 * 8 * 48)))
+        (state, _), faults = jax.lax.scan(turn, carry, None, 150)
+        returns, _ = experiment.evaluate(state.learner, KEY, 4, 12)
+        return state.starts, returns, faults.sum()
+
+    state, returns, faults = jax.device_get(run(experiment))
+    assert faults == 0
+    kept = state.archive
+    reachable = 12 * 13 // 2 - 1  # cells below the top one
+    assert 12 < (kept.cell != NONE).sum() <= reachable
+    np.testing.assert_array_equal(kept.env_state.time[kept.cell != NONE], kept.path.steps[kept.cell != NONE])
+    assert state.best.path.score > 0.98 and state.lesson.on
+    assert (returns > 0.98).all()
+
+
+def test_an_empty_archive_is_never_drawn():
+    archive = empty(4, SEA.reset(KEY))
+    assert (archive.cell == NONE).all() and (archive.serial == 0).all()
+    state = GoExplore(capacity=4, probability=1.0).init(KEY, SEA, 1)
+    *_, mark = GoExplore(capacity=4, probability=1.0).begin(state, SEA, KEY)
+    assert mark.link.slot == -1 and mark.path.steps == 0
