@@ -12,7 +12,7 @@ from forage.errors import ForageError
 from forage.help import COMMANDS_HELP, HELP
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
-FLAGS = {"quiet", "json", "plain", "help", "anyway", "film", "sample"}
+FLAGS = {"quiet", "json", "plain", "help", "anyway", "film", "sample", "visits"}
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
 
@@ -70,6 +70,8 @@ def train(positional: list[str], words: options.Words) -> None:
     if "seeds" in words:
         text = str(words.pop("seeds"))
         arguments["seeds"] = options.parse("seeds", text, tuple[int, ...] if "," in text else int)
+    if words.pop("visits", False):
+        arguments["visits"] = True
     if "extras" in words:
         arguments["extras"] = options.parse("extras", words.pop("extras"), tuple[str, ...])
     if "sweep" in words:
@@ -101,6 +103,7 @@ def train(positional: list[str], words: options.Words) -> None:
             "evaluation-actions",
             "checkpoint-seconds",
             "sweep",
+            "visits",
             "extras",
             "wrap",
             *PORTS,

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage import prng
+from forage import prng, visits
 from forage.experiment import Experiment, ExperimentState
 from forage.learner import LearnerState, Report, Tally, finite
 from forage.types import Clock
@@ -42,7 +42,9 @@ def advance(
     tally = unravel(total)
     updates = jnp.maximum(tally.metrics["updates"], 1)
     metrics = {name: v if name == "updates" else v / updates for name, v in tally.metrics.items()}
-    return state, clock, Report(tally.episodes, metrics, tally.faults == 0, jax.vmap(finite)(state.learner.agent))
+    latest = jax.vmap(visits.measures)(state.visits) if isinstance(state.visits, visits.Visits) else {}
+    found = jax.vmap(finite)(state.learner.agent)
+    return state, clock, Report(tally.episodes, metrics, tally.faults == 0, found, latest)
 
 
 def init(varied: Varied, keys: Key[Array, " seed"]) -> ExperimentState:

@@ -17,10 +17,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage import spaces, team
+from forage import spaces, team, visits
 from forage.learner import Episodes, Learner, LearnerState, State, Tally, finite, select
 from forage.ports import Agent, Environment, Part, Starts, Tasks, Visited
 from forage.types import Clock, Experience
+from forage.visits import Visits
 
 LARGE = 2**14
 """Bytes of an environment's state from which on starts are copied one by one, as episodes end."""
@@ -60,6 +61,7 @@ class ExperimentState(NamedTuple):
     starts: State
     pool: Pool
     actors: Actors
+    visits: Visits | tuple[()] = ()  # where the agent has been, in a run that is asked to measure it
 
 
 class Experiment(Part):
@@ -69,6 +71,7 @@ class Experiment(Part):
     environment: Environment
     tasks: Tasks
     starts: Starts
+    measured: bool = equinox.field(static=True, default=False)  # visits are counted
 
     @property
     def agent(self) -> Agent:
@@ -103,7 +106,8 @@ class Experiment(Part):
             episode_length=jnp.zeros(num_envs, jnp.int32),
         )
         pool = Pool(jax.tree.map(lambda x: x[num_envs:], starts), jnp.int32(0))
-        return ExperimentState(key, learner_state, tasks_state, starts_state, pool, actors)
+        measured = visits.nothing(self.environment) if self.measured else ()
+        return ExperimentState(key, learner_state, tasks_state, starts_state, pool, actors, measured)
 
     def new_start(self, tasks_state: State, starts_state: State, keys: Key[Array, "2"]) -> Start:
         task = self.tasks.next(tasks_state, self.environment, keys[0])
@@ -111,8 +115,11 @@ class Experiment(Part):
 
     def collect(
         self, state: ExperimentState, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[Pool, Actors, Episodes, Experience, Visited]:
-        """Steps every environment `rollout_length` times. Returns the rollout with leaves `time env *agent ...`."""
+    ) -> tuple[Pool, Actors, Episodes, Experience, Visited, Int[Array, "time env"] | tuple[()]]:
+        """Steps every environment `rollout_length` times. Returns the rollout with leaves `time env *agent ...`.
+
+        Last comes where each step led to on the environment's map, where that is measured.
+        """
         num_envs, length, spec = self.agent.num_envs, self.agent.rollout_length, self.learner.spec
         first_hidden = self.learner.hidden()
         keys = jax.random.split(key, (length, 2 * num_envs + 1))
@@ -124,7 +131,8 @@ class Experiment(Part):
             experience = Experience(
                 at.observation, action, step.reward, step.observation, step.terminated, step.truncated, source, aux
             )
-            return at._replace(env_state=env_state, observation=step.observation), hidden, experience
+            place = environment.place(env_state) if self.measured and environment.places else ()
+            return at._replace(env_state=env_state, observation=step.observation), hidden, experience, place
 
         def step(
             carry: tuple[Pool, Start, PyTree[Array], Int[Array, " env"]],
@@ -133,7 +141,7 @@ class Experiment(Part):
             pool, at, hidden, age = carry
             keys, time = inputs
             now = clock._replace(steps=clock.steps + time * num_envs)
-            at, hidden, experience = jax.vmap(one, in_axes=(0, 0, None, 0, 0))(
+            at, hidden, experience, place = jax.vmap(one, in_axes=(0, 0, None, 0, 0))(
                 at, hidden, now, keys[:num_envs], keys[num_envs:-1]
             )
             if self.starts.cuts:
@@ -144,13 +152,13 @@ class Experiment(Part):
             visited = Visited(at.env_state, at.mark) if self.starts.every_state else None
             pool, at = self.begin_anew(state, pool, at, over, keys[-1])
             hidden = select(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
-            return (pool, at, hidden, age), (experience, visited)
+            return (pool, at, hidden, age), (experience, visited, place)
 
         pool = state.pool
         if self.tasks.adapts or self.starts.adapts:
             pool = pool._replace(used=jnp.int32(self.pool_size))
         carry = (pool, state.actors.at, state.actors.hidden, state.actors.episode_length)
-        (pool, at, hidden, _), (rollout, visited) = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
+        (pool, at, hidden, _), (rollout, visited, places) = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
         # Returns and lengths in bulk, as no step needs them: what was under way, and came in, and is not under way.
         told = team.as_one(rollout, spec.num_agents)
         ended, one_each = told.ended, jnp.ones(told.ended.shape, jnp.int32)
@@ -163,7 +171,7 @@ class Experiment(Part):
         )
         if visited is None:
             visited = jax.tree.map(lambda x: x[None], Visited(at.env_state, at.mark))
-        return pool, Actors(at, hidden, episode_return, episode_length), episodes, rollout, visited
+        return pool, Actors(at, hidden, episode_return, episode_length), episodes, rollout, visited, places
 
     @property
     def pool_size(self) -> int:
@@ -201,7 +209,7 @@ class Experiment(Part):
     def iterate(self, state: ExperimentState, clock: Clock) -> tuple[ExperimentState, Tally]:
         """One turn of the loop: collect, remember, learn, and tell tasks and starts about it."""
         key, collect_key, learn_key, starts_key = jax.random.split(state.key, 4)
-        pool, actors, episodes, rollout, visited = self.collect(state, clock, collect_key)
+        pool, actors, episodes, rollout, visited, places = self.collect(state, clock, collect_key)
         learner, metrics = self.learner.learn(state.learner, rollout, clock, learn_key)
         told = team.as_one(rollout, self.learner.spec.num_agents)
         state = ExperimentState(
@@ -211,6 +219,7 @@ class Experiment(Part):
             self.starts.report(state.starts, self.environment, visited, told, clock, starts_key),
             pool,
             actors,
+            visits.hear(state.visits, places, told, clock) if isinstance(state.visits, Visits) else (),
         )
         sums = {name: value if name == "updates" else value * metrics["updates"] for name, value in metrics.items()}
         sound = finite((rollout.reward, rollout.next_observation))

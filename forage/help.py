@@ -34,6 +34,7 @@ forage train [AGENT] ENVIRONMENT [OPTIONS]
   --evaluation-episodes N   episodes of each seed that the score is made of
   --evaluation-every N      also evaluate every N steps of each seed, apart from training
   --evaluation-actions A    greedy, or sampled as in training
+  --visits                  count where the agent goes on the environment's map, and when it is first paid
   --checkpoint-seconds S    how often to save
   --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
   --extras tensorboard   also write the curve there

@@ -206,6 +206,7 @@ class Report(NamedTuple):
     metrics: Metrics  # means over the updates made
     environment_finite: Bool[Array, ""]
     agent_finite: Bool[Array, ""]
+    latest: Metrics = {}  # what holds at its end, such as where the agent has been so far
 
 
 def select(ended: Bool[Array, "env *agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:

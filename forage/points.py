@@ -33,6 +33,8 @@ class Totals:
         self._add("episodes", episodes.count)
         self._add("return", episodes.episode_return)
         self._add("length", episodes.length)
+        for name, value in report.latest.items():
+            self.sums[f"latest {name}"] = np.asarray(value, float)
         for name, value in report.metrics.items():  # means over the updates made
             self._add(f"metric {name}", updates if name == "updates" else np.asarray(value, float) * updates)
 
@@ -53,6 +55,8 @@ class Totals:
             point |= {"length": to_float(self.sums["length"] / count), "episodes": to_float(count)}
             point["updates"] = to_float(updates)
             for name in sorted(self.sums):
+                if name.startswith("latest "):
+                    point[name.removeprefix("latest ")] = to_float(self.sums[name])
                 if name.startswith("metric ") and name != "metric updates":
                     point[name.removeprefix("metric ")] = to_float(self.sums[name] / updates)
         return point

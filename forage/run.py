@@ -71,6 +71,12 @@ class Run:
         return read_json(path) if path.exists() else None
 
     @property
+    def visits(self) -> np.ndarray | None:
+        """How many steps led to each place of the environment's map: `[member, ...]`, in a run that measured it."""
+        path = self.directory / "visits.npy"
+        return np.load(path) if path.exists() else None
+
+    @property
     def score(self) -> Score:
         """The interquartile mean over seeds of the mean evaluation return, with its 95 % interval."""
         if self.evaluation is None:

@@ -53,6 +53,7 @@ class Setup:
     sweep: dict[str, list[float]]
     why: str = ""  # why this agent, when nobody named one
     evaluation_actions: str = "greedy"  # or sampled
+    visits: bool = False  # where the agent goes is counted
 
     @property
     def native(self) -> bool:
@@ -76,7 +77,7 @@ class Setup:
         assert isinstance(self.environment, Environment)
         learner = self.learner()
         check_environment(self.environment, self.name)
-        experiment = Experiment(learner, self.environment, self.tasks, self.starts)
+        experiment = Experiment(learner, self.environment, self.tasks, self.starts, self.visits)
         experiment.check()
         return experiment
 
@@ -92,6 +93,11 @@ class Setup:
             experiment = self.experiment()
             values = {f"learner.agent.{name}": jnp.array([m[name] for m in members]) for name in self.sweep}
             return DeviceRoad(vary(experiment, values), seeds, self.steps)
+        if self.visits:
+            raise ForageError(
+                f"{self.name} runs on the host, and where an agent goes is counted in native environments, such as "
+                f"grid:Empty-8x8; leave visits out."
+            )
         if not (isinstance(self.tasks, Same) and isinstance(self.starts, Reset)):
             raise ForageError(
                 f"{self.name} runs on the host, where episodes begin as it says; other tasks and starts need a "
@@ -112,6 +118,7 @@ class Setup:
             "seeds": self.seeds,
             "sweep": self.sweep,
             "evaluation_actions": self.evaluation_actions,
+            "visits": self.visits,
             "spec": {
                 "name": self.spec.name,
                 "observation_space": spaces.to_json(self.spec.observation_space),
@@ -197,11 +204,13 @@ def make_setup(
     wrap: Sequence[str] = (),
     why: str = "",
     evaluation_actions: str = "greedy",
+    visits: bool = False,
     **parts: Any,
 ) -> Setup:
     """Fills in what was not said. `parts` are by port, each a part or its name; `wrap` names wrappers, first innermost.
 
     `evaluation_actions`: `greedy`, the agent's best guess, or `sampled`, drawn from its policy as in training.
+    `visits`: where the agent goes is counted, on the environment's map.
 
     Raises `ForageError` for what cannot be.
     """
@@ -270,6 +279,7 @@ def make_setup(
         sweep=swept,
         why=why,
         evaluation_actions=evaluation_actions,
+        visits=visits,
     )
 
 
@@ -291,7 +301,11 @@ def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -
             f"forage.resume(directory, environment=...)."
         )
     given = {name: value for name, value in given.items() if value is not None}
-    parts = {"evaluation_actions": config.get("evaluation_actions", "greedy"), **given}
+    parts = {
+        "evaluation_actions": config.get("evaluation_actions", "greedy"),
+        "visits": config.get("visits", False),
+        **given,
+    }
     for port in ("agent", *PORTS):
         if port in given:
             continue

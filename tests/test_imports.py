@@ -21,7 +21,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("nn", "points", "fields"),
     (*WINGS, "environments", "evaluation", "defaults"),
     ("policy", "progress", "trackers", "versions"),
-    ("learner",),
+    ("learner", "visits"),
     ("experiment", "host"),
     ("device",),
     ("setup",),

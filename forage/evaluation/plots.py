@@ -59,6 +59,40 @@ def curve(
     return path
 
 
+def heat_map(path: str | pathlib.Path, counts: Float[np.ndarray, "*map"], title: str) -> pathlib.Path:
+    """Draws how often each place of a map was visited, darker for more, on a logarithmic scale; returns the path.
+
+    Places that were never visited stay white. A map of one row of places is drawn as a line of cells.
+    """
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm
+    from matplotlib.figure import Figure
+
+    counts = np.atleast_2d(np.asarray(counts, float))
+    rows, columns = counts.shape
+    width = min(7.2, max(3.6, 4.6 * columns / rows))
+    figure = Figure(
+        figsize=(width + 0.9, min(7.2, max(1.9, width * rows / columns + 0.7))), dpi=150, layout="constrained"
+    )
+    axes = figure.add_subplot()
+    shades = LinearSegmentedColormap.from_list("visits", ["#dbe7f8", PALETTE[0], "#0b1f4b"])
+    shown = np.ma.masked_equal(counts, 0)
+    image = axes.imshow(shown, cmap=shades, norm=LogNorm(1, max(counts.max(), 10)), interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_color(QUIET)
+    axes.set_title(title, fontsize=9.5, color=INK, loc="left")
+    axes.set_xlabel(f"{(counts > 0).mean():.0%} of {counts.size} places visited", fontsize=8.5, color=QUIET)
+    bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=8, colors=QUIET)
+    bar.set_label("steps", fontsize=8.5, color=QUIET)
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    return path
+
+
 def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlabel: str = "return") -> pathlib.Path:
     """Draws performance profiles, the share of seeds that score above each level, and returns the path."""
     from matplotlib.figure import Figure

@@ -1,0 +1,80 @@
+"""Where an agent goes: counted exactly, without a trace in the run, and across a stop."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import forage
+from forage.environments.deep_sea import DeepSea
+from forage.types import Clock, Experience, ForageError
+from forage.visits import Visits, hear, measures, nothing
+
+PPO = {"num_envs": 4, "rollout_length": 10, "minibatches": 1, "hidden_sizes": (8,)}
+
+
+def rollout_of(reward):
+    reward = jnp.asarray(reward, jnp.float32)
+    none = jnp.zeros(reward.shape, bool)
+    return Experience(none, none, reward, none, none, none, none, ())
+
+
+def test_counts_entropy_and_the_first_reward():
+    visits = nothing(DeepSea(2))
+    assert visits.counts.shape == (4,)
+    clock = Clock(jnp.int32(100), jnp.float32(1000))
+    visits = hear(visits, jnp.array([[0, 1], [1, 1]]), rollout_of([[0, -1], [0, 0]]), clock)
+    assert np.isnan(measures(visits)["first_reward"])
+    visits = hear(visits, jnp.array([[0, 0], [2, 2]]), rollout_of([[0, 0], [0, 0.5]]), clock)
+    visits = hear(visits, jnp.array([[0, 0]]), rollout_of([[3, 3]]), clock._replace(steps=jnp.int32(104)))
+    assert visits.counts.tolist() == [5, 3, 2, 0]
+    found = measures(visits)
+    assert found["first_reward"] == 104 and found["places_visited"] == 3  # two steps of two environments after 100
+    share = np.array([0.5, 0.3, 0.2])
+    np.testing.assert_allclose(found["visitation_entropy"], -(share * np.log(share)).sum(), rtol=1e-6)
+
+
+def test_without_a_map_only_the_first_reward_is_known():
+    visits = hear(Visits(jnp.zeros(0), jnp.int32(-1)), (), rollout_of([[0], [1]]), Clock(jnp.int32(5), jnp.float32(9)))
+    assert measures(visits) == {"first_reward": 7.0}
+
+
+def test_a_run_counts_its_steps_and_learns_as_it_would(tmp_path):
+    usual = {"steps": 400, "seeds": [0, 1], "agent_options": PPO, "display": "quiet", "evaluation_episodes": 2}
+    counted = forage.train("ppo", "DeepSea-5", directory=tmp_path / "counted", visits=True, **usual)
+    plain = forage.train("ppo", "DeepSea-5", directory=tmp_path / "plain", **usual)
+    assert counted.evaluation["return"] == plain.evaluation["return"]
+    assert [row["value_loss"] for row in counted.rows] == [row["value_loss"] for row in plain.rows]
+    visits = counted.visits
+    assert plain.visits is None and visits.shape == (2, 5, 5) and (visits.sum((1, 2)) == 400).all()
+    assert counted.rows[-1]["places_visited"] == (visits > 0).sum((1, 2)).tolist()
+    assert (tmp_path / "counted" / "visits.png").stat().st_size > 1000
+
+
+def test_counts_survive_a_stop(tmp_path):
+    usual = {"seeds": [0], "agent_options": PPO, "display": "quiet", "evaluation_episodes": 2, "visits": True}
+    whole = forage.train("ppo", "DeepSea-5", steps=400, directory=tmp_path / "whole", **usual)
+    setup = forage.setup.from_config(whole.config)
+    road = setup.road()
+    road.begin()
+    road.advance(4)
+    again = setup.road()
+    again.restore(jax.device_get(road.state), road.steps)
+    again.advance(6)
+    np.testing.assert_array_equal(np.asarray(again.state.visits.counts).reshape(1, 5, 5), whole.visits)
+
+
+def test_on_the_host_it_is_refused(tmp_path):
+    with pytest.raises(ForageError, match="counted in native environments"):
+        forage.train("ppo", "gymnasium:CartPole-v1", steps=100, visits=True, directory=tmp_path / "run")
+
+
+def test_a_setup_keeps_what_was_asked_for():
+    from forage.setup import from_config, make_setup
+
+    setup = make_setup("ppo", "DeepSea-5", steps=100, seeds=1, visits=True)
+    assert (
+        from_config(setup.config()).visits and not from_config(dataclasses.replace(setup, visits=False).config()).visits
+    )
