@@ -1,0 +1,240 @@
+"""Which way of exploring finds what, where? A table of methods by problems, each cell trained and judged alike.
+
+    python benchmarks/exploration.py --list
+    python benchmarks/exploration.py                                # every cell that has no result yet
+    python benchmarks/exploration.py --problem deep-sea-20          # one column
+    python benchmarks/exploration.py --method rnd --problem valley --again
+
+A problem says which agent explores it; a method puts one part at one port, or is an agent of its own. What does not
+fit together is left out by the library's own checks, and the reason is kept. Results are kept in results/exploration,
+a file for each cell, and results/EXPLORATION.md is made from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results" / "exploration"
+TABLE = RESULTS.parent / "EXPLORATION.md"
+SEEDS = [2000, 2001, 2002, 2003, 2004]
+"""Nothing is tuned on them, and no claim runs on them."""
+
+
+class Problem(NamedTuple):
+    """Where reward is rare."""
+
+    environment: str
+    agent: str
+    steps: int  # of each seed
+    options: dict[str, Any] = {}  # of its agent
+    solved: float = 0.0  # an episode of more than this is a success
+    wrap: tuple[str, ...] = ()
+    environment_options: dict[str, Any] = {}
+    note: str = ""
+
+
+class Method(NamedTuple):
+    """One way to explore: parts by port, as a run's configuration has them; or another agent."""
+
+    parts: dict[str, dict[str, Any]] = {}
+    agent: str | None = None
+    options: dict[str, Any] = {}  # of the agent
+    port: str = ""
+
+
+GRID = {"num_envs": 64, "rollout_length": 128, "minibatches": 8, "learning_rate": 1e-3, "entropy_coefficient": 0.01}
+
+PROBLEMS: dict[str, Problem] = {
+    "deep-sea-20": Problem("DeepSea-20", "dqn", 100_000, note="chance: once in 2^20 episodes"),
+    "deep-sea-50": Problem("DeepSea-50", "dqn", 500_000, note="chance: once in 2^50 episodes"),
+    "valley": Problem("MountainCar-sparse", "dqn", 100_000),
+    "valley-force": Problem("MountainCarContinuous-sparse", "sac", 30_000),
+    "pendulum": Problem("Pendulum-sparse", "sac", 20_000, solved=50.0, note="solved: it stands for 50 of 200 steps"),
+    "swing-up": Problem("CartPole-swingup", "dqn", 300_000, solved=50.0, note="solved: it stands for 50 steps"),
+    "corridor": Problem("maze:Corridor", "sac", 50_000),
+    "noisy-tv": Problem("grid:MultiRoom-N4-S5", "ppo", 2_000_000, GRID, wrap=("noisy-tv:2",)),
+    "multi-room": Problem("grid:MultiRoom-N7-S8", "ppo", 5_000_000, GRID),
+    "key-corridor": Problem("grid:KeyCorridor-S3R3", "ppo", 5_000_000, GRID),
+    "obstructed": Problem("grid:ObstructedMaze-2Dlh", "ppo", 5_000_000, GRID),
+    "river": Problem("tabular:RiverSwim-12", "dqn", 40_000, solved=2.0, environment_options={"max_steps": 40}),
+}
+
+METHODS: dict[str, Method] = {
+    "plain": Method(),
+    "rnd": Method({"rewards": {"part": "rnd"}}, port="rewards"),
+}
+
+
+def setup_of(method: str, problem: str, seeds: list[int]) -> dict[str, Any]:
+    """What `forage.train` is told."""
+    from forage.registry import from_config
+
+    how, where = METHODS[method], PROBLEMS[problem]
+    return {
+        "agent": how.agent or where.agent,
+        "environment": where.environment,
+        "steps": where.steps,
+        "seeds": seeds,
+        "agent_options": (where.options if how.agent is None else {}) | how.options,
+        "environment_options": where.environment_options,
+        "wrap": list(where.wrap),
+        **{port: from_config(config) for port, config in how.parts.items()},
+    }
+
+
+def fits(method: str, problem: str) -> str | None:
+    """`None`, or why a method cannot be used there, in the library's words."""
+    from forage.errors import ForageError
+    from forage.setup import make_setup
+
+    try:
+        told = setup_of(method, problem, [0])
+        make_setup(told.pop("agent"), told.pop("environment"), **told).experiment()
+    except ForageError as error:
+        return str(error)
+    return None
+
+
+def measure(method: str, problem: str, steps: int | None = None, seeds: list[int] | None = None) -> dict[str, Any]:
+    """Trains one cell. Returns what the table shows, and what it takes to do it again."""
+    import forage
+    from forage.evaluation.statistics import score
+    from forage.training import use_compilation_cache
+
+    use_compilation_cache()
+    told = setup_of(method, problem, seeds or SEEDS)
+    told["steps"] = steps or told["steps"]
+    with tempfile.TemporaryDirectory() as directory:
+        run = forage.train(**told, visits=True, directory=directory, display="quiet", evaluation_episodes=50)
+        assert run.evaluation is not None
+        returns = np.array(run.evaluation["episode_returns"])
+        solved = (returns > PROBLEMS[problem].solved).mean(1)
+        first = [None if v is None else int(v) for v in run.rows[-1]["first_reward"]]
+        last = run.rows[-1]
+        versions = json.loads((Path(directory) / "versions.json").read_text())
+        config = {port: run.config[port] for port in ("agent", "behaviour", "rewards", "memory", "starts")}
+    return {
+        "method": method,
+        "problem": problem,
+        "environment": told["environment"],
+        "steps": told["steps"],
+        "seeds": told["seeds"],
+        "solved": summary(score(solved)),
+        "solved_by_seed": solved.tolist(),
+        "return": summary(score(returns.mean(1))),
+        "return_by_seed": returns.mean(1).tolist(),
+        "first_reward": first,
+        "places_visited": last.get("places_visited"),
+        "visitation_entropy": last.get("visitation_entropy"),
+        "seconds": round(float(last["seconds"]), 1),
+        "config": config,
+        "machine": {"cores": os.cpu_count(), "system": platform.system()},
+        "versions": {name: versions[name] for name in ("forage", "code", "jax", "python")},
+    }
+
+
+def summary(found: Any) -> list[float | None]:
+    """The interquartile mean and the ends of its interval."""
+    return [found.value, found.low, found.high]
+
+
+def cell_path(method: str, problem: str) -> Path:
+    return RESULTS / f"{problem}--{method}.json"
+
+
+def table() -> str:
+    """The page: problems, then for every problem what each method brought."""
+    lines = [
+        "# Exploration",
+        "",
+        "Methods by problems where reward is rare. *Solved*: share of 50 evaluation episodes that succeed after",
+        "training, interquartile mean over seeds with its 95 % bootstrap interval. *First reward*: environment steps of a",
+        "seed until it is first paid, the median of the seeds that were, and how many were. *Places*: how many cells of",
+        "the environment's map were visited, where it has one. *Wall clock* is that of all seeds together. Settings are",
+        "each part's defaults but for what a method's line in `benchmarks/exploration.py` says; nothing was tuned on",
+        "these seeds. Made by `python benchmarks/exploration.py`; one cell again:",
+        "`python benchmarks/exploration.py --method M --problem P --again`.",
+        "",
+    ]
+    for name, problem in PROBLEMS.items():
+        found = {m: json.loads(cell_path(m, name).read_text()) for m in METHODS if cell_path(m, name).exists()}
+        if not found:
+            continue
+        note = f" {problem.note[0].upper()}{problem.note[1:]}." if problem.note else ""
+        around = f" in {', '.join(problem.wrap)}" if problem.wrap else ""
+        lines += [
+            f"## {name}: {problem.environment}{around}",
+            "",
+            f"{problem.agent}, {problem.steps:,} steps of each of {len(SEEDS)} seeds.{note}",
+            "",
+            "| method | port | solved | return | first reward | places | wall clock |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        ordered = sorted(found, key=lambda m: -found[m]["solved"][0] if "solved" in found[m] else 9)
+        lines += [row(method, found[method]) for method in ordered if "solved" in found[method]]
+        left_out = [method for method in ordered if "reason" in found[method]]
+        if left_out:
+            lines += ["", "Do not fit: " + ", ".join(left_out) + "."]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def row(method: str, cell: dict[str, Any]) -> str:
+    paid = sorted(step for step in cell["first_reward"] if step is not None)
+    first = f"{int(np.median(paid)):,} ({len(paid)} of {len(cell['first_reward'])})" if paid else "never"
+    places = "" if cell["places_visited"] is None else f"{np.mean(cell['places_visited']):.0f}"
+    shown = f"{interval(cell['solved'], '.0%')} | {interval(cell['return'], '.3g')}"
+    return f"| {method} | {METHODS[method].port} | {shown} | {first} | {places} | {cell['seconds']:.0f} s |"
+
+
+def interval(found: list[float | None], spec: str) -> str:
+    value, low, high = found
+    return f"{value:{spec}}" + ("" if low is None else f" [{low:{spec}}, {high:{spec}}]")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--method", action="append", choices=METHODS)
+    parser.add_argument("--problem", action="append", choices=PROBLEMS)
+    parser.add_argument("--again", action="store_true", help="also cells that have a result")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true", help="write the page only")
+    arguments = parser.parse_args()
+    cells = [(m, p) for p in arguments.problem or PROBLEMS for m in arguments.method or METHODS]
+    if arguments.list:
+        for method, problem in cells:
+            print(f"{problem:14} {method:20} {'done' if cell_path(method, problem).exists() else ''}")
+        return
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    if not arguments.table:
+        for method, problem in cells:
+            if arguments.again or not cell_path(method, problem).exists():
+                one_cell(method, problem, alone=len(cells) == 1)
+    TABLE.write_text(table())
+
+
+def one_cell(method: str, problem: str, alone: bool) -> None:
+    """In a process of its own where there are several: JAX's devices are set once a process."""
+    if not alone:
+        command = [sys.executable, __file__, "--method", method, "--problem", problem, "--again"]
+        if subprocess.call(command):
+            print(f"{method} on {problem} failed; the others go on.", flush=True)
+        return
+    reason = fits(method, problem)
+    cell = {"method": method, "problem": problem, "reason": reason} if reason else measure(method, problem)
+    cell_path(method, problem).write_text(json.dumps(cell, indent=1) + "\n")
+    print((reason and f"{method} on {problem}: {reason}") or row(method, cell), flush=True)
+
+
+if __name__ == "__main__":
+    main()
