@@ -49,7 +49,7 @@ def draw(number: np.ndarray, found: dict[str, np.ndarray], bounds: dict[str, np.
         axes.plot(number, total.mean(0), color=color, linewidth=1.8, label=name)
     for index, (kind, most) in enumerate(bounds.items()):
         axes.plot(number, most, color=QUIET, linestyle=DASHES[index + 1], linewidth=1.4, label=f"bound, {kind}")
-    axes.plot(number, HORIZON * number, color=INK, linestyle=(0, (1, 3)), linewidth=1.2, label="the most there can be")
+    axes.plot(number, HORIZON * number, color=INK, linestyle=(0, (1, 3)), linewidth=1.2, label="1 missed at every step")
     style(axes, "regret so far", "episodes")
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -94,7 +94,7 @@ def page(found: dict[str, np.ndarray], bounds: dict[str, np.ndarray]) -> str:
         lines.append(f"| bound, {kind} | {most[EPISODES // 10 - 1]:.3g} | {most[-1]:.3g} | |")
     lines += [
         "",
-        "Interquartile means with 95 % bootstrap intervals. The bounds are far above the most that can be missed at all in",
+        "Interquartile means with 95 % bootstrap intervals. The bounds are far above what missing 1 at every step comes to in",
         "so few episodes: their constants are those of a proof. With the bonus of the proof no plan changes yet, because",
         "everything seems to be worth the most there is; a five-hundredth of it is enough to find the far bank.",
         "",
