@@ -41,6 +41,7 @@ COMMANDS = {
     "weighted": "forage train ppo DeepSeaTreasure-v0 --rewards weighted "
     "--rewards.names treasure,time --rewards.weights 1,0.1",
     "rnd": "forage train ppo DeepSea-10 --rewards rnd",
+    "counts": "forage train dqn DeepSea-14 --rewards counts",
     "rollout": "forage train ppo CartPole-v1 --memory rollout",
     "uniform": "forage train dqn CartPole-v1 --memory uniform --memory.capacity 50k",
     "prioritised": "forage train dqn CartPole-v1 --memory prioritised",

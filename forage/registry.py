@@ -46,6 +46,7 @@ PORTS: dict[str, dict[str, str]] = {
         "normalise-return": "forage.rewards.scaling:NormaliseReturn",
         "weighted": "forage.rewards.weighted:Weighted",
         "rnd": "forage.rewards.rnd:RND",
+        "counts": "forage.rewards.counts:Counts",
     },
     "memory": {
         "rollout": "forage.memory.rollout:LastRollout",

@@ -31,7 +31,12 @@ class Ensemble(equinox.Module):
     members: MLP
 
     def __init__(
-        self, key: Key[Array, ""], number: int, sizes: Sequence[int], activation: str = "relu", gain: float | None = None
+        self,
+        key: Key[Array, ""],
+        number: int,
+        sizes: Sequence[int],
+        activation: str = "relu",
+        gain: float | None = None,
     ):
         """`number` MLPs of `sizes` (inputs first, outputs last); `gain` as for `Linear`."""
 
