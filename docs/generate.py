@@ -42,6 +42,8 @@ COMMANDS = {
     "--rewards.names treasure,time --rewards.weights 1,0.1",
     "rnd": "forage train ppo DeepSea-10 --rewards rnd",
     "counts": "forage train dqn DeepSea-14 --rewards counts",
+    "icm": "forage train ppo grid:MultiRoom-N2-S4 --rewards icm",
+    "disagreement": "forage train ppo MountainCar-v0 --rewards disagreement",
     "rollout": "forage train ppo CartPole-v1 --memory rollout",
     "uniform": "forage train dqn CartPole-v1 --memory uniform --memory.capacity 50k",
     "prioritised": "forage train dqn CartPole-v1 --memory prioritised",

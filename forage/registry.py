@@ -47,6 +47,8 @@ PORTS: dict[str, dict[str, str]] = {
         "weighted": "forage.rewards.weighted:Weighted",
         "rnd": "forage.rewards.rnd:RND",
         "counts": "forage.rewards.counts:Counts",
+        "icm": "forage.rewards.icm:ICM",
+        "disagreement": "forage.rewards.disagreement:Disagreement",
     },
     "memory": {
         "rollout": "forage.memory.rollout:LastRollout",
