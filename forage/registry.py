@@ -49,6 +49,7 @@ PORTS: dict[str, dict[str, str]] = {
         "counts": "forage.rewards.counts:Counts",
         "icm": "forage.rewards.icm:ICM",
         "disagreement": "forage.rewards.disagreement:Disagreement",
+        "e3b": "forage.rewards.e3b:E3B",
     },
     "memory": {
         "rollout": "forage.memory.rollout:LastRollout",
