@@ -50,6 +50,7 @@ PORTS: dict[str, dict[str, str]] = {
         "icm": "forage.rewards.icm:ICM",
         "disagreement": "forage.rewards.disagreement:Disagreement",
         "e3b": "forage.rewards.e3b:E3B",
+        "episodic-novelty": "forage.rewards.episodic_novelty:EpisodicNovelty",
     },
     "memory": {
         "rollout": "forage.memory.rollout:LastRollout",
