@@ -51,6 +51,7 @@ PORTS: dict[str, dict[str, str]] = {
         "disagreement": "forage.rewards.disagreement:Disagreement",
         "e3b": "forage.rewards.e3b:E3B",
         "episodic-novelty": "forage.rewards.episodic_novelty:EpisodicNovelty",
+        "shift": "forage.rewards.shift:Shift",
     },
     "memory": {
         "rollout": "forage.memory.rollout:LastRollout",
