@@ -65,7 +65,7 @@ class Disagreement(Bonus):
     epochs: int = equinox.field(static=True, default=3)
     minibatch_size: int = equinox.field(static=True, default=256)
     embedding_size: int = equinox.field(static=True, default=128)  # of an image
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # of each member
 
     def __check_init__(self):
         if self.members < 2 or self.epochs < 1 or self.minibatch_size < 1 or self.embedding_size < 1:
