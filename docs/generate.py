@@ -46,7 +46,7 @@ COMMANDS = {
     "disagreement": "forage train ppo MountainCar-v0 --rewards disagreement",
     "e3b": "forage train ppo grid:MultiRoom-N4-S5 --rewards e3b",
     "episodic-novelty": "forage train ppo grid:MultiRoom-N2-S4 --rewards episodic-novelty",
-    "shift": "forage train dqn DeepSea-10 --rewards shift --rewards.shift=-0.5",
+    "shift": "forage train dqn tabular:RiverSwim-6 --rewards shift --rewards.shift=-0.5",
     "rollout": "forage train ppo CartPole-v1 --memory rollout",
     "uniform": "forage train dqn CartPole-v1 --memory uniform --memory.capacity 50k",
     "prioritised": "forage train dqn CartPole-v1 --memory prioritised",
