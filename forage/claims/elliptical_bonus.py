@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from forage.claims.claim import Arm, Claim, Paper, Scale, area
-from forage.rewards.e3b import E3B
 
 CLAIM = Claim(
     title="Exploration via Elliptical Episodic Bonuses",
@@ -14,13 +13,13 @@ CLAIM = Claim(
     environment="grid:MultiRoom-N4-S5",
     arms={
         "without": Arm("ppo"),
-        "with E3B": Arm("ppo", parts=lambda: {"rewards": E3B(weight=0.1)}),
+        "with E3B": Arm("ppo", parts=lambda: {"rewards": "e3b"}),
     },
     treatment="with E3B",
     baselines=("without",),
     measure=area,
     measured="mean return over training",
-    laptop=Scale(300_000, tuple(range(1000, 1005))),
+    laptop=Scale(250_000, tuple(range(1000, 1005))),
     smoke=Scale(16_384, (1000, 1001)),
     paper=Paper(
         "grid:MultiRoom-N7-S8", 50_000_000, 5, "a GPU and a day", lacks="MiniHack, whose levels the paper plays"

@@ -46,6 +46,7 @@ class E3B(Bonus):
     arXiv 2210.05805.
     """
 
+    weight: float = 0.1  # small, or where a reward ends the episode it is not worth what novelty goes on to pay
     ridge: float = 0.1
     learning_rate: float = 1e-4
     epochs: int = equinox.field(static=True, default=1)
