@@ -45,6 +45,12 @@ COMMANDS = {
     "weighted": "forage train ppo DeepSeaTreasure-v0 --rewards weighted "
     "--rewards.names treasure,time --rewards.weights 1,0.1",
     "rnd": "forage train ppo DeepSea-10 --rewards rnd",
+    "counts": "forage train dqn DeepSea-14 --rewards counts",
+    "icm": "forage train ppo grid:MultiRoom-N2-S4 --rewards icm",
+    "disagreement": "forage train ppo MountainCar-v0 --rewards disagreement",
+    "e3b": "forage train ppo grid:MultiRoom-N4-S5 --rewards e3b",
+    "episodic-novelty": "forage train ppo grid:MultiRoom-N2-S4 --rewards episodic-novelty",
+    "shift": "forage train dqn tabular:RiverSwim-6 --rewards shift --rewards.shift=-0.5",
     "rollout": "forage train ppo CartPole-v1 --memory rollout",
     "uniform": "forage train dqn CartPole-v1 --memory uniform --memory.capacity 50k",
     "prioritised": "forage train dqn CartPole-v1 --memory prioritised",

@@ -50,6 +50,12 @@ PORTS: dict[str, dict[str, str]] = {
         "normalise-return": "forage.rewards.scaling:NormaliseReturn",
         "weighted": "forage.rewards.weighted:Weighted",
         "rnd": "forage.rewards.rnd:RND",
+        "counts": "forage.rewards.counts:Counts",
+        "icm": "forage.rewards.icm:ICM",
+        "disagreement": "forage.rewards.disagreement:Disagreement",
+        "e3b": "forage.rewards.e3b:E3B",
+        "episodic-novelty": "forage.rewards.episodic_novelty:EpisodicNovelty",
+        "shift": "forage.rewards.shift:Shift",
     },
     "memory": {
         "rollout": "forage.memory.rollout:LastRollout",

@@ -1,9 +1,17 @@
-"""What agents that learn a rollout in shuffled minibatches share."""
+"""Learning a rollout in shuffled minibatches."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, UInt32
+from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
+
+from forage.nn.optimiser import Optimiser
+
+Parameters = TypeVar("Parameters")
 
 
 def shuffled(bits: UInt32[Array, " count"]) -> Int[Array, " count"]:
@@ -21,3 +29,40 @@ def standardised(gain: Float[Array, "minibatch *rows"]) -> Float[Array, "minibat
     rows = gain.reshape(gain.shape[0], -1)
     rows = (rows - rows.mean(1, keepdims=True)) / (rows.std(1, keepdims=True) + 1e-8)
     return rows.reshape(gain.shape)
+
+
+def fit(
+    loss: Callable[[Parameters, PyTree[Array]], Float[Array, ""]],
+    optimiser: Optimiser,
+    parameters: Parameters,
+    optimiser_state: Any,
+    rows: PyTree[Array],
+    key: Key[Array, ""],
+    epochs: int,
+    minibatch_size: int,
+    proportion: float = 1.0,
+) -> tuple[Parameters, Any, Float[Array, ""]]:
+    """Goes down `loss(parameters, minibatch)`: `epochs` times over a random `proportion` of `rows` (leaves `row ...`).
+
+    Minibatches have `minibatch_size` rows or a few more, and all of them where there are fewer. Returns parameters,
+    the optimiser's state, and the mean loss on the way.
+    """
+    count = jax.tree.leaves(rows)[0].shape[0]
+    used = max(1, round(proportion * count))
+    minibatches = max(1, used // minibatch_size)
+    used -= used % minibatches
+
+    def minibatch(carry: tuple[Parameters, Any], rows: PyTree[Array]) -> tuple[tuple[Parameters, Any], Array]:
+        parameters, state = carry
+        value, gradient = jax.value_and_grad(loss)(parameters, rows)
+        return optimiser.step(gradient, state, parameters), value
+
+    def epoch(carry: tuple[Parameters, Any], key: Key[Array, ""]) -> tuple[tuple[Parameters, Any], Array]:
+        order = jax.random.permutation(key, count)[:used]
+        return jax.lax.scan(
+            minibatch, carry, jax.tree.map(lambda x: x[order].reshape(minibatches, -1, *x.shape[1:]), rows)
+        )
+
+    keys = jax.random.split(key, epochs)
+    (parameters, state), losses = jax.lax.scan(epoch, (parameters, optimiser_state), keys)
+    return parameters, state, losses.mean()

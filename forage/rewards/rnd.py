@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-import numpy as np
-from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.nn.networks import MLP, Torso
+from forage.nn.embedding import LIMIT, Embedding
+from forage.nn.minibatches import fit
 from forage.nn.normalise import RunningNorm
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Metrics
@@ -20,35 +19,12 @@ from forage.rewards.rows import as_rows, row_shape
 from forage.types import Clock, Experience, ForageError, Spec
 
 
-class Embedding(equinox.Module):
-    """From a normalised observation to `embedding_size` numbers."""
-
-    torso: Torso
-    head: MLP
-
-    def __init__(self, key: Key[Array, ""], shape: tuple[int, ...], rnd: RND, extra_layers: int):
-        torso_key, head_key = jax.random.split(key)
-        # Normalised observations are floats about zero, also where the environment's are bytes.
-        space = spaces.Box(-LIMIT, LIMIT, shape, np.float32)
-        gain = 2**0.5
-        self.torso = Torso(torso_key, space, rnd.hidden_sizes, "relu", gain)
-        sizes = (self.torso.size,) * (1 + extra_layers) + (rnd.embedding_size,)
-        self.head = MLP(head_key, sizes, "relu", gain, last_gain=gain)
-
-    def __call__(self, observation: Float[Array, "*shape"]) -> Float[Array, " embedding"]:
-        return self.head(self.torso(observation))
-
-
 class RNDState(NamedTuple):
     target: Embedding  # never trained
     predictor: Embedding
     scorer: Embedding  # the predictor before it was trained on the newest rollout
     optimiser: Any
     observations: RunningNorm
-
-
-LIMIT = 5.0
-"""Normalised observations are clipped to plus or minus this (Burda et al., section 2.4)."""
 
 
 class RND(Bonus):
@@ -92,9 +68,9 @@ class RND(Bonus):
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> RNDState:
         target_key, predictor_key = jax.random.split(key)
         shape = row_shape("RND", spec)
-        predictor = Embedding(predictor_key, shape, self, extra_layers=2)
+        predictor = Embedding(predictor_key, shape, self.hidden_sizes, self.embedding_size, extra_layers=2)
         return RNDState(
-            Embedding(target_key, shape, self, extra_layers=0),
+            Embedding(target_key, shape, self.hidden_sizes, self.embedding_size),
             predictor,
             jax.tree.map(jnp.copy, predictor),  # a buffer of its own, so that both can be donated
             self.optimiser().init(predictor),
@@ -130,22 +106,18 @@ class RND(Bonus):
         self, own: RNDState, rows: Float[Array, "row ..."], key: Key[Array, ""]
     ) -> tuple[Embedding, Any, Float[Array, ""]]:
         """Returns the predictor and optimiser after one rollout, and the mean loss on the way."""
-        used = max(1, round(self.proportion * rows.shape[0]))
-        minibatches = max(1, used // self.minibatch_size)
-        used -= used % minibatches
 
         def loss(predictor: Embedding, rows: Array) -> Array:
             return self.errors(predictor, own.target, own.observations, rows).mean()
 
-        def minibatch(carry: tuple[Any, Any], rows: Array) -> tuple[tuple[Any, Any], Array]:
-            predictor, optimiser = carry
-            value, gradient = jax.value_and_grad(loss)(predictor, rows)
-            return self.optimiser().step(gradient, optimiser, predictor), value
-
-        def epoch(carry: tuple[Any, Any], key: Key[Array, ""]) -> tuple[tuple[Any, Any], Array]:
-            order = jax.random.permutation(key, rows.shape[0])[:used]
-            return jax.lax.scan(minibatch, carry, rows[order].reshape(minibatches, -1, *rows.shape[1:]))
-
-        carry = (own.predictor, own.optimiser)
-        (predictor, optimiser), losses = jax.lax.scan(epoch, carry, jax.random.split(key, self.epochs))
-        return predictor, optimiser, losses.mean()
+        return fit(
+            loss,
+            self.optimiser(),
+            own.predictor,
+            own.optimiser,
+            rows,
+            key,
+            self.epochs,
+            self.minibatch_size,
+            self.proportion,
+        )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, PyTree
 
+from forage.nn.embedding import LIMIT
+from forage.nn.normalise import RunningNorm
 from forage.spaces import describe, seen, split_mask
-from forage.types import ForageError, Spec
+from forage.types import GONE, NOBODY, Experience, ForageError, Spec
 
 
 def row_shape(who: str, spec: Spec) -> tuple[int, ...]:
@@ -27,3 +31,26 @@ def as_rows(shape: tuple[int, ...], observation: PyTree[Array]) -> Float[Array, 
     if observation.ndim - 2 < len(shape):
         observation = jax.nn.one_hot(observation, shape[0])
     return observation.reshape(-1, *shape).astype(jnp.float32)
+
+
+class Transitions(NamedTuple):
+    """What happened, one row each."""
+
+    observation: Float[Array, "row ..."]
+    action: Array
+    next_observation: Float[Array, "row ..."]
+    weight: Float[Array, " row"]  # 0 where the action was not heard or the agent had left, else 1
+
+
+def as_transitions(norm: RunningNorm, experience: Experience) -> Transitions:
+    """Rows of what happened (leaves `time batch ...`), observations normalised and clipped to plus or minus 5."""
+    now, after = (
+        norm(as_rows(norm.mean.shape, seen), LIMIT) for seen in (experience.observation, experience.next_observation)
+    )
+    heard = (experience.source != NOBODY) & (experience.source != GONE)
+    return Transitions(
+        now,
+        experience.action.reshape(len(now), *experience.action.shape[2:]),
+        after,
+        heard.reshape(-1).astype(jnp.float32),
+    )

@@ -1,0 +1,27 @@
+"""A bonus for what was done seldom: Strehl and Littman (2008)."""
+
+from __future__ import annotations
+
+from forage.claims.claim import Arm, Claim, Paper, Scale, evaluated
+from forage.rewards.counts import Counts
+
+CLAIM = Claim(
+    title="An analysis of model-based interval estimation for Markov decision processes",
+    authors="Strehl, Littman",
+    year=2008,
+    arxiv="Journal of Computer and System Sciences 74",
+    statement="A bonus of beta / sqrt(n(s, a)) finds the far reward of RiverSwim, where greed stays at the near one.",
+    environment="tabular:RiverSwim-6",
+    arms={
+        "greed": Arm("dqn"),
+        "with counts": Arm("dqn", parts=lambda: {"rewards": Counts(weight=1.0, of="state-action")}),
+    },
+    treatment="with counts",
+    baselines=("greed",),
+    measure=evaluated,
+    measured="return",
+    laptop=Scale(20_000, tuple(range(1000, 1005))),
+    smoke=Scale(1500, (1000, 1001)),
+    paper=Paper("tabular:RiverSwim-6", 5000, 1000, "two cores and an hour"),
+    note="DQN learns values from replay where the paper plans in the model that was counted.",
+)

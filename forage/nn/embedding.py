@@ -1,0 +1,37 @@
+"""Embeddings: what bonuses see of observations that came as rows of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox
+import jax
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Array, Float, Key
+
+from forage.nn.networks import MLP, Torso
+
+LIMIT = 5.0
+"""Normalised observations are clipped to plus or minus this (Burda et al., 2018, arXiv 1810.12894, section 2.4)."""
+
+
+class Embedding(equinox.Module):
+    """From a normalised observation to `size` numbers: CNN for an image, else MLP; then `extra_layers`, then linear."""
+
+    torso: Torso
+    head: MLP
+
+    def __init__(
+        self, key: Key[Array, ""], shape: tuple[int, ...], hidden_sizes: Sequence[int], size: int, extra_layers: int = 0
+    ):
+        torso_key, head_key = jax.random.split(key)
+        # Normalised observations are floats about zero, also where the environment's are bytes.
+        space = spaces.Box(-LIMIT, LIMIT, shape, np.float32)
+        gain = 2**0.5
+        self.torso = Torso(torso_key, space, hidden_sizes, "relu", gain)
+        sizes = (self.torso.size,) * (1 + extra_layers) + (size,)
+        self.head = MLP(head_key, sizes, "relu", gain, last_gain=gain)
+
+    def __call__(self, observation: Float[Array, "*shape"]) -> Float[Array, " embedding"]:
+        return self.head(self.torso(observation))

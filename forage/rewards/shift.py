@@ -1,0 +1,51 @@
+"""A constant added to the reward: optimism or caution without touching the agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox
+from jaxtyping import Array, Key, PyTree
+
+from forage.ports import Metrics, Rewards
+from forage.rewards.environment import EnvironmentReward
+from forage.types import Clock, Experience, Spec
+
+
+class Shift(Rewards):
+    """r' = r + shift, where r is what `inner` gives; a bonus for exploring stays as it is.
+
+    Where episodes go on, this adds shift / (1 - discount) to all values and leaves what is best. To learn from that
+    is to learn from r with every value begun at -shift / (1 - discount) more: a negative shift makes an agent that
+    learns values optimistic, as what it has not tried seems better than what it has; a positive one makes it cautious,
+    as learning from data alone asks for. Where episodes end, a negative shift is also a price of time, and a positive
+    one a wage, but for episodes of one length. Policy gradients are not moved by a constant.
+
+    The paper's agents for discrete actions are this: DQN with -0.5, and with the bonus of random network distillation
+    less 1.5 (`Shift(-1.5, inner=RND())`). Not here: its agents for continuous control, which learn several values with
+    different shifts and act by one drawn for each episode, or by their least; they need an agent with as many critics.
+
+    Source: Sun, Han, Yang, Ma, Guo, Zhou (2022), "Exploit Reward Shifting in Value-Based Deep-RL: Optimistic
+    Curiosity-Based Exploration and Conservative Exploitation via Linear Reward Shaping", arXiv 2209.07288.
+    """
+
+    shift: float = -0.5
+    inner: Rewards = equinox.field(default_factory=EnvironmentReward)
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
+        return self.inner.init(key, spec, num_envs)
+
+    def check(self, spec: Spec) -> None:
+        self.inner.check(spec)
+
+    def relabel(self, state: Any, experience: Experience) -> Experience:
+        experience = self.inner.relabel(state, experience)
+        return experience._replace(reward=experience.reward + self.shift)
+
+    def note(self, spec: Spec) -> PyTree[Array]:
+        return self.inner.note(spec)
+
+    def learn(
+        self, state: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[Any, PyTree[Array], Metrics]:
+        return self.inner.learn(state, rollout, clock, key)

@@ -1,0 +1,89 @@
+"""Disagreement: the bonus by hand, agreement where much was seen, and noise that does not attract."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rewarded import KEY, experience_of, learn, relabel
+
+from forage.rewards.disagreement import Disagreement
+from forage.types import ForageError, Spec
+
+SMALL = {"embedding_size": 6, "hidden_sizes": (16,), "minibatch_size": 64}
+CHOICE = gymnasium.spaces.Discrete(2)
+
+
+def spec_of(action_space=CHOICE, space=None):
+    return Spec("Here", space or gymnasium.spaces.Box(-9, 9, (2,), np.float32), action_space)
+
+
+def rollout_of(now, after, action):
+    rollout = experience_of(jnp.zeros(action.shape[:2]), next_observation=jnp.asarray(after, jnp.float32))
+    return rollout._replace(observation=jnp.asarray(now, jnp.float32), action=jnp.asarray(action))
+
+
+@pytest.mark.parametrize("kind", ["choice", "box", "image"])
+def test_the_bonus_is_the_variance_of_predictions(kind):
+    rng = np.random.default_rng(0)
+    actions = gymnasium.spaces.Box(-2, 2, (1,), np.float32) if kind == "box" else CHOICE
+    shape = (4, 4, 3) if kind == "image" else (2,)
+    spec = spec_of(actions, gymnasium.spaces.Box(-9, 9, shape, np.float32))
+    rewards = Disagreement(weight=2.0, normalise=False, members=3, **SMALL)
+    rewards.check(spec)
+    now, after = rng.normal(size=(2, 8, 2, *shape))
+    action = rng.uniform(-2, 2, (8, 2, 1)).astype(np.float32) if kind == "box" else rng.integers(0, 2, (8, 2))
+    before = rewards.init(KEY, spec, 2)
+    state, rollout, metrics = learn(rewards, before, rollout_of(now, after, action), KEY)
+    found = relabel(rewards, state, rollout).bonus.reshape(-1)
+
+    after = after.reshape(16, *shape)
+    x = np.clip((now.reshape(16, *shape) - after.mean(0)) / after.std(0), -5, 5).astype(np.float32)
+    phi = jax.vmap(before.own.view.features)(x) if kind == "image" else x
+    heard = action.reshape(16, 1) / 2 if kind == "box" else np.eye(2)[action.reshape(16)]
+    members = before.own.ensemble.members  # as they were before they learned from this rollout
+    guesses = [
+        jax.tree.map(lambda leaf, i=i: leaf[i], members)(jnp.concatenate([phi, heard], 1).astype(jnp.float32))
+        for i in range(3)
+    ]
+    np.testing.assert_allclose(found, 2 * np.var(guesses, 0).mean(1), rtol=1e-3, atol=1e-5)
+    assert np.isfinite(metrics["disagreement_loss"])
+    moved = jax.tree.map(lambda a, b: (a != b).any(), before.own.ensemble, state.own.ensemble)
+    assert all(jax.tree.leaves(moved))
+    assert jax.tree.all(jax.tree.map(lambda a, b: (a == b).all(), before.own.view, state.own.view))
+
+
+def test_models_agree_where_they_have_been_also_where_there_is_noise():
+    """Action 0 leads to noise and action 1 to what was never seen: only the latter is worth seeing."""
+    rng = np.random.default_rng(0)
+    rewards = Disagreement(normalise=False, learning_rate=1e-3, **(SMALL | {"hidden_sizes": (32, 32)}))
+    now = rng.normal(size=(64, 4, 2))
+    before = rewards.init(KEY, spec_of(), 4)
+
+    @jax.jit
+    def run(state, key):
+        def turn(state, key):
+            noise = jax.random.normal(key, (64, 4, 2))
+            rollout = rollout_of(now, noise, jnp.zeros((64, 4), int))
+            state, _, metrics = rewards.learn(state, rollout, None, key)
+            return state, metrics["disagreement_loss"]
+
+        state, losses = jax.lax.scan(turn, state, jax.random.split(key, 150))
+        seen, unseen = (rewards.novelty(state.own, rollout_of(now, now, jnp.full((64, 4), a))).mean() for a in (0, 1))
+        return seen, unseen, losses
+
+    seen, unseen, losses = run(before, KEY)
+    assert losses[-1] > 0.8  # noise cannot be foretold
+    assert seen < 0.05 and unseen > 5 * seen
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Disagreement(members=1), "members of 2 or more"),
+        (lambda: Disagreement(keep=0.0), "keep is 0.0"),
+    ],
+)
+def test_what_it_cannot_do(make, words):
+    with pytest.raises(ForageError, match=words):
+        make().check(spec_of())
