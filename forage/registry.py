@@ -38,6 +38,11 @@ PORTS: dict[str, dict[str, str]] = {
     "behaviour": {
         "own": "forage.behaviours.own:Own",
         "epsilon-greedy": "forage.behaviours.epsilon_greedy:EpsilonGreedy",
+        "boltzmann": "forage.behaviours.boltzmann:Boltzmann",
+        "ez-greedy": "forage.behaviours.ez_greedy:EZGreedy",
+        "pink": "forage.behaviours.pink:Pink",
+        "ornstein-uhlenbeck": "forage.behaviours.ornstein_uhlenbeck:OrnsteinUhlenbeck",
+        "held-noise": "forage.behaviours.held_noise:HeldNoise",
         "guide": "forage.behaviours.guide:Guide",
     },
     "rewards": {
