@@ -40,6 +40,7 @@ COMMANDS = {
     "ornstein-uhlenbeck": "forage train td3 MountainCarContinuous-v0 --exploration-noise 0.38 "
     "--behaviour ornstein-uhlenbeck",
     "held-noise": "forage train sac Pendulum-v1 --state-dependent-noise true --behaviour held-noise",
+    "parameter-noise": "forage train dqn MountainCar-v0 --behaviour parameter-noise",
     "guide": "see the Python example in its docstring",
     "environment": "forage train ppo CartPole-v1 --rewards environment",
     "scale": "forage train ppo Pendulum-v1 --rewards scale --rewards.factor 0.1",

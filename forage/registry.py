@@ -43,6 +43,7 @@ PORTS: dict[str, dict[str, str]] = {
         "pink": "forage.behaviours.pink:Pink",
         "ornstein-uhlenbeck": "forage.behaviours.ornstein_uhlenbeck:OrnsteinUhlenbeck",
         "held-noise": "forage.behaviours.held_noise:HeldNoise",
+        "parameter-noise": "forage.behaviours.parameter_noise:ParameterNoise",
         "guide": "forage.behaviours.guide:Guide",
     },
     "rewards": {
