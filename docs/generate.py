@@ -38,6 +38,13 @@ COMMANDS = {
     "go-explore": "forage train ppo DeepSea-20 --starts go-explore --starts.explore 0.3",
     "own": "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000",
     "epsilon-greedy": "forage train dqn CartPole-v1 --behaviour epsilon-greedy --behaviour.end 0.01",
+    "boltzmann": "forage train dqn CartPole-v1 --behaviour boltzmann --behaviour.final-temperature 0.1",
+    "ez-greedy": "forage train dqn MountainCar-v0 --behaviour ez-greedy",
+    "pink": "forage train sac MountainCarContinuous-v0 --behaviour pink",
+    "ornstein-uhlenbeck": "forage train td3 MountainCarContinuous-v0 --exploration-noise 0.38 "
+    "--behaviour ornstein-uhlenbeck",
+    "held-noise": "forage train sac Pendulum-v1 --state-dependent-noise true --behaviour held-noise",
+    "parameter-noise": "forage train dqn MountainCar-v0 --behaviour parameter-noise",
     "guide": "see the Python example in its docstring",
     "environment": "forage train ppo CartPole-v1 --rewards environment",
     "scale": "forage train ppo Pendulum-v1 --rewards scale --rewards.factor 0.1",

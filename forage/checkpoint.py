@@ -77,6 +77,11 @@ def read_header(path: Path) -> dict[str, Any]:
     return _read(path)[0]
 
 
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    """Every leaf that was saved, by its path."""
+    return _read(path, arrays=True)[1]
+
+
 def _read(path: Path, arrays: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         with np.load(path, allow_pickle=False) as file:

@@ -42,6 +42,12 @@ PORTS: dict[str, dict[str, str]] = {
     "behaviour": {
         "own": "forage.behaviours.own:Own",
         "epsilon-greedy": "forage.behaviours.epsilon_greedy:EpsilonGreedy",
+        "boltzmann": "forage.behaviours.boltzmann:Boltzmann",
+        "ez-greedy": "forage.behaviours.ez_greedy:EZGreedy",
+        "pink": "forage.behaviours.pink:Pink",
+        "ornstein-uhlenbeck": "forage.behaviours.ornstein_uhlenbeck:OrnsteinUhlenbeck",
+        "held-noise": "forage.behaviours.held_noise:HeldNoise",
+        "parameter-noise": "forage.behaviours.parameter_noise:ParameterNoise",
         "guide": "forage.behaviours.guide:Guide",
     },
     "rewards": {

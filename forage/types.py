@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import gymnasium
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from forage.errors import ForageError as ForageError
@@ -90,6 +91,11 @@ class Clock(NamedTuple):
     def fraction(self) -> Float[Array, ""]:
         """Share of the planned steps already taken, in [0, 1)."""
         return self.steps / self.total
+
+    def anneal(self, start: float, end: float, fraction: float) -> Float[Array, ""]:
+        """From `start` to `end`, linearly over the first `fraction` of the run, and `end` from then on."""
+        done = jnp.minimum(1.0, self.fraction / jnp.maximum(fraction, 1e-9))
+        return start + (end - start) * done
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # compared by identity: spaces have no hash

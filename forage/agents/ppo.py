@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
 
+from forage import prng
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Gaussian
 from forage.nn.minibatches import shuffled, standardised
@@ -90,13 +91,17 @@ class PPO(Agent):
     central_critic: bool = equinox.field(static=True, default=False)  # the value sees the observation's "state"
     bonus_head: bool = equinox.field(static=True, default=False)  # a bonus for exploring has a value of its own
     bonus_discount: float = 0.99  # of that value
+    state_dependent_noise: bool = equinox.field(static=True, default=False)  # of continuous actions: gSDE
 
     @property
     def separates_bonus(self) -> bool:
         return self.bonus_head
 
     def check(self, spec: Spec) -> None:
-        Actions.of(spec.action_space)
+        if Actions.of(spec.action_space).discrete and self.state_dependent_noise:
+            raise ForageError(
+                f"Only continuous actions have noise that depends on the state, and {spec.name} has none."
+            )
         units = self.num_envs if self.memory_size else self.num_envs * self.rollout_length
         if units % self.minibatches:
             what = "environments (whole segments, as the agent has memory)" if self.memory_size else "transitions"
@@ -116,7 +121,8 @@ class PPO(Agent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
         streams = 2 if self.bonus_head else 1
-        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic, streams)
+        state_noise = self.state_dependent_noise
+        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic, streams, state_noise)
         network = ActorCritic(key, spec.observation_space, spec.action_space, sizes)
         norm = norms_of(seen(spec.observation_space)) if self.normalise_observation else None
         return PPOState(network, self.optimiser(1.0).init(network), norm)
@@ -134,7 +140,7 @@ class PPO(Agent):
         observation: PyTree[Array],
         key: Key[Array, ""],
         explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
+        noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         network, before = state.network, hidden
         observation = normalised(state.norm, observation)
@@ -145,14 +151,14 @@ class PPO(Agent):
             features = network.torso(0)(observation)
         policy = network.policy(features, observation)
         if explore and noise is not None and isinstance(policy, Gaussian):
-            action = policy.from_noise(noise)
+            action = policy.from_noise(network.standardised(features, noise))
         else:
             action = policy.sample(key) if explore else policy.mode()
         return action if network.actions.discrete else network.actions.to_box(action), hidden, before
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
-        actions = Actions.of(spec.action_space)
-        return None if actions.discrete else (actions.outputs,)
+        network = jax.eval_shape(lambda: self.init(prng.key(0), spec)).network
+        return None if network.log_std is None else network.log_std.shape
 
     def probabilities(self, state: PPOState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         if self.memory_size:
@@ -282,7 +288,7 @@ class PPO(Agent):
         """Log-probability, entropy and value of rows `batch`, or with memory of segments `time batch`."""
 
         def judge(outputs: Array, observation: PyTree[Array], action: Array):
-            policy = network.actions.distribution(outputs, network.log_std, split_mask(observation)[1])
+            policy = network.distribution(outputs, observation)
             return policy.log_probability(action), policy.entropy()
 
         if thread is None:
@@ -297,7 +303,7 @@ class PPO(Agent):
             return hidden, hidden
 
         _, features = jax.lax.scan(step, thread.start, (inputs, thread.first))
-        outputs, value = over_rollout(network.actor)(features), over_rollout(network.value)(observation, features)
+        outputs, value = over_rollout(network.outputs)(features), over_rollout(network.value)(observation, features)
         return *over_rollout(judge)(outputs, observation, action), value
 
     def next_values(

@@ -21,10 +21,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
+from forage import prng
 from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions, SquashedGaussian
 from forage.nn.networks import Linear, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam, blend
+from forage.nn.state_noise import log_deviation, standardised
 from forage.ports import Agent, Metrics
 from forage.spaces import check_bounded, seen
 from forage.types import Batch, Clock, ForageError, Spec
@@ -35,17 +37,26 @@ class Actor(equinox.Module):
 
     torso: Torso
     head: Linear
+    log_std: Float[Array, "features dimensions"] | None  # where noise depends on the state through the features
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], state_noise: bool = False):
         torso_key, head_key = jax.random.split(key)
         self.actions = Actions.of(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
-        self.head = Linear(head_key, self.torso.size, 2 * self.actions.outputs)
+        dimensions = self.actions.outputs
+        self.head = Linear(head_key, self.torso.size, dimensions if state_noise else 2 * dimensions)
+        self.log_std = jnp.full((self.torso.size, dimensions), -3.0) if state_noise else None  # the authors' for SAC
 
     def __call__(self, observation: PyTree[Array]) -> SquashedGaussian:
         """The policies of a batch (leaves `batch ...`)."""
-        mean, log_std = jnp.split(self.head(jax.vmap(self.torso)(observation)), 2, axis=1)
+        return self.policies(jax.vmap(self.torso)(observation))
+
+    def policies(self, features: Float[Array, "batch features"]) -> SquashedGaussian:
+        if self.log_std is not None:
+            mean = jnp.clip(self.head(features), -2.0, 2.0)  # the bounds of the authors' code for gSDE
+            return SquashedGaussian(mean, log_deviation(self.log_std, features))
+        mean, log_std = jnp.split(self.head(features), 2, axis=1)
         return SquashedGaussian(mean, jnp.clip(log_std, -20.0, 2.0))  # the bounds of the authors' code
 
 
@@ -77,6 +88,7 @@ class SAC(Agent):
     learning_starts: int = equinox.field(static=True, default=1000)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
     learn_temperature: bool = equinox.field(static=True, default=True)  # else it stays what it is at first
+    state_dependent_noise: bool = equinox.field(static=True, default=False)  # gSDE
 
     @property
     def updates(self) -> int:
@@ -90,7 +102,7 @@ class SAC(Agent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SACState:
         actor_key, critic_key = jax.random.split(key)
-        actor = Actor(actor_key, spec, self.hidden_sizes)
+        actor = Actor(actor_key, spec, self.hidden_sizes, self.state_dependent_noise)
         dimensions = actor.actions.outputs
         critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), critic_key)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
@@ -108,15 +120,20 @@ class SAC(Agent):
         observation: PyTree[Array],
         key: Key[Array, ""],
         explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
+        noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        policy = jax.tree.map(lambda x: x[0], state.actor(jax.tree.map(lambda x: x[None], observation)))
-        noise = jax.random.normal(key, policy.mean.shape) if noise is None else noise
+        features = jax.vmap(state.actor.torso)(jax.tree.map(lambda x: x[None], observation))
+        policy = jax.tree.map(lambda x: x[0], state.actor.policies(features))
+        if noise is None:
+            noise = jax.random.normal(key, policy.mean.shape)
+        elif state.actor.log_std is not None:
+            noise = standardised(state.actor.log_std, features[0], noise)
         action = policy.from_noise(noise)[0] if explore else policy.mode()
         return state.actor.actions.to_box(action), hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
-        return (Actions.of(spec.action_space).outputs,)
+        log_std = jax.eval_shape(lambda: self.init(prng.key(0), spec)).actor.log_std
+        return (Actions.of(spec.action_space).outputs,) if log_std is None else log_std.shape
 
     def learn(
         self, state: SACState, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage import spaces
+from forage.behaviours.fit import check_choices
 from forage.ports import Agent, Behaviour
-from forage.types import AGENT, Clock, ForageError, Spec
+from forage.types import AGENT, Clock, Spec
 
 
 class EpsilonGreedy(Behaviour):
@@ -30,21 +30,10 @@ class EpsilonGreedy(Behaviour):
     fraction: float = 0.1  # share of the run until epsilon reaches `end`
 
     def check(self, agent: Agent, spec: Spec) -> None:
-        space = spec.action_space
-        if not isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete):
-            raise ForageError(
-                f"Epsilon-greedy draws among finitely many actions, and {spec.name} has {spaces.describe(space)}; "
-                f"use the agent's own behaviour."
-            )
-        if agent.on_policy:
-            raise ForageError(
-                f"{type(agent).__name__} learns only from actions it chose itself, so epsilon-greedy would mislead it; "
-                f"use its own behaviour, or an agent that learns from a replay memory, such as dqn."
-            )
+        check_choices("epsilon-greedy", agent, spec)
 
     def epsilon(self, clock: Clock) -> Float[Array, ""]:
-        done = jnp.minimum(1.0, clock.fraction / jnp.maximum(self.fraction, 1e-9))
-        return self.start + (self.end - self.start) * done
+        return clock.anneal(self.start, self.end, self.fraction)
 
     def act(
         self,

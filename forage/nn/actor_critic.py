@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.nn.distributions import Actions, Distribution
+from forage.nn.distributions import Actions, Distribution, Gaussian
 from forage.nn.networks import GRU, Linear, Recall, Torso
+from forage.nn.state_noise import log_deviation, standardised
 from forage.spaces import STATE, central, split_mask
 
 
@@ -23,6 +24,7 @@ class Shape(NamedTuple):
     memory_size: int = 0  # units of the GRU; 0: no memory
     central: bool = False  # the value sees the observation's "state" instead of what the policy sees
     streams: int = 1  # of reward, each with a value of its own
+    state_noise: bool = False  # the deviation of continuous actions depends on the policy's features
 
 
 class ActorCritic(equinox.Module):
@@ -38,7 +40,7 @@ class ActorCritic(equinox.Module):
     gru: GRU | None
     actor: Linear
     critic: Linear
-    log_std: Float[Array, " dimensions"] | None
+    log_std: Float[Array, "*features dimensions"] | None  # a row for each feature with noise that depends on the state
     actions: Actions = equinox.field(static=True)
 
     def __init__(self, key: Key[Array, ""], observation_space: spaces.Space, action_space: spaces.Space, shape: Shape):
@@ -60,6 +62,9 @@ class ActorCritic(equinox.Module):
         size = self.state_torso.size if self.state_torso else size
         self.critic = Linear(keys[4], size, shape.streams, gain=1.0)
         self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
+        if shape.state_noise:
+            features = shape.memory_size or one.size
+            self.log_std = jnp.full((features, self.actions.outputs), -2.0)  # the authors' for PPO
 
     def torso(self, index: int) -> Torso:
         """The policy's torso (0) or the value's (-1)."""
@@ -69,11 +74,32 @@ class ActorCritic(equinox.Module):
         """The policy's outputs and the values of a batch (leaves `rows ...`), of an agent without memory."""
         features = jax.vmap(lambda torso: jax.vmap(torso)(observation))(self.torsos)
         if self.state_torso is not None:
-            return self.actor(features[0]), self.critic(jax.vmap(self.state_torso)(observation[STATE]))
-        return self.actor(features[0]), self.critic(features[-1])
+            return self.outputs(features[0]), self.critic(jax.vmap(self.state_torso)(observation[STATE]))
+        return self.outputs(features[0]), self.critic(features[-1])
 
     def policy(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
-        return self.actions.distribution(self.actor(features), self.log_std, split_mask(observation)[1])
+        return self.distribution(self.outputs(features), observation)
+
+    def outputs(self, features: Float[Array, "*batch features"]) -> Float[Array, "*batch outputs"]:
+        """What `distribution` makes a policy of: logits or means, and log-deviations where they depend on the state."""
+        if self.log_std is None or self.log_std.ndim == 1:
+            return self.actor(features)
+        # The noise learns its size and not the features, as with the authors' PPO.
+        return jnp.concatenate(
+            [self.actor(features), log_deviation(self.log_std, jax.lax.stop_gradient(features))], axis=-1
+        )
+
+    def distribution(self, outputs: Float[Array, " outputs"], observation: PyTree[Array]) -> Distribution:
+        if self.log_std is not None and self.log_std.ndim == 2:
+            return Gaussian(*jnp.split(outputs, 2))
+        return self.actions.distribution(outputs, self.log_std, split_mask(observation)[1])
+
+    def standardised(
+        self, features: Float[Array, " features"], noise: Float[Array, "*noise"]
+    ) -> Float[Array, " dimensions"]:
+        """The standard normal numbers that noise of the shape of `log_std` stands for."""
+        assert self.log_std is not None
+        return standardised(self.log_std, features, noise) if self.log_std.ndim == 2 else noise
 
     def value(
         self, observation: PyTree[Array], features: Float[Array, " features"] | None = None

@@ -1,4 +1,4 @@
-"""Behaviours: the guide of jump-start reinforcement learning; what an agent with memory hears of them all."""
+"""The guide of jump-start reinforcement learning; what an agent with memory hears of it and of epsilon-greedy."""
 
 import jax
 import jax.numpy as jnp

@@ -1,0 +1,73 @@
+"""Boltzmann exploration: the better an action seems, the more often it is taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from forage.behaviours.fit import check_choices
+from forage.nn.distributions import Categorical
+from forage.ports import Agent, Behaviour
+from forage.spaces import split_mask
+from forage.types import AGENT, Clock, ForageError, Spec
+
+
+class Boltzmann(Behaviour):
+    """Draws among the allowed actions by what the agent thinks they are worth:
+
+        p(a | s) proportional to exp(Q(s, a) / T)
+
+        T(t) = initial_temperature + (final_temperature - initial_temperature) * min(1, t / (fraction * total))
+
+    after t of the run's `total` environment steps. Temperatures are in units of the return: an action that seems worse
+    than another by T is taken 0.37 times as often. What seems equally good is taken equally often, and what seems
+    clearly bad hardly at all, which epsilon-greedy does as often as the second best.
+
+    Source: Watkins, 1989, "Learning from Delayed Rewards"; Sutton, 1990, "Integrated Architectures for Learning,
+    Planning, and Reacting Based on Approximating Dynamic Programming". That a temperature which falls on a schedule may
+    fall too early: Cesa-Bianchi, Gentile, Lugosi, Neu, 2017, "Boltzmann Exploration Done Right", arXiv 1705.10257.
+    """
+
+    initial_temperature: float = 1.0
+    final_temperature: float = 0.05
+    fraction: float = 0.1  # share of the run until the temperature is `final_temperature`
+
+    def __check_init__(self):
+        for value in (self.initial_temperature, self.final_temperature):
+            if isinstance(value, int | float) and not value > 0:
+                raise ForageError(f"Boltzmann exploration needs temperatures above 0, not {value}.")
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        check_choices("Boltzmann exploration", agent, spec)
+        if type(agent).action_values is Agent.action_values:
+            raise ForageError(
+                f"Boltzmann exploration goes by what an agent thinks actions are worth, which "
+                f"{type(agent).__name__} does not say; dqn does."
+            )
+
+    def temperature(self, clock: Clock) -> Float[Array, ""]:
+        return clock.anneal(self.initial_temperature, self.final_temperature, self.fraction)
+
+    def act(
+        self,
+        state: Any,
+        agent: Agent,
+        agent_state: Any,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        spec: Spec,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
+        act_key, draw_key = jax.random.split(key)
+        values = agent.action_values(agent_state, hidden, observation)
+        assert values is not None
+        # The agent's own action is not taken, but what it remembers and wants back is asked for all the same.
+        _, hidden, aux = agent.act(agent_state, hidden, observation, act_key, explore=True)
+        mask = split_mask(observation)[1]
+        best = values.max() if mask is None else jnp.where(mask, values, -jnp.inf).max()
+        action = Categorical.of((values - best) / self.temperature(clock), mask).sample(draw_key)
+        return action, hidden, aux, jnp.int32(AGENT)

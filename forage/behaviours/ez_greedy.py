@@ -1,0 +1,103 @@
+"""Temporally extended epsilon-greedy: a random action is repeated for a while."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage import spaces
+from forage.behaviours.fit import check_choices
+from forage.nn.distributions import Actions
+from forage.ports import Agent, Behaviour
+from forage.types import AGENT, Clock, ForageError, Spec
+
+
+class Repeating(NamedTuple):
+    """What is remembered within an episode."""
+
+    action: PyTree[Array]
+    left: Int[Array, ""]  # times that the action is still to be repeated
+    agent: PyTree[Array]  # the agent's own memory
+
+
+class EZGreedy(Behaviour):
+    """With probability epsilon a uniform action (among the allowed ones), taken n times in a row; else the agent's.
+
+        p(n) proportional to n^-exponent,  n = 1 ... longest
+
+        epsilon(t) = start + (end - start) * min(1, t / (fraction * T))
+
+    after t of the run's T environment steps. While an action is repeated no coin is tossed, so the agent acts less
+    often than with epsilon-greedy, of which this is the case of an infinite exponent. The heavy tail makes most
+    repetitions short and some very long, as the paths of foraging animals are. Repeating stops where an episode ends,
+    or where the action is no longer allowed.
+
+    Source: Dabney, Ostrovski, Barreto, 2020, "Temporally-Extended epsilon-Greedy Exploration", arXiv 2006.01782, with
+    its zeta distribution of exponent 2 (mu there).
+    """
+
+    start: float = 1.0
+    end: float = 0.05
+    fraction: float = 0.1  # share of the run until epsilon reaches `end`
+    exponent: float = 2.0  # of the distribution of durations; larger: shorter
+    longest: int = equinox.field(static=True, default=10_000)  # most steps that an action is taken in a row
+
+    def __check_init__(self):
+        if self.longest < 1:
+            raise ForageError(f"An action is taken once or more in a row, not {self.longest} times; longest=1 works.")
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        check_choices("EZ-greedy", agent, spec)
+
+    def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Float[Array, " longest"]:
+        """P(n > k) for k = 1 ... longest, from which durations are drawn."""
+        weight = jnp.arange(1, self.longest + 1, dtype=jnp.float32) ** -self.exponent
+        # Summed from the far end, where the terms are small, so that none is lost in the sum of the others.
+        at_least = jnp.cumsum(weight[::-1])[::-1] / weight.sum()
+        return jnp.append(at_least[1:], 0.0)
+
+    def hidden(self, agent: Agent, spec: Spec) -> Repeating:
+        return Repeating(spaces.example(spec.action_space), jnp.int32(0), agent.hidden(spec))
+
+    def epsilon(self, clock: Clock) -> Float[Array, ""]:
+        return clock.anneal(self.start, self.end, self.fraction)
+
+    def duration(self, longer: Float[Array, " longest"], key: Key[Array, ""]) -> Int[Array, ""]:
+        """The n for which P(n > n - 1) > u >= P(n > n), u uniform in [0, 1); `longer` is what `init` returned."""
+        u = jax.random.uniform(key)
+        return 1 + jnp.searchsorted(-longer, -u).astype(jnp.int32)
+
+    def act(
+        self,
+        state: Float[Array, " longest"],
+        agent: Agent,
+        agent_state: Any,
+        hidden: Repeating,
+        observation: PyTree[Array],
+        spec: Spec,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> tuple[PyTree[Array], Repeating, PyTree[Array], Array]:
+        act_key, coin_key, random_key, duration_key = jax.random.split(key, 4)
+        own, memory, aux = agent.act(agent_state, hidden.agent, observation, act_key, explore=True)
+        mask = spaces.split_mask(observation)[1]
+        repeats = (hidden.left > 0) & allowed(spec, hidden.action, mask)
+        begins = ~repeats & (jax.random.uniform(coin_key) < self.epsilon(clock))
+        uniform = spaces.sample(spec.action_space, random_key, mask)
+        action = jnp.where(repeats, hidden.action, jnp.where(begins, uniform, own)).astype(own.dtype)
+        left = jnp.where(repeats, hidden.left - 1, jnp.where(begins, self.duration(state, duration_key) - 1, 0))
+        return action, Repeating(action, left, memory), aux, jnp.int32(AGENT)
+
+    def acted(self, agent: Agent, agent_state: Any, hidden: Repeating, action: PyTree[Array]) -> Repeating:
+        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action))
+
+
+def allowed(spec: Spec, action: PyTree[Array], mask: Bool[Array, " actions"] | None) -> Bool[Array, ""]:
+    """Whether each choice that an action makes may be made."""
+    if mask is None:
+        return jnp.bool_(True)
+    return jnp.all(mask | (Actions.of(spec.action_space).heard(action) == 0))

@@ -1,0 +1,71 @@
+"""Ornstein-Uhlenbeck action noise: a random walk that is pulled back to zero."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key, PyTree
+
+from forage.behaviours.fit import check_noise
+from forage.ports import Agent, Behaviour
+from forage.types import AGENT, Clock, ForageError, Spec
+
+
+class Walk(NamedTuple):
+    """What is remembered within an episode."""
+
+    noise: Float[Array, "*noise"]  # at the step before
+    goes_on: Bool[Array, ""]  # there was a step before
+    agent: PyTree[Array]  # the agent's own memory
+
+
+class OrnsteinUhlenbeck(Behaviour):
+    """Hands the agent noise that walks about zero, each number that it makes actions from by itself:
+
+        x_t = (1 - reversion) x_{t-1} + sqrt(1 - (1 - reversion)^2) e_t,  e_t and x_0 standard normal
+
+    So x is standard normal at every step, steps k apart correlate by (1 - reversion)^k, and the agent's own scale
+    applies. It takes the place of white noise from the first step on; there is no uniform start.
+
+    Source: Uhlenbeck, Ornstein, 1930, "On the Theory of the Brownian Motion", used as in Lillicrap, Hunt, Pritzel,
+    Heess, Erez, Tassa, Silver, Wierstra, 2015, "Continuous control with deep reinforcement learning", arXiv 1509.02971:
+    x_t = (1 - 0.15) x_{t-1} + 0.2 e_t, which comes to a standard deviation of 0.38 (the `exploration_noise` of td3),
+    after a start at 0 that is left out here.
+    """
+
+    reversion: float = 0.15  # share of the way back to zero at each step (theta); 1: white noise
+
+    def __check_init__(self):
+        if isinstance(self.reversion, int | float) and not 0 < self.reversion <= 1:
+            raise ForageError(f"Noise reverts by a share above 0 and at most 1 at each step, not {self.reversion}.")
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        check_noise("Ornstein-Uhlenbeck noise", agent, spec)
+
+    def hidden(self, agent: Agent, spec: Spec) -> Walk:
+        shape = agent.noise(spec)
+        assert shape is not None
+        return Walk(jnp.zeros(shape), jnp.bool_(False), agent.hidden(spec))
+
+    def act(
+        self,
+        state: Any,
+        agent: Agent,
+        agent_state: Any,
+        hidden: Walk,
+        observation: PyTree[Array],
+        spec: Spec,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> tuple[PyTree[Array], Walk, PyTree[Array], Array]:
+        act_key, noise_key = jax.random.split(key)
+        fresh = jax.random.normal(noise_key, hidden.noise.shape)
+        kept = 1 - self.reversion
+        noise = jnp.where(hidden.goes_on, kept * hidden.noise + jnp.sqrt(1 - kept**2) * fresh, fresh)
+        action, memory, aux = agent.act(agent_state, hidden.agent, observation, act_key, explore=True, noise=noise)
+        return action, Walk(noise, jnp.bool_(True), memory), aux, jnp.int32(AGENT)
+
+    def acted(self, agent: Agent, agent_state: Any, hidden: Walk, action: PyTree[Array]) -> Walk:
+        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action))

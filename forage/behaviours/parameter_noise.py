@@ -1,0 +1,172 @@
+"""Parameter noise: each episode is played by a network that is a little different from the one that learns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key, PyTree
+
+from forage import prng
+from forage.behaviours.fit import check_replay
+from forage.nn.distributions import Actions, Categorical
+from forage.nn.layers import Conv
+from forage.ports import Agent, Behaviour
+from forage.spaces import describe, split_mask
+from forage.types import AGENT, Clock, Experience, ForageError, Spec
+
+SCALES = (1e-5, 10.0)
+"""What the scale stays between, where no scale gives the distance that is asked for."""
+
+
+class ParameterNoiseState(NamedTuple):
+    scale: Float[Array, ""]  # standard deviation of the noise
+    half_range: Float[Array, " dimensions"]  # of continuous actions; none where actions are choices
+
+
+class Perturbed(NamedTuple):
+    """What is remembered within an episode."""
+
+    network: Any  # that plays it
+    goes_on: Bool[Array, ""]  # it was made at a step before
+    agent: PyTree[Array]  # the agent's own memory
+
+
+class ParameterNoise(Behaviour):
+    """In each episode the agent acts with weights of its own: network + scale N(0, 1), drawn as the episode begins.
+
+    It acts as in evaluation, without noise on its actions, so it does the same whenever it sees the same. What is drawn
+    stays for the episode while the agent goes on learning. Convolutions are left alone.
+
+    After each rollout the scale is multiplied or divided by `adaptation`: up where the distance d between the network's
+    actions and those of another copy with noise, on what was just seen, is less than is wanted, else down.
+
+        choices      d = KL(p, p'),  wanted: -log(1 - epsilon + epsilon / actions)
+        continuous   d = sqrt(mean (a - a')^2) in the unit box,  wanted: `distance`
+
+    p is the softmax of action values, or the policy of an agent that has probabilities; the wanted KL is that of an
+    epsilon-greedy policy from the greedy one, with epsilon(t) = start + (end - start) * min(1, t / (fraction * T)).
+
+    Source: Plappert, Houthooft, Dhariwal, Sidor, Chen, Chen, Asfour, Abbeel, Andrychowicz, 2017, "Parameter Space Noise
+    for Exploration", arXiv 1706.01905. There networks have layer normalisation, so that all layers are disturbed alike,
+    d is taken on a batch of replayed states, and the policy of DQN is a head of its own for Atari; there is none here.
+    """
+
+    start: float = 1.0
+    end: float = 0.05
+    fraction: float = 0.1  # share of the run until epsilon reaches `end`
+    distance: float = 0.2  # wanted between continuous actions
+    initial_scale: float = 0.01
+    adaptation: float = 1.01  # the scale's factor after each rollout
+
+    def __check_init__(self):
+        for name, least in (("initial_scale", 0.0), ("distance", 0.0), ("adaptation", 1.0)):
+            value = getattr(self, name)
+            if isinstance(value, int | float) and not value > least:
+                raise ForageError(f"Parameter noise needs {name} above {least:g}, not {value}.")
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        check_replay("parameter noise", agent)
+        name = type(agent).__name__
+        if jax.tree.leaves(agent.hidden(spec)):
+            raise ForageError(f"Parameter noise goes with networks that act on one observation; {name} has memory.")
+        space = spec.action_space
+        knows = type(agent).action_values is not Agent.action_values
+        knows = knows or type(agent).probabilities is not Agent.probabilities
+        if isinstance(space, gymnasium.spaces.Box) or (isinstance(space, gymnasium.spaces.Discrete) and knows):
+            return
+        raise ForageError(
+            f"Parameter noise compares continuous actions, action values or probabilities, and {name} has none of them "
+            f"for {describe(space)}; dqn, sac-discrete, sac and td3 do, each in its action space."
+        )
+
+    def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> ParameterNoiseState:
+        actions = Actions.of(spec.action_space)
+        half_range = jnp.ones(0 if actions.discrete else actions.outputs)
+        if actions.low:
+            half_range = (jnp.array(actions.high) - jnp.array(actions.low)) / 2
+        return ParameterNoiseState(jnp.asarray(self.initial_scale, jnp.float32), half_range)
+
+    def hidden(self, agent: Agent, spec: Spec) -> Perturbed:
+        network = getattr(jax.eval_shape(lambda: agent.init(prng.key(0), spec)), agent.acting)
+        blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), network)
+        return Perturbed(blank, jnp.bool_(False), agent.hidden(spec))
+
+    def act(
+        self,
+        state: ParameterNoiseState,
+        agent: Agent,
+        agent_state: Any,
+        hidden: Perturbed,
+        observation: PyTree[Array],
+        spec: Spec,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> tuple[PyTree[Array], Perturbed, PyTree[Array], Array]:
+        act_key, noise_key = jax.random.split(key)
+        now = getattr(agent_state, agent.acting)
+        # A loop of at most one turn rather than `cond`: under `vmap` it runs only where some episode begins.
+        _, network = jax.lax.while_loop(
+            lambda loop: ~loop[0],
+            lambda loop: (jnp.ones_like(loop[0]), perturbed(now, state.scale, noise_key)),
+            (hidden.goes_on, hidden.network),
+        )
+        player = agent_state._replace(**{agent.acting: network})
+        action, memory, aux = agent.act(player, hidden.agent, observation, act_key, explore=False)
+        return action, Perturbed(network, jnp.bool_(True), memory), aux, jnp.int32(AGENT)
+
+    def acted(self, agent: Agent, agent_state: Any, hidden: Perturbed, action: PyTree[Array]) -> Perturbed:
+        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action))
+
+    def report(
+        self,
+        state: ParameterNoiseState,
+        agent: Agent,
+        agent_state: Any,
+        rollout: Experience,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> ParameterNoiseState:
+        noise_key, act_key = jax.random.split(key)
+        network = perturbed(getattr(agent_state, agent.acting), state.scale, noise_key)
+        other = agent_state._replace(**{agent.acting: network})
+        if state.half_range.size:
+
+            def squares(observation: PyTree[Array]) -> Float[Array, " dimensions"]:
+                a, b = (agent.act(who, (), observation, act_key, explore=False)[0] for who in (agent_state, other))
+                return ((a - b).reshape(-1) / state.half_range) ** 2
+
+            distance = jnp.sqrt(jax.vmap(jax.vmap(squares))(rollout.observation).mean())
+            wanted = jnp.asarray(self.distance)
+        else:
+
+            def divergence(observation: PyTree[Array]) -> tuple[Float[Array, ""], Array]:
+                p, q = (log_policy(agent, who, observation) for who in (agent_state, other))
+                return jnp.sum(jnp.exp(p) * (p - q)), p
+
+            kl, policies = jax.vmap(jax.vmap(divergence))(rollout.observation)
+            distance, epsilon = kl.mean(), clock.anneal(self.start, self.end, self.fraction)
+            wanted = -jnp.log(1 - epsilon + epsilon / policies.shape[-1])
+        scale = jnp.where(distance < wanted, state.scale * self.adaptation, state.scale / self.adaptation)
+        return state._replace(scale=jnp.clip(scale, *SCALES))
+
+
+def perturbed(network: Any, scale: Float[Array, ""], key: Key[Array, ""]) -> Any:
+    """The network with normal noise on all its weights but those of convolutions."""
+    parts, structure = jax.tree.flatten(network, is_leaf=lambda part: isinstance(part, Conv))
+    keys = jax.random.split(key, len(parts))
+    noisy = [
+        part if isinstance(part, Conv) else part + scale * jax.random.normal(k, part.shape)
+        for part, k in zip(parts, keys, strict=True)
+    ]
+    return jax.tree.unflatten(structure, noisy)
+
+
+def log_policy(agent: Agent, agent_state: Any, observation: PyTree[Array]) -> Float[Array, " actions"]:
+    """Logarithms of the probabilities of actions: the agent's own, or the softmax of what it thinks they are worth."""
+    values = agent.action_values(agent_state, (), observation)
+    if values is None:
+        return jnp.log(jnp.maximum(agent.probabilities(agent_state, observation, explore=True), 1e-12))
+    return Categorical.of(values, split_mask(observation)[1]).log_probabilities

@@ -1,0 +1,50 @@
+"""Boltzmann exploration: probabilities, temperatures, masks, and what it refuses."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from behaving import FOUR, PENDULUM, Always, OnPolicy, Values, actions, at
+
+from forage.agents.dqn import DQN
+from forage.agents.sac_discrete import SACDiscrete
+from forage.behaviours.boltzmann import Boltzmann
+from forage.types import ForageError
+
+AGENT = Values(action=jnp.array([1.0, 2.0, 0.0, 1.5]))
+
+
+def shares(behaviour, observation=None, share=0.0):
+    observation = jnp.zeros(2) if observation is None else observation
+    action, hidden, _, source = actions(behaviour, AGENT, observation, FOUR, share)
+    assert (hidden == 7).all() and (source == 0).all() and action.dtype == jnp.int32
+    return np.bincount(np.asarray(action), minlength=4) / 4000
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.75])
+def test_probabilities_are_those_of_the_formula(share):
+    temperature = {0.0: 2.0, 0.25: 1.25, 0.75: 0.5}[share]  # from 2 to a half over the first half
+    weights = np.exp(np.array([1.0, 2.0, 0.0, 1.5]) / temperature)
+    behaviour = Boltzmann(initial_temperature=2.0, final_temperature=0.5, fraction=0.5)
+    assert float(behaviour.temperature(at(share))) == pytest.approx(temperature)
+    np.testing.assert_allclose(shares(behaviour, share=share), weights / weights.sum(), atol=0.04)
+
+
+def test_masked_actions_are_never_taken_and_cold_is_greedy_among_the_rest():
+    observation = {"observation": jnp.zeros(2), "action_mask": jnp.array([1, 0, 1, 1], jnp.int8)}
+    weights = np.exp([1.0, -np.inf, 0.0, 1.5])
+    np.testing.assert_allclose(shares(Boltzmann(), observation), weights / weights.sum(), atol=0.04)
+    np.testing.assert_array_equal(shares(Boltzmann(1e-6, 1e-6), observation), [0, 0, 0, 1])
+
+
+def test_what_it_cannot_do():
+    Boltzmann().check(AGENT, FOUR)
+    Boltzmann().check(DQN(), FOUR)
+    with pytest.raises(ForageError, match=r"Pendulum-v1 has Box\(1,\)"):
+        Boltzmann().check(AGENT, PENDULUM)
+    with pytest.raises(ForageError, match="OnPolicy learns only from actions it chose itself"):
+        Boltzmann().check(OnPolicy(), FOUR)
+    for agent in (Always(), SACDiscrete()):
+        with pytest.raises(ForageError, match=f"{type(agent).__name__} does not say; dqn does"):
+            Boltzmann().check(agent, FOUR)
+    with pytest.raises(ForageError, match="temperatures above 0, not 0"):
+        Boltzmann(final_temperature=0)

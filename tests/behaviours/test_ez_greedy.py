@@ -1,0 +1,123 @@
+"""EZ-greedy: durations, repetition, where it stops, and what it refuses."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at
+from gymnasium import spaces
+
+from forage.behaviours.ez_greedy import EZGreedy
+from forage.types import ForageError, Spec
+
+
+class Remembering(Always):
+    """Its memory is the number of steps and the action that was taken last."""
+
+    def hidden(self, spec):
+        return jnp.zeros(2, jnp.int32)
+
+    def act(self, state, hidden, observation, key, explore, noise=None):
+        return self.action, hidden.at[0].add(1), ()
+
+    def acted(self, state, hidden, action):
+        return hidden.at[1].set(jnp.asarray(action).sum())
+
+
+def play(behaviour, action, steps, observation=None, spec=FOUR, count=500):
+    """Actions `steps count ...` of so many episodes side by side, and what is remembered at the end."""
+    agent = Remembering(action=jnp.asarray(action, jnp.int32))
+    observation = jnp.zeros((steps, 2)) if observation is None else observation
+    state = behaviour.init(jax.random.key(0), agent, spec)
+
+    def step(hidden, inputs):
+        key, observation = inputs
+
+        def one(hidden, key):
+            action, hidden, _, source = behaviour.act(state, agent, (), hidden, observation, spec, at(0.0), key)
+            return behaviour.acted(agent, (), hidden, action), (action, source)
+
+        return jax.vmap(one)(hidden, jax.random.split(key, count))
+
+    def run():
+        first = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), behaviour.hidden(agent, spec))
+        return jax.lax.scan(step, first, (jax.random.split(jax.random.key(1), steps), observation))
+
+    hidden, (taken, source) = jax.jit(run)()
+    assert (source == 0).all()
+    np.testing.assert_array_equal(hidden.agent[:, 0], steps)  # the agent remembers, whoever chose
+    np.testing.assert_array_equal(hidden.agent[:, 1], np.asarray(taken[-1]).reshape(count, -1).sum(-1))
+    return np.asarray(taken)
+
+
+def test_durations_have_the_truncated_zeta_distribution():
+    behaviour = EZGreedy(exponent=1.5, longest=6)
+    table = behaviour.init(jax.random.key(0), Always(), FOUR)
+    weight = np.arange(1, 7) ** -1.5
+    np.testing.assert_allclose(table, 1 - np.cumsum(weight) / weight.sum(), atol=1e-6)
+    drawn = jax.jit(jax.vmap(lambda key: behaviour.duration(table, key)))(jax.random.split(jax.random.key(0), 5000))
+    shares = np.bincount(np.asarray(drawn), minlength=7) / 5000
+    np.testing.assert_allclose(shares, [0, *(weight / weight.sum())], atol=0.035)  # five standard deviations
+
+
+def test_the_far_tail_is_not_rounded_away():
+    table = np.asarray(EZGreedy().init(jax.random.key(0), Always(), FOUR))
+    exact = np.arange(1.0, 10_001) ** -2
+    exact = np.append(np.cumsum(exact[::-1])[::-1][1:], 0) / exact.sum()
+    np.testing.assert_allclose(table, exact, rtol=1e-4)
+    assert (np.diff(table) < 0).all()
+
+
+def test_with_a_longest_of_one_it_is_epsilon_greedy():
+    taken = play(EZGreedy(start=0.4, end=0.4, longest=1), 2, 8)
+    np.testing.assert_allclose(
+        np.bincount(taken.reshape(-1), minlength=4) / taken.size, [0.1, 0.1, 0.7, 0.1], atol=0.04
+    )
+
+
+def test_actions_are_repeated_for_as_long_as_was_drawn():
+    """Of runs of equal actions, with chance 1 / 40 that a new one continues them, nearly all are single draws."""
+    spec = Spec("Forty", BOX, spaces.Discrete(40))
+    taken = play(EZGreedy(start=1.0, end=1.0, exponent=0.0, longest=3), 0, 12, spec=spec)
+    changes = taken[1:] != taken[:-1]
+    # Durations 1, 2 and 3, a third each: half of the steps (1 of 2 on average) begin a repetition.
+    assert changes[3:].mean() == pytest.approx(0.5 * 39 / 40, abs=0.04)
+    runs = [len(run) for episode in taken.T for run in np.split(episode, np.flatnonzero(np.diff(episode)) + 1)[1:-1]]
+    assert np.mean(np.array(runs) <= 3) > 0.95 and set(runs) >= {1, 2, 3}
+
+
+def test_the_agent_acts_between_repetitions():
+    """Of the steps, epsilon E[n] / (epsilon E[n] + 1 - epsilon) are explored."""
+    spec = Spec("Thousand", BOX, spaces.Discrete(1000))
+    taken = play(EZGreedy(start=0.25, end=0.25, exponent=0.0, longest=3), 7, 60, spec=spec, count=300)
+    assert (taken[10:] != 7).mean() == pytest.approx(0.25 * 2 / (0.25 * 2 + 0.75), abs=0.02)
+
+
+def test_a_repetition_stops_where_its_action_is_not_allowed():
+    mask = jnp.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 1, 1, 1], [1, 1, 1, 1]], jnp.int8)
+    observation = {"observation": jnp.zeros((4, 2)), "action_mask": mask}
+    taken = play(EZGreedy(start=1.0, end=1.0, exponent=-9.0, longest=50), 1, 4, observation)  # nearly always 40 or more
+    assert set(taken[0]) == {0, 1}
+    np.testing.assert_array_equal(taken[0], taken[1])
+    assert set(taken[2][taken[1] == 0]) == {1, 2, 3} and set(taken[2][taken[1] == 1]) == {1}
+    np.testing.assert_array_equal(taken[2], taken[3])
+
+
+def test_multi_discrete_actions_are_repeated_as_a_whole():
+    spec = Spec("Two", BOX, spaces.MultiDiscrete([3, 5]))
+    mask = jnp.array([[1, 1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 0]], jnp.int8)
+    observation = {"observation": jnp.zeros((2, 2)), "action_mask": mask}
+    taken = play(EZGreedy(start=1.0, end=1.0, exponent=-9.0, longest=50), [2, 3], 2, observation, spec)
+    kept = taken[0, :, 1] != 4
+    np.testing.assert_array_equal(taken[0][kept], taken[1][kept])
+    assert 0.1 < (~kept).mean() < 0.3 and (taken[1, :, 1] != 4).all()
+
+
+def test_what_it_cannot_do():
+    EZGreedy().check(Always(), FOUR)
+    with pytest.raises(ForageError, match=r"Pendulum-v1 has Box\(1,\)"):
+        EZGreedy().check(Always(), PENDULUM)
+    with pytest.raises(ForageError, match="so EZ-greedy would mislead it"):
+        EZGreedy().check(OnPolicy(), FOUR)
+    with pytest.raises(ForageError, match="not 0 times; longest=1 works"):
+        EZGreedy(longest=0)

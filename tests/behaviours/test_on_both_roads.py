@@ -1,0 +1,57 @@
+"""Behaviours that remember, on both roads, with several environments and agents, go on bit for bit once stopped."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from forage import checkpoint, registry
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.pendulum import Pendulum
+from forage.environments.together import Together
+from forage.setup import make_setup
+
+SMALL: dict[str, Any] = {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (4,)}
+REPLAY = SMALL | {"batch_size": 4, "learning_starts": 16}
+PPO = SMALL | {"minibatches": 1, "epochs": 1}
+POLES, PENDULA = Together(CartPole(max_steps=7)), Together(Pendulum(max_steps=7))
+
+CASES: dict[str, tuple[Any, ...]] = {  # behaviour, its options, agent, its options, environment
+    "ez-greedy": ("ez-greedy", {"end": 1.0, "longest": 20}, "dqn", REPLAY, POLES),
+    "pink": ("pink", {}, "ppo", PPO, PENDULA),
+    "ornstein-uhlenbeck": ("ornstein-uhlenbeck", {}, "td3", REPLAY, PENDULA),
+    "gsde": ("held-noise", {"interval": 3}, "ppo", PPO | {"state_dependent_noise": True}, PENDULA),
+    "gsde-sac": ("held-noise", {}, "sac", REPLAY | {"state_dependent_noise": True}, "gymnasium:Pendulum-v1"),
+    "parameter-noise": ("parameter-noise", {"adaptation": 1.5}, "td3", REPLAY, PENDULA),
+    "parameter-noise-host": ("parameter-noise", {}, "dqn", REPLAY, "gymnasium:CartPole-v1"),
+}
+
+
+def plain(leaf):
+    return np.array(jax.random.key_data(leaf) if checkpoint.is_key(leaf) else leaf)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stopped_and_gone_on_with(case, tmp_path):
+    name, options, agent, agent_options, environment = CASES[case]
+    behaviour = registry.build("behaviour", name, options)
+    setup = make_setup(agent, environment, steps=480, seeds=[3], agent_options=agent_options, behaviour=behaviour)
+    road = setup.road()
+    road.begin()
+    road.advance(3)  # of 8 steps each: in the middle of episodes
+    checkpoint.save(tmp_path / "half.npz", road.state, {"steps": road.steps})
+    before = jax.tree.map(plain, road.state)
+    road.advance(3)
+    after = jax.tree.map(plain, road.state)
+
+    state, header = checkpoint.load(tmp_path / "half.npz", road.shapes())
+    road.restore(state, header["steps"])
+    road.advance(3)
+    same = jax.tree.map(np.array_equal, jax.tree.map(plain, road.state), after)
+    assert all(jax.tree.leaves(same)), same
+    moved = jax.tree.map(lambda a, b: not np.array_equal(a, b), before, after)
+    hidden = moved[0].hidden if isinstance(environment, str) else moved.actors.hidden
+    assert any(jax.tree.leaves(hidden))
+    numbers = [leaf for leaf in jax.tree.leaves(after) if np.issubdtype(leaf.dtype, np.floating)]
+    assert all(np.isfinite(leaf).all() for leaf in numbers)

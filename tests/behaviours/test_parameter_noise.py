@@ -1,0 +1,175 @@
+"""Parameter noise: what is disturbed and when, how its scale adapts, and what it refuses."""
+
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at
+from gymnasium import spaces
+
+from forage import prng
+from forage.agents.dqn import DQN
+from forage.agents.sac_discrete import SACDiscrete
+from forage.agents.td3 import TD3
+from forage.behaviours.parameter_noise import SCALES, ParameterNoise, ParameterNoiseState, log_policy, perturbed
+from forage.nn.layers import Conv, Linear
+from forage.types import AGENT, Experience, ForageError, Spec
+
+
+class Line(NamedTuple):
+    """An agent's state: what is multiplied with what is seen, and something that is not to be disturbed."""
+
+    weight: jax.Array
+    steps: jax.Array
+
+
+class Linearly(Always):
+    """Its action, or what it thinks actions are worth, is `weight` times the first number it sees."""
+
+    acting: ClassVar[str] = "weight"
+    values: bool = False
+
+    def init(self, key, spec):
+        return Line(jnp.array([1.0, -1.0]), jnp.zeros(()))
+
+    def act(self, state, hidden, observation, key, explore, noise=None):
+        assert not explore
+        return state.weight * observation[0], hidden, state.steps
+
+    def action_values(self, state, hidden, observation):
+        return state.weight * observation[0] if self.values else None
+
+
+CONTINUOUS = Spec("Two", BOX, spaces.Box(-2, 2, (2,)))
+TWO = Spec("Two", BOX, spaces.Discrete(2))
+
+
+def test_each_episode_has_a_network_of_its_own_that_stays():
+    agent, behaviour = Linearly(), ParameterNoise(initial_scale=0.5)
+    first = behaviour.hidden(agent, CONTINUOUS)
+
+    @jax.jit
+    def run(key):
+        state = behaviour.init(key, agent, CONTINUOUS)
+
+        def step(hidden, inputs):
+            key, time = inputs
+            line = Line(jnp.array([1.0, -1.0]) + time, jnp.ones(()))  # the agent goes on learning
+            arguments = (jnp.ones(2), CONTINUOUS, at(0.0), key)
+            action, hidden, aux, source = behaviour.act(state, agent, line, hidden, *arguments)
+            return hidden, (action, aux, source)
+
+        def episode(key):
+            return jax.lax.scan(step, first, (jax.random.split(key, 5), jnp.arange(5.0)))[1]
+
+        return jax.vmap(episode)(jax.random.split(key, 3000))
+
+    action, steps, source = jax.device_get(run(prng.key(0)))
+    np.testing.assert_array_equal(action, np.broadcast_to(action[:, :1], action.shape))
+    assert (steps == 1).all() and (source == AGENT).all()
+    np.testing.assert_allclose(action[:, 0].mean(0), [1, -1], atol=0.05)
+    np.testing.assert_allclose(np.cov(action[:, 0].T), 0.25 * np.eye(2), atol=0.03)
+
+
+def rollout_of(observation):
+    zero = jnp.zeros(observation.shape[:2])
+    return Experience(observation, zero, zero, observation, zero > 0, zero > 0, zero.astype(int), ())
+
+
+@pytest.mark.parametrize("values", [False, True])
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_scale_grows_until_the_distance_is_what_is_wanted(values, share):
+    """In the end its medians agree, measured here apart from the code by many draws."""
+    agent = Linearly(values=values)
+    behaviour = ParameterNoise(start=0.9, end=0.3, fraction=0.5, distance=0.1, adaptation=1.05)
+    spec = TWO if values else CONTINUOUS
+    seen = jnp.array([[[0.5, 0.0], [2.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]]])
+    line = agent.init(None, spec)
+
+    @jax.jit
+    def run(key):
+        def step(state, key):
+            state = behaviour.report(state, agent, line, rollout_of(seen), at(share), key)
+            return state, state.scale
+
+        return jax.lax.scan(step, behaviour.init(key, agent, spec), jax.random.split(key, 1500))[1]
+
+    scales = np.asarray(run(prng.key(0)))
+    np.testing.assert_allclose(scales[:40], 0.01 * 1.05 ** np.arange(1, 41), rtol=1e-4)
+    scale = np.exp(np.log(scales[500:]).mean())
+    weights = np.array([1.0, -1.0]) + scale * np.random.default_rng(0).normal(size=(4000, 1, 2))
+    x = np.array([0.5, 2.0, -1.0, 1.0])[:, None]
+    if values:
+        p = np.exp(x * [1, -1]) / np.exp(x * [1, -1]).sum(-1, keepdims=True)
+        q = np.exp(x * weights) / np.exp(x * weights).sum(-1, keepdims=True)
+        distance, epsilon = (p * np.log(p / q)).sum(-1).mean(-1), {0.0: 0.9, 1.0: 0.3}[share]
+        wanted = -np.log(1 - epsilon + epsilon / 2)
+    else:
+        distance, wanted = np.sqrt((((weights - [1, -1]) * x / 2) ** 2).mean((1, 2))), 0.1  # the box is 4 wide
+    assert np.mean(distance < wanted) == pytest.approx(0.5, abs=0.08)
+
+
+def test_a_scale_that_cannot_do_stays_within_bounds():
+    """What is seen is zero, so no noise makes a difference."""
+    agent, behaviour = Linearly(), ParameterNoise(initial_scale=9.9, adaptation=2.0)
+    state = behaviour.init(prng.key(0), agent, CONTINUOUS)
+    for _ in range(3):
+        arguments = (agent.init(None, CONTINUOUS), rollout_of(jnp.zeros((1, 1, 2))), at(0.0), prng.key(0))
+        state = behaviour.report(state, agent, *arguments)
+    assert float(state.scale) == SCALES[1]
+
+
+def test_all_weights_are_disturbed_but_those_of_convolutions():
+    network = {"conv": Conv(prng.key(0), 1, 2, 3, 1, None), "head": Linear(prng.key(0), 200, 50, 1.0)}
+    found = perturbed(network, jnp.float32(0.1), prng.key(1))
+    jax.tree.map(np.testing.assert_array_equal, found["conv"], network["conv"])
+    for name in ("weight", "bias"):
+        change = np.asarray(getattr(found["head"], name) - getattr(network["head"], name))
+        assert change.std() == pytest.approx(0.1, rel=0.3) and np.unique(change).size > 45
+
+
+@pytest.mark.parametrize("agent", [DQN(hidden_sizes=(4,)), SACDiscrete(hidden_sizes=(4,))], ids=["dqn", "sac-discrete"])
+def test_policies_that_are_compared(agent):
+    observation = {"observation": jnp.array([0.3, 0.4]), "action_mask": jnp.array([1, 0, 1, 1], jnp.int8)}
+    spec = replace(FOUR, observation_space=spaces.Dict({"observation": BOX, "action_mask": spaces.MultiBinary(4)}))
+
+    @jax.jit
+    def run(key):
+        state = agent.init(key, spec)
+        values = agent.action_values(state, (), observation)
+        values = state.actor(jax.tree.map(lambda x: x[None], observation))[0] if values is None else values
+        return log_policy(agent, state, observation), values
+
+    found, values = jax.device_get(run(prng.key(0)))
+    weights = np.exp(values) * [1, 0, 1, 1]
+    np.testing.assert_allclose(np.exp(found), weights / weights.sum(), atol=1e-6)
+    assert np.isfinite(found).all()
+
+
+def test_networks_of_agents_fit_in_what_is_remembered():
+    for agent, spec in ((DQN(hidden_sizes=(4,)), FOUR), (TD3(hidden_sizes=(4,)), PENDULUM)):
+        behaviour = ParameterNoise()
+        behaviour.check(agent, spec)
+        hidden = behaviour.hidden(agent, spec)
+        network = getattr(agent.init(prng.key(0), spec), agent.acting)
+        assert jax.tree.structure(hidden.network) == jax.tree.structure(network)
+        assert not any(leaf.any() for leaf in jax.tree.leaves(hidden))
+        state = behaviour.init(prng.key(0), agent, spec)
+        assert isinstance(state, ParameterNoiseState) and state.half_range.tolist() == (
+            [2.0] if spec is PENDULUM else []
+        )
+
+
+def test_what_it_cannot_do():
+    for agent, spec, words in (
+        (OnPolicy(), FOUR, "OnPolicy learns only from actions it chose itself, so parameter noise would mislead it"),
+        (DQN(memory_size=4), FOUR, "DQN has memory"),
+        (Always(), FOUR, r"Always has none of them for Discrete\(4\); dqn, sac-discrete, sac and td3 do"),
+    ):
+        with pytest.raises(ForageError, match=words):
+            ParameterNoise().check(agent, spec)
+    with pytest.raises(ForageError, match="needs adaptation above 1, not 1"):
+        ParameterNoise(adaptation=1.0)
