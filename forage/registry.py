@@ -34,6 +34,7 @@ PORTS: dict[str, dict[str, str]] = {
         "reset": "forage.starts.reset:Reset",
         "archive": "forage.starts.archive:Archive",
         "levels": "forage.starts.levels:Levels",
+        "snapshot": "forage.starts.snapshot:Snapshot",
         "go-explore": "forage.starts.go_explore:GoExplore",
     },
     "behaviour": {

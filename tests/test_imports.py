@@ -21,6 +21,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("nn", "points", "fields"),
     (*WINGS, "environments", "evaluation", "defaults"),
     ("policy", "progress", "trackers", "versions"),
+    ("teachers",),
     ("learner",),
     ("experiment", "host"),
     ("device",),
