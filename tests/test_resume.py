@@ -54,6 +54,9 @@ CASES: dict[str, Case] = {
         },
     ),
     "ppo-explores": Case("ppo", lambda: {"starts": part("starts", "go-explore", capacity=16, explore=0.5, burst=5)}),
+    "ppo-latent": Case(
+        "ppo", lambda: {"starts": part("starts", "latent-go-explore", capacity=16, neighbours=3, burst=5)}
+    ),
     "ppo-taught": Case("ppo", lambda: {"starts": Snapshot(lean, episodes=2, steps=8, every=3, share=0.7, truncate=4)}),
     "ppo-guided": Case(
         "ppo",

@@ -27,7 +27,7 @@ from forage.starts.cell_archive import (
     trace,
 )
 from forage.starts.cells import NONE, Cells, Scale
-from forage.types import Clock, Experience, ForageError
+from forage.types import Clock, Experience, ForageError, Spec
 
 
 class Mark(NamedTuple):
@@ -126,7 +126,7 @@ class GoExplore(Starts):
             )
         self.kind.check(environment)
 
-    def init(self, key: Key[Array, ""], environment: Environment, num_envs: int) -> GoExploreState:
+    def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> GoExploreState:
         place = environment.reset(key)  # fills the archive until there is something to keep; never drawn
         best = Best(jnp.bool_(False), nothing(()), nowhere(()))
         envs = (num_envs,)

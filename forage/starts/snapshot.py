@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.ports import Agent, Environment, Starts, Tasks, Visited
 from forage.starts.cell_archive import flattened
-from forage.types import Clock, Experience, ForageError
+from forage.types import Clock, Experience, ForageError, Spec
 
 ROUNDS = 20
 """Rounds of k-means, which rests after fewer in one dimension."""
@@ -95,7 +95,7 @@ class Snapshot(Starts):
                 f"Snapshots, not {type(self.teacher).__name__}."
             )
 
-    def init(self, key: Key[Array, ""], environment: Environment, num_envs: int) -> SnapshotState:
+    def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> SnapshotState:
         snapshots = self.teacher if isinstance(self.teacher, Snapshots) else self.recorded(environment, key)
         return SnapshotState(snapshots, jnp.cumsum(self.weights(snapshots)), jnp.bool_(True))
 

@@ -17,11 +17,12 @@ from forage.environments.treasure import DeepSeaTreasure
 from forage.ports import Visited
 from forage.starts.snapshot import Snapshot, Snapshots, SnapshotState, classified
 from forage.tasks.same import Same
-from forage.types import Clock, Experience, ForageError
+from forage.types import Clock, Experience, ForageError, Spec
 
 small.keep_compiled()
 KEY = jax.random.key(0)
 SEA = DeepSea(6, randomize_actions=False)  # 1 is right
+SPEC = Spec("Sea", SEA.observation_space, SEA.action_space)
 
 
 def right(observation: Any, key: Any) -> Any:
@@ -56,7 +57,7 @@ def test_a_cluster_is_drawn_before_a_state():
 
 
 def state_of(starts: Snapshot) -> SnapshotState:
-    return jax.jit(starts.init, static_argnums=2)(KEY, SEA, 1)
+    return jax.jit(starts.init, static_argnums=(2, 3))(KEY, SEA, SPEC, 1)
 
 
 def test_episodes_begin_in_snapshots_until_the_early_phase_is_over():
