@@ -35,6 +35,8 @@ COMMANDS = {
     "reset": "forage train ppo CartPole-v1 --starts reset",
     "archive": "forage train ppo DeepSea-10 --starts archive",
     "levels": "forage train ppo grid:DoorKey-5x5 --starts levels --starts.number 50",
+    "latent-go-explore": "forage train ppo DeepSea-14 --starts latent-go-explore",
+    "snapshot": "forage train ppo grid:MultiRoom-N4-S5 --starts snapshot --starts.teacher solver",
     "go-explore": "forage train ppo DeepSea-20 --starts go-explore --starts.explore 0.3",
     "own": "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000",
     "epsilon-greedy": "forage train dqn CartPole-v1 --behaviour epsilon-greedy --behaviour.end 0.01",

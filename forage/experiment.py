@@ -92,7 +92,7 @@ class Experiment(Part):
         learner_state = self.learner.init(learner_key)
         tasks_state = self.tasks.init(tasks_key, self.environment)
         num_envs = self.agent.num_envs
-        starts_state = self.starts.init(starts_key, self.environment, num_envs)
+        starts_state = self.starts.init(starts_key, self.environment, self.learner.spec, num_envs)
         # Twice as many starts as environments: the first half begins the run.
         starts = jax.vmap(functools.partial(self.new_start, tasks_state, starts_state))(
             jax.random.split(pool_key, (num_envs + self.pool_size, 2))

@@ -123,7 +123,7 @@ class Starts(Part):
     def check(self, environment: Environment, tasks: Tasks) -> None:
         """Raises `ForageError` when episodes cannot begin so."""
 
-    def init(self, key: Key[Array, ""], environment: Environment, num_envs: int) -> State:
+    def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> State:
         return ()
 
     every_state: ClassVar[bool] = False

@@ -27,6 +27,7 @@ from forage.ranges import check_number, check_ranges
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
+from forage.teachers import taught
 from forage.types import ForageError, Spec
 
 Road = DeviceRoad | HostRoad
@@ -77,7 +78,8 @@ class Setup:
         assert isinstance(self.environment, Environment)
         learner = self.learner()
         check_environment(self.environment, self.name)
-        experiment = Experiment(learner, self.environment, self.tasks, self.starts, self.visits)
+        starts = taught(self.starts, self.environment)
+        experiment = Experiment(learner, self.environment, self.tasks, starts, self.visits)
         experiment.check()
         return experiment
 

@@ -22,6 +22,8 @@ LEVELS: list[tuple[str, ...]] = [
     (*WINGS, "environments", "evaluation", "defaults"),
     ("policy", "progress", "trackers", "versions"),
     ("learner", "visits"),
+    ("teachers",),
+    ("learner",),
     ("experiment", "host"),
     ("device",),
     ("setup",),

@@ -18,6 +18,7 @@ from forage import checkpoint, registry
 from forage.behaviours.guide import Guide
 from forage.run import Run
 from forage.setup import Setup, from_config, make_setup
+from forage.starts.snapshot import Snapshot
 from forage.types import ForageError
 
 small.keep_compiled()
@@ -53,6 +54,10 @@ CASES: dict[str, Case] = {
         },
     ),
     "ppo-explores": Case("ppo", lambda: {"starts": part("starts", "go-explore", capacity=16, explore=0.5, burst=5)}),
+    "ppo-latent": Case(
+        "ppo", lambda: {"starts": part("starts", "latent-go-explore", capacity=16, neighbours=3, burst=5)}
+    ),
+    "ppo-taught": Case("ppo", lambda: {"starts": Snapshot(lean, episodes=2, steps=8, every=3, share=0.7, truncate=4)}),
     "ppo-guided": Case(
         "ppo",
         lambda: {
@@ -119,6 +124,7 @@ def test_resumed_is_as_if_never_stopped(name, tmp_path):
 
     config = json.loads(json.dumps(setup.config()))
     given = {"behaviour": setup.behaviour} if isinstance(setup.behaviour, Guide) else {}
+    given |= {"starts": setup.starts} if isinstance(setup.starts, Snapshot) else {}
     again = from_config(config, **given).road()
     state, header = checkpoint.load(tmp_path / "half.npz", again.shapes())
     again.restore(state, header["steps"])

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.ports import Environment, Starts, Tasks, Visited
-from forage.types import Clock, Experience, ForageError
+from forage.types import Clock, Experience, ForageError, Spec
 
 
 class ArchiveState(NamedTuple):
@@ -52,7 +52,7 @@ class Archive(Starts):
                 "or let episodes begin with --starts reset."
             )
 
-    def init(self, key: Key[Array, ""], environment: Environment, num_envs: int) -> ArchiveState:
+    def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> ArchiveState:
         place = environment.reset(key)  # fills the buffer until there is something to keep; never drawn
         return ArchiveState(jax.tree.map(lambda x: jnp.broadcast_to(x, (self.capacity, *x.shape)), place), jnp.int32(0))
 

@@ -170,6 +170,11 @@ def pick(which: Bool[Array, "*shape"], yes: Any, no: Any) -> Any:
     return jax.tree.map(lambda yes, no: jnp.where(which, yes, no), yes, no)
 
 
+def flattened(tree: Any) -> Any:
+    """Leaves `time env ...` or `episode time ...` as `row ...`, also those without entries."""
+    return jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), tree)
+
+
 def dropped(keep: Bool[Array, " row"], index: Int[Array, " row"], size: int) -> Int[Array, " row"]:
     """The index, out of bounds where it is not to be kept."""
     return jnp.where(keep, index, size)

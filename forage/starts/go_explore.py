@@ -18,6 +18,7 @@ from forage.starts.cell_archive import (
     adopted,
     dropped,
     empty,
+    flattened,
     follow,
     nothing,
     nowhere,
@@ -26,7 +27,7 @@ from forage.starts.cell_archive import (
     trace,
 )
 from forage.starts.cells import NONE, Cells, Scale
-from forage.types import Clock, Experience, ForageError
+from forage.types import Clock, Experience, ForageError, Spec
 
 
 class Mark(NamedTuple):
@@ -125,7 +126,7 @@ class GoExplore(Starts):
             )
         self.kind.check(environment)
 
-    def init(self, key: Key[Array, ""], environment: Environment, num_envs: int) -> GoExploreState:
+    def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> GoExploreState:
         place = environment.reset(key)  # fills the archive until there is something to keep; never drawn
         best = Best(jnp.bool_(False), nothing(()), nowhere(()))
         envs = (num_envs,)
@@ -179,7 +180,7 @@ class GoExplore(Starts):
         marks, ended = visited.marks, rollout.ended
         begins = jnp.concatenate([state.fresh[None], ended[:-1]])
         paths = follow(state.running, marks.path, begins, rollout.reward)
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (visited.env_states, rollout.next_observation))
+        rows = flattened((visited.env_states, rollout.next_observation))
         first = clock.steps == 0
         scale = jax.tree.map(lambda new, old: jnp.where(first, new, old), self.kind.measured(rows[1]), state.scale)
         cells = self.kind(environment, scale, *rows)

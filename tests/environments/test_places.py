@@ -1,16 +1,24 @@
 """Maps: where a state is, for environments that know."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage.environments import make
+from forage import environments
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.time import TimeLimit
 from forage.types import ForageError
 
 KEY = jax.random.key(0)
+
+
+def make(name: str) -> Any:
+    return environments.make(name)
+
+
 KNOWN = (
     "grid:Empty-5x5",
     "maze:UMaze",

@@ -26,6 +26,7 @@ from forage.types import Clock, Experience, ForageError, Spec
 KEY = jax.random.key(0)
 CLOCK = Clock(jnp.int32(0), jnp.float32(1000))
 SEA = DeepSea(4)
+SPEC = Spec("Sea", SEA.observation_space, SEA.action_space)
 
 
 def started(score, steps, slot=-1, serial=0, stage=-1, envs=1):
@@ -64,7 +65,7 @@ def entries(state):
 
 def test_the_archive_keeps_the_best_way_to_each_cell():
     starts = GoExplore(capacity=16)
-    state = starts.init(KEY, SEA, 2)
+    state = starts.init(KEY, SEA, SPEC, 2)
     # The first goes 1 2 3 2, and is paid when it comes back to 2; the second 3 4 and ends there.
     cells, ends = [[1, 3], [2, 4], [3, 5], [2, 5]], [[0, 0], [0, 1], [0, 0], [0, 0]]
     rewards = [[0, 0], [0, 7], [0, 1], [2, 0]]
@@ -89,7 +90,7 @@ def test_the_archive_keeps_the_best_way_to_each_cell():
 
 def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
     starts = GoExplore(capacity=16)
-    state = starts.init(KEY, SEA, 1)
+    state = starts.init(KEY, SEA, SPEC, 1)
     state = visit(starts, state, [[1], [2]], [[1], [1]], [[0], [0]], started(0, 0))
     state = visit(starts, state, [[3], [4]], [[1], [1]], [[0], [1]], started(0, 0))
     assert entries(state)[3] == (3.0, 3, 1, 2)
@@ -103,10 +104,10 @@ def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
 
 def test_a_better_state_takes_the_place_and_the_old_one_stays_a_parent():
     starts = GoExplore(capacity=16)
-    state = starts.init(KEY, SEA, 1)
+    state = starts.init(KEY, SEA, SPEC, 1)
     state = visit(starts, state, [[1], [2], [1], [9]], [[0], [1], [0], [0]], [[0], [0], [0], [1]], started(0, 0))
     assert entries(state)[1] == (1.0, 3, 1, 2)  # and 2's parent was never kept: 1 won its place later
-    state = starts.init(KEY, SEA, 1)
+    state = starts.init(KEY, SEA, SPEC, 1)
     state = visit(starts, state, [[1]], [[0]], [[0]], started(0, 0))
     state = visit(starts, state, [[2], [1], [9]], [[1], [0], [0]], [[0], [0], [1]], started(0, 0))
     assert entries(state)[1] == (1.0, 3, 1, 2) and entries(state)[2] == (1.0, 2, 1, 1)
@@ -117,7 +118,7 @@ def test_a_better_state_takes_the_place_and_the_old_one_stays_a_parent():
 
 def test_a_full_archive_takes_no_new_cells_but_better_states():
     starts = GoExplore(capacity=2)
-    state = starts.init(KEY, SEA, 1)
+    state = starts.init(KEY, SEA, SPEC, 1)
     state = visit(starts, state, [[1], [2], [3]], [[0], [0], [0]], [[0], [0], [0]], started(0, 0))
     kept = entries(state)
     assert len(kept) == 2
@@ -129,7 +130,7 @@ def test_a_full_archive_takes_no_new_cells_but_better_states():
 @pytest.mark.parametrize(("choice", "weights"), [("visits", [1, 1 / 2]), ("chosen", [1 / 3, 1])])
 def test_what_was_seen_or_chosen_less_is_chosen_more(choice, weights):
     starts = GoExplore(capacity=4, probability=0.8, choice=choice)
-    state = starts.init(KEY, SEA, 1)
+    state = starts.init(KEY, SEA, SPEC, 1)
     kept = state.archive._replace(
         cell=jnp.array([7, 8, NONE, NONE], jnp.uint32),
         visits=jnp.array([0, 3, 0, 0]),
@@ -170,7 +171,7 @@ def test_starts_move_backward_as_episodes_succeed():
 
 def test_what_robustifies_begins_near_the_end_of_the_best_way():
     starts = GoExplore(capacity=8, probability=1.0, target=3.0, window=1, trail=4)
-    state = starts.init(KEY, SEA, 1)
+    state = starts.init(KEY, SEA, SPEC, 1)
     ends = [[0], [0], [0], [1]]
     state = visit(starts, state, [[1], [2], [3], [4]], [[0], [0], [0], [3]], ends, started(0, 0))
     assert state.lesson.on and state.lesson.length == 3
@@ -275,6 +276,6 @@ def test_a_sea_too_deep_for_chance_is_found_and_learned():
 def test_an_empty_archive_is_never_drawn():
     archive = empty(4, SEA.reset(KEY))
     assert (archive.cell == NONE).all() and (archive.serial == 0).all()
-    state = GoExplore(capacity=4, probability=1.0).init(KEY, SEA, 1)
+    state = GoExplore(capacity=4, probability=1.0).init(KEY, SEA, SPEC, 1)
     *_, mark = GoExplore(capacity=4, probability=1.0).begin(state, SEA, KEY)
     assert mark.link.slot == -1 and mark.path.steps == 0

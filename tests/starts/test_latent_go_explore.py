@@ -1,0 +1,135 @@
+"""Latent Go-Explore: density and ranks by hand, what is learned, and that starts spread out."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forage.agents.ppo import PPO
+from forage.behaviours.own import Own
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.pendulum import Pendulum
+from forage.environments.deep_sea import DeepSea
+from forage.experiment import Experiment
+from forage.learner import Learner
+from forage.memory.rollout import LastRollout
+from forage.ports import Environment
+from forage.rewards.environment import EnvironmentReward
+from forage.starts.archive import Archive
+from forage.starts.latent_go_explore import LatentGoExplore, Transition, density, drawn_rank
+from forage.tasks.phases import Phases
+from forage.tasks.same import Same
+from forage.types import Clock, ForageError, Spec
+
+KEY = jax.random.key(0)
+
+
+def spec_of(environment: Environment) -> Spec:
+    return Spec(type(environment).__name__, environment.observation_space, environment.action_space)
+
+
+def test_density_is_by_the_distance_to_the_kth_nearest():
+    codes = np.random.default_rng(0).normal(size=(12, 3))
+    found = np.asarray(density(jnp.asarray(codes, jnp.float32), jnp.int32(9), 4))
+    distance = np.linalg.norm(codes[:9, None] - codes[:9], axis=-1)
+    np.testing.assert_allclose(found[:9], -np.sort(distance, axis=1)[:, 4], rtol=1e-4)  # column 0 is itself
+    assert np.isinf(found[9:]).all() and (found[9:] > 0).all()
+    few = np.asarray(density(jnp.asarray(codes, jnp.float32), jnp.int32(3), 4))
+    np.testing.assert_allclose(few[:3], -distance[:3, :3].max(1), rtol=1e-4)
+    assert np.isfinite(density(jnp.asarray(codes, jnp.float32), jnp.int32(0), 4)).sum() == 0
+
+
+@pytest.mark.parametrize(("p", "kept"), [(0.3, 4), (0.05, 1000), (0.0, 5), (0.9, 1)])
+def test_ranks_follow_a_geometric_law_that_ends(p, kept):
+    shares = (jnp.arange(20_000) + 0.5) / 20_000
+    ranks = np.asarray(jax.vmap(lambda share: drawn_rank(share, jnp.float32(p), jnp.int32(kept)))(shares))
+    weights = (1 - p) ** np.arange(kept)
+    np.testing.assert_allclose(np.bincount(ranks, minlength=kept) / 20_000, weights / weights.sum(), atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "environment"),
+    [("inverse", CartPole()), ("inverse", Pendulum()), ("forward", CartPole()), ("autoencoder", DeepSea(4))],
+)
+def test_the_encoder_learns(model, environment):
+    starts = LatentGoExplore(model=model, capacity=64, neighbours=3, batch_size=32, learning_rate=3e-3)
+
+    @jax.jit
+    def run(key):
+        state = starts.init(key, environment, spec_of(environment), 1)
+
+        def step(env_state, key):
+            action_key, step_key = jax.random.split(key)
+            space: Any = environment.action_space
+            if hasattr(space, "n"):
+                action = jax.random.randint(action_key, (), 0, int(space.n))
+            else:
+                action = jax.random.uniform(action_key, space.shape, minval=space.low, maxval=space.high)
+            before = env_state
+            env_state, step = environment.step(env_state, action, step_key)
+            return before, (action, step.observation)
+
+        first, seen = environment.reset(key)
+        _, (action, after) = jax.lax.scan(step, first, jax.random.split(key, 64))
+        before = jax.tree.map(lambda x: jnp.broadcast_to(x, (64, *x.shape)), seen)
+        transitions = Transition(before, action, after)
+
+        def loss(latent):
+            return jax.vmap(latent.loss)(transitions).mean()
+
+        latent, _ = starts.train(state, None, transitions, jnp.int32(64), 150, key)
+        return loss(state.latent), loss(latent)
+
+    before, after = run(KEY)
+    assert after < 0.6 * before
+
+
+def test_what_began_in_a_kept_state_is_cut():
+    starts = LatentGoExplore(burst=4)
+    assert starts.cut(jnp.bool_(True), jnp.int32(4)) and not starts.cut(jnp.bool_(True), jnp.int32(3))
+    assert not starts.cut(jnp.bool_(False), jnp.int32(100))
+
+
+def test_starts_are_where_few_have_been():
+    """In the loop: deep in the sea fewer have been than by chance, and starts are deeper than a uniform archive's."""
+    environment = DeepSea(12)
+    agent = PPO(num_envs=8, rollout_length=48, epochs=1, minibatches=1, hidden_sizes=(8,), learning_rate=0.0)
+
+    def columns(starts):
+        learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec_of(environment))
+        experiment = Experiment(learner, environment, Same(), starts)
+        experiment.check()
+
+        def turn(carry, _):
+            state, clock = carry
+            state, tally = experiment.iterate(state, clock)
+            return (state, clock._replace(steps=clock.steps + 8 * 48)), tally.faults
+
+        carry = (experiment.init(jax.random.key(1)), Clock(jnp.int32(0), jnp.float32(15 * 8 * 48)))
+        (state, _), faults = jax.lax.scan(turn, carry, None, 15)
+        keys = jax.random.split(KEY, 300)
+        begun, seen, _ = jax.vmap(lambda key: starts.begin(state.starts, environment, key))(keys)
+        return begun.column, jax.vmap(environment._observe)(begun) == seen, faults.sum()
+
+    latent, whole, faults = jax.jit(
+        lambda: columns(LatentGoExplore(capacity=256, probability=1.0, every=48, batch_size=16, hidden_sizes=(16,)))
+    )()
+    uniform, _, _ = jax.jit(lambda: columns(Archive(capacity=256, probability=1.0)))()
+    assert faults == 0 and whole.all()
+    assert latent.mean() > uniform.mean() + 0.5
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: LatentGoExplore(model="vae"), "no latent model 'vae'"),
+        (lambda: LatentGoExplore(capacity=10), "above its neighbours"),
+        (lambda: LatentGoExplore(p=1.0), "p is 1.0"),
+        (lambda: LatentGoExplore().check(CartPole(), Phases("length", (0.5, 1.0), (10,))), "--tasks same"),
+    ],
+)
+def test_mistakes_are_named(make, words):
+    with pytest.raises(ForageError, match=words):
+        make()

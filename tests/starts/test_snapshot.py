@@ -1,0 +1,135 @@
+"""Snapshots: what a teacher leaves, how it is classified, and when it is used."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+
+from forage import policy, teachers, training
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.mountain_car import MountainCar
+from forage.environments.deep_sea import DeepSea
+from forage.environments.grid.multi_room import MultiRoom
+from forage.environments.treasure import DeepSeaTreasure
+from forage.ports import Visited
+from forage.starts.snapshot import Snapshot, Snapshots, SnapshotState, classified
+from forage.tasks.same import Same
+from forage.types import Clock, Experience, ForageError, Spec
+
+small.keep_compiled()
+KEY = jax.random.key(0)
+SEA = DeepSea(6, randomize_actions=False)  # 1 is right
+SPEC = Spec("Sea", SEA.observation_space, SEA.action_space)
+
+
+def right(observation: Any, key: Any) -> Any:
+    return jnp.int32(1)
+
+
+def test_a_teacher_leaves_every_so_many_states_and_what_they_were_worth():
+    starts = Snapshot(right, episodes=2, every=2, steps=8, discount=0.5)
+    found = jax.jit(starts.recorded)(SEA, KEY)
+    assert found.there.tolist() == 2 * [True, True, True, False]  # six steps down; then it is over
+    np.testing.assert_array_equal(found.env_state.column[found.there], 2 * [0, 2, 4])
+    np.testing.assert_array_equal(found.observation[1], SEA._observe(jax.tree.map(lambda x: x[1], found.env_state)))
+    cost = 0.01 / 6
+    values = [sum((0.5**i * ((i + done == 5) - cost)) for i in range(6 - done)) for done in (0, 2, 4)]
+    np.testing.assert_allclose(found.value[:3], values, rtol=1e-5)
+
+
+def test_values_are_classified_by_k_means():
+    values = jnp.array([0.0, 10.0, 10.1, 5.0, 0.2, 10.2, 10.1, 99.0])
+    nearest = np.asarray(classified(values, jnp.arange(8) < 7, 3))  # 99 is not there
+    groups = [set(np.flatnonzero(nearest[:7] == number)) for number in range(3)]
+    assert sorted(map(sorted, groups)) == [[0, 4], [1, 2, 5, 6], [3]]
+
+
+def test_a_cluster_is_drawn_before_a_state():
+    there = jnp.arange(9) < 8
+    values = jnp.array([1.0, 1, 1, 1, 1, 1, 1, 50, 50])  # seven of one kind, one of another
+    snapshots = Snapshots((), (), values, there)
+    weights = np.asarray(Snapshot(right, clusters=2).weights(snapshots))
+    np.testing.assert_allclose(weights, [*7 * [0.5 / 7], 0.5, 0], rtol=1e-5)
+    np.testing.assert_allclose(Snapshot(right, clusters=5).weights(snapshots), weights, rtol=1e-5)  # three are empty
+
+
+def state_of(starts: Snapshot) -> SnapshotState:
+    return jax.jit(starts.init, static_argnums=(2, 3))(KEY, SEA, SPEC, 1)
+
+
+def test_episodes_begin_in_snapshots_until_the_early_phase_is_over():
+    starts = Snapshot(right, share=0.25, probability=0.75, truncate=3, every=1, clusters=3, steps=6)
+    state = state_of(starts)
+    begin = jax.jit(jax.vmap(lambda state, key: starts.begin(state, SEA, key), (None, 0)))
+    keys = jax.random.split(KEY, 1000)
+    env_state, observation, mark = begin(state, keys)
+    assert abs(float(mark.mean()) - 0.75) < 0.07  # five standard errors
+    assert set(env_state.column[mark].tolist()) == set(range(6)) and set(env_state.column[~mark].tolist()) == {0}
+    np.testing.assert_array_equal(jax.vmap(SEA._observe)(env_state), observation)
+    assert starts.cut(mark[mark][0], jnp.int32(3)) and not starts.cut(mark[mark][0], jnp.int32(2))
+    assert not starts.cut(jnp.bool_(False), jnp.int32(1000))
+
+    flags = jnp.zeros((10, 5), bool)
+    rollout = Experience((), flags, flags, (), flags, flags, flags, ())
+    reported = [
+        starts.report(state, SEA, Visited((), ()), rollout, Clock(jnp.int32(s), jnp.float32(400)), KEY)
+        for s in (0, 49, 50, 200)
+    ]
+    assert [bool(each.early) for each in reported] == [True, True, False, False]  # a quarter of 400, less the rollout
+    assert not begin(reported[-1], keys[:100])[2].any()
+
+
+def test_a_solver_teaches_the_way_through_many_levels():
+    environment = MultiRoom(rooms=2, largest=4)
+    starts = teachers.taught(Snapshot("solver", episodes=5, every=1), environment)
+    found: Any = starts.teacher  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(found, Snapshots) and len({bytes(np.asarray(grid)) for grid in found.env_state.grid}) > 5
+    # What a way is worth rises towards the goal, and 1 step before it is what the step pays.
+    values, there = np.asarray(found.value).reshape(5, -1), np.asarray(found.there).reshape(5, -1)
+    for row, on in zip(values, there, strict=True):
+        assert (np.diff(row[on]) > 0).all() and 0.5 < row[on][-1] <= 1
+
+
+def test_a_run_is_a_teacher(tmp_path):
+    training.train(
+        "dqn",
+        "CartPole-v1",
+        agent_options={"learning_starts": 100, "batch_size": 8, "hidden_sizes": (8,)},
+        steps=200,
+        seeds=1,
+        evaluation_episodes=1,
+        directory=tmp_path / "teacher",
+        display="quiet",
+    )
+    for teacher in (str(tmp_path / "teacher"), policy.load(tmp_path / "teacher")):
+        run = training.train(
+            "ppo",
+            "CartPole-v1",
+            agent_options={"num_envs": 2, "rollout_length": 8, "minibatches": 1, "epochs": 1},
+            starts=Snapshot(teacher, episodes=2, steps=20, every=2, share=1.0, truncate=4),
+            steps=160,
+            seeds=1,
+            evaluation_episodes=1,
+            directory=tmp_path / f"student-{type(teacher).__name__}",
+            display="quiet",
+        )
+        assert max(row["length"][0] for row in run.rows if row["length"][0] is not None) <= 4
+
+
+@pytest.mark.parametrize(
+    ("make_starts", "words"),
+    [
+        (lambda: Snapshot(right, clusters=0), "clusters"),
+        (lambda: Snapshot(right, share=2.0), "share is 2.0"),
+        (lambda: Snapshot(3).check(CartPole(), Same()), "not int"),
+        (lambda: teachers.taught(Snapshot("solver"), MountainCar()), "none for MountainCar"),
+        (lambda: teachers.taught(Snapshot("/nowhere/at/all"), MountainCar()), "no trained agent"),
+        (lambda: Snapshot(right).check(DeepSeaTreasure(), Same()), "gives several"),
+    ],
+)
+def test_mistakes_are_named(make_starts, words):
+    with pytest.raises(ForageError, match=words):
+        make_starts()
