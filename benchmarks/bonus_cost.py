@@ -78,9 +78,9 @@ def page(results: dict[str, dict[str, dict[str, Any]]], rounds: int) -> str:
     lines = [
         "# What a bonus costs",
         "",
-        f"Time per environment step of training with a bonus over that without, the median of {rounds} rounds in which all",
-        "took turns, one seed, in one run; below each table's ratio the microseconds a step. No program calls the host.",
-        f"{os.cpu_count()} cores, {platform.system()}. Made by `python benchmarks/bonus_cost.py`.",
+        f"Time per environment step of training with a bonus over that without, the median of {rounds} rounds in which",
+        "all took turns, one seed, in one run; below each table's ratio the microseconds a step. No program calls the",
+        f"host. {os.cpu_count()} cores, {platform.system()}. Made by `python benchmarks/bonus_cost.py`.",
         "",
         "| bonus | " + " | ".join(results) + " |",
         "|---|" + "---|" * len(results),

@@ -159,11 +159,11 @@ def table() -> str:
         "",
         "Methods by problems where reward is rare. *Solved*: share of 50 evaluation episodes that succeed after",
         "training, interquartile mean over seeds with its 95 % bootstrap interval. *First reward*: environment steps",
-        "of a seed until it is first paid, the median of the seeds that were, and how many were. *Places*: how many cells",
-        "of the environment's map were visited, where it has one. *Wall clock* is that of all seeds together.",
-        "Settings are each part's defaults but for what a method's line in `benchmarks/exploration.py` says; nothing was",
-        "tuned on these seeds. Made by `python benchmarks/exploration.py`; one cell again:",
-        "`python benchmarks/exploration.py --method M --problem P --again`.",
+        "of a seed until it is first paid, the median of the seeds that were, and how many were. *Places*: how many",
+        "cells of the environment's map were visited, where it has one. *Wall clock* is that of all seeds together.",
+        "Settings are each part's defaults but for what a method's line in `benchmarks/exploration.py` says; nothing",
+        "was tuned on these seeds. Made by `python benchmarks/exploration.py`; one cell again: `python",
+        "benchmarks/exploration.py --method M --problem P --again`.",
         "",
     ]
     for name, problem in PROBLEMS.items():

@@ -61,8 +61,8 @@ def page(found: dict[str, np.ndarray], bounds: dict[str, np.ndarray]) -> str:
     lines = [
         "# Regret",
         "",
-        "What an agent misses while it learns, exactly: in a tabular MDP the value of each episode's policy and of the best",
-        "one follow from the arrays.",
+        "What an agent misses while it learns, exactly: in a tabular MDP the value of each episode's policy and of",
+        "the best one follow from the arrays.",
         "",
         "    regret after K episodes = sum_k E[V*_1(s_1)] - E[V^(pi_k)_1(s_1)]",
         "",
@@ -74,9 +74,8 @@ def page(found: dict[str, np.ndarray], bounds: dict[str, np.ndarray]) -> str:
         "missed = regret(PSRL(), river_swim(6, max_steps=20), episodes=1000, seeds=range(5))  # [seed, episode]",
         "```",
         "",
-        f"RiverSwim of {STATES} states, episodes of {HORIZON} steps, {len(SEEDS)} seeds; bands from the least to the most "
-        f"of them.",
-        "Made by `python docs/regret.py`.",
+        f"RiverSwim of {STATES} states, episodes of {HORIZON} steps, {len(SEEDS)} seeds; bands from the least to the",
+        "most of them. Made by `python docs/regret.py`.",
         "",
         "![Regret so far by episodes, on logarithmic scales](regret.png)",
         "",
@@ -94,9 +93,10 @@ def page(found: dict[str, np.ndarray], bounds: dict[str, np.ndarray]) -> str:
         lines.append(f"| bound, {kind} | {most[EPISODES // 10 - 1]:.3g} | {most[-1]:.3g} | |")
     lines += [
         "",
-        "Interquartile means with 95 % bootstrap intervals. The bounds are far above what missing 1 at every step comes to in",
-        "so few episodes: their constants are those of a proof. With the bonus of the proof no plan changes yet, because",
-        "everything seems to be worth the most there is; a five-hundredth of it is enough to find the far bank.",
+        "Interquartile means with 95 % bootstrap intervals. The bounds are far above what missing 1 at every step",
+        "comes to in so few episodes: their constants are those of a proof. With the bonus of the proof no plan",
+        "changes yet, because everything seems to be worth the most there is; a five-hundredth of it is enough to",
+        "find the far bank.",
         "",
     ]
     return "\n".join(lines)
