@@ -69,9 +69,41 @@ PROBLEMS: dict[str, Problem] = {
     "river": Problem("tabular:RiverSwim-12", "dqn", 40_000, solved=2.0, environment_options={"max_steps": 40}),
 }
 
+
+def bonus(part: str, **settings: Any) -> Method:
+    return Method({"rewards": {"part": part, **settings}}, port="rewards")
+
+
+def way(part: str, **settings: Any) -> Method:
+    return Method({"behaviour": {"part": part, **settings}}, port="behaviour")
+
+
+def start(part: str, **settings: Any) -> Method:
+    return Method({"starts": {"part": part, **settings}}, port="starts")
+
+
 METHODS: dict[str, Method] = {
     "plain": Method(),
-    "rnd": Method({"rewards": {"part": "rnd"}}, port="rewards"),
+    "rnd": bonus("rnd"),
+    "rnd, own value head": bonus("rnd")._replace(options={"bonus_head": True, "discount": 0.999}),
+    "icm": bonus("icm"),
+    "disagreement": bonus("disagreement"),
+    "counts": bonus("counts"),
+    "e3b": bonus("e3b"),
+    "episodic-novelty": bonus("episodic-novelty"),
+    "shift": bonus("shift"),
+    "boltzmann": way("boltzmann"),
+    "ez-greedy": way("ez-greedy"),
+    "pink": way("pink"),
+    "ornstein-uhlenbeck": way("ornstein-uhlenbeck"),
+    "gsde": way("held-noise")._replace(options={"state_dependent_noise": True}),
+    "parameter-noise": way("parameter-noise"),
+    "archive": start("archive"),
+    "go-explore": start("go-explore"),
+    "latent-go-explore": start("latent-go-explore"),
+    "snapshot of a solver": start("snapshot", teacher="solver", share=0.5),
+    "ucbvi": Method(agent="ucbvi", options={"rollout_length": 40, "bonus_scale": 0.005}, port="agent"),
+    "psrl": Method(agent="psrl", options={"rollout_length": 40}, port="agent"),
 }
 
 
@@ -149,7 +181,7 @@ def summary(found: Any) -> list[float | None]:
 
 
 def cell_path(method: str, problem: str) -> Path:
-    return RESULTS / f"{problem}--{method}.json"
+    return RESULTS / f"{problem}--{method.replace(', ', '-').replace(' ', '-')}.json"
 
 
 def table() -> str:
