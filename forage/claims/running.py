@@ -173,7 +173,8 @@ def slug(label: str) -> str:
 def sentences(result: Mapping[str, Any]) -> list[str]:
     """What a result says, line by line."""
     measured = result["measured"]
-    lines = [f"{result['claim']}: {result['statement']}", f"  {result['title']}, arXiv {result['arxiv']}"]
+    place = f"arXiv {result['arxiv']}" if result["arxiv"][0].isdigit() else result["arxiv"]
+    lines = [f"{result['claim']}: {result['statement']}", f"  {result['title']}, {place}"]
     for label, arm in result["arms"].items():
         interval = "" if arm["interval"] is None else f" [{arm['interval'][0]:.4g}, {arm['interval'][1]:.4g}]"
         lines.append(f"  {label}: {measured} {arm['score']:.4g}{interval}, {arm['seconds']:.0f} s")
