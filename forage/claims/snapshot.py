@@ -32,7 +32,7 @@ CLAIM = Claim(
     baselines=("from the start",),
     measure=evaluated,
     measured="return",
-    laptop=Scale(200_000),
+    laptop=Scale(200_000, tuple(range(1000, 1005))),
     smoke=Scale(8192, (1000, 1001)),
     paper=Paper("gymnasium:HalfCheetah-v4", 1_000_000, 5, "a GPU and hours", lacks="a trained teacher"),
     note="A rule that pumps energy is the teacher, in place of TD3 trained on MuJoCo tasks; half of the run is early, "
