@@ -18,7 +18,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("errors", "help"),
     ("types", "prng", "registry", "ranges"),
     ("spaces", "team", "ports", "returns", "options", "checkpoint", "locking"),
-    ("nn", "points", "fields"),
+    ("nn", "points", "fields", "ring"),
     (*WINGS, "environments", "evaluation", "defaults"),
     ("policy", "progress", "trackers", "versions"),
     ("learner",),
@@ -29,7 +29,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("session", "compare", "watch"),
     ("report",),
     ("training", "robustness", "listing"),
-    ("claims", "tuning", "ledger"),
+    ("claims", "tuning", "ledger", "horizon"),
     ("cli",),
     ("__main__",),
 ]
