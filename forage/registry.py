@@ -24,6 +24,11 @@ PORTS: dict[str, dict[str, str]] = {
         "sac": "forage.agents.sac:SAC",
         "sac-discrete": "forage.agents.sac_discrete:SACDiscrete",
         "td3": "forage.agents.td3:TD3",
+        "bootstrapped-dqn": "forage.agents.bootstrapped_dqn:BootstrappedDQN",
+        "langevin-dqn": "forage.agents.langevin_dqn:LangevinDQN",
+        "mex": "forage.agents.mex:MEX",
+        "maxinfo-sac": "forage.agents.maxinfo_sac:MaxInfoSAC",
+        "sqirl": "forage.agents.sqirl:SQIRL",
     },
     "tasks": {
         "same": "forage.tasks.same:Same",
@@ -39,6 +44,7 @@ PORTS: dict[str, dict[str, str]] = {
         "own": "forage.behaviours.own:Own",
         "epsilon-greedy": "forage.behaviours.epsilon_greedy:EpsilonGreedy",
         "guide": "forage.behaviours.guide:Guide",
+        "lesson": "forage.behaviours.lesson:Lesson",
     },
     "rewards": {
         "environment": "forage.rewards.environment:EnvironmentReward",
