@@ -62,6 +62,7 @@ class Learner(Part):
                 prng.key(0),
             )
         )
+        aux = aux[0] if self.behaviour.tells else aux
         action, aux = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (action, aux))
         names = self.spec.reward_names
         return Experience(
@@ -126,7 +127,10 @@ class Learner(Part):
         behaviour_key = jax.random.fold_in(key, BEHAVIOUR)
         agents = self.spec.num_agents
         rollout = team.as_streams(rollout, agents)
-        behaviour_state = self.behaviour.report(state.behaviour, self.agent, state.agent, rollout, clock, behaviour_key)
+        told = rollout
+        if self.behaviour.tells:
+            rollout, told = (rollout._replace(aux=aux) for aux in rollout.aux)
+        behaviour_state = self.behaviour.report(state.behaviour, self.agent, state.agent, told, clock, behaviour_key)
         rewards_state, note, reward_metrics = self.rewards.learn(state.rewards, rollout, clock, reward_key)
         memory_state = self.memory.add(state.memory, rollout._replace(note=note), transitions(clock, agents))
         clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)

@@ -257,6 +257,9 @@ class Agent(Part):
 class Behaviour(Part):
     """How is an action chosen while learning?"""
 
+    tells: ClassVar[bool] = False
+    """`act` gives `(aux, own)` where others give the agent's aux: `report` hears `own` as the rollout's aux."""
+
     def check(self, agent: Agent, spec: Spec) -> None:
         """Raises `ForageError` when the combination cannot work."""
 

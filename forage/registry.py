@@ -27,6 +27,11 @@ PORTS: dict[str, dict[str, str]] = {
         "ucbvi": "forage.agents.ucbvi:UCBVI",
         "psrl": "forage.agents.psrl:PSRL",
         "maxent": "forage.agents.maxent:MaxEnt",
+        "bootstrapped-dqn": "forage.agents.bootstrapped_dqn:BootstrappedDQN",
+        "langevin-dqn": "forage.agents.langevin_dqn:LangevinDQN",
+        "mex": "forage.agents.mex:MEX",
+        "maxinfo-sac": "forage.agents.maxinfo_sac:MaxInfoSAC",
+        "sqirl": "forage.agents.sqirl:SQIRL",
     },
     "tasks": {
         "same": "forage.tasks.same:Same",
@@ -51,6 +56,7 @@ PORTS: dict[str, dict[str, str]] = {
         "held-noise": "forage.behaviours.held_noise:HeldNoise",
         "parameter-noise": "forage.behaviours.parameter_noise:ParameterNoise",
         "guide": "forage.behaviours.guide:Guide",
+        "lesson": "forage.behaviours.lesson:Lesson",
     },
     "rewards": {
         "environment": "forage.rewards.environment:EnvironmentReward",

@@ -38,6 +38,15 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "sac-discrete": ("sac-discrete", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
     "td3": ("td3", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
+    "bootstrapped-dqn": ("bootstrapped-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "heads": 3}),
+    "maxinfo-sac": ("maxinfo-sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "members": 2}),
+    "sqirl": (
+        "sqirl",
+        "DeepSea-20",
+        {"num_envs": 2, "rollout_length": 40, "regression_steps": 5, "hidden_sizes": (8,)},
+    ),
+    "mex": ("mex", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
+    "langevin-dqn": ("langevin-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
 }
 
 

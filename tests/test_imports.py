@@ -18,7 +18,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("errors", "help"),
     ("types", "prng", "registry", "ranges"),
     ("spaces", "team", "ports", "returns", "options", "checkpoint", "locking"),
-    ("nn", "points", "fields"),
+    ("nn", "points", "fields", "ring"),
     (*WINGS, "environments", "evaluation", "defaults"),
     ("policy", "progress", "trackers", "versions"),
     ("learner", "visits"),
@@ -32,6 +32,8 @@ LEVELS: list[tuple[str, ...]] = [
     ("report",),
     ("training", "robustness", "listing", "regret"),
     ("claims", "tuning", "ledger"),
+    ("training", "robustness", "listing"),
+    ("claims", "tuning", "ledger", "horizon"),
     ("cli",),
     ("__main__",),
 ]

@@ -15,7 +15,11 @@ import numpy as np
 import pytest
 
 from forage import spaces
+from forage.agents.bootstrapped_dqn import BootstrappedDQN
 from forage.agents.dqn import DQN
+from forage.agents.langevin_dqn import LangevinDQN
+from forage.agents.maxinfo_sac import MaxInfoSAC
+from forage.agents.mex import MEX
 from forage.agents.ppo import PPO
 from forage.agents.sac import SAC
 from forage.agents.sac_discrete import SACDiscrete, policies
@@ -64,11 +68,14 @@ OFF_POLICY: dict[str, Any] = {
 }
 CRITIC: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "polyak": 0.05}
 COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; near zero temperature they are values
+INCURIOUS = {"initial_information": 1e-3, "learn_information": False, "members": 2}  # and what is learned as well
+
+
+REPLAYED: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32,), "target_update_interval": 64}
 
 
 def dqn(n_step: int = 1, **settings: Any) -> DQN:
-    usual = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32,), "target_update_interval": 64, "n_step": n_step}
-    return DQN(**(usual | {"dueling": False} | settings))
+    return DQN(**(REPLAYED | {"n_step": n_step, "dueling": False} | settings))
 
 
 EXPLORE = EpsilonGreedy(end=0.2)
@@ -83,8 +90,13 @@ AGENTS = {
     "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
+    "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
+    "maxinfo-sac": Trial(MaxInfoSAC(**CRITIC, **COLD, **INCURIOUS, target_entropy=-3.0), 10_000),
+    "mex": Trial(MEX(**CRITIC, exploration_noise=0.3), 10_000),
+    "langevin-dqn": Trial(LangevinDQN(**REPLAYED, inverse_temperature=1e6), 10_000, EXPLORE),
 }
 
+CONTINUOUS = ("sac", "td3", "mex", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 ROADS = {
     "device": tuple(PROBES),
@@ -99,6 +111,9 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, PPO):
         network = state.network
         return network.value(observation, network.remember(hidden, observation) if network.gru else None)[0]
+    if isinstance(agent, BootstrappedDQN | LangevinDQN):
+        q, mask = agent.action_values(state, hidden, observation), spaces.split_mask(observation)[1]
+        return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
     if isinstance(agent, DQN):
         features = state.network.torso(observation)
         q = state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
@@ -107,7 +122,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, SACDiscrete):
         batch = jax.tree.map(lambda x: x[None], observation)
         return jnp.sum(policies(state.actor, batch)[0] * twin_values(state.critics, batch).mean(0))
-    if isinstance(agent, SAC | TD3):
+    if isinstance(agent, SAC | TD3 | MEX | MaxInfoSAC):
         batch = jax.tree.map(lambda x: x[None], (observation, state.actor.actions.to_unit(action)))
         return twin_values(state.critics, *batch).mean()
     raise TypeError(f"Say here how to read a value from {type(agent).__name__}.")
@@ -145,7 +160,8 @@ def obstacle(trial: Trial, probe: str, form: str, road: str) -> str | None:
         trial.agent.check(spec(form, road))
     except ForageError as error:
         return str(error)
-    if PROBES[probe].needs == "memory" and not jax.tree.leaves(trial.agent.hidden(spec(form, road))):
+    forgets = isinstance(trial.agent, BootstrappedDQN) or not jax.tree.leaves(trial.agent.hidden(spec(form, road)))
+    if PROBES[probe].needs == "memory" and forgets:  # which head is followed says nothing of what was seen
         return "An agent without memory cannot pass: states that ask for different actions look alike."
     return None
 
@@ -260,7 +276,7 @@ CASES = [
     for form in FORMS
     for road, probes in ROADS.items()
     for probe in probes
-    if road != "together" or form == ("continuous" if agent in ("sac", "td3") else "discrete")
+    if road != "together" or form == ("continuous" if agent in CONTINUOUS else "discrete")
 ]
 
 

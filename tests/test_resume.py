@@ -81,6 +81,10 @@ CASES: dict[str, Case] = {
             "behaviour": part("behaviour", "epsilon-greedy", fraction=0.5),
         },
     ),
+    "dqn-lesson": Case(
+        "dqn",
+        lambda: {"behaviour": part("behaviour", "lesson", capacity=32, batch_size=4, hidden_sizes=(4,))},
+    ),
     "ppo-together": Case("ppo", options={"central_critic": True}, environment="small:Pair"),
     "ppo-grid": Case("ppo", environment="grid:Empty-5x5"),  # arrays without entries in its state
     "dqn-together": Case("dqn", environment="small:Pair"),

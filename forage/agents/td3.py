@@ -130,18 +130,20 @@ class TD3(Agent):
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
             state.critics, now.observation, action, target, batch.weight * now.counts
         )
+        state = self.step(state, gradient, now.observation)
+        return state, {"critic_loss": critic_loss, "value": value}, error
+
+    def step(self, state: TD3State, gradient: ActionValue, observation: PyTree[Array]) -> TD3State:
+        """One step of the critics down their gradient and, when it is time, of the policy and the targets."""
         critics, critic_optimiser = self.optimiser().step(gradient, state.critic_optimiser, state.critics)
         count = state.updates + 1
-        state = state._replace(critics=critics, critic_optimiser=critic_optimiser, updates=count)
-
         # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs
         # it, whereas both branches of a `cond` would run at every update.
         slow = (state.actor, state.actor_optimiser, state.target_actor, state.target_critics)
         turns = jnp.where(count % self.policy_delay == 0, 1, 0)
-        slow = jax.lax.fori_loop(0, turns, lambda _, slow: self.delayed(slow, critics, now.observation), slow)
+        slow = jax.lax.fori_loop(0, turns, lambda _, slow: self.delayed(slow, critics, observation), slow)
         actor, actor_optimiser, target_actor, target_critics = slow
-        state = TD3State(actor, critics, target_actor, target_critics, actor_optimiser, critic_optimiser, count)
-        return state, {"critic_loss": critic_loss, "value": value}, error
+        return TD3State(actor, critics, target_actor, target_critics, actor_optimiser, critic_optimiser, count)
 
     def target(
         self,

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from forage.memory.uniform import empty_ring, read, write
 from forage.ports import Memory
+from forage.ring import empty_ring, read, write
 from forage.types import Batch, Clock, Experience
 
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product

@@ -1,0 +1,247 @@
+"""LESSON: which way of exploring to follow, and for how long, is itself learned."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage import spaces
+from forage.nn.distributions import Actions
+from forage.nn.networks import MLP, Torso, input_size
+from forage.nn.normalise import RunningNorm
+from forage.nn.optimiser import Optimiser, adam
+from forage.ports import Agent, Behaviour
+from forage.ring import empty_ring, read, write
+from forage.types import AGENT, Clock, Experience, ForageError, Spec
+
+OPTIONS = ("agent", "random", "repeat", "novelty")
+
+
+class Head(equinox.Module):
+    """From an observation to some numbers."""
+
+    torso: Torso
+    top: MLP
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, lesson: Lesson, outputs: int):
+        torso_key, top_key = jax.random.split(key)
+        self.torso = Torso(torso_key, spec.observation_space, lesson.hidden_sizes, "relu", 2**0.5)
+        self.top = MLP(top_key, (self.torso.size, self.torso.size, outputs), "relu", 2**0.5)
+
+    def __call__(self, observation: PyTree[Array]) -> Float[Array, " outputs"]:
+        return self.top(self.torso(observation))
+
+
+class Networks(NamedTuple):
+    """All that is trained."""
+
+    options: Head  # values of the options
+    terminations: Head  # logits of ending each
+    explorer: Head  # values of actions, for novelty alone
+    predictor: Head
+
+
+class LessonState(NamedTuple):
+    networks: Networks
+    target: Networks
+    fixed: Head  # what the predictor predicts
+    optimiser: Any
+    novelty: RunningNorm
+    ring: Experience  # `note`: the option followed, and how new what it led to was
+    updates: Int[Array, ""]
+
+
+class Followed(NamedTuple):
+    """What is remembered within an episode."""
+
+    agent: PyTree[Array]
+    begun: Bool[Array, ""]
+    option: Int[Array, ""]
+    repeated: Int[Array, ""]  # the action of `repeat`, drawn when an option begins
+
+
+class Lesson(Behaviour):
+    """Options that are whole ways of exploring, chosen and ended by an option-critic.
+
+    The options: the agent's own action; a uniform one at each step; one uniform action, repeated; and the best one for
+    novelty alone, by deep Q-learning on the error of a predictor of a random network (Burda et al., 2018), divided by
+    its spread so far. At each step the option o that is followed ends with probability sigmoid(l(s, o)), between 0.1
+    and 0.9, and another is drawn in proportion to exp(sharpness Q(s, .) / max(1, max Q(s, .))), each with no less than
+    0.05 before they are made to sum to 1. From replayed transitions, R = r + novelty_scale i, and end e(s, o),
+
+        Q(s, o) goes to R + discount ((1 - e(s', o)) Q'(s', o) + e(s', o) max Q'(s', .))
+        e(s, o) goes down e(s, o) (A(s, o) - mean A),      A = Q'(s, o) - max Q'(s, .)
+
+    so an option ends where others are worth more. Reward as the environment gives it, of which the agent learns as
+    always. Evaluation plays the agent alone.
+
+    Source: Kim, Kim, Sung (2023), "LESSON: Learning to Integrate Exploration Strategies for Reinforcement Learning via
+    an Option Framework", arXiv 2310.03342, with the bounds of the authors' code.
+    """
+
+    tells: ClassVar[bool] = True
+
+    learning_rate: float = 1e-3
+    discount: float = 0.99
+    sharpness: float = 3.0  # of the choice among options
+    novelty_scale: float = 0.01  # of novelty in what options are worth
+    capacity: int = equinox.field(static=True, default=20_000)
+    batch_size: int = equinox.field(static=True, default=64)
+    target_update_interval: int = equinox.field(static=True, default=100)  # reports
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))  # where there is no image
+    embedding_size: int = equinox.field(static=True, default=16)
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        if not isinstance(spec.action_space, gymnasium.spaces.Discrete):
+            raise ForageError(
+                f"LESSON's options choose among numbered actions, and {spec.name} has "
+                f"{spaces.describe(spec.action_space)}; use the agent's own behaviour."
+            )
+        if agent.on_policy:
+            raise ForageError(
+                f"{type(agent).__name__} learns only from actions it chose itself, so LESSON would mislead it; use an "
+                f"agent that learns from a replay memory, such as dqn."
+            )
+        if spec.reward_names:
+            raise ForageError(
+                f"{spec.name} gives several rewards ({', '.join(spec.reward_names)}) and LESSON weighs its options by "
+                f"one; use epsilon-greedy."
+            )
+        input_size(spaces.seen(spec.observation_space))
+
+    def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> LessonState:
+        actions = Actions.of(spec.action_space).outputs
+        sizes = (len(OPTIONS), len(OPTIONS), actions, self.embedding_size, self.embedding_size)
+        keys = jax.random.split(key, len(sizes))
+        *heads, fixed = (Head(key, spec, self, size) for key, size in zip(keys, sizes, strict=True))
+        networks = Networks(*heads)
+        seen = spaces.example(spec.observation_space)
+        nothing, no = jnp.int32(0), jnp.bool_(False)
+        example = Experience(
+            seen, spaces.example(spec.action_space), jnp.zeros(()), seen, no, no, nothing, (), (nothing, jnp.zeros(()))
+        )
+        return LessonState(
+            networks,
+            jax.tree.map(jnp.copy, networks),
+            fixed,
+            self.optimiser().init(networks),
+            RunningNorm.of(()),
+            empty_ring(self.capacity, example, agent.num_envs * spec.num_agents, agent.rollout_length),
+            jnp.int32(0),
+        )
+
+    def optimiser(self) -> Optimiser:
+        return adam(self.learning_rate, flat=True)
+
+    def hidden(self, agent: Agent, spec: Spec) -> Followed:
+        return Followed(agent.hidden(spec), jnp.bool_(False), jnp.int32(0), jnp.int32(0))
+
+    def shares(self, values: Float[Array, " options"]) -> Float[Array, " options"]:
+        """The probabilities with which options are drawn."""
+        drawn = jax.nn.softmax(self.sharpness * values / jnp.maximum(values.max(), 1.0))
+        bounded = jnp.clip(drawn, 0.05, 0.95)
+        return bounded / bounded.sum()
+
+    def act(
+        self,
+        state: LessonState,
+        agent: Agent,
+        agent_state: Any,
+        hidden: Followed,
+        observation: PyTree[Array],
+        spec: Spec,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> tuple[PyTree[Array], Followed, PyTree[Array], Array]:
+        keys = jax.random.split(key, 5)
+        mask = spaces.split_mask(observation)[1]
+        networks = state.networks
+        ends = ending(networks.terminations(observation))[hidden.option]
+        anew = ~hidden.begun | (jax.random.uniform(keys[0]) < ends)
+        drawn = jax.random.categorical(keys[1], jnp.log(self.shares(networks.options(observation))))
+        option = jnp.where(anew, drawn, hidden.option).astype(jnp.int32)
+        repeated = jnp.where(anew, spaces.sample(spec.action_space, keys[2], mask), hidden.repeated)
+        own, agent_hidden, aux = agent.act(agent_state, hidden.agent, observation, keys[3], explore=True)
+        uniform = spaces.sample(spec.action_space, keys[4], mask)
+        again = repeated if mask is None else jnp.where(mask[repeated] > 0, repeated, uniform)
+        action = jnp.stack([own, uniform, again, highest(networks.explorer(observation), mask)])[option]
+        followed = Followed(agent_hidden, jnp.bool_(True), option, repeated.astype(jnp.int32))
+        return action.astype(own.dtype), followed, (aux, option), jnp.int32(AGENT)
+
+    def acted(self, agent: Agent, agent_state: Any, hidden: Followed, action: PyTree[Array]) -> Followed:
+        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action))
+
+    def report(
+        self, state: LessonState, agent: Agent, agent_state: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> LessonState:
+        surprise = lambda o: error(state.networks.predictor, state.fixed, o)  # noqa: E731
+        novelty = jax.vmap(jax.vmap(surprise))(rollout.next_observation)
+        capacity, width = state.ring.terminated.shape
+        written = clock.steps // agent.num_envs * width  # of many agents each step has a transition each
+        kept = rollout._replace(aux=(), note=(rollout.aux, novelty))
+        ring = write(state.ring, kept, clock._replace(steps=written))
+        state = state._replace(ring=ring, novelty=state.novelty.update(novelty.reshape(-1)))
+
+        stored = jnp.minimum(written + novelty.size, capacity * width)
+        batch = read(ring, jax.random.randint(key, (self.batch_size,), 0, stored), 1)
+        gradient = jax.grad(self.loss)(state.networks, state, jax.tree.map(lambda x: x[0], batch))
+        networks, optimiser = self.optimiser().step(gradient, state.optimiser, state.networks)
+        count = state.updates + 1
+        due = count % self.target_update_interval == 0
+        target = jax.tree.map(lambda old, new: jnp.where(due, new, old), state.target, networks)
+        return state._replace(networks=networks, target=target, optimiser=optimiser, updates=count)
+
+    def loss(self, networks: Networks, state: LessonState, batch: Experience) -> Float[Array, ""]:
+        """Of all four networks together, which share no weights."""
+        option, novelty = batch.note
+        intrinsic = novelty / jnp.sqrt(state.novelty.variance + 1e-8)
+        fixed = jax.lax.stop_gradient
+
+        def of(head: Head, observation: PyTree[Array]) -> Float[Array, "batch outputs"]:
+            return jax.vmap(head)(observation)
+
+        later = of(state.target.options, batch.next_observation)
+        ends = at(ending(of(networks.terminations, batch.next_observation)), option)
+        value = (1 - ends) * at(later, option) + ends * later.max(-1)
+        goal = batch.reward + self.novelty_scale * intrinsic + self.discount * jnp.where(batch.terminated, 0.0, value)
+        choice = 0.5 * (at(of(networks.options, batch.observation), option) - fixed(goal)) ** 2
+
+        now = of(state.target.options, batch.observation)
+        behind = at(now, option) - now.max(-1)
+        ended = at(jax.nn.sigmoid(of(networks.terminations, batch.observation)), option)
+        termination = jnp.where(batch.terminated, 0.0, ended * fixed(behind - behind.mean()))
+
+        mask = spaces.split_mask(batch.next_observation)[1]
+        best = of(state.target.explorer, batch.next_observation)
+        best = (best if mask is None else jnp.where(mask > 0, best, -jnp.inf)).max(-1)
+        goal = intrinsic + self.discount * jnp.where(batch.terminated, 0.0, best)
+        exploring = optax.huber_loss(at(of(networks.explorer, batch.observation), batch.action), fixed(goal))
+
+        predicting = jax.vmap(lambda o: error(networks.predictor, state.fixed, o))(batch.next_observation)
+        return jnp.mean(batch.counts * (choice + termination + exploring + predicting))
+
+
+def error(predictor: Head, fixed: Head, observation: PyTree[Array]) -> Float[Array, ""]:
+    """How new what is seen is: the predictor's mean squared error."""
+    return jnp.mean((predictor(observation) - jax.lax.stop_gradient(fixed(observation))) ** 2)
+
+
+def ending(logits: Float[Array, "*batch options"]) -> Float[Array, "*batch options"]:
+    """The probabilities that options end."""
+    return jnp.clip(jax.nn.sigmoid(logits), 0.1, 0.9)
+
+
+def at(values: Float[Array, "batch outputs"], index: Int[Array, " batch"]) -> Float[Array, " batch"]:
+    """One number of each row."""
+    return jnp.take_along_axis(values, index[:, None], axis=1)[:, 0]
+
+
+def highest(values: Float[Array, " actions"], mask: Bool[Array, " actions"] | None) -> Int[Array, ""]:
+    """The allowed action of highest value."""
+    return jnp.argmax(values if mask is None else jnp.where(mask > 0, values, -jnp.inf)).astype(jnp.int32)

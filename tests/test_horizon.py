@@ -1,0 +1,58 @@
+"""The measured horizon: what was tried, what was left out, and what it needs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from forage import horizon
+from forage.environments.tabular import Tabular
+from forage.types import ForageError
+
+
+def two_ways():
+    """Left pays 1 and ends; right, right and right again pays 3: 0.75 at random, 1.5 with one step planned."""
+    transition, reward = np.zeros((4, 2, 4)), np.zeros((4, 2))
+    transition[:, :, 3] = 1.0
+    for state in (0, 1):
+        transition[state, 1] = np.eye(4)[state + 1]
+    reward[0, 0], reward[2, 1] = 1.0, 3.0
+    return Tabular(transition, reward, np.eye(4)[0], np.eye(4, dtype=bool)[3], 3)
+
+
+def test_one_step_of_planning_solves_what_none_does(tmp_path):
+    options = {"regression_steps": 150, "hidden_sizes": (16,), "rollout_length": 24}
+    found = horizon.measure(two_ways(), 2.0, (1, 2), (32,), (0, 1), tmp_path, options)
+    assert (found.horizon, found.steps, found.episodes) == (2 + 5, 2, 32)
+    assert [(t.steps, t.episodes, t.solved) for t in found.tried] == [(1, 32, False), (2, 32, True)]
+    assert found.tried[0].returns == [1.0, 1.0] and found.tried[1].returns == [3.0, 3.0]
+
+
+def test_what_cannot_do_better_is_left_out(monkeypatch, tmp_path):
+    class Run:
+        def __init__(self, value):
+            self.evaluation = json.loads(json.dumps({"return": [value] * 2}))
+
+    asked = []
+
+    def train(name, **settings):
+        options = settings["agent_options"]
+        asked.append((options["planning_depth"], options["num_envs"]))
+        assert settings["steps"] == options["num_envs"] * 6 * 3  # a rollout of two episodes for each decision
+        return Run(3.0 if asked[-1] in {(1, 16), (2, 4)} else 0.0)
+
+    monkeypatch.setattr(horizon.training, "train", train)
+    found = horizon.measure(two_ways(), 2.0, (1, 2, 3), (2, 4, 16), (0, 1), tmp_path)
+    assert asked == [(1, 2), (1, 4), (1, 16), (2, 2), (2, 4)]  # 3 + log_2 2 is 4, as 2 + log_2 4 is
+    assert (found.horizon, found.steps, found.episodes) == (4.0, 2, 4)
+    nothing = horizon.measure(two_ways(), 9.0, (1,), (2,), (0, 1), tmp_path)
+    assert nothing[:3] == (np.inf, None, None) and len(nothing.tried) == 1
+
+
+def test_what_it_cannot_measure():
+    with pytest.raises(ForageError, match="no known end"):
+        horizon.measure(
+            Tabular(*[getattr(two_ways(), n) for n in ("transition", "reward", "initial", "terminal")]), 1.0
+        )
+    with pytest.raises(ForageError, match="rollout_length of at least 6"):
+        horizon.measure(two_ways(), 1.0, options={"rollout_length": 2})
