@@ -10,6 +10,7 @@ python docs/generate.py --check   exits 1 when a page is not what it would write
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from pathlib import Path
 
@@ -90,6 +91,42 @@ COMMANDS = {
 }
 
 
+CLAIMS = {
+    "ppo": ("ppo-clip", "ppo-epochs", "gae-lambda", "central-critic", "recurrence"),
+    "dqn": ("target-network", "double-q-learning", "dueling-network", "n-step-returns"),
+    "sac": ("sac-sample-efficiency", "sac-temperature"),
+    "td3": ("td3-delay",),
+    "contexts": ("domain-randomisation",),
+    "levels": ("level-generalisation",),
+    "guide": ("jump-start",),
+    "prioritised": ("prioritised-replay",),
+    "rnd": ("rnd-exploration",),
+    "counts": ("count-bonus", "mbie-eb"),
+    "icm": ("curiosity",),
+    "e3b": ("elliptical-bonus",),
+    "shift": ("reward-shift",),
+    "held-noise": ("gsde",),
+    "pink": ("pink-noise",),
+}
+"""What was claimed of a part; of any other part, the claim of its name, where there is one."""
+
+
+def claims(name: str) -> list[str]:
+    """The verdicts and pictures of a part's claims, as far as they were run."""
+    lines = []
+    for claim in CLAIMS.get(name, (name,)):
+        path = PAGES.parent / "claims" / "results" / f"{claim}.json"
+        if path.exists():
+            found = json.loads(path.read_text())
+            verdict = {"holds": "It **holds**", "fails": "It **fails**", "undecided": "It is **undecided**"}[
+                found["verdict"]
+            ]
+            lines += [f"{found['statement']} {verdict} here: [{claim}](../claims/{claim}.md)."]
+            lines += ["", f"![What each arm reached](../claims/{claim}.png)", ""]
+            lines += [f"```sh\nforage claim {claim}\n```", ""]
+    return ["## Claims", "", *lines] if lines else []
+
+
 def page(port: str, name: str, target: str) -> str:
     """One part's page."""
     cls = registry.load(target)
@@ -99,6 +136,7 @@ def page(port: str, name: str, target: str) -> str:
     lines += ["```text", inspect.cleandoc(module.__doc__ or ""), "", inspect.cleandoc(cls.__doc__ or ""), "```", ""]
     command = COMMANDS[name]
     lines += ["## Run it", "", f"```sh\n{command}\n```" if command.startswith("forage") else f"{command}", ""]
+    lines += claims(name)
     fields = registry.fields(cls)
     if fields:
         lines += ["## Options", "", "| option | default | |", "|---|---|---|"]
