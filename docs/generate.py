@@ -42,7 +42,8 @@ COMMANDS = {
     "archive": "forage train ppo DeepSea-10 --starts archive",
     "levels": "forage train ppo grid:DoorKey-5x5 --starts levels --starts.number 50",
     "latent-go-explore": "forage train ppo DeepSea-14 --starts latent-go-explore",
-    "snapshot": "forage train ppo grid:MultiRoom-N4-S5 --starts snapshot --starts.teacher solver",
+    "snapshot": "forage train ppo grid:MultiRoom-N7-S8 --steps 2M --starts snapshot --starts.teacher solver "
+    "--starts.episodes 600 --starts.every 3 --starts.clusters 10 --starts.share 0.7 --starts.probability 0.8",
     "go-explore": "forage train ppo DeepSea-20 --starts go-explore --starts.explore 0.3",
     "own": "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000",
     "epsilon-greedy": "forage train dqn CartPole-v1 --behaviour epsilon-greedy --behaviour.end 0.01",
