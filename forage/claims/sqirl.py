@@ -14,6 +14,11 @@ def short_chain() -> Tabular:
     return chain(max_steps=20)
 
 
+def many() -> dict[str, int]:
+    """Episodes to evaluate with: returns of the chain differ by 10 and more from one to the next."""
+    return {"evaluation_episodes": 512}
+
+
 CLAIM = Claim(
     title="The Effective Horizon Explains Deep RL Performance in Stochastic Environments",
     authors="Laidlaw, Zhu, Russell, Dragan",
@@ -22,14 +27,14 @@ CLAIM = Claim(
     statement="With exploration at random, planning a few steps on the random policy's values does better than greed.",
     environment=short_chain,
     arms={
-        "greedy": Arm("sqirl", SHORT | {"planning_depth": 1}),
-        "three steps": Arm("sqirl", SHORT | {"planning_depth": 3}),
+        "greedy": Arm("sqirl", SHORT | {"planning_depth": 1}, many),
+        "three steps": Arm("sqirl", SHORT | {"planning_depth": 3}, many),
     },
     treatment="three steps",
     baselines=("greedy",),
     measure=evaluated,
     measured="return",
-    laptop=Scale(64 * 40 * 20, tuple(range(1000, 1008))),
+    laptop=Scale(64 * 40 * 20, tuple(range(1100, 1108))),
     smoke=Scale(64 * 40 * 2, (1000, 1001)),
     paper=Paper("gymnasium:ALE/Pong-v5", 5_000_000, 5, "a GPU and days", lacks="BRIDGE, a data set of tabular Ataris"),
     note="A chain of 5 states whose values are known exactly, in place of the 155 games of BRIDGE with sticky actions.",
