@@ -101,7 +101,15 @@ METHODS: dict[str, Method] = {
     "archive": start("archive"),
     "go-explore": start("go-explore"),
     "latent-go-explore": start("latent-go-explore"),
-    "snapshot of a solver": start("snapshot", teacher="solver", share=0.5),
+    "snapshot of a solver": start(
+        "snapshot", teacher="solver", episodes=400, every=3, clusters=10, share=0.7, probability=0.8
+    ),
+    "bootstrapped-dqn": Method(agent="bootstrapped-dqn", port="agent"),
+    "langevin-dqn": Method(agent="langevin-dqn", port="agent"),
+    "maxinfo-sac": Method(agent="maxinfo-sac", port="agent"),
+    "mex": Method(agent="mex", port="agent"),
+    "sqirl": Method(agent="sqirl", port="agent"),
+    "lesson": way("lesson"),
     "ucbvi": Method(agent="ucbvi", options={"rollout_length": 40, "bonus_scale": 0.005}, port="agent"),
     "psrl": Method(agent="psrl", options={"rollout_length": 40}, port="agent"),
 }
