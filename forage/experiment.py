@@ -64,6 +64,17 @@ class ExperimentState(NamedTuple):
     visits: Visits | tuple[()] = ()  # where the agent has been, in a run that is asked to measure it
 
 
+class Collected(NamedTuple):
+    """What a rollout leaves behind."""
+
+    pool: Pool
+    actors: Actors
+    episodes: Episodes
+    rollout: Experience  # leaves `time env *agent ...`
+    visited: Visited
+    places: Int[Array, "time env"] | tuple[()]  # where each step led to on the environment's map, where measured
+
+
 class Experiment(Part):
     """The loop. All methods are for one seed; `advance` is jitted over many."""
 
@@ -113,13 +124,8 @@ class Experiment(Part):
         task = self.tasks.next(tasks_state, self.environment, keys[0])
         return Start(task, *self.starts.begin(starts_state, equinox.combine(task, self.environment), keys[1]))
 
-    def collect(
-        self, state: ExperimentState, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[Pool, Actors, Episodes, Experience, Visited, Int[Array, "time env"] | tuple[()]]:
-        """Steps every environment `rollout_length` times. Returns the rollout with leaves `time env *agent ...`.
-
-        Last comes where each step led to on the environment's map, where that is measured.
-        """
+    def collect(self, state: ExperimentState, clock: Clock, key: Key[Array, ""]) -> Collected:
+        """Steps every environment `rollout_length` times."""
         num_envs, length, spec = self.agent.num_envs, self.agent.rollout_length, self.learner.spec
         first_hidden = self.learner.hidden()
         keys = jax.random.split(key, (length, 2 * num_envs + 1))
@@ -171,7 +177,8 @@ class Experiment(Part):
         )
         if visited is None:
             visited = jax.tree.map(lambda x: x[None], Visited(at.env_state, at.mark))
-        return pool, Actors(at, hidden, episode_return, episode_length), episodes, rollout, visited, places
+        actors = Actors(at, hidden, episode_return, episode_length)
+        return Collected(pool, actors, episodes, rollout, visited, places)
 
     @property
     def pool_size(self) -> int:

@@ -106,6 +106,14 @@ def test_goes_on_where_it_was(tmp_path, monkeypatch):
     assert again["effects"] == whole["effects"]
 
 
+def test_arms_have_directories_of_their_own(tmp_path, monkeypatch):
+    claim = running.load(EXAMPLE)
+    arm = claim.arms[claim.treatment]
+    monkeypatch.setattr(running, "load", lambda name: claim._replace(arms={"shift +1": arm, "shift -1": arm}))
+    with pytest.raises(ForageError, match="share a directory"):
+        running.run(EXAMPLE, "smoke", tmp_path, "quiet")
+
+
 def test_bad_input(tmp_path):
     with pytest.raises(ForageError, match=r"no claim 'gae-lamda'.*gae-lambda"):
         running.run("gae-lamda")

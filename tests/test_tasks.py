@@ -192,9 +192,9 @@ def test_each_episode_has_its_own_physics_and_keeps_it():
     def run(experiment, steps):
         def step(state, key):
             before = state.actors.at
-            pool, actors, _, rollout, _ = experiment.collect(state, clock, key)
-            state = state._replace(pool=pool, actors=actors)
-            return state, (before, actors.at.task.length, rollout)
+            found = experiment.collect(state, clock, key)
+            state = state._replace(pool=found.pool, actors=found.actors)
+            return state, (before, found.actors.at.task.length, found.rollout)
 
         state = experiment.init(jax.random.key(0))
         _, log = jax.lax.scan(step, state, jax.random.split(jax.random.key(1), steps))

@@ -67,7 +67,8 @@ def rollout_of(environment, num_envs=4, length=24):
 
 
 def test_episodes_go_on_until_the_last_agent_is_done():
-    _, _, episodes, rollout, _ = rollout_of(Together(Countdown(), 3))
+    found = rollout_of(Together(Countdown(), 3))
+    episodes, rollout = found.episodes, found.rollout
     assert rollout.reward.shape == (24, 4, 3)
     ended = rollout.terminated | rollout.truncated
     assert not (rollout.terminated & rollout.truncated).any()

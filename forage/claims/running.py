@@ -68,6 +68,9 @@ def run(
             f"--anyway starts it all the same."
         )
     path = Path(directory) if directory is not None else Path("runs") / "claims" / f"{name}-{scale}"
+    places = {slug(label): label for label in claim.arms}
+    if len(places) != len(claim.arms):
+        raise ForageError(f"Arms of {name} share a directory: {', '.join(claim.arms)} have only {', '.join(places)}.")
     runs, seconds = {}, {}
     for label, arm in claim.arms.items():
         started = time.monotonic()

@@ -180,8 +180,8 @@ def test_memory_hears_which_action_was_taken(behaviour):
     @jax.jit
     def collect(key):
         def turn(state, _):
-            _, actors, _, rollout, _ = experiment.collect(state, CLOCK, state.key)
-            return state._replace(actors=actors, key=jax.random.split(state.key)[0]), rollout
+            found = experiment.collect(state, CLOCK, state.key)
+            return state._replace(actors=found.actors, key=jax.random.split(state.key)[0]), found.rollout
 
         state = experiment.init(key)
         _, rollouts = jax.lax.scan(turn, state, None, 4)

@@ -30,8 +30,8 @@ class NoisyTV(Wrapper):
     Impact-Driven Exploration for Procedurally-Generated Environments", arXiv 2002.12292, section 5.
     """
 
-    size: int = equinox.field(static=True, default=2)
-    channel: int = equinox.field(static=True, default=-1)
+    size: int = equinox.field(static=True, default=2)  # entries along each side
+    channel: int = equinox.field(static=True, default=-1)  # action that changes it; -1: the last, -2: any step
 
     remembers = True
 
