@@ -186,8 +186,8 @@ class HostExperiment:
 
     def blank_rollout(self, state: LearnerState) -> Experience:
         shape = (self.learner.agent.rollout_length, *self.flags)
-        example = self.learner.example(state.agent, state.behaviour)._replace(note=())  # noted when it is learned from
-        return jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), example)
+        lived = self.learner.lived(state.agent, state.behaviour)
+        return jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), lived)
 
     def save(self, with_environment: bool = True) -> HostState:
         """Everything to continue from. After a failure the environments are left out: new episodes begin then."""

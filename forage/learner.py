@@ -47,7 +47,13 @@ class Learner(Part):
         )
 
     def example(self, agent_state: State, behaviour_state: State) -> Experience:
-        """One agent's transition's shapes and dtypes, as zeros."""
+        """One agent's transition as it is remembered, its shapes and dtypes as zeros."""
+        lived = self.lived(agent_state, behaviour_state)
+        aux = lived.aux[0] if self.behaviour.tells else lived.aux
+        return lived._replace(aux=aux, note=self.rewards.note(self.spec))
+
+    def lived(self, agent_state: State, behaviour_state: State) -> Experience:
+        """One agent's transition as a rollout has it: with what the behaviour tells itself, and not noted yet."""
         observation = spaces.example(self.spec.observation_space)
         clock = Clock(jnp.int32(0), jnp.float32(1))
         action, _, aux, _ = jax.eval_shape(
@@ -62,7 +68,6 @@ class Learner(Part):
                 prng.key(0),
             )
         )
-        aux = aux[0] if self.behaviour.tells else aux
         action, aux = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (action, aux))
         names = self.spec.reward_names
         return Experience(
@@ -74,7 +79,6 @@ class Learner(Part):
             truncated=jnp.bool_(False),
             source=jnp.int32(AGENT),
             aux=aux,
-            note=self.rewards.note(self.spec),
         )
 
     def act(

@@ -24,6 +24,7 @@ CASES: dict[str, tuple[Any, ...]] = {  # behaviour, its options, agent, its opti
     "gsde": ("held-noise", {"interval": 3}, "ppo", PPO | {"state_dependent_noise": True}, PENDULA),
     "gsde-sac": ("held-noise", {}, "sac", REPLAY | {"state_dependent_noise": True}, "gymnasium:Pendulum-v1"),
     "parameter-noise": ("parameter-noise", {"adaptation": 1.5}, "td3", REPLAY, PENDULA),
+    "lesson-host": ("lesson", {"capacity": 64, "batch_size": 4}, "dqn", REPLAY, "gymnasium:CartPole-v1"),
     "parameter-noise-host": ("parameter-noise", {}, "dqn", REPLAY, "gymnasium:CartPole-v1"),
 }
 
