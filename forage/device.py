@@ -199,6 +199,14 @@ class DeviceRoad:
         assert self.state is not None
         return self.state.learner.agent
 
+    @property
+    def visits(self) -> np.ndarray | None:
+        """How often each seed was at each place of the environment's map, `seed *place`, where that is measured."""
+        measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
+        if not isinstance(measured, visits.Visits) or not places:
+            return None
+        return np.asarray(measured.counts).reshape(-1, *places)
+
     def shapes(self, placed: bool = False) -> ExperimentState:
         """The shapes and dtypes of `state`; when `placed` also on which devices it lies."""
         shapes = jax.eval_shape(self._init, self.varied, self._keys)

@@ -16,11 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage import prng, spaces, team
+from forage import prng, spaces, team, visits
 from forage.checkpoint import Bytes
 from forage.environments.host import HostEnvironment
+from forage.host_starts import Hosted, HostStarts, HostStartsState
 from forage.learner import Episodes, Learner, LearnerState, Report, finite, select
+from forage.ports import Starts
 from forage.types import Clock, Experience
+from forage.visits import Visits
 
 
 class HostState(NamedTuple):
@@ -36,6 +39,9 @@ class HostState(NamedTuple):
     episode_return: np.ndarray  # [env, *objectives]
     episode_length: np.ndarray  # [env]
     environment: np.ndarray  # the environments' own snapshot as bytes; empty when they cannot be saved
+    starts: HostStartsState | tuple[()]  # where episodes begin as a part says
+    kept: np.ndarray  # the simulator's states that the part keeps, as bytes
+    visits: Visits | tuple[()]  # where the agent has been, in a run that is asked to measure it
 
 
 @functools.partial(jax.jit, static_argnames="explore")
@@ -73,11 +79,27 @@ def learn(learner: Learner, state: LearnerState, rollout: Experience, clock: Clo
     return key, state, metrics
 
 
+class Way(NamedTuple):
+    """What else a run on the host is asked for."""
+
+    starts: Starts | None = None  # where episodes begin; `None`: as the environment resets
+    measured: bool = False  # visits are counted
+
+
+PLAIN = Way()
+count = jax.jit(visits.hear)
+
+
 class HostExperiment:
     """The loop for one seed."""
 
-    def __init__(self, learner: Learner, environment: HostEnvironment, seed: int, total_steps: int):
+    def __init__(self, learner: Learner, environment: HostEnvironment, seed: int, total_steps: int, way: Way = PLAIN):
         self.learner = learner
+        self.way = way
+        self.starts: HostStarts | None = None
+        if way.starts is not None:
+            self.starts = HostStarts(way.starts, environment, learner.spec, seed)
+        self.visits = visits.nothing(Hosted(learner.spec, environment.places)) if way.measured else ()
         self.environment = environment
         self.seed = seed
         self.total_steps = total_steps
@@ -111,6 +133,7 @@ class HostExperiment:
             learned.append(self.iterate())
         metrics = jax.device_get([m for m in learned if m])
         updates = sum(float(m["updates"]) for m in metrics)
+        latest = jax.device_get(visits.measures(self.visits)) if isinstance(self.visits, Visits) else {}
         means = {
             name: np.float32(sum(m[name] * m["updates"] for m in metrics) / max(updates, 1))
             for name in (metrics[0] if metrics else {})
@@ -120,6 +143,7 @@ class HostExperiment:
             means | {"updates": np.float32(updates)},  # type: ignore[operator]
             np.bool_(True),  # type: ignore[arg-type]  # every step was checked as it came
             np.asarray(finite(self.state.agent)),  # type: ignore[arg-type]
+            latest,
         )
 
     def iterate(self) -> dict[str, Array]:
@@ -127,6 +151,7 @@ class HostExperiment:
         agent, environment = self.learner.agent, self.environment
         clock = self.clock(self.steps)
         steps: list[Any] = []
+        places: list[Any] = []
         metrics: dict[str, Array] = {}
         for time in range(agent.rollout_length):
             now = self.clock(self.steps + time * environment.num_envs)
@@ -143,6 +168,9 @@ class HostExperiment:
                 metrics = self.learn(self.pending, earlier)
                 self.pending = None
             result = environment.receive()
+            if self.starts is not None:
+                result = self.starts.after(result, self.episode_length)
+            places.append(environment.place)
             step, self.observation = result.step, result.observation
             steps.append(
                 Experience(
@@ -151,6 +179,11 @@ class HostExperiment:
             )
             self.account(step)
         rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
+        told = team.as_one(rollout, self.learner.spec.num_agents)
+        if self.starts is not None:
+            self.starts.report(told, clock)
+        if isinstance(self.visits, Visits):
+            self.visits = count(self.visits, np.stack(places) if environment.places else (), told, clock)
         self.steps += agent.rollout_length * environment.num_envs
         if self.overlap:
             self.pending = rollout
@@ -203,6 +236,9 @@ class HostExperiment:
             self.episode_return,
             self.episode_length,
             np.frombuffer(snapshot, np.uint8),
+            () if self.starts is None else self.starts.state,
+            np.frombuffer(b"" if self.starts is None else self.starts.dump(), np.uint8),
+            self.visits,
         )
 
     def shapes(self) -> HostState:
@@ -220,6 +256,9 @@ class HostExperiment:
             np.zeros((num_envs, len(names)) if names else num_envs, np.float32),
             np.zeros(num_envs, np.int32),
             Bytes(),  # type: ignore[arg-type]
+            () if self.starts is None else jax.eval_shape(self.starts.initial, prng.key(0)),
+            Bytes(),  # type: ignore[arg-type]
+            self.visits,
         )
 
     def restore(self, saved: HostState) -> None:
@@ -228,12 +267,18 @@ class HostExperiment:
         self.episode_length = np.array(saved.episode_length)
         self.steps = int(saved.steps)
         self.pending = saved.pending if saved.is_pending else None
+        self.visits = saved.visits
+        if self.starts is not None:
+            self.starts.restore(saved.starts, saved.kept.tobytes())  # type: ignore[arg-type]
         if saved.environment.size:
             self.observation = self.environment.restore(saved.environment.tobytes())
         else:  # what the run said when it started: these environments cannot be saved, so new episodes begin
             self.observation = self.environment.reset(self.seed + self.steps)
             self.ended = np.ones_like(self.ended)
             self.episode_return, self.episode_length = self.episode_return * 0, self.episode_length * 0
+            if self.starts is not None:
+                every = np.ones(self.environment.num_envs, bool)
+                self.observation = self.starts.begin_anew(self.observation, every, ~every)
 
 
 class HostRoad:
@@ -245,6 +290,7 @@ class HostRoad:
         build: Callable[[int], HostEnvironment],
         seeds: list[int],
         total_steps: int,
+        way: Way = PLAIN,
     ):
         """`learners`: one for each seed, the same but for numbers. `build(num_envs)` makes a batch of environments."""
         self.seeds = seeds
@@ -252,7 +298,7 @@ class HostRoad:
         agent = learners[0].agent
         self.steps_per_iteration = agent.num_envs * agent.rollout_length
         self.experiments = [
-            HostExperiment(learner, build(agent.num_envs), seed, total_steps)
+            HostExperiment(learner, build(agent.num_envs), seed, total_steps, way)
             for learner, seed in zip(learners, seeds, strict=True)
         ]
         self.failed = False
@@ -274,6 +320,13 @@ class HostRoad:
     def agent_states(self) -> PyTree[Array]:
         """The agents' states, leaves `seed ...`."""
         return jax.tree.map(lambda *x: jnp.stack(x), *(experiment.state.agent for experiment in self.experiments))
+
+    @property
+    def visits(self) -> np.ndarray | None:
+        """How often each seed was at each place of the environments' map, `seed *place`, where that is measured."""
+        counts = [np.asarray(e.visits.counts) for e in self.experiments if isinstance(e.visits, Visits)]
+        places = self.experiments[0].environment.places
+        return np.stack(counts).reshape(-1, *places) if counts and places else None
 
     def begin(self) -> None:
         for experiment in self.experiments:

@@ -120,6 +120,9 @@ class Starts(Part):
     adapts: ClassVar[bool] = False
     """`report` changes what `begin` draws, so starts drawn earlier are stale after each rollout."""
 
+    on_host: ClassVar[bool] = False
+    """It only keeps states and hands them out again, and so works where a state is a ticket for a simulator's."""
+
     def check(self, environment: Environment, tasks: Tasks) -> None:
         """Raises `ForageError` when episodes cannot begin so."""
 

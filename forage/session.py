@@ -12,18 +12,15 @@ import jax
 import numpy as np
 
 from forage import checkpoint, progress
-from forage.device import DeviceRoad
 from forage.evaluation.plots import heat_map
 from forage.evaluation.statistics import score
 from forage.host import HostRoad
 from forage.learner import Report
 from forage.points import Rows, Totals, read_rows, to_float
-from forage.ports import Environment
 from forage.registry import part_name
 from forage.run import Run, draw_curve, write_json
 from forage.setup import Road, Setup
 from forage.types import ForageError
-from forage.visits import Visits
 
 POINTS = 100  # on the curve
 
@@ -279,7 +276,7 @@ class Session:
         evaluation = evaluate_road(self.road, self.setup, self.settings["evaluation_episodes"])
         write_json(self.directory / "evaluation.json", evaluation)
         picture = draw_curve(Run(self.directory))
-        heat_map = self.write_visits()
+        where = self.write_visits()
         groups: dict[str, list[float]] = {}
         for member, value in zip(self.setup.members, evaluation["return"], strict=True):
             label = ", ".join(f"{k}={v:g}" for k, v in member.items() if k != "seed")
@@ -294,7 +291,7 @@ class Session:
             f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval",
             f"  {self.road.steps:,} steps a seed in {progress.duration(seconds)} "
             f"({speed:,.0f} steps/s, compiling included)",
-            f"  curve {picture}" + (f", visits {heat_map}" if heat_map else ""),
+            f"  curve {picture}" + (f", visits {where}" if where else ""),
             f"  watch it: forage watch {self.directory}",
         ]
         best = score(np.array(next(iter(groups.values()))))
@@ -313,14 +310,9 @@ class Session:
 
     def write_visits(self) -> Path | None:
         """`visits.npy`, how often each member was at each place of the map, and its picture, where that is measured."""
-        state = self.road.state if isinstance(self.road, DeviceRoad) else None
-        environment = self.setup.environment
-        if state is None or not isinstance(state.visits, Visits) or not isinstance(environment, Environment):
+        counts = self.road.visits
+        if counts is None:
             return None
-        if not environment.places:
-            return None
-        counts = np.asarray(state.visits.counts)
-        counts = counts.reshape(len(counts), *environment.places)
         with (self.directory / "visits.npy").open("wb") as file:
             np.save(file, counts)
         title = f"{Run(self.directory).title}: where it went"

@@ -20,7 +20,8 @@ from forage.environments.checking import check_environment
 from forage.environments.host import HostEnvironment
 from forage.environments.wrapping import wrap as wrap_environment
 from forage.experiment import Experiment
-from forage.host import HostRoad
+from forage.host import HostRoad, Way
+from forage.host_starts import Hosted
 from forage.learner import Learner
 from forage.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
 from forage.ranges import check_number, check_ranges
@@ -95,21 +96,34 @@ class Setup:
             experiment = self.experiment()
             values = {f"learner.agent.{name}": jnp.array([m[name] for m in members]) for name in self.sweep}
             return DeviceRoad(vary(experiment, values), seeds, self.steps)
-        if self.visits:
-            raise ForageError(
-                f"{self.name} runs on the host, and where an agent goes is counted in native environments, such as "
-                f"grid:Empty-8x8; leave visits out."
-            )
-        if not (isinstance(self.tasks, Same) and isinstance(self.starts, Reset)):
-            raise ForageError(
-                f"{self.name} runs on the host, where episodes begin as it says; other tasks and starts need a "
-                f"native environment such as CartPole-v1."
-            )
+        self.check_host()
         learner, learners = self.learner(), []
         for member in members:
             agent = dataclasses.replace(self.agent, **{name: member[name] for name in self.sweep})
             learners.append(equinox.tree_at(lambda learner: learner.agent, learner, agent))
-        return HostRoad(learners, self.environment, seeds, self.steps)
+        way = Way(None if isinstance(self.starts, Reset) else self.starts, self.visits)
+        return HostRoad(learners, self.environment, seeds, self.steps, way)
+
+    def check_host(self) -> None:
+        """Raises `ForageError` where episodes cannot begin on the host as the parts say."""
+        if isinstance(self.starts, Reset) and isinstance(self.tasks, Same):
+            return
+        if not (isinstance(self.tasks, Same) and self.starts.on_host):
+            raise ForageError(
+                f"{self.name} runs on the host, where episodes begin as it says or where they have been (--starts "
+                f"archive, go-explore, latent-go-explore); other tasks and starts need a native environment such as "
+                f"CartPole-v1."
+            )
+        assert not isinstance(self.environment, Environment)
+        batch = self.environment(1)
+        try:
+            self.starts.check(Hosted(self.spec, batch.places), self.tasks)
+            if not batch.returns:
+                raise ForageError(
+                    f"{self.name} cannot be put back to where it was, so its episodes begin with --starts reset."
+                )
+        finally:
+            batch.close()
 
     def config(self) -> dict[str, Any]:
         """Plain data from which `from_config` makes the same setup."""

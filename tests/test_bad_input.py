@@ -96,7 +96,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo CartPole-v1 --env.gravty 3", "CartPole-v1 has no option gravty; the nearest are gravity"),
     ("train sac CartPole-v1", "continuous.*Discrete"),
     ("train dqn Pendulum-v1", "Pendulum-v1"),
-    ("train ppo gymnasium:CartPole-v1 --starts archive", "need a native environment"),
+    ("train ppo gymnasium:CartPole-v1 --starts levels", "need a native environment"),
     ("train rewards CartPole-v1", "no agent called 'rewards'"),
     ("resume", "takes one run's directory"),
     ("resume nowhere", "nowhere is not a run: it has no config.json"),

@@ -90,6 +90,11 @@ CASES: dict[str, Case] = {
     "dqn-together": Case("dqn", environment="small:Pair"),
     "host": Case("ppo", environment="gymnasium:CartPole-v1"),
     "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
+    "host-archive": Case(
+        "ppo",
+        lambda: {"starts": part("starts", "go-explore", capacity=16, cells="binned", burst=5), "visits": True},
+        environment="gymnasium:CartPole-v1",
+    ),
     "host-nested": Case("sac-discrete", environment="gymnasium:Blackjack-v1"),  # a tuple of three numbers
 }
 

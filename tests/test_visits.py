@@ -5,11 +5,10 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import forage
 from forage.environments.deep_sea import DeepSea
-from forage.types import Clock, Experience, ForageError
+from forage.types import Clock, Experience
 from forage.visits import Visits, hear, measures, nothing
 
 PPO = {"num_envs": 4, "rollout_length": 10, "minibatches": 1, "hidden_sizes": (8,)}
@@ -64,11 +63,6 @@ def test_counts_survive_a_stop(tmp_path):
     again.restore(jax.device_get(road.state), road.steps)
     again.advance(6)
     np.testing.assert_array_equal(np.asarray(again.state.visits.counts).reshape(1, 5, 5), whole.visits)
-
-
-def test_on_the_host_it_is_refused(tmp_path):
-    with pytest.raises(ForageError, match="counted in native environments"):
-        forage.train("ppo", "gymnasium:CartPole-v1", steps=100, visits=True, directory=tmp_path / "run")
 
 
 def test_a_setup_keeps_what_was_asked_for():

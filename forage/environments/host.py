@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
-from jaxtyping import PyTree, UInt8
+from jaxtyping import Int, PyTree, UInt8
 
 from forage.spaces import describe, leaves, unknown
 from forage.types import ForageError, Spec, Step
@@ -102,6 +102,39 @@ class HostEnvironment(abc.ABC):
         result = self._guard(self._steps, self._receive, action)
         self._check.step(self._steps, result)
         return result
+
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        """The shape of a map that `place` is on, its cells numbered row by row from 0; `None` without one."""
+        return None
+
+    @property
+    def place(self) -> Int[np.ndarray, " env"]:
+        """Where on that map the last step led to, also where an episode ended; zeros where there is no map."""
+        return np.zeros(self.num_envs, np.int32)
+
+    @property
+    def returns(self) -> bool:
+        """Whether `take` and `put` work here, so that an episode can begin where another has been."""
+        return False
+
+    def take(self, index: int) -> bytes:
+        """The state that environment `index` is in, for `put`; not between `send` and `receive`."""
+        return self._guard("saving a state", self._take, index)
+
+    def put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
+        """Begins a new episode in environment `index`, and returns what is seen there, without the environment axis.
+
+        It begins in a state that `take` read from any of these environments, or as a reset does. What chance brings
+        next is drawn anew, and not as it was when the state was taken.
+        """
+        return self._guard("beginning an episode", self._put, index, state)
+
+    def _take(self, index: int) -> bytes:
+        raise ForageError(f"{self.name} cannot go back to a state; let its episodes begin with --starts reset.")
+
+    def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
+        raise ForageError(f"{self.name} cannot go back to a state; let its episodes begin with --starts reset.")
 
     def snapshot(self) -> bytes | None:
         """The exact state of all environments, or `None` where it cannot be saved exactly.

@@ -35,6 +35,7 @@ class Archive(Starts):
     """
 
     adapts: ClassVar[bool] = True
+    on_host: ClassVar[bool] = True
 
     capacity: int = equinox.field(static=True, default=1024)
     probability: float = 0.5

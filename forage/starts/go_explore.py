@@ -78,6 +78,7 @@ class GoExplore(Starts):
     """
 
     adapts: ClassVar[bool] = True
+    on_host: ClassVar[bool] = True
     every_state: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
 

@@ -109,6 +109,7 @@ class LatentGoExplore(Starts):
     """
 
     adapts: ClassVar[bool] = True
+    on_host: ClassVar[bool] = True
     every_state: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -58,6 +58,18 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
         """The emulator."""
         return self.env.unwrapped.ale  # pyright: ignore[reportAttributeAccessIssue]
 
+    @property
+    def places(self) -> tuple[int] | None:
+        """How many rooms the game has, where it is known how to read the room."""
+        room = ROOMS.get(getattr(self.env.unwrapped, "_game", ""))
+        return None if room is None else (room.count,)
+
+    @property
+    def place(self) -> int:
+        """The room that the player is in, read from the emulator's memory. Agents do not see it."""
+        room = ROOMS[self.env.unwrapped._game]  # pyright: ignore[reportAttributeAccessIssue]
+        return int(self.ale.getRAM()[room.address])
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         info: dict[str, Any] = {}
         over = True
@@ -104,6 +116,17 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
         screen = self._screens.max(axis=0) if self.frame_skip > 1 else self._screens[0]
         shrunk = shrink(shrink(screen.astype(np.float32), self._rows).T, self._columns).T
         return np.rint(shrunk).astype(np.uint8)
+
+
+class Room(NamedTuple):
+    """Where a game keeps the number of the room, and how many rooms there are."""
+
+    address: int  # in the emulator's memory of 128 bytes
+    count: int
+
+
+ROOMS = {"montezuma_revenge": Room(3, 24)}
+"""Source: Anand et al. (2019), "Unsupervised State Representation Learning in Atari", arXiv 1906.08226."""
 
 
 def area_taps(size: int, target: int) -> tuple[Int[np.ndarray, "taps target"], Float[np.ndarray, "taps target 1"]]:

@@ -10,12 +10,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from jaxtyping import PyTree, UInt8
+from jaxtyping import Int, PyTree, UInt8
 
 from forage.environments.adapters import saving
 from forage.environments.adapters.gymnasium_actions import Door
 from forage.environments.adapters.gymnasium_batch import Arrays, Layout, copied, nested, write_batch
-from forage.environments.adapters.gymnasium_make import failure, horizon, is_class, make_single, reward_names
+from forage.environments.adapters.gymnasium_make import failure, horizon, is_class, make_single, mapped, reward_names
 from forage.environments.adapters.gymnasium_spaces import travelling
 from forage.environments.host import HostEnvironment, HostStep
 from forage.types import ForageError, Step
@@ -89,6 +89,8 @@ class GymnasiumEnvironment(HostEnvironment):
             )
         else:
             self._envs = [first, *(make() for _ in range(num_envs - 1))]
+        self._place = np.zeros(num_envs, np.int32)
+        self._maps = [layer for env in self._envs if (layer := mapped(env)) is not None]
 
     @staticmethod
     def _single(target: str, **options: Any) -> gymnasium.Env[Any, Any]:
@@ -125,12 +127,13 @@ class GymnasiumEnvironment(HostEnvironment):
         observation = self._layout.empty()
         reward = np.empty(self._rewards, np.float32)
         terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
-        infos = []
-        ended = []
+        infos, ended, places = [], [], []
         for index, (env, chosen) in enumerate(zip(self._envs, self._door.singles(action), strict=True)):
             self._at = index
             earned: Any
             seen, earned, over, clock, info = env.step(chosen)
+            if self._maps:
+                places.append(self._maps[index].place)
             if self.reward_names and np.shape(earned) != self._rewards[1:]:
                 raise ForageError(
                     f"{self.name} returned as reward {earned!r} at step {self._steps} in environment {index}; "
@@ -149,6 +152,7 @@ class GymnasiumEnvironment(HostEnvironment):
             for index in ended:
                 self._at = index
                 self._layout.write(following, index, self._envs[index].reset()[0], self._steps)
+        self._place = np.array(places or [0] * self.num_envs, np.int32)
         return self._result(observation, following, reward, terminated, truncated, self._gather(infos))
 
     def _receive_parallel(self) -> HostStep:
@@ -185,12 +189,43 @@ class GymnasiumEnvironment(HostEnvironment):
             name: np.array([float(info.get(name, np.nan)) for info in infos], np.float32) for name in self._info_names
         }
 
-    def _snapshot(self) -> bytes | None:
-        if not self._try_snapshots:
-            return None
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        return self._maps[0].places if self._maps else None
+
+    @property
+    def place(self) -> Int[np.ndarray, " env"]:
+        return self._place
+
+    @property
+    def returns(self) -> bool:
         if self._exact is None:
-            self._exact = saving.exact(self._make)
-        if not self._exact:
+            self._exact = self._try_snapshots and saving.exact(self._make)
+        return self._exact
+
+    def _take(self, index: int) -> bytes:
+        if not self.returns:
+            return super()._take(index)
+        seen = {path: array[index] for path, array in (self._observation or {}).items()}
+        return pickle.dumps((seen, saving.save(self._envs[index])))
+
+    def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
+        if self._vector is not None:
+            return super()._put(index, state)
+        self._at = index
+        following = copied(self._observation or {})
+        if state is None:
+            self._layout.write(following, index, self._envs[index].reset()[0], self._steps)
+        else:
+            seen, saved = pickle.loads(state)
+            saving.load(self._envs[index], saved, chance=False)
+            for path, array in seen.items():
+                following[path][index] = array
+        self._observation = following
+        return nested({path: array[index] for path, array in following.items()})
+
+    def _snapshot(self) -> bytes | None:
+        if not self.returns:
             return None
         if self._observation is None:
             raise ForageError(f"{self.name} has no state to save before its first reset; call reset(seed) first.")

@@ -63,6 +63,16 @@ def horizon(env: Any) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
+def mapped(env: Any) -> Any:
+    """The layer that says where it is on a map, by `places` and `place`; `None` where none does."""
+    layer = env
+    while getattr(layer, "places", None) is None:
+        if not isinstance(layer, gymnasium.Wrapper):
+            return None
+        layer = layer.env
+    return layer
+
+
 def reward_names(env: Any) -> tuple[str, ...]:
     """Names of the entries of a vector reward, where there is one: `reward_space` says so, as MO-Gymnasium has it."""
     space = getattr(env.unwrapped, "reward_space", None)

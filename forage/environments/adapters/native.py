@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree, UInt8
+from jaxtyping import Array, Int, PyTree, UInt8
 
 from forage import prng
 from forage.environments.host import HostEnvironment, HostStep, array_dtype
@@ -38,6 +38,7 @@ class OnHost(HostEnvironment):
         self._cpu = jax.local_devices(backend="cpu")[0]
         self._carry: Any = None  # (states, observations, key)
         self._pending: Any = None
+        self._place: Any = None  # where the last step led to
 
         def reset(key: Array) -> tuple[Any, PyTree[Array], Array]:
             key, start = jax.random.split(key)
@@ -51,6 +52,7 @@ class OnHost(HostEnvironment):
             fresh, first = jax.vmap(environment.reset)(jax.random.split(start, num_envs))
             told = as_one(result, environment.num_agents)
             ended = told.terminated | told.truncated
+            place = jax.vmap(environment.place)(states) if environment.places else None
 
             def choose(new: Array, old: Array) -> Array:
                 return jnp.where(ended.reshape(-1, *(1,) * (jnp.ndim(old) - 1)), new, old)
@@ -58,9 +60,10 @@ class OnHost(HostEnvironment):
             states = jax.tree.map(choose, fresh, states)
             observations = jax.tree.map(choose, first, result.observation)
             result = result._replace(reward=result.reward.astype(jnp.float32))
-            return (states, observations, key), result
+            return (states, observations, key), (result, place)
 
         self._jit_reset, self._jit_step = jax.jit(reset), jax.jit(step)
+        self._jit_start = jax.jit(lambda key: environment.reset(key))
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         # A committed key keeps everything that follows from it on the CPU.
@@ -75,23 +78,54 @@ class OnHost(HostEnvironment):
         self._carry, self._pending = self._jit_step(self._carry, jax.device_put(action, self._cpu))
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
-        step, self._pending = jax.tree.map(np.asarray, self._pending), None
+        (step, self._place), self._pending = jax.tree.map(np.asarray, self._pending), None
         ended = bool((step.terminated | step.truncated).any())
         return HostStep(step, jax.tree.map(np.asarray, self._carry[1]) if ended else step.observation)
 
-    def _snapshot(self) -> bytes:
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        return self.environment.places
+
+    @property
+    def place(self) -> Int[np.ndarray, " env"]:
+        return super().place if self._place is None else self._place
+
+    @property
+    def returns(self) -> bool:
+        return True
+
+    def _take(self, index: int) -> bytes:
+        return _packed(jax.tree.map(lambda leaf: leaf[index], self._begun[:2]))
+
+    def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
+        states, observations, key = self._begun
+        if state is None:
+            key, start = jax.random.split(key)
+            place = self._jit_start(start)
+        else:
+            place = self._unpacked(state, jax.tree.map(lambda leaf: leaf[index], (states, observations)))
+        batch = jax.tree.map(lambda leaf, one: leaf.at[index].set(one), (states, observations), place)
+        self._carry = (*batch, key)
+        return jax.tree.map(np.asarray, place[1])
+
+    @property
+    def _begun(self) -> Any:
         if self._carry is None:
             raise ForageError(f"{self.name} has no state to save before its first reset; call reset(seed) first.")
-        leaves = [jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in jax.tree.leaves(self._carry)]
-        buffer = io.BytesIO()
-        np.savez(buffer, *(np.asarray(leaf) for leaf in leaves))
-        return buffer.getvalue()
+        return self._carry
+
+    def _snapshot(self) -> bytes:
+        return _packed(self._begun)
 
     def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         if self._carry is None:
             self._reset(0)  # for the shapes
-        leaves, structure = jax.tree.flatten(self._carry)
-        with np.load(io.BytesIO(snapshot), allow_pickle=False) as saved:
+        self._carry = self._unpacked(snapshot, self._carry)
+        return jax.tree.map(np.asarray, self._carry[1])
+
+    def _unpacked(self, packed: bytes, like: Any) -> Any:
+        leaves, structure = jax.tree.flatten(like)
+        with np.load(io.BytesIO(packed), allow_pickle=False) as saved:
             arrays = [saved[f"arr_{index}"] for index in range(len(saved.files))]
         restored = [
             prng.from_data(array) if _is_key(leaf) else array for leaf, array in zip(leaves, arrays, strict=False)
@@ -103,13 +137,19 @@ class OnHost(HostEnvironment):
                 f"The snapshot is not of {self.num_envs} copies of {self.name}; restore it with the environment, "
                 f"options and num_envs it was taken with."
             )
-        self._carry = jax.device_put(jax.tree.unflatten(structure, restored), self._cpu)
-        return jax.tree.map(np.asarray, self._carry[1])
+        return jax.device_put(jax.tree.unflatten(structure, restored), self._cpu)
 
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:
         if self._carry is None:
             raise ForageError(f"{self.name} has nothing to draw before its first reset; call reset(seed) first.")
         return np.asarray(self.environment.render(jax.tree.map(lambda leaf: leaf[0], self._carry[0])))
+
+
+def _packed(tree: Any) -> bytes:
+    leaves = [jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in jax.tree.leaves(tree)]
+    buffer = io.BytesIO()
+    np.savez(buffer, *(np.asarray(leaf) for leaf in leaves))
+    return buffer.getvalue()
 
 
 def _is_key(leaf: Any) -> bool:

@@ -12,6 +12,9 @@ import numpy as np
 
 # Parts of every environment that hold no state of their own; `env` is the next layer, saved by itself.
 NOT_STATE = {"env", "spec", "metadata", "render_mode", "model", "mujoco_renderer", "_cached_spec"}
+CHANCE = ("_np_random", "_np_random_seed")
+SURE = {type(None), bool, int, float, str, np.ndarray, np.random.Generator}
+"""What pickles for certain, and comes back."""
 
 
 def save(env: gymnasium.Env[Any, Any]) -> list[tuple[bytes, dict[str, Any]]]:
@@ -24,12 +27,17 @@ def save(env: gymnasium.Env[Any, Any]) -> list[tuple[bytes, dict[str, Any]]]:
     return [_save_layer(layer) for layer in _layers(env)]
 
 
-def load(env: gymnasium.Env[Any, Any], saved: list[tuple[bytes, dict[str, Any]]]) -> None:
-    """Writes back what `save` read, into an environment made the same way."""
+def load(env: gymnasium.Env[Any, Any], saved: list[tuple[bytes, dict[str, Any]]], chance: bool = True) -> None:
+    """Writes back what `save` read, into an environment made the same way.
+
+    `chance=False` leaves each layer's generator of random numbers (`np_random`) as it is, so that what happens next is
+    drawn anew and not as it was then.
+    """
     for layer, (plain, special) in zip(_layers(env), saved, strict=True):
-        vars(layer).update(pickle.loads(plain))
+        own = {} if chance else {name: vars(layer)[name] for name in CHANCE if name in vars(layer)}
+        vars(layer).update(pickle.loads(plain) | own)
         for name, value in special.items():
-            _load_special(layer, name, value)
+            _load_special(layer, name, value, chance)
 
 
 def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: int = 15) -> bool:
@@ -91,17 +99,26 @@ def _save_layer(layer: Any) -> tuple[bytes, dict[str, Any]]:
             special[name] = value
         elif kind == "ALEInterface":
             special[name] = value.cloneSystemState()  # with its random numbers
-        elif _pickles(value):
+        else:
             plain[name] = value
     # Pickled now, so that what is saved does not move on with the environment.
     special = {name: pickle.dumps(value) for name, value in special.items()}
-    return pickle.dumps(plain), special
+    return _plain(plain), special
 
 
-def _load_special(layer: Any, name: str, value: bytes) -> None:
+def _plain(values: dict[str, Any]) -> bytes:
+    """What pickles of some attributes, as one pickle; trying out each would take much longer."""
+    return pickle.dumps({name: value for name, value in values.items() if _is_sure(value) or _pickles(value)})
+
+
+def _is_sure(value: Any) -> bool:
+    return type(value) in SURE and not (isinstance(value, np.ndarray) and value.dtype.hasobject)
+
+
+def _load_special(layer: Any, name: str, value: bytes, chance: bool) -> None:
     target, state = getattr(layer, name), pickle.loads(value)
     if isinstance(target, gymnasium.Env):
-        load(target, state)
+        load(target, state, chance)
     elif _kind(target) == "ALEInterface":
         target.restoreSystemState(state)
     else:

@@ -1,0 +1,213 @@
+"""Starts on the host road: a state there is a ticket for what the simulator saved, and parts keep tickets."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import zlib
+from typing import Any, NamedTuple
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Key, PyTree
+
+from forage import prng, spaces
+from forage.environments.host import HostEnvironment, HostStep
+from forage.ports import Environment, Starts, Visited
+from forage.types import Clock, Experience, ForageError, Spec, Step
+
+FRESH = -1
+"""The number of the ticket for a reset."""
+
+
+class Ticket(NamedTuple):
+    """Stands for a state of a simulator."""
+
+    number: Int[Array, "*shape"]
+    place: Int[Array, "*shape"]  # on the environment's map
+
+
+class Hosted(Environment):
+    """What a starts part sees of an environment on the host: spaces, a map, and resets to a fresh ticket."""
+
+    spec: Spec = equinox.field(static=True)
+    map: tuple[int, ...] | None = equinox.field(static=True, default=None)
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        return self.spec.observation_space
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        return self.spec.action_space
+
+    @property
+    def reward_names(self) -> tuple[str, ...]:
+        return self.spec.reward_names
+
+    @property
+    def num_agents(self) -> int:
+        return self.spec.num_agents
+
+    @property
+    def horizon(self) -> int | None:
+        return self.spec.horizon
+
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        return self.map
+
+    def place(self, state: Ticket) -> Int[Array, ""]:
+        return state.place
+
+    def reset(self, key: Key[Array, ""]) -> tuple[Ticket, PyTree[Array]]:
+        seen = spaces.example(self.observation_space)
+        if self.num_agents > 1:
+            seen = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.num_agents, *x.shape)), seen)
+        return Ticket(jnp.int32(FRESH), jnp.int32(0)), seen
+
+    def step(self, state: Ticket, action: PyTree[Array], key: Key[Array, ""]) -> tuple[Ticket, Step]:
+        raise ForageError("What runs on the host cannot be stepped by a starts part; use one that only goes back.")
+
+
+class HostStartsState(NamedTuple):
+    """What goes into a checkpoint, but for the simulator's states."""
+
+    part: Any
+    marks: PyTree[Array]  # of the episodes under way, leaves `env ...`
+    next: np.ndarray  # the number of the next ticket
+    key: Key[Array, ""]
+
+
+@jax.jit
+def begin(part: Starts, state: Any, world: Hosted, keys: Key[Array, " env"]) -> tuple[Ticket, PyTree[Array]]:
+    ticket, _, mark = jax.vmap(lambda key: part.begin(state, world, key))(keys)
+    return ticket, mark
+
+
+@functools.partial(jax.jit, donate_argnums=1)
+def report(
+    part: Starts, state: Any, world: Hosted, visited: Visited, rollout: Experience, clock: Clock, key: Key[Array, ""]
+) -> Any:
+    return part.report(state, world, visited, rollout, clock, key)
+
+
+@jax.jit
+def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
+    return jax.vmap(part.cut)(marks, lengths)
+
+
+class HostStarts:
+    """Begins episodes where a part says, in the environments of one seed.
+
+    What the part would keep of a state is its ticket. A state is saved when its ticket is made; once a rollout was
+    reported, those whose tickets are nowhere in the part's state are forgotten, and the others are compressed.
+    """
+
+    def __init__(self, part: Starts, environment: HostEnvironment, spec: Spec, seed: int):
+        self.part, self.environment = part, environment
+        self.world = Hosted(spec, environment.places)
+        self.num_envs = environment.num_envs
+        self.saved: dict[int, bytes] = {}
+        self.state = jax.jit(self.initial)(prng.key(seed))
+        self.seen: list[Visited] = []
+
+    def initial(self, key: Key[Array, ""]) -> HostStartsState:
+        key, part_key, begin_key = jax.random.split(jax.random.fold_in(key, STARTS), 3)
+        part = self.part.init(part_key, self.world, self.world.spec, self.num_envs)
+        _, marks = begin(self.part, part, self.world, jax.random.split(begin_key, self.num_envs))
+        return HostStartsState(part, marks, jnp.int32(0), key)  # type: ignore[arg-type]
+
+    def restore(self, state: HostStartsState, saved: bytes) -> None:
+        self.state = state
+        self.saved = pickle.loads(saved) if saved else {}
+
+    def dump(self) -> bytes:
+        """The simulator's states, for a checkpoint."""
+        return pickle.dumps(self.saved)
+
+    def after(self, result: HostStep, age: Int[np.ndarray, " env"]) -> HostStep:
+        """What a step brought, once episodes were cut and those that are over begin anew. `age`: steps before it."""
+        step = result.step
+        over = as_env(np.asarray(step.terminated | step.truncated))
+        cuts = np.zeros(self.num_envs, bool)
+        if self.part.cuts:
+            cuts = ~over & np.asarray(cut(self.part, self.state.marks, age + 1))
+        if self.part.every_state:
+            self.seen.append(self.visited(over, self.environment.place))
+        if cuts.any():
+            flags = cuts.reshape(-1, *[1] * (step.terminated.ndim - 1))
+            step = step._replace(truncated=step.truncated | (flags & ~step.terminated))
+        observation = self.begin_anew(result.observation, over | cuts, cuts)
+        return HostStep(step, observation)
+
+    def visited(self, gone: Bool[np.ndarray, " env"], place: Int[np.ndarray, " env"]) -> Visited:
+        """Tickets for where the environments are now, but for those whose episode is gone already."""
+        first = int(self.state.next)
+        number = np.where(gone, FRESH, first + np.arange(self.num_envs)).astype(np.int32)
+        for index in np.flatnonzero(~gone):
+            self.saved[first + int(index)] = self.environment.take(int(index))
+        self.state = self.state._replace(next=np.int32(first + self.num_envs))
+        return Visited(Ticket(number, place), jax.tree.map(np.asarray, self.state.marks))  # type: ignore[arg-type]
+
+    def begin_anew(
+        self, observation: PyTree[np.ndarray], over: Bool[np.ndarray, " env"], stands: Bool[np.ndarray, " env"]
+    ) -> PyTree[np.ndarray]:
+        """Begins the episodes in place of those that are `over`. Where one still `stands`, no reset came yet."""
+        if not over.any():
+            return observation
+        key, begin_key = jax.random.split(self.state.key)
+        keys = jax.random.split(begin_key, self.num_envs)
+        ticket, marks = jax.device_get(begin(self.part, self.state.part, self.world, keys))
+        observation = jax.tree.map(np.copy, observation)
+        for index in np.flatnonzero(over).tolist():
+            number = int(ticket.number[index])
+            if number == FRESH and not stands[index]:
+                continue
+            seen = self.environment.put(index, None if number == FRESH else unpacked(self.saved[number]))
+            for batch, one in zip(jax.tree.leaves(observation), jax.tree.leaves(seen), strict=True):
+                batch[index] = one
+        marks = jax.tree.map(
+            lambda new, old: np.where(over.reshape(-1, *[1] * (new.ndim - 1)), new, old), marks, self.state.marks
+        )
+        self.state = self.state._replace(key=key, marks=marks)
+        return observation
+
+    def report(self, rollout: Experience, clock: Clock) -> None:
+        """Tells the part of a rollout (leaves `time env ...`), and forgets what it does not keep."""
+        if not self.part.every_state:
+            gone, place = np.zeros(self.num_envs, bool), np.zeros(self.num_envs, np.int32)
+            self.seen = [self.visited(gone, place)]
+        visited = jax.tree.map(lambda *x: np.stack(x), *self.seen)
+        self.seen = []
+        key, report_key = jax.random.split(self.state.key)
+        part = report(self.part, self.state.part, self.world, visited, rollout, clock, report_key)
+        self.state = self.state._replace(part=part, key=key)
+        tickets = jax.tree.leaves(part, is_leaf=lambda x: isinstance(x, Ticket))
+        held = [np.asarray(x.number).ravel() for x in tickets if isinstance(x, Ticket)]
+        held = np.unique(np.concatenate(held)) if held else []
+        self.saved = {n: packed(self.saved[n]) for n in map(int, held) if n != FRESH}
+
+
+STARTS = 6_100_021
+"""What a seed's key is folded with for its starts, so that the other keys are what they are without them."""
+
+
+def as_env(flags: np.ndarray) -> Bool[np.ndarray, " env"]:
+    """Whether an environment's episode is over: for all its agents."""
+    return np.asarray(flags.reshape(len(flags), -1).all(1))
+
+
+ZLIB = b"\x78\x01"
+"""What a state that is compressed begins with; a pickle and a zip archive begin otherwise."""
+
+
+def packed(state: bytes) -> bytes:
+    return state if state.startswith(ZLIB) else zlib.compress(state, 1)
+
+
+def unpacked(state: bytes) -> bytes:
+    return zlib.decompress(state) if state.startswith(ZLIB) else state

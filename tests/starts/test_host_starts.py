@@ -1,0 +1,188 @@
+"""Starts on the host road: a state that was kept is gone back to, by the same parts as on the device."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import forage
+from forage.environments.adapters.gymnasium import GymnasiumEnvironment
+from forage.environments.adapters.native import OnHost
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.deep_sea import DeepSea
+from forage.environments.host import HostEnvironment
+from forage.host_starts import FRESH, HostStarts, Ticket, unpacked
+from forage.setup import make_setup
+from forage.starts.archive import Archive
+from forage.starts.cells import NONE
+from forage.starts.go_explore import GoExplore
+from forage.starts.latent_go_explore import LatentGoExplore
+from forage.starts.levels import Levels
+from forage.types import Clock, Experience, ForageError
+
+PPO = {"num_envs": 4, "rollout_length": 16, "minibatches": 2, "epochs": 1, "hidden_sizes": (8,)}
+
+
+def random_actions(space, number, seed):
+    generator = np.random.default_rng(seed)
+    return generator.integers(0, space.n, number).astype(np.int32)
+
+
+def same(left, right):
+    return all(map(np.array_equal, jax.tree.leaves(left), jax.tree.leaves(right)))
+
+
+def sea(num_envs):
+    return OnHost(DeepSea(6), num_envs, "Sea")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: OnHost(CartPole(), 3),
+        lambda: GymnasiumEnvironment("CartPole-v1", 3),
+        lambda: GymnasiumEnvironment("Taxi-v4", 3),
+        lambda: GymnasiumEnvironment("ALE/MontezumaRevenge-v5", 3, repeat_action_probability=0.0),
+    ],
+)
+def test_a_state_is_gone_back_to_in_any_environment(make):
+    """Two environments put into one state see what was seen there, and with the same actions go the same way."""
+    environment = make()
+    assert environment.returns
+    observation = environment.reset(1)
+    actions = [random_actions(environment.action_space, 3, seed) for seed in range(12)]
+    for action in actions[:5]:
+        _, observation = environment.step(action)
+    kept = environment.take(0)
+    for action in actions[5:]:
+        environment.step(action)
+    for index in (1, 2):
+        assert same(environment.put(index, kept), jax.tree.map(lambda x: x[0], observation))
+    step, _ = environment.step(np.repeat(actions[0][:1], 3, 0))
+    assert same(*(jax.tree.map(lambda x, i=i: x[i], step.observation) for i in (1, 2)))
+    fresh = environment.put(1, None)
+    assert not same(fresh, environment.put(2, kept))
+    environment.close()
+
+
+def test_chance_is_drawn_anew_after_going_back():
+    environment = GymnasiumEnvironment("FrozenLake-v1", 1)
+    environment.reset(0)
+    kept, seen = environment.take(0), set()
+    for _ in range(20):  # on ice a step goes where it is meant to in a third of cases
+        environment.put(0, kept)
+        seen.add(int(environment.step(np.array([2]))[0].observation[0]))
+    assert len(seen) > 1
+
+
+def rollout_of(steps, actions, first):
+    """What a batch of environments brought."""
+    before = [first, *(s.observation for s in steps[:-1])]
+    told = jax.tree.map(lambda *x: np.stack(x), *(s.step for s in steps))
+    source = np.zeros(told.terminated.shape, np.int32)
+    ends = told.terminated, told.truncated
+    return Experience(np.stack(before), np.stack(actions), told.reward, told.observation, *ends, source, ())
+
+
+@pytest.mark.parametrize(
+    "part", [Archive(8, 0.9), GoExplore(capacity=16, burst=3), LatentGoExplore(capacity=8, neighbours=2, burst=3)]
+)
+def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
+    environment = sea(4)
+    starts = HostStarts(part, environment, environment.spec, seed=0)
+    observation, age = environment.reset(0), np.zeros(4, np.int32)
+    begun_elsewhere = 0
+    for turn in range(6):
+        steps, actions, first = [], [], observation
+        for time in range(8):
+            actions.append(random_actions(environment.action_space, 4, 8 * turn + time))
+            result = starts.after(environment.step(actions[-1]), age)
+            over = result.step.terminated | result.step.truncated
+            assert not part.cuts or (age[~over] < 6).all()
+            age = np.where(over, 0, age + 1)
+            begun_elsewhere += sum(
+                not np.array_equal(result.observation[i], first_of_sea()) for i in np.flatnonzero(over)
+            )
+            steps.append(result)
+            observation = result.observation
+        starts.report(rollout_of(steps, actions, first), Clock(np.int32(32 * turn), np.float32(192)))
+    assert begun_elsewhere > 5
+    tickets = [x for x in jax.tree.leaves(starts.state.part, is_leaf=is_ticket) if is_ticket(x)]
+    numbers = {int(n) for x in tickets for n in np.asarray(x.number).ravel()} - {FRESH}
+    assert numbers == set(starts.saved) and numbers
+    for number, seen in observations_kept(starts.state.part):
+        np.testing.assert_array_equal(environment.put(0, unpacked(starts.saved[number])), seen)
+
+
+def is_ticket(x):
+    return isinstance(x, Ticket)
+
+
+@functools.cache
+def first_of_sea():
+    return sea(1).reset(0)[0]
+
+
+def observations_kept(part):
+    """Each state's ticket and what was seen there, out of the state of any of the parts."""
+    if hasattr(part, "archive"):
+        kept = part.archive
+        rows = [(kept.env_state.number[i], kept.observation[i]) for i in np.flatnonzero(kept.cell != NONE)]
+    else:
+        reservoir = getattr(part, "reservoir", part)
+        tickets, seen = reservoir.places
+        seen = getattr(seen, "next_observation", seen)
+        rows = [(tickets.number[i], seen[i]) for i in range(min(int(reservoir.seen), len(tickets.number)))]
+    assert rows
+    return [(int(number), np.asarray(seen)) for number, seen in rows]
+
+
+def test_go_explore_reaches_the_end_of_a_deep_sea_on_the_host(tmp_path):
+    """Chance alone finds it once in 2^8 episodes; the run has 750 of 8 steps, and begins them at the frontier."""
+    starts = GoExplore(capacity=64, burst=4)
+    run = forage.train(
+        "ppo",
+        lambda num_envs: OnHost(DeepSea(8), num_envs, "Sea"),
+        steps=6_000,
+        seeds=[0, 1],
+        agent_options=PPO,
+        starts=starts,
+        visits=True,
+        directory=tmp_path / "run",
+        display="quiet",
+        evaluation_episodes=2,
+    )
+    last = run.rows[-1]
+    assert all(step is not None for step in last["first_reward"])
+    assert run.visits.shape == (2, 8, 8) and (run.visits.sum((1, 2)) == last["steps"]).all()
+    assert last["places_visited"] == (run.visits > 0).sum((1, 2)).tolist()
+    assert (tmp_path / "run" / "visits.png").stat().st_size > 1000
+
+
+class Forgetful(HostEnvironment):
+    """Cannot be put back."""
+
+    def __init__(self, num_envs):
+        space = DeepSea(6)
+        super().__init__("Forgetful", space.observation_space, space.action_space, num_envs)
+
+    def _reset(self, seed):
+        raise NotImplementedError
+
+    def _receive(self, action):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("environment", "starts", "said"),
+    [
+        (sea, Levels(4), "runs on the host, where episodes begin as it says or where they have been"),
+        (Forgetful, Archive(4), "Forgetful cannot be put back to where it was"),
+        ("gymnasium:CartPole-v1", GoExplore(cells="position"), "has no map to make cells of"),
+        ("gymnasium:CartPole-v1", GoExplore(cells="image"), "shows no image"),
+    ],
+)
+def test_what_cannot_be_is_said_early(environment, starts, said):
+    with pytest.raises(ForageError, match=said):
+        make_setup("ppo", environment, steps=100, seeds=1, starts=starts).road()
