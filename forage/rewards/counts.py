@@ -16,6 +16,7 @@ from forage import prng
 from forage.nn.encoders import OneHot
 from forage.ports import Metrics
 from forage.rewards.bonus import Bonus
+from forage.rewards.once import Episode, first_visits, nothing
 from forage.spaces import Tokens, describe, leaves, seen, split_mask, unknown
 from forage.types import Clock, Experience, ForageError, Spec
 
@@ -126,6 +127,7 @@ def primes_below(bound: int, number: int) -> list[int]:
 class CountsState(NamedTuple):
     cells: Cells | SimHash  # fixed
     visits: Int[Array, "table cell"]
+    episode: Episode | tuple[()] = ()  # what each environment's episode has seen, where that matters
 
 
 class Counts(Bonus):
@@ -140,16 +142,21 @@ class Counts(Bonus):
     model-based interval estimation, MBIE-EB, whose weight beta the theory puts at about the range of returns. What is
     replayed is paid as it is counted now.
 
+    With an `episode_size`, i is 0 for a state that the episode has been in, as far back as it remembers so many: where
+    levels are drawn anew, walking to and fro between states that are rare in the run would pay otherwise.
+
     Sources: Tang, Houthooft, Foote, Stooke, Chen, Duan, Schulman, De Turck, Abbeel (2017), "#Exploration: A Study of
     Count-Based Exploration for Deep Reinforcement Learning", arXiv 1611.04717, whose bonus coefficient is 0.01; Strehl
     and Littman (2008), "An analysis of model-based interval estimation for Markov decision processes". A pseudocount of
-    0.01 is that of Bellemare et al. (2016), arXiv 1606.01868.
+    0.01 is that of Bellemare et al. (2016), arXiv 1606.01868. Paid once an episode: Zhang et al. (2021), "NovelD",
+    NeurIPS, and Andres, Villar-Rodriguez, Del Ser (2022), arXiv 2205.11184, for counts.
     """
 
     weight: float = 0.01
     normalise: bool = equinox.field(static=True, default=False)
     of: str = equinox.field(static=True, default="state")  # or state-action
     pseudocount: float = 0.0  # added to every count
+    episode_size: int = equinox.field(static=True, default=0)  # states, each paid once an episode; 0: at every visit
     bits: int = equinox.field(static=True, default=32)  # of a hash; the paper has 16 to 512
     buckets: int = equinox.field(static=True, default=100_000)  # cells of a table of hashes; the paper has a million
     tables: int = equinox.field(static=True, default=4)  # of hashes that do not fit into one; the paper has 6
@@ -157,6 +164,8 @@ class Counts(Bonus):
     def __check_init__(self):
         if self.of not in ("state", "state-action"):
             raise ForageError(f"Counts are of state or of state-action, not of {self.of!r}.")
+        if self.episode_size < 0 or (self.episode_size and self.of != "state"):
+            raise ForageError("An episode_size is 0 or more, and goes with counts of state.")
         if not 1 <= self.bits <= 512 or not 2 <= self.buckets <= 2**20 or self.tables < 1:
             raise ForageError(
                 f"Counts need 1 to 512 bits, 2 to {2**20} buckets and 1 or more tables; "
@@ -184,7 +193,11 @@ class Counts(Bonus):
         if self.of == "state-action":
             assert isinstance(spec.action_space, spaces.Discrete)
             actions = int(spec.action_space.n)
-        return CountsState(cells, jnp.zeros((tables, number * actions), jnp.int32))
+        visits = jnp.zeros((tables, number * actions), jnp.int32)
+        return CountsState(cells, visits, nothing(num_envs, self.episode_size) if self.episode_size else ())
+
+    def remark(self, spec: Spec) -> PyTree[Array]:
+        return jnp.bool_(False) if self.episode_size else ()  # whether the episode came there for the first time
 
     def places(self, own: CountsState, experience: Experience) -> Int[Array, "table time batch"]:
         """Where what happened is counted."""
@@ -197,14 +210,24 @@ class Counts(Bonus):
         places = self.places(own, experience)
         visits = jnp.take_along_axis(own.visits, places.reshape(len(places), -1), 1).min(0).astype(jnp.float32)
         total = visits.reshape(experience.ended.shape) + self.pseudocount
-        return jax.lax.rsqrt(jnp.where(total > 0, total, 1.0))  # what was never seen counts as seen once
+        rare = jax.lax.rsqrt(jnp.where(total > 0, total, 1.0))  # what was never seen counts as seen once
+        return rare * experience.note if self.episode_size else rare
 
     def study(
         self, own: CountsState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[CountsState, PyTree[Array], Metrics]:
-        places = self.places(own, rollout)
+        places, first, episode = self.places(own, rollout), (), own.episode
+        if isinstance(episode, Episode):
+            before = self.places(own, rollout._replace(next_observation=rollout.observation))
+            episode, first = first_visits(episode, numbered(before), numbered(places), rollout.ended)
         places = places.reshape(len(places), -1)
         fresh = (jnp.take_along_axis(own.visits, places, 1).min(0) == 0).mean()
         table = jnp.arange(len(places))[:, None]
         visits = own.visits.at[table, places].add(rollout.counts.reshape(-1).astype(jnp.int32))
-        return own._replace(visits=visits), (), {"new_states": fresh}
+        return own._replace(visits=visits, episode=episode), first, {"new_states": fresh}
+
+
+def numbered(places: Int[Array, "table time env"]) -> Int[Array, "time env"]:
+    """One number for what all tables say."""
+    powers = jnp.array([pow(1_000_003, table, 2**31) for table in range(len(places))], jnp.int32)
+    return jnp.tensordot(powers, places, 1)

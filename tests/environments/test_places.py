@@ -21,6 +21,9 @@ def make(name: str) -> Any:
 
 KNOWN = (
     "grid:Empty-5x5",
+    "grid:KeyCorridor-S3R3",
+    "grid:MultiRoom-N4-S5",
+    "grid:ObstructedMaze-1Dlh",
     "maze:UMaze",
     "DeepSea-4",
     "tabular:FrozenLake-4",

@@ -47,6 +47,37 @@ def test_a_pseudocount_is_added():
     np.testing.assert_allclose(relabel(rewards, state, rollout).bonus, 2 / 1.5, rtol=1e-6)
 
 
+def moves(before, after):
+    return experience_of(jnp.zeros(after.shape), next_observation=after)._replace(observation=before)
+
+
+def test_once_an_episode():
+    """Two environments: one goes to and fro and ends, the other comes back to where its episode began."""
+    before = jnp.array([[0, 2], [1, 3], [0, 2], [1, 1], [0, 4]])
+    after = jnp.array([[1, 3], [0, 2], [1, 1], [2, 4], [3, 2]])
+    ended = jnp.array([[0, 0], [0, 0], [0, 0], [1, 0], [0, 0]], bool)
+    rewards, spec = Counts(weight=1.0, episode_size=8), spec_of(NUMBER(5))
+    rollout = moves(before, after)._replace(truncated=ended)
+    state, rollout, _ = learn(rewards, rewards.init(KEY, spec, 2), rollout, KEY)
+    visits = np.bincount(np.asarray(after).ravel(), minlength=5)
+    np.testing.assert_array_equal(state.own.visits[0], visits)
+    counts = visits[np.asarray(after)]
+    first = np.array([[1, 1], [0, 0], [0, 1], [1, 1], [1, 0]])
+    np.testing.assert_allclose(relabel(rewards, state, rollout).bonus, first / np.sqrt(counts), rtol=1e-6)
+    # The episode goes on in the next rollout: 2 and 4 are known to the second environment, 3 to the first.
+    rollout = moves(jnp.array([[3, 2]]), jnp.array([[3, 0]]))
+    state, rollout, _ = learn(rewards, state, rollout, KEY)
+    assert (relabel(rewards, state, rollout).bonus > 0).tolist() == [[False, True]]
+
+
+def test_an_episode_of_many_states_forgets_the_oldest():
+    rewards = Counts(weight=1.0, episode_size=2)
+    path = jnp.array([0, 1, 2, 1, 0])[:, None]
+    rollout = moves(path[:-1], path[1:])
+    state, rollout, _ = learn(rewards, rewards.init(KEY, spec_of(NUMBER(3)), 1), rollout, KEY)
+    assert (relabel(rewards, state, rollout).bonus[:, 0] > 0).tolist() == [True, True, False, True]
+
+
 def test_what_was_done_where():
     rewards, state, rollout, _ = seen([[2, 2], [2, 0], [2, 2]], [[0, 1], [1, 1], [1, 1]], NUMBER(3), of="state-action")
     np.testing.assert_array_equal(state.own.visits, [[0, 1, 0, 0, 1, 4]])  # (state, action) = (0, 1), (2, 0), (2, 1)

@@ -48,8 +48,8 @@ class KeyCorridor(Fetch):
         fixed = self.walls()
         fixed[step : step * rows : step, step + 1 : 2 * step] = EMPTY  # the corridor
         grid = put(jnp.asarray(fixed), *self.door_place(doors, 2, locked, 2), cell(LOCKED_DOOR, lock))
-        grid = self.place(grid, 2, locked, ball, ball_place)
-        grid = self.place(grid, 0, key_row, cell(KEY, lock), key_place)
+        grid = self.lay(grid, 2, locked, ball, ball_place)
+        grid = self.lay(grid, 0, key_row, cell(KEY, lock), key_place)
         start = self.agent(grid, 1, rows // 2, agent)
 
         edges = self.edges()

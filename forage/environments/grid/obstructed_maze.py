@@ -102,7 +102,7 @@ class ObstructedMaze(Fetch):
             corners = jnp.asarray(CORNERS[: self.quarters])
             ball_column, ball_row = corners[whole(corner, 0, self.quarters)]
 
-        grid = self.place(grid, ball_column, ball_row, TARGET, ball)
+        grid = self.lay(grid, ball_column, ball_row, TARGET, ball)
         return level(grid, *self.agent(grid, *self.agent_room, agent), TARGET)
 
     def _locked(self, grid: Grid, doors: Doors, room: tuple[int, int], side: int, colour: Array) -> Grid:
@@ -113,4 +113,4 @@ class ObstructedMaze(Fetch):
 
     def _key(self, grid: Grid, room: tuple[int, int], colour: Array, uniform: Array) -> Grid:
         content = cell(KEY, colour)
-        return self.place(grid, *room, box_with(GREY, content) if self.hidden else content, uniform)
+        return self.lay(grid, *room, box_with(GREY, content) if self.hidden else content, uniform)

@@ -91,7 +91,7 @@ class RoomWorld(GridWorld):
         step = self.room_size - 1
         return within(grid, column * step, row * step, self.room_size, self.room_size)
 
-    def place(self, grid: Grid, column: Any, row: Any, content: Any, uniform: Uniform) -> Grid:
+    def lay(self, grid: Grid, column: Any, row: Any, content: Any, uniform: Uniform) -> Grid:
         """Puts something on an empty cell of a room; not at the centre of the world nor next to it.
 
         The package means to keep clear of the agent, which at that time stands at the centre.

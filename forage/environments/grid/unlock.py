@@ -31,7 +31,7 @@ class Unlock(RoomWorld):
         door, colour, lies, where = uniforms(key, 4)
         x, y = self.door_place(self.doors(door[None]), 0, 0, 0)
         grid = put(jnp.asarray(self.walls()), x, y, cell(LOCKED_DOOR, whole(colour, 0, 6)))
-        grid = self.place(grid, 0, 0, cell(KEY, whole(colour, 0, 6)), lies)
+        grid = self.lay(grid, 0, 0, cell(KEY, whole(colour, 0, 6)), lies)
         return level(grid, *self.agent(grid, 0, 0, where), places=(y * self.width + x,))
 
     def judge(
@@ -59,10 +59,10 @@ class UnlockPickup(Fetch):
     def generate(self, key: Key[Array, ""]) -> Level:
         door, *places, where = uniforms(key, 4)
         box, lock, ball = whole(uniforms(jax.random.fold_in(key, 1), 3), 0, 6)
-        grid = self.place(jnp.asarray(self.walls()), 1, 0, cell(BOX, box), places[0])
+        grid = self.lay(jnp.asarray(self.walls()), 1, 0, cell(BOX, box), places[0])
         x, y = self.door_place(self.doors(door[None]), 0, 0, 0)
         grid = put(grid, x, y, cell(LOCKED_DOOR, lock))
         if self.blocked:
             grid = put(grid, x - 1, y, cell(BALL, ball))
-        grid = self.place(grid, 0, 0, cell(KEY, lock), places[1])
+        grid = self.lay(grid, 0, 0, cell(KEY, lock), places[1])
         return level(grid, *self.agent(grid, 0, 0, where), cell(BOX, box))
