@@ -56,16 +56,23 @@ GRID = {"num_envs": 64, "rollout_length": 128, "minibatches": 8, "learning_rate"
 
 PROBLEMS: dict[str, Problem] = {
     "deep-sea-20": Problem("DeepSea-20", "dqn", 100_000, note="chance: once in 2^20 episodes"),
-    "deep-sea-50": Problem("DeepSea-50", "dqn", 500_000, note="chance: once in 2^50 episodes"),
+    "deep-sea-50": Problem(
+        "DeepSea-50",
+        "ppo",
+        500_000,
+        {"entropy_coefficient": 0.1},  # advantages are normalised, so that the cost of going right weighs much
+        note="chance: once in 2^50 episodes",
+    ),
+    "deep-sea-50-replay": Problem("DeepSea-50", "dqn", 800_000, {"num_envs": 4}, note="as above, with replay"),
     "valley": Problem("MountainCar-sparse", "dqn", 100_000),
     "valley-force": Problem("MountainCarContinuous-sparse", "sac", 30_000),
     "pendulum": Problem("Pendulum-sparse", "sac", 20_000, solved=50.0, note="solved: it stands for 50 of 200 steps"),
     "swing-up": Problem("CartPole-swingup", "dqn", 300_000, solved=50.0, note="solved: it stands for 50 steps"),
     "corridor": Problem("maze:Corridor", "sac", 50_000),
-    "noisy-tv": Problem("grid:MultiRoom-N4-S5", "ppo", 2_000_000, GRID, wrap=("noisy-tv:2",)),
-    "multi-room": Problem("grid:MultiRoom-N7-S8", "ppo", 5_000_000, GRID),
-    "key-corridor": Problem("grid:KeyCorridor-S3R3", "ppo", 5_000_000, GRID),
-    "obstructed": Problem("grid:ObstructedMaze-2Dlh", "ppo", 5_000_000, GRID),
+    "noisy-tv": Problem("grid:MultiRoom-N4-S5", "ppo", 500_000, GRID, wrap=("noisy-tv:2",)),
+    "multi-room": Problem("grid:MultiRoom-N7-S8", "ppo", 2_000_000, GRID),
+    "key-corridor": Problem("grid:KeyCorridor-S3R3", "ppo", 2_000_000, GRID),
+    "obstructed": Problem("grid:ObstructedMaze-2Dlh", "ppo", 2_000_000, GRID),
     "river": Problem("tabular:RiverSwim-12", "dqn", 40_000, solved=2.0, environment_options={"max_steps": 40}),
 }
 
@@ -89,6 +96,8 @@ METHODS: dict[str, Method] = {
     "icm": bonus("icm"),
     "disagreement": bonus("disagreement"),
     "counts": bonus("counts"),
+    "counts, weight 1": bonus("counts", weight=1.0),
+    "counts, once an episode": bonus("counts", episode_size=300),
     "e3b": bonus("e3b"),
     "episodic-novelty": bonus("episodic-novelty"),
     "shift": bonus("shift"),
@@ -99,7 +108,7 @@ METHODS: dict[str, Method] = {
     "gsde": way("held-noise")._replace(options={"state_dependent_noise": True}),
     "parameter-noise": way("parameter-noise"),
     "archive": start("archive"),
-    "go-explore": start("go-explore"),
+    "go-explore": start("go-explore", explore=0.5),
     "latent-go-explore": start("latent-go-explore"),
     "snapshot of a solver": start(
         "snapshot", teacher="solver", episodes=400, every=3, clusters=10, share=0.7, probability=0.8
