@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from forage.nn.distributions import entropy
 from forage.ports import Environment
 from forage.types import Clock, Experience
 
@@ -44,9 +45,8 @@ def measures(visits: Visits) -> dict[str, Float[Array, ""]]:
     if not visits.counts.size:
         return {"first_reward": first}
     share = visits.counts / jnp.maximum(visits.counts.sum(), 1.0)
-    entropy = -jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.maximum(share, 1e-12)), 0.0))
     return {
         "first_reward": first,
         "places_visited": (visits.counts > 0).sum().astype(jnp.float32),
-        "visitation_entropy": entropy,
+        "visitation_entropy": entropy(share),
     }

@@ -26,10 +26,10 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage import returns
-from forage.agents.dqn import best, chosen
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam
+from forage.nn.values import best, chosen, followed
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, seen, split_mask
 from forage.types import Batch, Clock, ForageError, Spec
@@ -187,9 +187,7 @@ class BootstrappedDQN(Agent):
         gradient, (error, metrics) = jax.grad(self.loss, has_aux=True)(state.network, state.target, state.prior, batch)
         network, optimiser = self.optimiser().step(gradient, state.optimiser, state.network)
         count = state.updates + 1
-        steps_per_update = self.num_envs * self.rollout_length / self.updates
-        interval = max(1, round(self.target_update_interval / steps_per_update))  # in updates
-        target = jax.tree.map(lambda old, new: jnp.where(count % interval == 0, new, old), state.target, network)
+        target = followed(self, state.target, network, count)
         return BootstrappedDQNState(network, target, state.prior, optimiser, count), metrics, error
 
     def loss(

@@ -30,6 +30,7 @@ from forage import returns
 from forage.nn.distributions import Actions
 from forage.nn.networks import GRU, MLP, Recall, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam
+from forage.nn.values import best, chosen, followed
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, seen, split_mask
 from forage.types import Batch, Clock, Experience, ForageError, Spec
@@ -206,10 +207,7 @@ class DQN(Agent):
         rate = self.learning_rate * (1 - clock.fraction * (1 - self.final_learning_rate))
         network, optimiser_state = self.optimiser(rate).step(gradient, state.optimiser, state.network)
         count = state.updates + 1
-        steps_per_update = self.num_envs * self.rollout_length / self.updates
-        interval = max(1, round(self.target_update_interval / steps_per_update))  # in updates
-        share = jnp.where(count % interval == 0, self.target_rate, 0.0)
-        target = jax.tree.map(lambda old, new: (1 - share) * old + share * new, state.target, network)
+        target = followed(self, state.target, network, count)
         return DQNState(network, target, optimiser_state, count), metrics, self.surprise(jnp.abs(error))
 
     def surprise(self, error: Float[Array, "time batch"]) -> Float[Array, " batch"]:
@@ -263,13 +261,3 @@ class DQN(Agent):
     ) -> Float[Array, "*batch"]:
         """The target network's value of its own best action, or with `double` of the online network's."""
         return chosen(target, best(online if self.double else target, mask))
-
-
-def best(q: Float[Array, "*batch actions"], mask: Bool[Array, "*batch actions"] | None) -> Int[Array, "*batch"]:
-    """The allowed action of highest value."""
-    return jnp.argmax(q if mask is None else jnp.where(mask, q, -jnp.inf), axis=-1).astype(jnp.int32)
-
-
-def chosen(q: Float[Array, "*batch actions"], action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """The values of these actions. A one-hot product rather than a gather: its gradient is a product too."""
-    return jnp.sum(jnp.where(jnp.arange(q.shape[-1]) == action[..., None], q, 0.0), axis=-1)

@@ -25,7 +25,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.dqn import DQN, QNetwork, best
+from forage.agents.dqn import DQN, QNetwork
+from forage.nn.values import best, followed
 from forage.ports import Agent, Metrics
 from forage.spaces import split_mask
 from forage.types import Batch, Clock, ForageError, Spec
@@ -141,9 +142,7 @@ class LangevinDQN(Agent):
         weights, drift = self.step(weights, ravel_pytree(gradient)[0], state.drift, key)
         network = unravel(weights)
         count = state.updates + 1
-        steps_per_update = self.num_envs * self.rollout_length / self.updates
-        interval = max(1, round(self.target_update_interval / steps_per_update))  # in updates
-        target = jax.tree.map(lambda old, new: jnp.where(count % interval == 0, new, old), state.target, network)
+        target = followed(self, state.target, network, count)
         return LangevinDQNState(network, target, drift, count), metrics, jnp.abs(error[0])
 
     def step(

@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents import tabular
 from forage.agents.tabular import Counts
+from forage.nn.distributions import entropy
 from forage.ports import Agent, Metrics
 from forage.types import Batch, Clock, ForageError, Spec
 
@@ -140,8 +141,3 @@ class MaxEnt(Agent):
             ended=jnp.zeros(()),
             rounds=state.rounds + 1,
         )
-
-
-def entropy(share: Float[Array, " state"]) -> Float[Array, ""]:
-    """-sum_s d(s) ln d(s), in nats."""
-    return -jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.maximum(share, 1e-12)), 0.0))

@@ -24,10 +24,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.agents.dqn import best, chosen
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
 from forage.nn.optimiser import adam
+from forage.nn.values import best, chosen
 from forage.ports import Agent, Metrics
 from forage.spaces import describe, seen, split_mask
 from forage.types import Batch, Clock, Experience, ForageError, Spec

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, PyTree
 
+from forage.nn.values import best
 from forage.spaces import describe, seen, split_mask
 from forage.types import Experience, ForageError, Spec
 
@@ -97,8 +98,7 @@ def backward(
 def chosen(plan: Plan, time: Int[Array, ""], observation: PyTree[Array]) -> Int[Array, ""]:
     """The best allowed action at this step of the episode; of equally good ones the first."""
     values = plan[jnp.minimum(time, plan.shape[0] - 1), index(observation)]
-    mask = split_mask(observation)[1]
-    return jnp.argmax(values if mask is None else jnp.where(mask, values, -jnp.inf)).astype(jnp.int32)
+    return best(values, split_mask(observation)[1])
 
 
 def when(condition: Array, compute: Any, otherwise: Any) -> Any:

@@ -16,6 +16,7 @@ from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
 from forage.nn.normalise import RunningNorm
 from forage.nn.optimiser import Optimiser, adam
+from forage.nn.values import best, chosen
 from forage.ports import Agent, Behaviour
 from forage.ring import empty_ring, read, write
 from forage.types import AGENT, Clock, Experience, ForageError, Spec
@@ -170,7 +171,7 @@ class Lesson(Behaviour):
         own, agent_hidden, aux = agent.act(agent_state, hidden.agent, observation, keys[3], explore=True)
         uniform = spaces.sample(spec.action_space, keys[4], mask)
         again = repeated if mask is None else jnp.where(mask[repeated] > 0, repeated, uniform)
-        action = jnp.stack([own, uniform, again, highest(networks.explorer(observation), mask)])[option]
+        action = jnp.stack([own, uniform, again, best(networks.explorer(observation), mask)])[option]
         followed = Followed(agent_hidden, jnp.bool_(True), option, repeated.astype(jnp.int32))
         return action.astype(own.dtype), followed, (aux, option), jnp.int32(AGENT)
 
@@ -207,21 +208,20 @@ class Lesson(Behaviour):
             return jax.vmap(head)(observation)
 
         later = of(state.target.options, batch.next_observation)
-        ends = at(ending(of(networks.terminations, batch.next_observation)), option)
-        value = (1 - ends) * at(later, option) + ends * later.max(-1)
+        ends = chosen(ending(of(networks.terminations, batch.next_observation)), option)
+        value = (1 - ends) * chosen(later, option) + ends * later.max(-1)
         goal = batch.reward + self.novelty_scale * intrinsic + self.discount * jnp.where(batch.terminated, 0.0, value)
-        choice = 0.5 * (at(of(networks.options, batch.observation), option) - fixed(goal)) ** 2
+        choice = 0.5 * (chosen(of(networks.options, batch.observation), option) - fixed(goal)) ** 2
 
         now = of(state.target.options, batch.observation)
-        behind = at(now, option) - now.max(-1)
-        ended = at(jax.nn.sigmoid(of(networks.terminations, batch.observation)), option)
+        behind = chosen(now, option) - now.max(-1)
+        ended = chosen(jax.nn.sigmoid(of(networks.terminations, batch.observation)), option)
         termination = jnp.where(batch.terminated, 0.0, ended * fixed(behind - behind.mean()))
 
         mask = spaces.split_mask(batch.next_observation)[1]
-        best = of(state.target.explorer, batch.next_observation)
-        best = (best if mask is None else jnp.where(mask > 0, best, -jnp.inf)).max(-1)
-        goal = intrinsic + self.discount * jnp.where(batch.terminated, 0.0, best)
-        exploring = optax.huber_loss(at(of(networks.explorer, batch.observation), batch.action), fixed(goal))
+        later = of(state.target.explorer, batch.next_observation)
+        goal = intrinsic + self.discount * jnp.where(batch.terminated, 0.0, chosen(later, best(later, mask)))
+        exploring = optax.huber_loss(chosen(of(networks.explorer, batch.observation), batch.action), fixed(goal))
 
         predicting = jax.vmap(lambda o: error(networks.predictor, state.fixed, o))(batch.next_observation)
         return jnp.mean(batch.counts * (choice + termination + exploring + predicting))
@@ -235,13 +235,3 @@ def error(predictor: Head, fixed: Head, observation: PyTree[Array]) -> Float[Arr
 def ending(logits: Float[Array, "*batch options"]) -> Float[Array, "*batch options"]:
     """The probabilities that options end."""
     return jnp.clip(jax.nn.sigmoid(logits), 0.1, 0.9)
-
-
-def at(values: Float[Array, "batch outputs"], index: Int[Array, " batch"]) -> Float[Array, " batch"]:
-    """One number of each row."""
-    return jnp.take_along_axis(values, index[:, None], axis=1)[:, 0]
-
-
-def highest(values: Float[Array, " actions"], mask: Bool[Array, " actions"] | None) -> Int[Array, ""]:
-    """The allowed action of highest value."""
-    return jnp.argmax(values if mask is None else jnp.where(mask > 0, values, -jnp.inf)).astype(jnp.int32)

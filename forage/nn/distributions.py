@@ -15,6 +15,11 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from forage.types import ForageError
 
 
+def entropy(share: Float[Array, " state"]) -> Float[Array, ""]:
+    """-sum_s d(s) ln d(s), in nats, of shares that sum to one."""
+    return -jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.maximum(share, 1e-12)), 0.0))
+
+
 class Categorical(NamedTuple):
     """p(a) proportional to exp(logit_a); masked actions have probability zero."""
 

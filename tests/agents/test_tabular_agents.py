@@ -9,13 +9,14 @@ import pytest
 from gymnasium import spaces
 
 from forage.agents import tabular
-from forage.agents.maxent import MaxEnt, entropy
+from forage.agents.maxent import MaxEnt
 from forage.agents.psrl import PSRL
 from forage.agents.tabular import Counts
 from forage.agents.ucbvi import UCBVI, bound
 from forage.environments.tabular import Tabular
 from forage.environments.tabular_makers import chain, river_swim, seeded_garnet
 from forage.environments.tabular_values import finite_horizon, finite_horizon_return, uniform_policy
+from forage.nn.distributions import entropy
 from forage.regret import expected, policy, regret
 from forage.types import Batch, Clock, Experience, ForageError, Spec
 

@@ -1,0 +1,33 @@
+"""Values of numbered actions: which is best, what one is worth, and the target that follows what is learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+
+def best(q: Float[Array, "*batch actions"], mask: Bool[Array, "*batch actions"] | None) -> Int[Array, "*batch"]:
+    """The allowed action of highest value; of equally good ones the first."""
+    return jnp.argmax(q if mask is None else jnp.where(mask, q, -jnp.inf), axis=-1).astype(jnp.int32)
+
+
+def chosen(q: Float[Array, "*batch actions"], action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """The values of these actions. A one-hot product rather than a gather: its gradient is a product too."""
+    return jnp.sum(jnp.where(jnp.arange(q.shape[-1]) == action[..., None], q, 0.0), axis=-1)
+
+
+def followed(agent: Any, target: PyTree[Array], network: PyTree[Array], count: Int[Array, ""]) -> PyTree[Array]:
+    """The target after update number `count`: the network itself, once in `target_update_interval` steps of `agent`.
+
+    An agent with a `target_rate` takes the target that share of the way.
+    """
+    steps_per_update = agent.num_envs * agent.rollout_length / agent.updates
+    interval = max(1, round(agent.target_update_interval / steps_per_update))  # in updates
+    due = count % interval == 0
+    if not hasattr(agent, "target_rate"):
+        return jax.tree.map(lambda old, new: jnp.where(due, new, old), target, network)
+    share = jnp.where(due, agent.target_rate, 0.0)
+    return jax.tree.map(lambda old, new: (1 - share) * old + share * new, target, network)
