@@ -40,6 +40,7 @@ class Problem(NamedTuple):
     solved: float = 0.0  # an episode of more than this is a success
     wrap: tuple[str, ...] = ()
     environment_options: dict[str, Any] = {}
+    actions: str = "greedy"  # in evaluation
     note: str = ""
 
 
@@ -52,6 +53,7 @@ class Method(NamedTuple):
     port: str = ""
 
 
+PARTLY = "actions are drawn in evaluation as in training: who sees a part and forgets needs chance"
 GRID = {"num_envs": 64, "rollout_length": 128, "minibatches": 8, "learning_rate": 1e-3, "entropy_coefficient": 0.01}
 
 PROBLEMS: dict[str, Problem] = {
@@ -69,10 +71,12 @@ PROBLEMS: dict[str, Problem] = {
     "pendulum": Problem("Pendulum-sparse", "sac", 20_000, solved=50.0, note="solved: it stands for 50 of 200 steps"),
     "swing-up": Problem("CartPole-swingup", "dqn", 300_000, solved=50.0, note="solved: it stands for 50 steps"),
     "corridor": Problem("maze:Corridor", "sac", 50_000),
-    "noisy-tv": Problem("grid:MultiRoom-N4-S5", "ppo", 500_000, GRID, wrap=("noisy-tv:2",)),
-    "multi-room": Problem("grid:MultiRoom-N7-S8", "ppo", 2_000_000, GRID),
-    "key-corridor": Problem("grid:KeyCorridor-S3R3", "ppo", 2_000_000, GRID),
-    "obstructed": Problem("grid:ObstructedMaze-2Dlh", "ppo", 2_000_000, GRID),
+    "noisy-tv": Problem(
+        "grid:MultiRoom-N4-S5", "ppo", 500_000, GRID, wrap=("noisy-tv:2",), actions="sampled", note=PARTLY
+    ),
+    "multi-room": Problem("grid:MultiRoom-N7-S8", "ppo", 2_000_000, GRID, actions="sampled", note=PARTLY),
+    "key-corridor": Problem("grid:KeyCorridor-S3R3", "ppo", 2_000_000, GRID, actions="sampled", note=PARTLY),
+    "obstructed": Problem("grid:ObstructedMaze-2Dlh", "ppo", 2_000_000, GRID, actions="sampled", note=PARTLY),
     "river": Problem("tabular:RiverSwim-12", "dqn", 40_000, solved=2.0, environment_options={"max_steps": 40}),
 }
 
@@ -137,6 +141,7 @@ def setup_of(method: str, problem: str, seeds: list[int]) -> dict[str, Any]:
         "agent_options": (where.options if how.agent is None else {}) | how.options,
         "environment_options": where.environment_options,
         "wrap": list(where.wrap),
+        "evaluation_actions": where.actions,
         **{port: from_config(config) for port, config in how.parts.items()},
     }
 

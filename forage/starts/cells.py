@@ -32,8 +32,9 @@ class Cells(Part):
     - `observation`: observation, exactly; for grids and tables.
     - `binned`: whole numbers floor((x - low) / width) of all numbers seen. `width` is given, one for each or one for
       all, or else it is 1 / `bins` of the range of the first rollout, whose lowest value is `low`.
-    - `image`: picture, made grey, shrunk to `size` (columns, rows), and its range in the first rollout parted into
-      `shades`. The defaults are those of Ecoffet et al. (2019), arXiv 1901.10995: 11 x 8 with 8 shades.
+    - `image`: picture, made grey (of stacked frames, their mean), shrunk to `size` (columns, rows), and its range
+      parted into `shades`: that of the observation space, or where it has no bounds that of the first rollout. The
+      defaults are those of Ecoffet et al. (2019), arXiv 1901.10995: 11 x 8 with 8 shades.
     - `position`: `environment.place`, where the environment has a map; what is carried or opened does not count.
 
     A cell's fingerprint is a hash of 32 bits: among ten thousand cells, two are taken for one in about one run of a
@@ -102,12 +103,19 @@ class Cells(Part):
             return fingerprint(jnp.concatenate([words(leaf) for leaf in leaves], axis=1))
         rows = self.numbers(observations)
         if self.kind == "image":
-            low, high = scale.low.min(), scale.high.max()
+            low, high = bounds(environment) or (scale.low.min(), scale.high.max())
             share = (rows - low) / jnp.maximum(high - low, 1e-8)
             return fingerprint(words(jnp.clip(jnp.floor(self.shades * share), 0, self.shades - 1).astype(jnp.int32)))
         low = 0.0 if self.width else scale.low
         width = jnp.array(self.width) if self.width else jnp.maximum(scale.high - scale.low, 1e-8) / self.bins
         return fingerprint(words(jnp.floor((rows - low) / width).astype(jnp.int32)))
+
+
+def bounds(environment: Environment) -> tuple[float, float] | None:
+    """The least and the greatest value of an image, where the observation space says so."""
+    space = spaces.seen(environment.observation_space)
+    low, high = float(np.min(space.low)), float(np.max(space.high))  # pyright: ignore[reportAttributeAccessIssue]
+    return (low, high) if np.isfinite([low, high]).all() and high - low < 1e9 else None
 
 
 def words(leaf: Array) -> UInt32[Array, "row word"]:

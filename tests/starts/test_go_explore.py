@@ -195,7 +195,7 @@ def test_cells():
     assert same(Cells("binned", width=(0.05, 1.0)), numbers) == [0, 0, 2, 3, 0]
     scale = Scale(jnp.array([0.0, 0.0]), jnp.array([0.5, 0.5]))
     assert same(Cells("binned", bins=5), numbers, scale) == [0, 0, 0, 3, 4]
-    half = jnp.zeros((4, 8, 8, 1)).at[1, :, :4].set(250.0).at[2, :, :4].set(255.0).at[3, 4:].set(255.0)
+    half = jnp.zeros((4, 8, 8, 1)).at[1, :, :4].set(0.98).at[2, :, :4].set(1.0).at[3, 4:].set(1.0)  # of 0 to 1
     cells = Cells("image", size=(2, 2), shades=4)
     assert cells.numbers(half).shape == (4, 4)
     assert same(cells, half) == [0, 1, 1, 3]
