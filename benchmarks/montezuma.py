@@ -96,7 +96,7 @@ def page(found: dict[str, dict[str, Any]]) -> str:
     lines += [
         "",
         "Published, with thousands of times as many steps: random network distillation now and then completes the",
-        "first level, of 24 rooms, within two billion frames (Burda et al., 2018, arXiv 1810.12894); Go-Explore without",
+        "first level, of 24 rooms, in two billion frames (Burda et al., 2018, arXiv 1810.12894); Go-Explore without",
         "domain knowledge finds a mean of 37 rooms, some of them of the second level, in about one billion (Ecoffet et",
         "al., 2019, arXiv 1901.10995).",
     ]

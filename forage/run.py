@@ -24,7 +24,7 @@ from forage.evaluation.plots import curve
 from forage.evaluation.statistics import Score, score
 from forage.points import read_rows
 from forage.policy import Policy
-from forage.setup import from_config
+from forage.setup import members_of
 from forage.types import ForageError
 
 
@@ -39,8 +39,10 @@ class Run:
 
     @staticmethod
     def begun(directory: Path) -> bool:
-        """Whether a directory holds a run that has saved something."""
-        return (directory / "config.json").exists() and any((directory / "checkpoints").glob("*.npz"))
+        """Whether a directory holds a run that has saved something, or what is left of one that is over."""
+        if not (directory / "config.json").exists():
+            return False
+        return (directory / "evaluation.json").exists() or any((directory / "checkpoints").glob("*.npz"))
 
     @property
     def title(self) -> str:
@@ -107,7 +109,7 @@ def draw_curve(run: Run) -> Path:
         if run.evaluations:
             curves = [("in training", steps, values), ("evaluated", *run.curve(evaluated=True))]
         return curve(path, curves, title=run.title)
-    members = from_config(run.config).members
+    members = members_of(sweep, run.config["seeds"])
     labels = [", ".join(f"{k}={v:g}" for k, v in member.items() if k != "seed") for member in members]
     runs = [(label, steps, values[[i for i, x in enumerate(labels) if x == label]]) for label in dict.fromkeys(labels)]
     return curve(path, runs, title=run.title)

@@ -64,8 +64,7 @@ class Setup:
     @property
     def members(self) -> list[dict[str, Any]]:
         """What sets each member of the run apart: its seed, and its settings where there is a sweep."""
-        settings = [dict(zip(self.sweep, values, strict=True)) for values in itertools.product(*self.sweep.values())]
-        return [{"seed": seed, **setting} for setting in settings for seed in self.seeds]
+        return members_of(self.sweep, self.seeds)
 
     def learner(self) -> Learner:
         """What remembers and learns. Raises `ForageError` where its parts do not fit."""
@@ -144,6 +143,12 @@ class Setup:
                 "horizon": None if self.spec.horizon is None else int(self.spec.horizon),
             },
         }
+
+
+def members_of(sweep: dict[str, list[float]], seeds: list[int]) -> list[dict[str, Any]]:
+    """Each combination of the values of a sweep, with each seed."""
+    settings = [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
+    return [{"seed": seed, **setting} for setting in settings for seed in seeds]
 
 
 def devices_of(road: Road) -> int:

@@ -104,6 +104,10 @@ def test_goes_on_where_it_was(tmp_path, monkeypatch):
     (tmp_path / "b" / "constant" / "evaluation.json").unlink()  # as if it had been stopped before the end
     again = running.run(EXAMPLE, "smoke", tmp_path / "b", "quiet")
     assert again["effects"] == whole["effects"]
+    # What is over leaves no checkpoints behind, and is not begun anew.
+    assert not list(tmp_path.glob("b/*/checkpoints")) and len(list(tmp_path.glob("b/*/agent.npz"))) > 1
+    monkeypatch.setattr(training, "train", once)
+    assert running.run(EXAMPLE, "smoke", tmp_path / "b", "quiet")["effects"] == whole["effects"]
 
 
 def test_arms_have_directories_of_their_own(tmp_path, monkeypatch):

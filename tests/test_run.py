@@ -17,6 +17,7 @@ from small import differing_files
 import forage
 from forage import progress, training
 from forage.compare import compare, verdict
+from forage.environments.classic.cartpole import CartPole
 from forage.learner import Episodes, Report
 from forage.locking import locked
 from forage.points import Rows, Totals, read_rows
@@ -100,6 +101,11 @@ def test_a_sweep_is_told_by_its_values(finished):
     assert finished.display.result["seeds"] == 2  # of the first setting, not of all
     same = [forage.load(finished.directory, seed=seed) for seed in (3, 3)]
     assert small.differing(same[0].state, same[1].state) == []
+
+
+def test_a_sweep_over_an_environment_given_as_an_object(tmp_path):
+    run = small.train(tmp_path / "run", environment=CartPole(), seeds=[3], sweep={"learning_rate": [1e-3, 1e-4]})
+    assert (tmp_path / "run" / "curve.png").stat().st_size > 1000 and len(run.evaluation["return"]) == 2
 
 
 def test_the_score_is_of_the_evaluation(copy):

@@ -7,6 +7,7 @@ import importlib
 import os
 import pkgutil
 import re
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -81,6 +82,8 @@ def run(
     result = described(name, claim, scale, size, runs, values, found, seconds)
     write_json(path / "result.json", result)
     draw(path / "picture.png", result)
+    for done in runs.values():  # with replay they are gigabytes, and there is nothing to go on with
+        shutil.rmtree(done.directory / "checkpoints", ignore_errors=True)
     return result
 
 
