@@ -163,7 +163,6 @@ class BootstrappedDQN(Agent):
         observation: PyTree[Array],
         key: Key[Array, ""],
         explore: bool,
-        noise: Any = None,
     ) -> tuple[PyTree[Array], Followed, PyTree[Array]]:
         head_key, mask_key = jax.random.split(key)
         mask = split_mask(observation)[1]

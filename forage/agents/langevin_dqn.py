@@ -17,7 +17,7 @@ It acts greedily with the newest sample, in evaluation too. Double targets and d
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -119,7 +119,6 @@ class LangevinDQN(Agent):
         observation: PyTree[Array],
         key: Key[Array, ""],
         explore: bool,
-        noise: Any = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         return best(state.network(observation), split_mask(observation)[1]), hidden, ()
 

@@ -92,7 +92,6 @@ class MaxEnt(Agent):
         observation: PyTree[Array],
         key: Key[Array, ""],
         explore: bool,
-        noise: None = None,
     ) -> tuple[Int[Array, ""], Memory, tuple[()]]:
         newest = state.rounds % self.capacity
         drawn = newest if explore else jax.random.categorical(key, jnp.log(state.weights)).astype(jnp.int32)

@@ -56,7 +56,7 @@ class PSRL(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> PSRLState:
         states, actions, horizon = tabular.sizes(spec)
         counts = Counts.nothing(states, actions)
-        return PSRLState(counts, self.drawn(counts, jnp.zeros((states, actions)), horizon, key))
+        return PSRLState(counts, self.drawn(counts, horizon, key))
 
     def hidden(self, spec: Spec) -> Int[Array, ""]:
         """The time in the episode."""
@@ -69,7 +69,6 @@ class PSRL(Agent):
         observation: PyTree[Array],
         key: Key[Array, ""],
         explore: bool,
-        noise: None = None,
     ) -> tuple[Int[Array, ""], Int[Array, ""], tuple[()]]:
         plan = state.plan if explore else self.expected(state)
         return tabular.chosen(plan, hidden, observation), hidden + 1, ()
@@ -80,22 +79,24 @@ class PSRL(Agent):
         experience = batch.experience
         counts = state.counts.add(experience)
         horizon = state.plan.shape[0]
-        ends = counts.taken - counts.next.sum(-1)
-        plan = tabular.when(experience.ended.any(), lambda _: self.drawn(counts, ends, horizon, key), state.plan)
+        plan = tabular.when(experience.ended.any(), lambda _: self.drawn(counts, horizon, key), state.plan)
         metrics = {"drawn_value": plan[0].max(), "tried": (counts.taken > 0).mean()}
         return PSRLState(counts, plan), metrics, jnp.zeros(experience.reward.shape[1])
 
-    def drawn(self, counts: Counts, ends: Float[Array, "state action"], horizon: int, key: Key[Array, ""]) -> Plan:
+    def drawn(self, counts: Counts, horizon: int, key: Key[Array, ""]) -> Plan:
         """The best plan of an MDP drawn from the posterior."""
         transition_key, precision_key, reward_key = jax.random.split(key, 3)
-        known = jnp.concatenate([counts.next, ends[..., None]], -1) + self.prior
-        weights = jnp.exp(jax.random.loggamma(transition_key, known))
+        weights = jnp.exp(jax.random.loggamma(transition_key, self.posterior(counts)))
         weights = jnp.maximum(weights, 1e-30)  # a small prior's draws may all round to nothing
         transition = (weights / weights.sum(-1, keepdims=True))[..., :-1]
         mean, number, shape, rate = self.rewards(counts)
         precision = jax.random.gamma(precision_key, shape) / rate
         noise = jax.random.normal(reward_key, mean.shape)
         return tabular.backward(transition, mean + noise / jnp.sqrt(number * precision), horizon, jnp.inf)
+
+    def posterior(self, counts: Counts) -> Float[Array, "state action next"]:
+        """The Dirichlet's parameters for each next state, and last for the end of the episode."""
+        return jnp.concatenate([counts.next, counts.ended[..., None]], -1) + self.prior
 
     def rewards(self, counts: Counts) -> tuple[Array, Array, Array, Array]:
         """The Normal-Gamma posterior of each reward: mean, number, shape and rate, `state action` each."""
@@ -109,8 +110,6 @@ class PSRL(Agent):
 
     def expected(self, state: PSRLState) -> Plan:
         """The best plan of the mean MDP."""
-        counts = state.counts
-        ends = counts.taken - counts.next.sum(-1)
-        known = jnp.concatenate([counts.next, ends[..., None]], -1) + self.prior
+        known = self.posterior(state.counts)
         transition = (known / known.sum(-1, keepdims=True))[..., :-1]
-        return tabular.backward(transition, self.rewards(counts)[0], state.plan.shape[0], jnp.inf)
+        return tabular.backward(transition, self.rewards(state.counts)[0], state.plan.shape[0], jnp.inf)

@@ -119,7 +119,6 @@ class SQIRL(Agent):
         observation: PyTree[Array],
         key: Key[Array, ""],
         explore: bool,
-        noise: Any = None,
     ) -> tuple[PyTree[Array], Place, PyTree[Array]]:
         mask = split_mask(observation)[1]
         q = self.action_values(state, hidden, observation)

@@ -43,6 +43,11 @@ class Counts(NamedTuple):
             self.square.at[state, action].add(reward**2),
         )
 
+    @property
+    def ended(self) -> Float[Array, "state action"]:
+        """Times that s, a ended an episode."""
+        return self.taken - self.next.sum(-1)
+
     def model(self) -> tuple[Float[Array, "state action next"], Float[Array, "state action"]]:
         """Shares of next states and mean rewards; zero where nothing was tried."""
         number = jnp.maximum(self.taken, 1.0)

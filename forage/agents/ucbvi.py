@@ -81,7 +81,6 @@ class UCBVI(Agent):
         observation: PyTree[Array],
         key: Key[Array, ""],
         explore: bool,
-        noise: None = None,
     ) -> tuple[Int[Array, ""], Int[Array, ""], Int[Array, ""]]:
         return tabular.chosen(state.plan, hidden, observation), hidden + 1, hidden
 

@@ -114,8 +114,7 @@ def test_posterior_sampling_draws_around_what_was_seen():
     assert (mean, number, shape) == (1.5 / 4, 4.0, 4.0)
     np.testing.assert_allclose(rate, 1.0 + (0.125 + 2 * 2 * 0.75**2 / 4) / 2)
     many = jax.tree.map(lambda x: 1e6 * x, counts)
-    ends = many.taken - many.next.sum(-1)
-    drawn = jax.jit(agent.drawn, static_argnums=2)(many, ends, HORIZON, KEY)
+    drawn = jax.jit(agent.drawn, static_argnums=1)(many, HORIZON, KEY)
     state = agent.init(KEY, SPEC)._replace(counts=many)
     # After a million visits nothing is left to be drawn where all was tried, one step before the end.
     np.testing.assert_allclose(drawn[-1, 1, 1], 0.75, atol=1e-2)
