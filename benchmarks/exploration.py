@@ -61,7 +61,7 @@ PROBLEMS: dict[str, Problem] = {
     "deep-sea-50": Problem(
         "DeepSea-50",
         "ppo",
-        500_000,
+        800_000,
         {"entropy_coefficient": 0.1},  # advantages are normalised, so that the cost of going right weighs much
         note="chance: once in 2^50 episodes",
     ),
@@ -113,6 +113,7 @@ METHODS: dict[str, Method] = {
     "parameter-noise": way("parameter-noise"),
     "archive": start("archive"),
     "go-explore": start("go-explore", explore=0.5),
+    "go-explore, short bursts": start("go-explore", explore=0.5, burst=5),
     "latent-go-explore": start("latent-go-explore"),
     "snapshot of a solver": start(
         "snapshot", teacher="solver", episodes=400, every=3, clusters=10, share=0.7, probability=0.8
