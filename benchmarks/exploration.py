@@ -207,6 +207,15 @@ def cell_path(method: str, problem: str) -> Path:
     return RESULTS / f"{problem}--{method.replace(', ', '-').replace(' ', '-')}.json"
 
 
+def found(method: str, problem: str) -> dict[str, Any] | None:
+    """The cell, where it was run as it stands here."""
+    path = cell_path(method, problem)
+    if not path.exists():
+        return None
+    cell = json.loads(path.read_text())
+    return cell if "reason" in cell or (cell["steps"], cell["seeds"]) == (PROBLEMS[problem].steps, SEEDS) else None
+
+
 def table() -> str:
     """The page: problems, then for every problem what each method brought."""
     lines = [
@@ -222,8 +231,8 @@ def table() -> str:
         "",
     ]
     for name, problem in PROBLEMS.items():
-        found = {m: json.loads(cell_path(m, name).read_text()) for m in METHODS if cell_path(m, name).exists()}
-        if not found:
+        cells = {method: cell for method in METHODS if (cell := found(method, name)) is not None}
+        if not cells:
             continue
         note = f" {problem.note[0].upper()}{problem.note[1:]}." if problem.note else ""
         around = f" in {', '.join(problem.wrap)}" if problem.wrap else ""
@@ -235,9 +244,9 @@ def table() -> str:
             "| method | port | solved | return | first reward | places | wall clock |",
             "|---|---|---|---|---|---|---|",
         ]
-        ordered = sorted(found, key=lambda m: -found[m]["solved"][0] if "solved" in found[m] else 9)
-        lines += [row(method, found[method]) for method in ordered if "solved" in found[method]]
-        left_out = [method for method in ordered if "reason" in found[method]]
+        ordered = sorted(cells, key=lambda m: -cells[m]["solved"][0] if "solved" in cells[m] else 9)
+        lines += [row(method, cells[method]) for method in ordered if "solved" in cells[method]]
+        left_out = [method for method in ordered if "reason" in cells[method]]
         if left_out:
             lines += ["", "Do not fit: " + ", ".join(left_out) + "."]
         lines.append("")
@@ -268,12 +277,12 @@ def main() -> None:
     cells = [(m, p) for p in arguments.problem or PROBLEMS for m in arguments.method or METHODS]
     if arguments.list:
         for method, problem in cells:
-            print(f"{problem:14} {method:20} {'done' if cell_path(method, problem).exists() else ''}")
+            print(f"{problem:14} {method:20} {'done' if found(method, problem) else ''}")
         return
     RESULTS.mkdir(parents=True, exist_ok=True)
     if not arguments.table:
         for method, problem in cells:
-            if arguments.again or not cell_path(method, problem).exists():
+            if arguments.again or found(method, problem) is None:
                 one_cell(method, problem, alone=len(cells) == 1)
     TABLE.write_text(table())
 
