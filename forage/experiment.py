@@ -152,7 +152,7 @@ class Experiment(Part):
             )
             if self.starts.cuts:
                 cut = jax.vmap(self.starts.cut)(at.mark, age + 1)
-                experience = experience._replace(truncated=truncated(experience, cut))
+                experience = experience._replace(truncated=team.truncated(experience, cut))
             over = team.as_one(experience, spec.num_agents).ended
             age = jnp.where(over, 0, age + 1)
             visited = Visited(at.env_state, at.mark) if self.starts.every_state else None
@@ -283,12 +283,6 @@ class Experiment(Part):
         carry = (jnp.int32(0), at, hidden, jnp.ones(episodes, bool), total, jnp.zeros(episodes, jnp.int32))
         carry = jax.lax.while_loop(lambda carry: carry[3].any() & (carry[0] < last), step, carry)
         return carry[4], carry[5]
-
-
-def truncated(experience: Experience, cut: Bool[Array, " env"]) -> Bool[Array, "env *agent"]:
-    """`truncated` of a step (leaves `env *agent ...`) after which some episodes are cut short, for all their agents."""
-    cut = cut.reshape(cut.shape + (1,) * (experience.terminated.ndim - 1))
-    return experience.truncated | (cut & ~experience.terminated)
 
 
 def under_way(

@@ -170,7 +170,8 @@ class HostExperiment:
             result = environment.receive()
             if self.starts is not None:
                 result = self.starts.after(result, self.episode_length)
-            places.append(environment.place)
+            if self.way.measured:
+                places.append(environment.place)
             step, self.observation = result.step, result.observation
             steps.append(
                 Experience(

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage import prng, spaces
+from forage import prng, spaces, team
 from forage.environments.host import HostEnvironment, HostStep
 from forage.ports import Environment, Starts, Visited
 from forage.types import Clock, Experience, ForageError, Spec, Step
@@ -64,9 +64,7 @@ class Hosted(Environment):
         return state.place
 
     def reset(self, key: Key[Array, ""]) -> tuple[Ticket, PyTree[Array]]:
-        seen = spaces.example(self.observation_space)
-        if self.num_agents > 1:
-            seen = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.num_agents, *x.shape)), seen)
+        seen = team.repeat(spaces.example(self.observation_space), self.num_agents)
         return Ticket(jnp.int32(FRESH), jnp.int32(0)), seen
 
     def step(self, state: Ticket, action: PyTree[Array], key: Key[Array, ""]) -> tuple[Ticket, Step]:
@@ -132,15 +130,15 @@ class HostStarts:
     def after(self, result: HostStep, age: Int[np.ndarray, " env"]) -> HostStep:
         """What a step brought, once episodes were cut and those that are over begin anew. `age`: steps before it."""
         step = result.step
-        over = as_env(np.asarray(step.terminated | step.truncated))
+        told = team.as_one(step, self.world.num_agents)
+        over = np.asarray(told.terminated | told.truncated)
         cuts = np.zeros(self.num_envs, bool)
         if self.part.cuts:
             cuts = ~over & np.asarray(cut(self.part, self.state.marks, age + 1))
         if self.part.every_state:
             self.seen.append(self.visited(over, self.environment.place))
         if cuts.any():
-            flags = cuts.reshape(-1, *[1] * (step.terminated.ndim - 1))
-            step = step._replace(truncated=step.truncated | (flags & ~step.terminated))
+            step = step._replace(truncated=team.truncated(step, cuts))
         observation = self.begin_anew(result.observation, over | cuts, cuts)
         return HostStep(step, observation)
 
@@ -194,11 +192,6 @@ class HostStarts:
 
 STARTS = 6_100_021
 """What a seed's key is folded with for its starts, so that the other keys are what they are without them."""
-
-
-def as_env(flags: np.ndarray) -> Bool[np.ndarray, " env"]:
-    """Whether an environment's episode is over: for all its agents."""
-    return np.asarray(flags.reshape(len(flags), -1).all(1))
 
 
 ZLIB = b"\x78\x01"

@@ -38,3 +38,11 @@ def as_one(told: Any, num_agents: int) -> Any:
     out_of_time = ended & told.truncated.any(-1)
     reward = told.reward.mean(told.terminated.ndim - 1)
     return told._replace(reward=reward, terminated=ended & ~out_of_time, truncated=out_of_time)
+
+
+def truncated(told: Any, cut: Any) -> Any:
+    """`truncated` of a `Step` or `Experience` (leaves `env *agent ...`), after which some episodes are cut short, for
+    all their agents. Works on JAX's arrays and NumPy's.
+    """
+    cut = cut.reshape(cut.shape + (1,) * (told.terminated.ndim - 1))
+    return told.truncated | (cut & ~told.terminated)
