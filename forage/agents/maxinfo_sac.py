@@ -32,7 +32,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.sac import SAC, Actor
 from forage.nn.critics import ActionValue, twin_values
 from forage.nn.distributions import Actions
-from forage.nn.ensemble import Ensemble
+from forage.nn.ensemble import Ensemble, spread
 from forage.nn.networks import input_size
 from forage.nn.normalise import RunningNorm
 from forage.nn.optimiser import adam, blend
@@ -224,7 +224,7 @@ class MaxInfoSAC(Agent):
     ) -> Float[Array, " batch"]:
         """mean_k log(1 + Var_m(x_mk) / noise_variance)."""
         predicted = world.ensemble(jax.vmap(world.inputs)(jnp.concatenate([seen, action], axis=1)))
-        return jnp.log1p(predicted.var(0) / self.noise_variance).mean(-1)
+        return jnp.log1p(spread(predicted) / self.noise_variance).mean(-1)
 
     def information(
         self, world: World, seen: Float[Array, "batch inputs"], action: Float[Array, "batch dimensions"]
