@@ -65,7 +65,13 @@ PROBLEMS: dict[str, Problem] = {
         {"entropy_coefficient": 0.1},  # advantages are normalised, so that the cost of going right weighs much
         note="chance: once in 2^50 episodes",
     ),
-    "deep-sea-50-replay": Problem("DeepSea-50", "dqn", 800_000, {"num_envs": 4}, note="as above, with replay"),
+    "deep-sea-50-replay": Problem(
+        "DeepSea-50",
+        "dqn",
+        800_000,
+        {"num_envs": 8, "batch_size": 64, "final_learning_rate": 1.0},  # learns fast, and to the end
+        note="as above, with replay",
+    ),
     "valley": Problem("MountainCar-sparse", "dqn", 100_000),
     "valley-force": Problem("MountainCarContinuous-sparse", "sac", 30_000),
     "pendulum": Problem("Pendulum-sparse", "sac", 20_000, solved=50.0, note="solved: it stands for 50 of 200 steps"),
@@ -114,6 +120,13 @@ METHODS: dict[str, Method] = {
     "archive": start("archive"),
     "go-explore": start("go-explore", explore=0.5),
     "go-explore, short bursts": start("go-explore", explore=0.5, burst=5),
+    "go-explore, by chance": Method(
+        {
+            "starts": {"part": "go-explore", "target": 0.5, "burst": 5, "threshold": 0.3},
+            "behaviour": {"part": "epsilon-greedy", "end": 0.01, "fraction": 0.4},
+        },
+        port="starts",
+    ),
     "latent-go-explore": start("latent-go-explore"),
     "snapshot of a solver": start(
         "snapshot", teacher="solver", episodes=400, every=3, clusters=10, share=0.7, probability=0.8

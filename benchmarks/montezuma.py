@@ -26,10 +26,10 @@ from forage.options import whole_number
 RESULTS = Path(__file__).parent / "results" / "montezuma"
 PAGE = RESULTS.parent / "MONTEZUMA.md"
 GAME = "gymnasium:ALE/MontezumaRevenge-v5"
-CHANCE: dict[str, Any] = {  # nothing is learned, and nothing but chance acts; repeated by Zipf's law
+CHANCE: dict[str, Any] = {  # nothing is learned, and nothing but chance acts
     "agent": "dqn",
     "agent_options": {"num_envs": 8, "rollout_length": 64, "learning_starts": 2**31 - 1},
-    "behaviour": ("ez-greedy", {"start": 1.0, "end": 1.0}),
+    "behaviour": ("ez-greedy", {"start": 1.0, "end": 1.0, "durations": "geometric", "mean": 20.0}),
     "memory": ("uniform", {"capacity": 1024}),
 }
 PPO: dict[str, Any] = {"agent": "ppo", "agent_options": {"num_envs": 8, "rollout_length": 128, "discount": 0.999}}

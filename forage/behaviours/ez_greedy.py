@@ -27,7 +27,8 @@ class Repeating(NamedTuple):
 class EZGreedy(Behaviour):
     """With probability epsilon a uniform action (among the allowed ones), taken n times in a row; else the agent's.
 
-        p(n) proportional to n^-exponent,  n = 1 ... longest
+        p(n) proportional to n^-exponent,              n = 1 ... longest
+        or, with durations="geometric", to (1 - 1 / mean)^(n - 1): after each step it goes on with chance 1 - 1 / mean
 
         epsilon(t) = start + (end - start) * min(1, t / (fraction * T))
 
@@ -37,25 +38,33 @@ class EZGreedy(Behaviour):
     or where the action is no longer allowed.
 
     Source: Dabney, Ostrovski, Barreto, 2020, "Temporally-Extended epsilon-Greedy Exploration", arXiv 2006.01782, with
-    its zeta distribution of exponent 2 (mu there).
+    its zeta distribution of exponent 2 (mu there). Geometric durations of mean 20, at epsilon 1, are how Go-Explore
+    explores (Ecoffet et al., 2021, arXiv 2004.12919).
     """
 
     start: float = 1.0
     end: float = 0.05
     fraction: float = 0.1  # share of the run until epsilon reaches `end`
-    exponent: float = 2.0  # of the distribution of durations; larger: shorter
+    durations: str = equinox.field(static=True, default="zeta")  # or geometric
+    exponent: float = 2.0  # of the zeta distribution; larger: shorter
+    mean: float = 20.0  # of the geometric one, but for what `longest` cuts off
     longest: int = equinox.field(static=True, default=10_000)  # most steps that an action is taken in a row
 
     def __check_init__(self):
         if self.longest < 1:
             raise ForageError(f"An action is taken once or more in a row, not {self.longest} times; longest=1 works.")
+        if self.durations not in ("zeta", "geometric"):
+            raise ForageError(f"EZ-greedy has no durations {self.durations!r}; there are zeta and geometric.")
+        if isinstance(self.mean, int | float) and self.mean < 1:
+            raise ForageError(f"An action is taken once or more in a row, not {self.mean} times in the mean.")
 
     def check(self, agent: Agent, spec: Spec) -> None:
         check_choices("EZ-greedy", agent, spec)
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Float[Array, " longest"]:
         """P(n > k) for k = 1 ... longest, from which durations are drawn."""
-        weight = jnp.arange(1, self.longest + 1, dtype=jnp.float32) ** -self.exponent
+        times = jnp.arange(1, self.longest + 1, dtype=jnp.float32)
+        weight = times**-self.exponent if self.durations == "zeta" else (1 - 1 / self.mean) ** (times - 1)
         # Summed from the far end, where the terms are small, so that none is lost in the sum of the others.
         at_least = jnp.cumsum(weight[::-1])[::-1] / weight.sum()
         return jnp.append(at_least[1:], 0.0)

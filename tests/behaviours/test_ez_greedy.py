@@ -60,6 +60,14 @@ def test_durations_have_the_truncated_zeta_distribution():
     np.testing.assert_allclose(shares, [0, *(weight / weight.sum())], atol=0.035)  # five standard deviations
 
 
+def test_geometric_durations_go_on_with_the_same_chance_after_every_step():
+    table = np.asarray(EZGreedy(durations="geometric", mean=5.0).init(jax.random.key(0), Always(), FOUR))
+    np.testing.assert_allclose(table[:60], 0.8 ** np.arange(1, 61), rtol=1e-4)
+    assert 1 + table.sum() == pytest.approx(5, rel=1e-4)
+    once = np.asarray(EZGreedy(durations="geometric", mean=1.0).init(jax.random.key(0), Always(), FOUR))
+    np.testing.assert_array_equal(once, 0)
+
+
 def test_the_far_tail_is_not_rounded_away():
     table = np.asarray(EZGreedy().init(jax.random.key(0), Always(), FOUR))
     exact = np.arange(1.0, 10_001) ** -2
@@ -121,3 +129,7 @@ def test_what_it_cannot_do():
         EZGreedy().check(OnPolicy(), FOUR)
     with pytest.raises(ForageError, match="not 0 times; longest=1 works"):
         EZGreedy(longest=0)
+    with pytest.raises(ForageError, match="no durations 'poisson'; there are zeta and geometric"):
+        EZGreedy(durations="poisson")
+    with pytest.raises(ForageError, match=r"not 0\.5 times in the mean"):
+        EZGreedy(durations="geometric", mean=0.5)
