@@ -1,10 +1,10 @@
 """How many rooms of Montezuma's Revenge are found in the same steps: Go-Explore, random network distillation, chance.
 
     python benchmarks/montezuma.py                      # every way, three seeds; hours on two cores
-    python benchmarks/montezuma.py --way go-explore --steps 200k --seeds 1
+    python benchmarks/montezuma.py --way go-explore --steps 300k --seeds 1
 
 Rooms are read from the emulator's memory, by which agents neither act nor learn. Go-Explore explores as published, with
-random actions that are repeated, from an archive of cells of the shrunk screen; RND is PPO with the bonus in a value
+random actions that are repeated, from an archive of cells of the shrunk screen, to the loss of a life; RND is PPO with the bonus in a value
 head of its own, as published. Steps are agent's steps, of four frames. A result for each way is kept in
 results/montezuma, and results/MONTEZUMA.md is made from them.
 """
@@ -33,8 +33,14 @@ CHANCE: dict[str, Any] = {  # nothing is learned, and nothing but chance acts
     "memory": ("uniform", {"capacity": 1024}),
 }
 PPO: dict[str, Any] = {"agent": "ppo", "agent_options": {"num_envs": 8, "rollout_length": 128, "discount": 0.999}}
+# Go-Explore needs a deterministic emulator, only while it explores; all have the same.
+GAME_OPTIONS: dict[str, Any] = {"repeat_action_probability": 0.0, "max_episode_steps": 4500}
 WAYS: dict[str, dict[str, Any]] = {
-    "go-explore": CHANCE | {"starts": ("go-explore", {"cells": "image", "capacity": 16_384})},
+    "go-explore": CHANCE
+    | {
+        "starts": ("go-explore", {"cells": "image", "capacity": 16_384, "probability": 1.0}),
+        "environment_options": GAME_OPTIONS | {"episodic_life": True},
+    },
     "rnd": PPO | {"agent_options": PPO["agent_options"] | {"bonus_head": True}, "rewards": ("rnd", {})},
     "chance": CHANCE,
     "ppo": PPO,
@@ -49,13 +55,12 @@ def measure(way: str, steps: int, seeds: list[int]) -> dict[str, Any]:
 
     use_compilation_cache()
     told = {k: build(k, *v) if isinstance(v, tuple) else v for k, v in WAYS[way].items()}
+    told = {"environment_options": GAME_OPTIONS} | told
     with tempfile.TemporaryDirectory() as directory:
         run = forage.train(
             environment=GAME,
             steps=steps,
             seeds=seeds,
-            # Go-Explore needs a deterministic emulator only while it explores; all have the same.
-            environment_options={"repeat_action_probability": 0.0, "max_episode_steps": 4500},
             visits=True,
             directory=directory,
             display="quiet",
@@ -106,8 +111,8 @@ def page(found: dict[str, dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--way", action="append", choices=WAYS)
-    parser.add_argument("--steps", type=whole_number, default=200_000)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=whole_number, default=500_000)
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
     arguments = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
     for way in arguments.way or WAYS:

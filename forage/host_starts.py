@@ -63,6 +63,9 @@ class Hosted(Environment):
     def place(self, state: Ticket) -> Int[Array, ""]:
         return state.place
 
+    def kept(self, observation: PyTree[Array]) -> tuple[()]:
+        return ()
+
     def reset(self, key: Key[Array, ""]) -> tuple[Ticket, PyTree[Array]]:
         seen = team.repeat(spaces.example(self.observation_space), self.num_agents)
         return Ticket(jnp.int32(FRESH), jnp.int32(0)), seen

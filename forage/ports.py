@@ -66,6 +66,10 @@ class Environment(Part):
         """Where a state is on that map, its cells numbered row by row from 0."""
         raise ForageError(f"{type(self).__name__} has no map to say where its states are.")
 
+    def kept(self, observation: PyTree[Array]) -> PyTree[Array]:
+        """What a start keeps of an observation beside its state: all, but where the state brings it back by itself."""
+        return observation
+
     def render(self, state: State) -> Any:
         """Draws one state: `uint8` array of shape (height, width, 3). On the host, in NumPy."""
         raise NotImplementedError

@@ -54,7 +54,8 @@ class Archive(Starts):
             )
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> ArchiveState:
-        place = environment.reset(key)  # fills the buffer until there is something to keep; never drawn
+        env_state, observation = environment.reset(key)
+        place = env_state, environment.kept(observation)  # fills the buffer until there is something; never drawn
         return ArchiveState(jax.tree.map(lambda x: jnp.broadcast_to(x, (self.capacity, *x.shape)), place), jnp.int32(0))
 
     def begin(
@@ -64,7 +65,8 @@ class Archive(Starts):
         kept = jnp.minimum(state.seen, self.capacity)
         index = jax.random.randint(place_key, (), 0, jnp.maximum(kept, 1))
         again = (kept > 0) & (jax.random.uniform(choice_key) < self.probability)
-        fresh = environment.reset(reset_key)
+        env_state, observation = environment.reset(reset_key)
+        fresh = env_state, environment.kept(observation)
         place = jax.tree.map(lambda places, fresh: jnp.where(again, places[index], fresh), state.places, fresh)
         return *place, ()
 
@@ -78,7 +80,7 @@ class Archive(Starts):
         key: Key[Array, ""],
     ) -> ArchiveState:
         # Where the episode goes on, what the last step led to is what is seen now.
-        observation = jax.tree.map(lambda x: x[-1], rollout.next_observation)
+        observation = environment.kept(jax.tree.map(lambda x: x[-1], rollout.next_observation))
         env_states = jax.tree.map(lambda x: x[-1], visited.env_states)
         return self.offer(state, (env_states, observation), ~rollout.ended[-1], key)
 

@@ -59,8 +59,9 @@ class GoExplore(Starts):
     that passes through. An episode begins with a reset instead with 1 - `probability`, and while the archive is empty.
     What began from the archive is truncated after `burst` steps. A full archive takes no new cells.
 
-    Any agent and behaviour explores; as published, actions are random, which `--behaviour epsilon-greedy` with `end` 1
-    is for an agent with replay. A state is restored as it was, its clock included.
+    Any agent and behaviour explores; as published, actions are random and repeated, 20 times in the mean, which is
+    `--behaviour ez-greedy --behaviour.durations geometric --behaviour.end 1` for an agent with replay. A state is
+    restored as it was, its clock included.
 
     Then the backward algorithm makes sure: once `explore` of the run is over, or an episode reached a score of
     `target`, the archive is left as it is and episodes begin on the way of the best episode that ended, first at its
@@ -128,13 +129,14 @@ class GoExplore(Starts):
         self.kind.check(environment)
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> GoExploreState:
-        place = environment.reset(key)  # fills the archive until there is something to keep; never drawn
+        env_state, observation = environment.reset(key)
+        place = env_state, environment.kept(observation)  # fills the archive until there is something; never drawn
         best = Best(jnp.bool_(False), nothing(()), nowhere(()))
         envs = (num_envs,)
         return GoExploreState(
             empty(self.capacity, place),
             jnp.int32(0),
-            self.kind.unmeasured(place[1]),
+            self.kind.unmeasured(observation),
             nothing(envs),
             nowhere(envs),
             jnp.ones(envs, bool),
@@ -157,10 +159,11 @@ class GoExplore(Starts):
         there = jnp.where(lesson.on, number < lesson.length, sums[-1] > 0)
         again = there & (jax.random.uniform(coin_key) < self.probability)
         kept = jax.tree.map(lambda x: x[slot], archive)
+        env_state, observation = environment.reset(reset_key)
         place = jax.tree.map(
             lambda kept, fresh: jnp.where(again, kept, fresh),
             (kept.env_state, kept.observation),
-            environment.reset(reset_key),
+            (env_state, environment.kept(observation)),
         )
         link = pick(again, Link(slot.astype(jnp.int32), kept.serial), nowhere(()))
         stage = jnp.where(lesson.on & (again | (number >= lesson.length)), lesson.stage, -1)
@@ -181,10 +184,11 @@ class GoExplore(Starts):
         marks, ended = visited.marks, rollout.ended
         begins = jnp.concatenate([state.fresh[None], ended[:-1]])
         paths = follow(state.running, marks.path, begins, rollout.reward)
-        rows = flattened((visited.env_states, rollout.next_observation))
+        seen = flattened(rollout.next_observation)
+        rows = flattened(visited.env_states), environment.kept(seen)
         first = clock.steps == 0
-        scale = jax.tree.map(lambda new, old: jnp.where(first, new, old), self.kind.measured(rows[1]), state.scale)
-        cells = self.kind(environment, scale, *rows)
+        scale = jax.tree.map(lambda new, old: jnp.where(first, new, old), self.kind.measured(seen), state.scale)
+        cells = self.kind(environment, scale, rows[0], seen)
         cells = jnp.where(ended.reshape(-1) | state.lesson.on, NONE, cells)
         chosen = jnp.where(begins, marks.link.slot, -1).reshape(-1)
         chosen = dropped(chosen >= 0, chosen, self.capacity)

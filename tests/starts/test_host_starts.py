@@ -12,10 +12,9 @@ from forage.environments.adapters.native import OnHost
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.deep_sea import DeepSea
 from forage.environments.host import HostEnvironment
-from forage.host_starts import FRESH, HostStarts, Ticket, unpacked
+from forage.host_starts import FRESH, Hosted, HostStarts, Ticket, unpacked
 from forage.setup import make_setup
 from forage.starts.archive import Archive
-from forage.starts.cells import NONE
 from forage.starts.go_explore import GoExplore
 from forage.starts.latent_go_explore import LatentGoExplore
 from forage.starts.levels import Levels
@@ -92,7 +91,7 @@ def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
     environment = sea(4)
     starts = HostStarts(part, environment, environment.spec, seed=0)
     observation, age = environment.reset(0), np.zeros(4, np.int32)
-    begun_elsewhere = 0
+    begun_elsewhere, seen = 0, {}
     for turn in range(6):
         steps, actions, first = [], [], observation
         for time in range(8):
@@ -106,13 +105,30 @@ def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
             )
             steps.append(result)
             observation = result.observation
+            if part.every_state:
+                seen |= ticketed(starts, result.step.observation)
         starts.report(rollout_of(steps, actions, first), Clock(np.int32(32 * turn), np.float32(192)))
+        if not part.every_state:
+            seen |= ticketed(starts, result.step.observation)
     assert begun_elsewhere > 5
     tickets = [x for x in jax.tree.leaves(starts.state.part, is_leaf=is_ticket) if is_ticket(x)]
     numbers = {int(n) for x in tickets for n in np.asarray(x.number).ravel()} - {FRESH}
     assert numbers == set(starts.saved) and numbers
-    for number, seen in observations_kept(starts.state.part):
-        np.testing.assert_array_equal(environment.put(0, unpacked(starts.saved[number])), seen)
+    for number, state in starts.saved.items():
+        np.testing.assert_array_equal(environment.put(0, unpacked(state)), seen[number])
+
+
+def ticketed(starts, observation):
+    """What was seen in each state that just got a ticket, by its number."""
+    return dict(enumerate(observation, int(starts.state.next) - len(observation)))
+
+
+def test_no_picture_is_kept_twice():
+    """The simulator's own state has what was seen: on the host parts keep tickets alone."""
+    spec = sea(1).spec
+    for part in (Archive(capacity=8), GoExplore(capacity=8)):
+        leaves = jax.tree.leaves(part.init(jax.random.key(0), Hosted(spec), spec, 1))
+        assert not any(leaf.shape[:1] == (8,) and leaf.ndim > 1 for leaf in leaves)
 
 
 def is_ticket(x):
@@ -122,20 +138,6 @@ def is_ticket(x):
 @functools.cache
 def first_of_sea():
     return sea(1).reset(0)[0]
-
-
-def observations_kept(part):
-    """Each state's ticket and what was seen there, out of the state of any of the parts."""
-    if hasattr(part, "archive"):
-        kept = part.archive
-        rows = [(kept.env_state.number[i], kept.observation[i]) for i in np.flatnonzero(kept.cell != NONE)]
-    else:
-        reservoir = getattr(part, "reservoir", part)
-        tickets, seen = reservoir.places
-        seen = getattr(seen, "next_observation", seen)
-        rows = [(tickets.number[i], seen[i]) for i in range(min(int(reservoir.seen), len(tickets.number)))]
-    assert rows
-    return [(int(number), np.asarray(seen)) for number, seen in rows]
 
 
 def test_go_explore_reaches_the_end_of_a_deep_sea_on_the_host(tmp_path):
