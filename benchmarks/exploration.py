@@ -83,6 +83,15 @@ PROBLEMS: dict[str, Problem] = {
     "multi-room": Problem("grid:MultiRoom-N7-S8", "ppo", 2_000_000, GRID, actions="sampled", note=PARTLY),
     "key-corridor": Problem("grid:KeyCorridor-S3R3", "ppo", 2_000_000, GRID, actions="sampled", note=PARTLY),
     "obstructed": Problem("grid:ObstructedMaze-2Dlh", "ppo", 2_000_000, GRID, actions="sampled", note=PARTLY),
+    "craftax": Problem(
+        "craftax:Craftax-Classic-Symbolic-v1",
+        "ppo",
+        500_000,
+        {"num_envs": 64, "rollout_length": 64, "minibatches": 8, "entropy_coefficient": 0.01},
+        solved=8.0,
+        actions="sampled",
+        note="the return counts achievements, of which there are 22, and a little of health; solved: more than 8",
+    ),
     "river": Problem("tabular:RiverSwim-12", "dqn", 40_000, solved=2.0, environment_options={"max_steps": 40}),
 }
 
