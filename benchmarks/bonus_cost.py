@@ -1,6 +1,6 @@
 """What a bonus costs: time per environment step of training with it, over that of training without, in one run.
 
-    python benchmarks/bonus_cost.py            every bonus with PPO, DQN and SAC; about ten minutes
+    python benchmarks/bonus_cost.py            every bonus with PPO, DQN and SAC; about twenty minutes
     python benchmarks/bonus_cost.py --smoke    a look at whether it works
 
 All programs are compiled first. Then each is run for a few chunks in turn, round after round, and the ratio is the
@@ -79,8 +79,10 @@ def page(results: dict[str, dict[str, dict[str, Any]]], rounds: int) -> str:
         "# What a bonus costs",
         "",
         f"Time per environment step of training with a bonus over that without, the median of {rounds} rounds in which",
-        "all took turns, one seed, in one run; below each table's ratio the microseconds a step. No program calls the",
-        f"host. {os.cpu_count()} cores, {platform.system()}. Made by `python benchmarks/bonus_cost.py`.",
+        "all took turns, one seed, in one run; in brackets the microseconds a step. No program calls the host.",
+        f"{os.cpu_count()} cores, {platform.system()}. Made by `python benchmarks/bonus_cost.py`. What is replayed",
+        "gets the bonus of its day, so an agent with replay pays for the batch of every update: DQN, whose own network",
+        "is small, for five transitions of each of 128 returns.",
         "",
         "| bonus | " + " | ".join(results) + " |",
         "|---|" + "---|" * len(results),

@@ -147,7 +147,7 @@ def test_go_explore_reaches_the_end_of_a_deep_sea_on_the_host(tmp_path):
         "ppo",
         lambda num_envs: OnHost(DeepSea(8), num_envs, "Sea"),
         steps=6_000,
-        seeds=[0, 1],
+        seeds=[0],
         agent_options=PPO,
         starts=starts,
         visits=True,
@@ -157,7 +157,7 @@ def test_go_explore_reaches_the_end_of_a_deep_sea_on_the_host(tmp_path):
     )
     last = run.rows[-1]
     assert all(step is not None for step in last["first_reward"])
-    assert run.visits.shape == (2, 8, 8) and (run.visits.sum((1, 2)) == last["steps"]).all()
+    assert run.visits.shape == (1, 8, 8) and (run.visits.sum((1, 2)) == last["steps"]).all()
     assert last["places_visited"] == (run.visits > 0).sum((1, 2)).tolist()
     assert (tmp_path / "run" / "visits.png").stat().st_size > 1000
 
