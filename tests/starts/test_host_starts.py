@@ -15,6 +15,7 @@ from forage.environments.host import HostEnvironment
 from forage.host_starts import FRESH, Hosted, HostStarts, Ticket, unpacked
 from forage.setup import make_setup
 from forage.starts.archive import Archive
+from forage.starts.cells import NONE
 from forage.starts.go_explore import GoExplore
 from forage.starts.latent_go_explore import LatentGoExplore
 from forage.starts.levels import Levels
@@ -116,6 +117,15 @@ def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
     assert numbers == set(starts.saved) and numbers
     for number, state in starts.saved.items():
         np.testing.assert_array_equal(environment.put(0, unpacked(state)), seen[number])
+    if isinstance(part, GoExplore):  # each ticket lies with its own cell
+        kept, sight = starts.state.part.archive, starts.state.part.scale
+        for slot in np.flatnonzero(kept.cell != NONE):
+            row = seen[int(kept.env_state.number[slot])][None]
+            assert part.kind(starts.world, sight, (), row)[0] == kept.cell[slot]
+    if isinstance(part, LatentGoExplore):  # and with its own transition
+        tickets, told = starts.state.part.reservoir.places
+        for slot in range(min(int(starts.state.part.reservoir.seen), part.capacity)):
+            np.testing.assert_array_equal(told.next_observation[slot], seen[int(tickets.number[slot])])
 
 
 def ticketed(starts, observation):
@@ -147,7 +157,7 @@ def test_go_explore_reaches_the_end_of_a_deep_sea_on_the_host(tmp_path):
         "ppo",
         lambda num_envs: OnHost(DeepSea(8), num_envs, "Sea"),
         steps=6_000,
-        seeds=[0],
+        seeds=[0, 1],
         agent_options=PPO,
         starts=starts,
         visits=True,
@@ -157,7 +167,7 @@ def test_go_explore_reaches_the_end_of_a_deep_sea_on_the_host(tmp_path):
     )
     last = run.rows[-1]
     assert all(step is not None for step in last["first_reward"])
-    assert run.visits.shape == (1, 8, 8) and (run.visits.sum((1, 2)) == last["steps"]).all()
+    assert run.visits.shape == (2, 8, 8) and (run.visits.sum((1, 2)) == last["steps"]).all()
     assert last["places_visited"] == (run.visits > 0).sum((1, 2)).tolist()
     assert (tmp_path / "run" / "visits.png").stat().st_size > 1000
 
