@@ -30,6 +30,7 @@ PORTS: dict[str, dict[str, str]] = {
         "bootstrapped-dqn": "forage.agents.bootstrapped_dqn:BootstrappedDQN",
         "langevin-dqn": "forage.agents.langevin_dqn:LangevinDQN",
         "mex": "forage.agents.mex:MEX",
+        "rrs": "forage.agents.rrs:RRS",
         "maxinfo-sac": "forage.agents.maxinfo_sac:MaxInfoSAC",
         "sqirl": "forage.agents.sqirl:SQIRL",
     },

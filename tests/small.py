@@ -46,6 +46,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
         {"num_envs": 2, "rollout_length": 40, "regression_steps": 5, "hidden_sizes": (8,)},
     ),
     "mex": ("mex", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
+    "rrs": ("rrs", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "redraw_interval": 16}),
     "langevin-dqn": ("langevin-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
 }
 

@@ -21,6 +21,7 @@ from forage.agents.langevin_dqn import LangevinDQN
 from forage.agents.maxinfo_sac import MaxInfoSAC
 from forage.agents.mex import MEX
 from forage.agents.ppo import PPO
+from forage.agents.rrs import RRS
 from forage.agents.sac import SAC
 from forage.agents.sac_discrete import SACDiscrete, policies
 from forage.agents.td3 import TD3
@@ -93,10 +94,11 @@ AGENTS = {
     "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
     "maxinfo-sac": Trial(MaxInfoSAC(**CRITIC, **COLD, **INCURIOUS, target_entropy=-3.0), 10_000),
     "mex": Trial(MEX(**CRITIC, exploration_noise=0.3), 10_000),
+    "rrs": Trial(RRS(**CRITIC, exploration_noise=0.3, redraw_interval=64), 10_000),
     "langevin-dqn": Trial(LangevinDQN(**REPLAYED, inverse_temperature=1e6), 10_000, EXPLORE),
 }
 
-CONTINUOUS = ("sac", "td3", "mex", "maxinfo-sac")
+CONTINUOUS = ("sac", "td3", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 ROADS = {
     "device": tuple(PROBES),
@@ -125,6 +127,9 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, SAC | TD3 | MEX | MaxInfoSAC):
         batch = jax.tree.map(lambda x: x[None], (observation, state.actor.actions.to_unit(action)))
         return twin_values(state.critics, *batch).mean()
+    if isinstance(agent, RRS):
+        state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
+        return estimate(agent.base, state, hidden, observation, action)
     raise TypeError(f"Say here how to read a value from {type(agent).__name__}.")
 
 

@@ -13,6 +13,7 @@ critics' loss.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -55,6 +56,11 @@ class TD3State(NamedTuple):
     actor_optimiser: Any
     critic_optimiser: Any
     updates: Int[Array, ""]
+
+
+def first(critics: ActionValue) -> ActionValue:
+    """The one of two critics that TD3's policy follows."""
+    return jax.tree.map(lambda x: x[0], critics)
 
 
 class TD3(Agent):
@@ -133,15 +139,24 @@ class TD3(Agent):
         state = self.step(state, gradient, now.observation)
         return state, {"critic_loss": critic_loss, "value": value}, error
 
-    def step(self, state: TD3State, gradient: ActionValue, observation: PyTree[Array]) -> TD3State:
-        """One step of the critics down their gradient and, when it is time, of the policy and the targets."""
+    def step(
+        self,
+        state: TD3State,
+        gradient: ActionValue,
+        observation: PyTree[Array],
+        judge: Callable[[ActionValue], ActionValue] = first,
+    ) -> TD3State:
+        """One step of the critics down their gradient and, when it is time, of the policy and the targets.
+
+        `judge`: which of the critics says how good the policy's actions are.
+        """
         critics, critic_optimiser = self.optimiser().step(gradient, state.critic_optimiser, state.critics)
         count = state.updates + 1
         # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs
         # it, whereas both branches of a `cond` would run at every update.
         slow = (state.actor, state.actor_optimiser, state.target_actor, state.target_critics)
         turns = jnp.where(count % self.policy_delay == 0, 1, 0)
-        slow = jax.lax.fori_loop(0, turns, lambda _, slow: self.delayed(slow, critics, observation), slow)
+        slow = jax.lax.fori_loop(0, turns, lambda _, slow: self.delayed(slow, critics, judge, observation), slow)
         actor, actor_optimiser, target_actor, target_critics = slow
         return TD3State(actor, critics, target_actor, target_critics, actor_optimiser, critic_optimiser, count)
 
@@ -171,17 +186,20 @@ class TD3(Agent):
         values = twin_values(critics, observation, action)
         return squared_error(values, target, weight)
 
-    def actor_loss(self, actor: Actor, critics: ActionValue, observation: PyTree[Array]) -> Float[Array, ""]:
-        """Mean of -Q_1(s, pi(s))."""
-        first = jax.tree.map(lambda x: x[0], critics)
-        return -jnp.mean(first(observation, actor(observation)))
+    def actor_loss(self, actor: Actor, critic: ActionValue, observation: PyTree[Array]) -> Float[Array, ""]:
+        """Mean of -Q(s, pi(s))."""
+        return -jnp.mean(critic(observation, actor(observation)))
 
     def delayed(
-        self, slow: tuple[Actor, Any, Actor, ActionValue], critics: ActionValue, observation: PyTree[Array]
+        self,
+        slow: tuple[Actor, Any, Actor, ActionValue],
+        critics: ActionValue,
+        judge: Callable[[ActionValue], ActionValue],
+        observation: PyTree[Array],
     ) -> tuple[Actor, Any, Actor, ActionValue]:
         """One step of the policy, then one of both targets."""
         actor, actor_optimiser, target_actor, target_critics = slow
-        gradient = jax.grad(self.actor_loss)(actor, critics, observation)
+        gradient = jax.grad(self.actor_loss)(actor, judge(critics), observation)
         actor, actor_optimiser = self.optimiser().step(gradient, actor_optimiser, actor)
         target_actor, target_critics = blend((actor, critics), (target_actor, target_critics), self.polyak)
         return actor, actor_optimiser, target_actor, target_critics

@@ -19,14 +19,17 @@ def chosen(q: Float[Array, "*batch actions"], action: Int[Array, "*batch"]) -> F
     return jnp.sum(jnp.where(jnp.arange(q.shape[-1]) == action[..., None], q, 0.0), axis=-1)
 
 
+def updates_in(agent: Any, steps: int) -> int:
+    """How many updates an agent makes in so many environment steps; at least one."""
+    return max(1, round(steps * agent.updates / (agent.num_envs * agent.rollout_length)))
+
+
 def followed(agent: Any, target: PyTree[Array], network: PyTree[Array], count: Int[Array, ""]) -> PyTree[Array]:
     """The target after update number `count`: the network itself, once in `target_update_interval` steps of `agent`.
 
     An agent with a `target_rate` takes the target that share of the way.
     """
-    steps_per_update = agent.num_envs * agent.rollout_length / agent.updates
-    interval = max(1, round(agent.target_update_interval / steps_per_update))  # in updates
-    due = count % interval == 0
+    due = count % updates_in(agent, agent.target_update_interval) == 0
     if not hasattr(agent, "target_rate"):
         return jax.tree.map(lambda old, new: jnp.where(due, new, old), target, network)
     share = jnp.where(due, agent.target_rate, 0.0)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from forage.agents.td3 import TD3
+from forage.agents.td3 import TD3, first
 from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 BOX = spaces.Box(-2.0, 6.0, (1,), np.float32)
@@ -111,7 +111,7 @@ def test_weights_multiply_the_critics_loss():
 
 def test_actor_loss_is_of_the_first_critic():
     state = state_of(output=math.atanh(0.5), slopes=(2.0, -7.0))
-    loss, gradient = compute(jax.value_and_grad(AGENT.actor_loss), state.actor, state.critics, jnp.zeros((2, 3)))
+    loss, gradient = compute(jax.value_and_grad(AGENT.actor_loss), state.actor, first(state.critics), jnp.zeros((2, 3)))
     np.testing.assert_allclose(loss, -(3 + 2 * 0.5), rtol=1e-5)
     np.testing.assert_allclose(gradient.head.bias, [-2 * (1 - 0.5**2)], rtol=1e-4)
 
