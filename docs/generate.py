@@ -32,7 +32,7 @@ COMMANDS = {
     "maxinfo-sac": "forage train maxinfo-sac MountainCarContinuous-v0",
     "sqirl": "forage train sqirl tabular:GridWorld-3x4 --steps 1280k",
     "mex": "forage train mex MountainCarContinuous-v0",
-    "rrs": "forage train rrs MountainCarContinuous-v0",
+    "rrs": "forage train rrs Pendulum-v1",
     "langevin-dqn": "forage train langevin-dqn DeepSea-10 --steps 40k",
     "same": "forage train ppo CartPole-v1 --tasks same",
     "phases": "forage train ppo CartPole-v1 --tasks phases "

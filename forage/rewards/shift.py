@@ -22,8 +22,8 @@ class Shift(Rewards):
     one a wage, but for episodes of one length. Policy gradients are not moved by a constant.
 
     The paper's agents for discrete actions are this: DQN with -0.5, and with the bonus of random network distillation
-    less 1.5 (`Shift(-1.5, inner=RND())`). Not here: its agents for continuous control, which learn several values with
-    different shifts and act by one drawn for each episode, or by their least; they need an agent with as many critics.
+    less 1.5 (`Shift(-1.5, inner=RND())`). Its agent for continuous control, with critics of several constants, is
+    `forage.agents.rrs`. Not here: its offline agents, which are caution for agents that Forage does not have yet.
 
     Source: Sun, Han, Yang, Ma, Guo, Zhou (2022), "Exploit Reward Shifting in Value-Based Deep-RL: Optimistic
     Curiosity-Based Exploration and Conservative Exploitation via Linear Reward Shaping", arXiv 2209.07288.
