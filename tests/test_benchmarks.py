@@ -195,3 +195,50 @@ def test_trials_side_by_side_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     tuning = from_benchmarks("tuning", monkeypatch)
     assert tuning.side_by_side("CartPole-v1", 1024, 2, 2) > 0
     assert tuning.one_at_a_time("CartPole-v1", 1024, 1) > 0
+
+
+def test_a_cell_of_exploration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    exploration = from_benchmarks("exploration", monkeypatch)
+    monkeypatch.setattr(exploration, "RESULTS", tmp_path)
+    quick = {"hidden_sizes": (8,), "num_envs": 2, "batch_size": 4, "learning_starts": 64}
+    valley = exploration.PROBLEMS["valley"]._replace(steps=500, options=quick)
+    monkeypatch.setitem(exploration.PROBLEMS, "valley", valley)
+    monkeypatch.setattr(exploration, "SEEDS", [0, 1])
+    assert exploration.found("counts", "valley") is None
+    exploration.one_cell("counts", "valley", alone=True)
+    cell = exploration.found("counts", "valley")
+    assert cell["seeds"] == [0, 1] and len(cell["return_by_seed"]) == 2
+    assert cell["config"]["rewards"]["part"] == "counts" and all(places > 0 for places in cell["places_visited"])
+    exploration.one_cell("mex", "valley", alone=True)
+    assert "continuous, bounded action space" in exploration.found("mex", "valley")["reason"]
+    table = exploration.table()
+    assert "| counts | rewards | 0% [0%, 0%] |" in table and "Do not fit: mex." in table
+    # A cell of other settings is not this one.
+    monkeypatch.setitem(exploration.PROBLEMS, "valley", valley._replace(options=quick | {"discount": 0.5}))
+    assert exploration.found("counts", "valley") is None
+
+
+def test_tables_are_made_of_the_data_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    exploration, montezuma = (from_benchmarks(name, monkeypatch) for name in ("exploration", "montezuma"))
+    assert exploration.TABLE.read_text() == exploration.table()
+    assert montezuma.PAGE.read_text() == montezuma.page(
+        [json.loads(p.read_text()) for p in montezuma.RESULTS.glob("*")]
+    )
+
+
+def test_rooms_of_montezuma(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ale_py", reason="ale-py is not installed")
+    montezuma = from_benchmarks("montezuma", monkeypatch)
+    monkeypatch.setitem(montezuma.WAYS["go-explore"]["environment_options"], "max_episode_steps", 50)
+    found = montezuma.measure("go-explore", 512, 0)
+    assert found["rooms"] == [1] and found["steps"] == 512
+
+
+def test_what_a_bonus_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    cost = from_benchmarks("bonus_cost", monkeypatch)
+    monkeypatch.setattr(cost, "BONUSES", ("counts",))
+    bench = cost.Bench("ppo", "CartPole-v1", 256, {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,)})
+    found = cost.measure(bench, rounds=2)
+    assert found["environment"]["ratio"] == 1 and found["counts"]["microseconds"] > 0
+    assert not any(one["host_calls"] for one in found.values())
+    assert "| counts |" in cost.page({"small": found}, 2)
