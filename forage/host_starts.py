@@ -83,17 +83,21 @@ class HostStartsState(NamedTuple):
     key: Key[Array, ""]
 
 
-@jax.jit
-def begin(part: Starts, state: Any, world: Hosted, keys: Key[Array, " env"]) -> tuple[Ticket, PyTree[Array]]:
-    ticket, _, mark = jax.vmap(lambda key: part.begin(state, world, key))(keys)
-    return ticket, mark
+@functools.partial(jax.jit, static_argnames="num_envs")
+def begin(
+    part: Starts, state: Any, world: Hosted, key: Key[Array, ""], num_envs: int
+) -> tuple[Key[Array, ""], Ticket, PyTree[Array]]:
+    key, begin_key = jax.random.split(key)
+    ticket, _, mark = jax.vmap(lambda key: part.begin(state, world, key))(jax.random.split(begin_key, num_envs))
+    return key, ticket, mark
 
 
 @functools.partial(jax.jit, donate_argnums=1)
 def report(
     part: Starts, state: Any, world: Hosted, visited: Visited, rollout: Experience, clock: Clock, key: Key[Array, ""]
-) -> Any:
-    return part.report(state, world, visited, rollout, clock, key)
+) -> tuple[Key[Array, ""], Any]:
+    key, report_key = jax.random.split(key)
+    return key, part.report(state, world, visited, rollout, clock, report_key)
 
 
 @jax.jit
@@ -117,9 +121,9 @@ class HostStarts:
         self.seen: list[Visited] = []
 
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
-        key, part_key, begin_key = jax.random.split(jax.random.fold_in(key, STARTS), 3)
+        key, part_key = jax.random.split(jax.random.fold_in(key, STARTS))
         part = self.part.init(part_key, self.world, self.world.spec, self.num_envs)
-        _, marks = begin(self.part, part, self.world, jax.random.split(begin_key, self.num_envs))
+        key, _, marks = begin(self.part, part, self.world, key, self.num_envs)
         return HostStartsState(part, marks, jnp.int32(0), key)  # type: ignore[arg-type]
 
     def restore(self, state: HostStartsState, saved: bytes) -> None:
@@ -160,9 +164,8 @@ class HostStarts:
         """Begins the episodes in place of those that are `over`. Where one still `stands`, no reset came yet."""
         if not over.any():
             return observation
-        key, begin_key = jax.random.split(self.state.key)
-        keys = jax.random.split(begin_key, self.num_envs)
-        ticket, marks = jax.device_get(begin(self.part, self.state.part, self.world, keys))
+        key, ticket, marks = begin(self.part, self.state.part, self.world, self.state.key, self.num_envs)
+        ticket, marks = jax.device_get((ticket, marks))
         observation = jax.tree.map(np.copy, observation)
         for index in np.flatnonzero(over).tolist():
             number = int(ticket.number[index])
@@ -184,8 +187,7 @@ class HostStarts:
             self.seen = [self.visited(gone, place)]
         visited = jax.tree.map(lambda *x: np.stack(x), *self.seen)
         self.seen = []
-        key, report_key = jax.random.split(self.state.key)
-        part = report(self.part, self.state.part, self.world, visited, rollout, clock, report_key)
+        key, part = report(self.part, self.state.part, self.world, visited, rollout, clock, self.state.key)
         self.state = self.state._replace(part=part, key=key)
         tickets = jax.tree.leaves(part, is_leaf=lambda x: isinstance(x, Ticket))
         held = [np.asarray(x.number).ravel() for x in tickets if isinstance(x, Ticket)]

@@ -111,7 +111,11 @@ def _plain(values: dict[str, Any]) -> bytes:
     return pickle.dumps({name: value for name, value in values.items() if _is_sure(value) or _pickles(value)})
 
 
-def _is_sure(value: Any) -> bool:
+def _is_sure(value: Any, depth: int = 3) -> bool:
+    """Whether a value need not be tried; what is nested deeper than this is."""
+    if type(value) in (tuple, list, dict):
+        inner = [*value, *value.values()] if type(value) is dict else value
+        return depth > 0 and all(_is_sure(item, depth - 1) for item in inner)
     return type(value) in SURE and not (isinstance(value, np.ndarray) and value.dtype.hasobject)
 
 
