@@ -83,7 +83,13 @@ PROBLEMS: dict[str, Problem] = {
         {"num_envs": 8, "batch_size": 64, "final_learning_rate": 1.0},  # learns fast, and to the end
         note="as above, with replay",
     ),
-    "valley": Problem("MountainCar-sparse", "dqn", 100_000),
+    "valley": Problem(
+        "MountainCar-sparse",
+        "dqn",
+        100_000,
+        note="who was never paid may still solve it: values that are all next to nothing differ by what is left of the "
+        "first weights, in some seeds the sign of the velocity, and to push that way is the solution",
+    ),
     "valley-force": Problem("MountainCarContinuous-sparse", "sac", 30_000, SOFT),
     "pendulum": Problem("Pendulum-sparse", "sac", 20_000, SOFT, 50.0, note="solved: it stands for 50 of 200 steps"),
     "swing-up": Problem("CartPole-swingup", "dqn", 300_000, solved=50.0, note="solved: it stands for 50 steps"),
