@@ -6,7 +6,7 @@
 Rooms are read from the emulator's memory, by which agents neither act nor learn. Go-Explore explores as published, with
 random actions that are repeated, always from an archive of cells of the shrunk screen, and, as its authors' program can
 be told, until a life is lost; RND is PPO with the bonus in a value head of its own, as published. Steps are agent's
-steps, of four frames. A result for each way and seed is kept in results/montezuma, and results/MONTEZUMA.md is made from
+steps, of four frames. A result for each way and seed is kept in results/montezuma, and results/MONTEZUMA.md is made of
 them. On one core Go-Explore takes about 20 minutes for 500k steps, RND two hours.
 """
 
