@@ -134,6 +134,15 @@ def check_bounded(agent: str, spec: Spec) -> None:
         )
 
 
+def check_discrete(agent: str, spec: Spec) -> None:
+    """Raises `ForageError` for an action space that `agent`, whose actions are numbered, cannot use."""
+    if not isinstance(spec.action_space, spaces.Discrete):
+        others = "ppo, sac or td3" if is_bounded_box(spec.action_space) else "ppo"
+        raise ForageError(
+            f"{agent} needs a Discrete action space; {spec.name} has {describe(spec.action_space)}. Try {others}."
+        )
+
+
 def describe(space: spaces.Space[Any]) -> str:
     """A few words for messages: `Discrete(2)`, `Box(6,)`."""
     if isinstance(space, spaces.Box):

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 import optax
@@ -31,7 +30,7 @@ from forage.nn.networks import MLP, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam
 from forage.nn.values import best, chosen, followed
 from forage.ports import Agent, Metrics
-from forage.spaces import describe, seen, split_mask
+from forage.spaces import check_discrete, seen, split_mask
 from forage.types import Batch, Clock, ForageError, Spec
 
 
@@ -117,11 +116,7 @@ class BootstrappedDQN(Agent):
         return self.n_step
 
     def check(self, spec: Spec) -> None:
-        if not isinstance(spec.action_space, gymnasium.spaces.Discrete):
-            raise ForageError(
-                f"Bootstrapped DQN needs a Discrete action space; {spec.name} has {describe(spec.action_space)}. "
-                f"Try ppo{', sac or td3' if isinstance(spec.action_space, gymnasium.spaces.Box) else ''}."
-            )
+        check_discrete("Bootstrapped DQN", spec)
         Actions.of(spec.action_space)
         input_size(seen(spec.observation_space))
         if min(self.heads, self.n_step, self.updates_per_rollout, self.target_update_interval) < 1:

@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 import optax
@@ -32,7 +31,7 @@ from forage.nn.networks import GRU, MLP, Recall, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam
 from forage.nn.values import best, chosen, followed
 from forage.ports import Agent, Metrics
-from forage.spaces import describe, seen, split_mask
+from forage.spaces import check_discrete, seen, split_mask
 from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 
@@ -146,11 +145,7 @@ class DQN(Agent):
         return sum(self.window) + self.n_step - 1
 
     def check(self, spec: Spec) -> None:
-        if not isinstance(spec.action_space, gymnasium.spaces.Discrete):
-            raise ForageError(
-                f"DQN needs a Discrete action space; {spec.name} has {describe(spec.action_space)}. "
-                f"Try ppo{', sac or td3' if isinstance(spec.action_space, gymnasium.spaces.Box) else ''}."
-            )
+        check_discrete("DQN", spec)
         Actions.of(spec.action_space)
         input_size(seen(spec.observation_space))
         if min(self.n_step, self.updates_per_rollout, self.target_update_interval, self.unroll, self.burn_in + 1) < 1:

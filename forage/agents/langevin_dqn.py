@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.dqn import DQN, QNetwork
 from forage.nn.values import best, followed
 from forage.ports import Agent, Metrics
-from forage.spaces import split_mask
+from forage.spaces import check_discrete, split_mask
 from forage.types import Batch, Clock, ForageError, Spec
 
 
@@ -99,6 +99,7 @@ class LangevinDQN(Agent):
         return self.n_step
 
     def check(self, spec: Spec) -> None:
+        check_discrete("Langevin DQN", spec)
         self.base.check(spec)
         if isinstance(self.inverse_temperature, int | float) and self.inverse_temperature <= 0:
             raise ForageError(

@@ -37,7 +37,7 @@ from forage.nn.networks import input_size
 from forage.nn.normalise import RunningNorm
 from forage.nn.optimiser import adam, blend
 from forage.ports import Agent, Metrics
-from forage.spaces import describe, seen, split_mask
+from forage.spaces import check_bounded, describe, seen, split_mask
 from forage.types import Batch, Clock, ForageError, Spec
 
 
@@ -107,6 +107,7 @@ class MaxInfoSAC(Agent):
         return self.updates_per_rollout
 
     def check(self, spec: Spec) -> None:
+        check_bounded("MaxInfoSAC", spec)
         self.base.check(spec)
         space = seen(spec.observation_space)
         plain = isinstance(space, gymnasium.spaces.Box) and len(space.shape) < 3

@@ -30,6 +30,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.td3 import TD3, TD3State
 from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values
 from forage.ports import Agent, Metrics
+from forage.spaces import check_bounded
 from forage.types import Batch, Clock, ForageError, Spec
 
 HOPES = ("policy", "contrast", "actions")
@@ -71,6 +72,7 @@ class MEX(Agent):
         return self.updates_per_rollout
 
     def check(self, spec: Spec) -> None:
+        check_bounded("MEX", spec)
         self.base.check(spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> TD3State:

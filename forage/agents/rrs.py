@@ -28,6 +28,7 @@ from forage.agents.td3 import TD3, Actor, TD3State
 from forage.nn.critics import ActionValue, CriticReport, twins
 from forage.nn.values import updates_in
 from forage.ports import Agent, Metrics
+from forage.spaces import check_bounded
 from forage.types import Batch, Clock, ForageError, Spec
 
 
@@ -78,6 +79,7 @@ class RRS(Agent):
         return self.updates_per_rollout
 
     def check(self, spec: Spec) -> None:
+        check_bounded("RRS", spec)
         self.base.check(spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> RRSState:

@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
@@ -27,7 +26,7 @@ from forage.nn.distributions import Actions, Categorical
 from forage.nn.networks import Linear, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
-from forage.spaces import describe, is_bounded_box, seen, split_mask
+from forage.spaces import check_discrete, seen, split_mask
 from forage.types import Batch, Clock, ForageError, Spec
 
 
@@ -80,11 +79,7 @@ class SACDiscrete(Agent):
         return self.updates_per_rollout
 
     def check(self, spec: Spec) -> None:
-        if not isinstance(spec.action_space, gymnasium.spaces.Discrete):
-            raise ForageError(
-                f"SAC-discrete needs a Discrete action space; {spec.name} has {describe(spec.action_space)}. "
-                f"Try {'ppo, sac or td3' if is_bounded_box(spec.action_space) else 'ppo'}."
-            )
+        check_discrete("SAC-discrete", spec)
         Actions.of(spec.action_space)
         input_size(seen(spec.observation_space))
         if self.updates_per_rollout < 1:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
@@ -29,7 +28,7 @@ from forage.nn.networks import MLP, Torso, input_size
 from forage.nn.optimiser import adam
 from forage.nn.values import best, chosen
 from forage.ports import Agent, Metrics
-from forage.spaces import describe, seen, split_mask
+from forage.spaces import check_discrete, seen, split_mask
 from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 
@@ -84,10 +83,7 @@ class SQIRL(Agent):
     activation: str = equinox.field(static=True, default="relu")
 
     def check(self, spec: Spec) -> None:
-        if not isinstance(spec.action_space, gymnasium.spaces.Discrete):
-            raise ForageError(
-                f"SQIRL needs a Discrete action space; {spec.name} has {describe(spec.action_space)}. Try ppo."
-            )
+        check_discrete("SQIRL", spec)
         Actions.of(spec.action_space)
         input_size(seen(spec.observation_space))
         if spec.horizon is None:

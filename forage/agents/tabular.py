@@ -11,7 +11,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Int, PyTree
 
 from forage.nn.values import best
-from forage.spaces import describe, seen, split_mask
+from forage.spaces import check_discrete, describe, seen, split_mask
 from forage.types import Experience, ForageError, Spec
 
 Plan = Float[Array, "time state action"]
@@ -65,8 +65,7 @@ def check(who: str, spec: Spec) -> None:
             f"{who} needs numbered states, as numbers or one-hot; {spec.name} gives {describe(space)}. "
             f"Try tabular:RiverSwim-6."
         )
-    if not isinstance(spec.action_space, spaces.Discrete):
-        raise ForageError(f"{who} needs a Discrete action space; {spec.name} has {describe(spec.action_space)}.")
+    check_discrete(who, spec)
     if spec.horizon is None:
         raise ForageError(f"{who} plans over whole episodes, and those of {spec.name} have no limit; give it one.")
 

@@ -136,5 +136,5 @@ def test_acts_as_td3_does():
 def test_what_it_cannot_do():
     with pytest.raises(ForageError, match="no hope 'luck'; there are policy, contrast, actions"):
         MEX(hope="luck")
-    with pytest.raises(ForageError, match="continuous, bounded action space"):
+    with pytest.raises(ForageError, match="MEX needs a continuous, bounded action space"):
         AGENT.check(Spec("CartPole-v1", SPEC.observation_space, spaces.Discrete(2)))

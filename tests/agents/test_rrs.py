@@ -148,5 +148,5 @@ def test_acts_as_td3_does():
 def test_what_it_cannot_do():
     with pytest.raises(ForageError, match="at least one of its shifts"):
         RRS(shifts=())
-    with pytest.raises(ForageError, match="continuous, bounded action space"):
+    with pytest.raises(ForageError, match="RRS needs a continuous, bounded action space"):
         AGENT.check(Spec("CartPole-v1", SPEC.observation_space, spaces.Discrete(2)))
