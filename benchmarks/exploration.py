@@ -63,7 +63,7 @@ SMALL = {
     "learning_rate": 1e-3,
     "polyak": 0.01,
 }
-"""What a small task needs of TD3 and its kin: with their own defaults a cell takes half an hour on one core."""
+"""What a small task needs of TD3 and its kin: with their own defaults the first cell took over 12 minutes."""
 SOFT = SMALL | {"initial_temperature": 0.01}
 """As well, of SAC: at 1 a thousand steps of entropy are worth more than the one reward, and that is all it learns."""
 

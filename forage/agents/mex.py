@@ -19,7 +19,6 @@ and others, 2020, whose sign it turns). The authors' code has the last two, the 
 
 from __future__ import annotations
 
-import dataclasses
 from typing import ClassVar
 
 import equinox
@@ -65,7 +64,7 @@ class MEX(Agent):
     @property
     def base(self) -> TD3:
         """TD3 with the same settings: everything but the critics' loss."""
-        return TD3(**{field.name: getattr(self, field.name) for field in dataclasses.fields(TD3)})
+        return TD3.of(self)
 
     @property
     def updates(self) -> int:

@@ -16,7 +16,6 @@ at different times, and learning does not see them.)
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -25,7 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.td3 import TD3, Actor, TD3State
-from forage.nn.critics import ActionValue, CriticReport, twins
+from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.values import updates_in
 from forage.ports import Agent, Metrics
 from forage.spaces import check_bounded
@@ -72,7 +71,7 @@ class RRS(Agent):
     @property
     def base(self) -> TD3:
         """TD3 with the same settings: what is done with one pair of critics."""
-        return TD3(**{field.name: getattr(self, field.name) for field in dataclasses.fields(TD3)})
+        return TD3.of(self)
 
     @property
     def updates(self) -> int:
@@ -85,12 +84,9 @@ class RRS(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> RRSState:
         td3_key, critic_key, mood_key = jax.random.split(key, 3)
         td3 = self.base.init(td3_key, spec)
-        dimensions = td3.actor.actions.outputs
-
-        def pair(key: Key[Array, ""]) -> ActionValue:
-            return twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), key)
-
-        critics = jax.vmap(pair)(jax.random.split(critic_key, len(self.shifts)))
+        critics = jax.vmap(lambda key: self.base.init(key, spec).critics)(
+            jax.random.split(critic_key, len(self.shifts))
+        )
         td3 = td3._replace(
             critics=critics,
             target_critics=jax.tree.map(jnp.copy, critics),

@@ -13,6 +13,7 @@ critics' loss.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -82,6 +83,11 @@ class TD3(Agent):
     batch_size: int = equinox.field(static=True, default=256)
     learning_starts: int = equinox.field(static=True, default=1000)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
+
+    @classmethod
+    def of(cls, agent: Any) -> TD3:
+        """TD3 with the settings of an agent that builds on it and has them all."""
+        return cls(**{field.name: getattr(agent, field.name) for field in dataclasses.fields(cls)})
 
     @property
     def updates(self) -> int:

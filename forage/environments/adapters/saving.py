@@ -112,7 +112,7 @@ def _plain(values: dict[str, Any]) -> bytes:
 
 
 def _is_sure(value: Any, depth: int = 3) -> bool:
-    """Whether a value need not be tried; what is nested deeper than this is."""
+    """Whether a value need not be tried. What is nested deeper than `depth` is not looked at, and so is tried."""
     if type(value) in (tuple, list, dict):
         inner = [*value, *value.values()] if type(value) is dict else value
         return depth > 0 and all(_is_sure(item, depth - 1) for item in inner)
