@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
@@ -232,6 +234,20 @@ def test_rooms_of_montezuma(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(montezuma.WAYS["go-explore"]["environment_options"], "max_episode_steps", 50)
     found = montezuma.measure("go-explore", 512, 0)
     assert found["rooms"] == [1] and found["steps"] == 512
+
+
+def test_what_the_image_network_makes_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = from_benchmarks("images", monkeypatch)
+    network = jax.jit(lambda key: images.CNN(key, images.SPACE, 1.0))(jax.random.key(0))
+    # By hand: 400 places by 256 numbers by 32 features, 81 by 512 by 64, 49 by 576 by 64, and 3136 by 512.
+    assert images.operations(network)[0] == 2 * (400 * 256 * 32 + 81 * 512 * 64 + 49 * 576 * 64 + 3136 * 512)
+    pictures = np.random.default_rng(0).integers(0, 256, (2, 84, 84, 4)).astype(np.uint8)
+    ours, theirs = (jax.jit(images.WAYS[name])(network, pictures) for name in ("mapped", "XLA's convolution"))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+    monkeypatch.setattr(images, "WAYS", {"rows": images.WAYS["rows"]})
+    rows = images.measure(1, 0.0)
+    assert len(rows) == 2 and all(row["images"] > 0 and row["share"] > 0 for row in rows)
+    assert "| 1 | gradient |" in images.page(rows)
 
 
 def test_what_a_bonus_costs(monkeypatch: pytest.MonkeyPatch) -> None:
