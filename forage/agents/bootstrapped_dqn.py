@@ -54,14 +54,15 @@ class Heads(equinox.Module):
         make = lambda key: MLP(key, (size, size, actions), agent.activation, gain, 1.0)  # noqa: E731
         self.tops = jax.vmap(make)(jax.random.split(top_key, agent.heads))
 
-    def __call__(self, observation: PyTree[Array]) -> Float[Array, "head actions"]:
+    def rows(self, observations: PyTree[Array]) -> Float[Array, "rows head actions"]:
+        """Q of many observations (leaves `rows ...`), of every head."""
         if not self.shared:
-            return jax.vmap(lambda torso, top: top(torso(observation)))(self.torso, self.tops)
-        features = self.torso(observation)
+            return jax.vmap(lambda torso, top: top(torso.rows(observations)), out_axes=1)(self.torso, self.tops)
+        features = self.torso.rows(observations)
         # What all heads ask of the torso is divided by their number (Osband et al., 2016, appendix D.2).
         share = 1 / self.tops.layers[0].bias.shape[0]
         features = share * features + (1 - share) * jax.lax.stop_gradient(features)
-        return jax.vmap(lambda top: top(features))(self.tops)
+        return jax.vmap(lambda top: top(features), out_axes=1)(self.tops)
 
 
 class Followed(NamedTuple):
@@ -147,9 +148,13 @@ class BootstrappedDQN(Agent):
     def hidden(self, spec: Spec) -> Followed:
         return Followed(jnp.bool_(False), jnp.int32(0))
 
-    def values(self, network: Heads, prior: Heads, observation: PyTree[Array]) -> Float[Array, "head actions"]:
+    def values(self, network: Heads, prior: Heads, observations: PyTree[Array]) -> Float[Array, "rows head actions"]:
         """f_k + prior_scale p_k, of every head."""
-        return network(observation) + self.prior_scale * jax.lax.stop_gradient(prior(observation))
+        return network.rows(observations) + self.prior_scale * jax.lax.stop_gradient(prior.rows(observations))
+
+    def values_here(self, state: BootstrappedDQNState, observation: PyTree[Array]) -> Float[Array, "head actions"]:
+        """The same of one observation."""
+        return self.values(state.network, state.prior, jax.tree.map(lambda x: jnp.asarray(x)[None], observation))[0]
 
     def act(
         self,
@@ -161,7 +166,7 @@ class BootstrappedDQN(Agent):
     ) -> tuple[PyTree[Array], Followed, PyTree[Array]]:
         head_key, mask_key = jax.random.split(key)
         mask = split_mask(observation)[1]
-        q = self.values(state.network, state.prior, observation)
+        q = self.values_here(state, observation)
         learners = jax.random.uniform(mask_key, (self.heads,)) < self.mask_probability
         if not explore:
             return best(votes(q, mask), mask), hidden, learners
@@ -172,7 +177,7 @@ class BootstrappedDQN(Agent):
         self, state: BootstrappedDQNState, hidden: Followed, observation: PyTree[Array]
     ) -> Float[Array, " actions"]:
         """Those of the head that is followed; before one is drawn, the mean of all."""
-        q = self.values(state.network, state.prior, observation)
+        q = self.values_here(state, observation)
         return jnp.where(hidden.drawn, q[hidden.head], q.mean(0))
 
     def learn(
@@ -196,15 +201,11 @@ class BootstrappedDQN(Agent):
         after = jax.tree.map(lambda x: x[last, rows], experience.next_observation)
         mask = split_mask(after)[1]
         mask = None if mask is None else mask[:, None]
-
-        def values(network: Heads, observation: PyTree[Array]) -> Float[Array, "batch head actions"]:
-            return jax.vmap(lambda o: self.values(network, prior, o))(observation)
-
-        later = values(target, after)
-        value = chosen(later, best(values(network, after) if self.double else later, mask))
+        later = self.values(target, prior, after)
+        value = chosen(later, best(self.values(network, prior, after) if self.double else later, mask))
         goal = jax.lax.stop_gradient(total[:, None] + bootstrap[:, None] * value)
         action = jnp.broadcast_to(experience.action[0][:, None], goal.shape)
-        error = goal - chosen(values(network, now), action)
+        error = goal - chosen(self.values(network, prior, now), action)
         weight = (batch.weight * experience.counts[0])[:, None] * experience.aux[0]
         loss = jnp.mean(weight * optax.huber_loss(error), axis=0).sum()
         size = jnp.abs(error).mean(1)

@@ -68,6 +68,10 @@ class QNetwork(equinox.Module):
     def __call__(self, observation: PyTree[Array]) -> Float[Array, " actions"]:
         return self.q(self.torso(observation))
 
+    def rows(self, observations: PyTree[Array]) -> Float[Array, "rows actions"]:
+        """Q of many observations (leaves `rows ...`), of an agent without memory."""
+        return jax.vmap(self.q)(self.torso.rows(observations))
+
     def sequence(
         self, experience: Experience, burn_in: int
     ) -> tuple[Float[Array, "time batch actions"], Float[Array, "time batch actions"]]:
@@ -223,11 +227,11 @@ class DQN(Agent):
             q, value = q[:length], self.next_value(online, later, mask)
             value = jnp.take_along_axis(value, jnp.arange(length)[:, None] + last, axis=0)
         else:
-            q = jax.vmap(network)(jax.tree.map(lambda x: x[0], experience.observation))[None]
+            q = network.rows(jax.tree.map(lambda x: x[0], experience.observation))[None]
             rows = jnp.arange(last.shape[1])
             after = jax.tree.map(lambda x: x[0] if self.n_step == 1 else x[last[0], rows], experience.next_observation)
-            later = jax.vmap(target)(after)
-            online = jax.vmap(network)(after) if self.double else later
+            later = target.rows(after)
+            online = network.rows(after) if self.double else later
             value = self.next_value(online, later, split_mask(after)[1])
         goal = jax.lax.stop_gradient(total + bootstrap * value)
         error = goal - chosen(q, experience.action[start : start + length])

@@ -319,7 +319,7 @@ class PPO(Agent):
             return over_rollout(remembering)(experience.aux, observation, experience.action, next_observation)
         time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
         rows = jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation)
-        return jax.vmap(network.value)(rows).reshape(time, envs, -1)
+        return network.values(rows).reshape(time, envs, -1)
 
 
 def over_rollout(function: Any) -> Any:

@@ -50,7 +50,7 @@ class Actor(equinox.Module):
 
     def __call__(self, observation: PyTree[Array]) -> SquashedGaussian:
         """The policies of a batch (leaves `batch ...`)."""
-        return self.policies(jax.vmap(self.torso)(observation))
+        return self.policies(self.torso.rows(observation))
 
     def policies(self, features: Float[Array, "batch features"]) -> SquashedGaussian:
         if self.log_std is not None:

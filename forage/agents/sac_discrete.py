@@ -43,7 +43,7 @@ class ActionScores(equinox.Module):
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch actions"]:
         """The scores of a batch (leaves `batch ...`)."""
-        return self.head(jax.vmap(self.torso)(observation))
+        return self.head(self.torso.rows(observation))
 
 
 class SACDiscreteState(NamedTuple):

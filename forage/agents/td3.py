@@ -46,7 +46,7 @@ class Actor(equinox.Module):
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch dimensions"]:
         """The actions of a batch (leaves `batch ...`)."""
-        return jnp.tanh(self.head(jax.vmap(self.torso)(observation)))
+        return jnp.tanh(self.head(self.torso.rows(observation)))
 
 
 class TD3State(NamedTuple):

@@ -72,10 +72,16 @@ class ActorCritic(equinox.Module):
 
     def rows(self, observation: PyTree[Array]) -> tuple[Float[Array, "rows outputs"], Float[Array, "rows streams"]]:
         """The policy's outputs and the values of a batch (leaves `rows ...`), of an agent without memory."""
-        features = jax.vmap(lambda torso: jax.vmap(torso)(observation))(self.torsos)
+        features = jax.vmap(lambda torso: torso.rows(observation))(self.torsos)
         if self.state_torso is not None:
-            return self.outputs(features[0]), self.critic(jax.vmap(self.state_torso)(observation[STATE]))
+            return self.outputs(features[0]), self.critic(self.state_torso.rows(observation[STATE]))
         return self.outputs(features[0]), self.critic(features[-1])
+
+    def values(self, observation: PyTree[Array]) -> Float[Array, "rows streams"]:
+        """The values alone of a batch, of an agent without memory."""
+        if self.state_torso is not None:
+            return self.critic(self.state_torso.rows(observation[STATE]))
+        return self.critic(self.torso(-1).rows(observation))
 
     def policy(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
         return self.distribution(self.outputs(features), observation)

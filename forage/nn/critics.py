@@ -38,7 +38,8 @@ class ActionValue(equinox.Module):
         """Values of a batch (leaves of `observation`: `batch ...`)."""
         observation, _ = split_mask(observation)
         if self.encoder is not None:
-            features = jax.vmap(self.encoder)(observation)
+            images = isinstance(self.encoder, CNN)
+            features = self.encoder.rows(observation) if images else jax.vmap(self.encoder)(observation)
         elif self.categories is not None:
             features = jax.nn.one_hot(observation, self.categories)
         else:

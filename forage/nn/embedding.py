@@ -35,3 +35,7 @@ class Embedding(equinox.Module):
 
     def __call__(self, observation: Float[Array, "*shape"]) -> Float[Array, " embedding"]:
         return self.head(self.torso(observation))
+
+    def rows(self, observations: Float[Array, "rows *shape"]) -> Float[Array, "rows embedding"]:
+        """Of many observations, as if one by one."""
+        return self.head(self.torso.rows(observations))

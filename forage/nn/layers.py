@@ -14,6 +14,7 @@ import equinox
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Key
 
 from forage.types import ForageError
@@ -111,13 +112,21 @@ class Conv(equinox.Module):
         self.kernel = kernel
         self.stride = stride
 
+    def size(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of what comes out."""
+        return (height - self.kernel) // self.stride + 1, (width - self.kernel) // self.stride + 1
+
     def __call__(self, image: Float[Array, "height width channels"]) -> Float[Array, "rows columns features"]:
-        k, s = self.kernel, self.stride
-        rows, columns = ((size - k) // s + 1 for size in image.shape[:2])
-        patches = [
-            image[i : i + s * (rows - 1) + 1 : s, j : j + s * (columns - 1) + 1 : s] for i in range(k) for j in range(k)
-        ]
-        return self.linear(jnp.concatenate(patches, axis=-1))
+        stride, across = self.stride, self.kernel // self.stride
+        rows, columns = self.size(*image.shape[:2])
+        # A patch is `across` by `across` blocks of `stride` by `stride` pixels: far fewer slices than it has pixels.
+        height, width = rows + across - 1, columns + across - 1
+        pixels = image[: height * stride, : width * stride].reshape(height, stride, width, stride, -1)
+        blocks = pixels.swapaxes(1, 2).reshape(height, width, -1)
+        corners = [(i, j) for i in range(across) for j in range(across)]
+        patches = jnp.concatenate([blocks[i : i + rows, j : j + columns] for i, j in corners], axis=-1)
+        weight = self.linear.weight.reshape(across, stride, across, stride, -1)  # kept in the order of pixels
+        return patches @ weight.swapaxes(1, 2).reshape(self.linear.weight.shape) + self.linear.bias
 
 
 def scale_of(space: spaces.Space[Any]) -> float:
@@ -133,6 +142,10 @@ def scale_of(space: spaces.Space[Any]) -> float:
     if len(space.shape) == 3:
         return 1 / bound if space.dtype == jnp.uint8 else 1.0
     return 1 / bound if 100 < bound < 2**31 - 1 else 1.0
+
+
+CACHE = 2 * 2**20
+"""Bytes of patches that a processor's core can be expected to keep near it."""
 
 
 class CNN(equinox.Module):
@@ -164,7 +177,34 @@ class CNN(equinox.Module):
         return self.dense.bias.shape[-1]
 
     def __call__(self, image: Array) -> Float[Array, " features"]:
+        return jax.nn.relu(self.dense(self.convolve(image)))
+
+    def convolve(self, image: Array) -> Float[Array, " flat"]:
         x = image.astype(jnp.float32) * self.scale
         for convolution in self.convolutions:
-            x = jax.nn.relu(convolution(x))
-        return jax.nn.relu(self.dense(x.reshape(-1)))
+            x = jax.nn.relu(checkpoint_name(convolution(x), "convolved"))
+        return x.reshape(-1)
+
+    def rows(self, images: Array) -> Float[Array, "rows features"]:
+        """Features of many images, as if one by one.
+
+        On a processor large images go through the convolutions a slice at a time, so that the patches, which hold each
+        pixel four times and more, stay in its cache; a gradient makes them anew. The dense layer, whose weights are
+        large, sees all.
+        """
+        fitting = self.fitting(*images.shape[1:3])
+        if jax.default_backend() != "cpu" or len(self.convolutions) == 1 or len(images) <= fitting:
+            return jax.vmap(self)(images)
+        fitting = next(n for n in range(fitting, 0, -1) if len(images) % n == 0)
+        # Only what comes out of a convolution is kept for the gradient.
+        kept = jax.checkpoint_policies.save_only_these_names("convolved")
+        convolve = jax.checkpoint(lambda image: self.convolve(image), policy=kept)  # a bound module is not hashable
+        return jax.nn.relu(self.dense(jax.lax.map(convolve, images, batch_size=fitting)))
+
+    def fitting(self, height: int, width: int) -> int:
+        """How many images' patches fit into `CACHE`, at the layer that has most of them."""
+        most = 1
+        for convolution in self.convolutions:
+            height, width = convolution.size(height, width)
+            most = max(most, height * width * convolution.linear.weight.shape[-2])
+        return max(1, CACHE // (4 * most))

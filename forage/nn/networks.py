@@ -74,6 +74,12 @@ class Torso(equinox.Module):
             return self.body(jax.nn.one_hot(observation, self.categories))
         return self.body(observation.reshape(-1).astype(jnp.float32))
 
+    def rows(self, observations: PyTree[Array]) -> Float[Array, "rows features"]:
+        """Features of many observations (leaves `rows ...`), as if one by one; of images, sooner."""
+        if isinstance(self.body, CNN):
+            return self.body.rows(split_mask(observations)[0])
+        return jax.vmap(self)(observations)
+
 
 class Recall(NamedTuple):
     """What an agent with memory keeps from step to step."""

@@ -28,7 +28,7 @@ class View(equinox.Module):
     actions: Actions = equinox.field(static=True)
 
     def phi(self, rows: Float[Array, "row ..."]) -> Float[Array, "row phi"]:
-        return rows.reshape(len(rows), -1) if self.features is None else jax.vmap(self.features)(rows)
+        return rows.reshape(len(rows), -1) if self.features is None else self.features.rows(rows)
 
     def __call__(self, rows: Float[Array, "row ..."], action: Array) -> Float[Array, "row inputs"]:
         return jnp.concatenate([self.phi(rows), jax.vmap(self.actions.heard)(action)], 1)

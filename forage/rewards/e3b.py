@@ -96,13 +96,13 @@ class E3B(Bonus):
         own = own._replace(observations=own.observations.update(rows))
         transitions = as_transitions(own.observations, rollout)
         now, after = (
-            jax.vmap(own.model.embedding)(rows).reshape(*rollout.ended.shape, -1)
+            own.model.embedding.rows(rows).reshape(*rollout.ended.shape, -1)
             for rows in (transitions.observation, transitions.next_observation)
         )
         (root, fresh), novelty = jax.lax.scan(jax.vmap(self.step), (own.root, own.fresh), (now, after, rollout.ended))
 
         def loss(model: InverseModel, rows: Transitions) -> Array:
-            now, after = (jax.vmap(model.embedding)(seen) for seen in (rows.observation, rows.next_observation))
+            now, after = (model.embedding.rows(seen) for seen in (rows.observation, rows.next_observation))
             return jnp.mean(rows.weight * jax.vmap(model.error)(now, after, rows.action))
 
         model, optimiser, value = fit(

@@ -139,13 +139,13 @@ class EpisodicNovelty(Bonus):
 
         rows = as_transitions(lifelong.observations, rollout)
         now, after = (
-            jax.vmap(own.model.embedding)(seen).reshape(*rollout.ended.shape, -1)
+            own.model.embedding.rows(seen).reshape(*rollout.ended.shape, -1)
             for seen in (rows.observation, rows.next_observation)
         )
         recollection, novelty = jax.lax.scan(jax.vmap(self.step), own.recollection, (now, after, rollout.ended))
 
         def loss(model: InverseModel, rows: Transitions) -> Array:
-            now, after = (jax.vmap(model.embedding)(seen) for seen in (rows.observation, rows.next_observation))
+            now, after = (model.embedding.rows(seen) for seen in (rows.observation, rows.next_observation))
             return jnp.mean(rows.weight * jax.vmap(model.error)(now, after, rows.action))
 
         model, optimiser, value = fit(

@@ -34,12 +34,12 @@ class Curiosity(equinox.Module):
         sizes = (size + self.inverse.actions.outputs, icm.head_size, size)
         self.forward = MLP(forward_key, sizes, "relu", 2**0.5, last_gain=1.0)
 
-    def __call__(self, now: Array, action: Array, after: Array) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """The errors of the inverse and of the forward model, for one transition between normalised observations."""
-        now, after = self.inverse.embedding(now), self.inverse.embedding(after)
-        heard = self.inverse.actions.heard(action)
-        forward = 0.5 * jnp.sum((self.forward(jnp.concatenate([now, heard])) - after) ** 2)
-        return self.inverse.error(now, after, action), forward
+    def __call__(self, rows: Transitions) -> tuple[Float[Array, " row"], Float[Array, " row"]]:
+        """The errors of the inverse and of the forward model, for transitions between normalised observations."""
+        now, after = (self.inverse.embedding.rows(seen) for seen in (rows.observation, rows.next_observation))
+        heard = jax.vmap(self.inverse.actions.heard)(rows.action)
+        forward = 0.5 * jnp.sum((self.forward(jnp.concatenate([now, heard], axis=1)) - after) ** 2, axis=1)
+        return jax.vmap(self.inverse.error)(now, after, rows.action), forward
 
 
 class ICMState(NamedTuple):
@@ -103,7 +103,7 @@ class ICM(Bonus):
 
     def novelty(self, own: ICMState, experience: Experience) -> Float[Array, "time batch"]:
         rows = as_transitions(own.observations, experience)
-        _, errors = jax.vmap(own.scorer)(rows.observation, rows.action, rows.next_observation)
+        _, errors = own.scorer(rows)
         return errors.reshape(experience.ended.shape)
 
     def study(
@@ -113,7 +113,7 @@ class ICM(Bonus):
         own = own._replace(scorer=own.model, observations=own.observations.update(seen))
 
         def loss(model: Curiosity, rows: Transitions) -> Array:
-            inverse, forward = jax.vmap(model)(rows.observation, rows.action, rows.next_observation)
+            inverse, forward = model(rows)
             return jnp.mean(rows.weight * ((1 - self.beta) * inverse + self.beta * forward))
 
         rows = as_transitions(own.observations, rollout)

@@ -88,11 +88,8 @@ class RND(Bonus):
     def errors(
         self, predictor: Embedding, target: Embedding, norm: RunningNorm, rows: Float[Array, "row ..."]
     ) -> Float[Array, " row"]:
-        def error(row: Array) -> Array:
-            x = norm(row, LIMIT)
-            return jnp.mean((predictor(x) - target(x)) ** 2)
-
-        return jax.vmap(error)(rows)
+        x = jax.vmap(lambda row: norm(row, LIMIT))(rows)
+        return jnp.mean((predictor.rows(x) - target.rows(x)) ** 2, axis=-1)
 
     def study(
         self, own: RNDState, rollout: Experience, clock: Clock, key: Key[Array, ""]

@@ -111,7 +111,7 @@ def test_one_head_is_followed_to_the_end_of_the_episode():
     assert followed.drawn.all()
     np.testing.assert_allclose(np.bincount(followed.head, minlength=4) / 4000, 0.25, atol=0.04)  # 5 deviations
     np.testing.assert_allclose(masks.mean(0), 0.3, atol=0.04)
-    q = np.asarray(agent.values(state.network, state.prior, jnp.int32(1)))
+    q = np.asarray(agent.values_here(state, jnp.int32(1)))
     for head in range(4):
         action, after, _ = act(Followed(jnp.bool_(True), jnp.int32(head)), jnp.int32(1), keys[:50])
         assert (after.head == head).all() and (action == q[head].argmax()).all()

@@ -33,7 +33,7 @@ class Scores(Module):
         self.head = Linear(head_key, self.torso.size, actions)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch actions"]:
-        return self.head(jax.vmap(self.torso)(observation))
+        return self.head(self.torso.rows(observation))
 
 
 class Rows(NamedTuple):
