@@ -37,9 +37,10 @@ class ActionValue(equinox.Module):
     def __call__(self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]) -> Float[Array, " batch"]:
         """Values of a batch (leaves of `observation`: `batch ...`)."""
         observation, _ = split_mask(observation)
-        if self.encoder is not None:
-            images = isinstance(self.encoder, CNN)
-            features = self.encoder.rows(observation) if images else jax.vmap(self.encoder)(observation)
+        if isinstance(self.encoder, CNN):
+            features = self.encoder.rows(observation)
+        elif self.encoder is not None:
+            features = jax.vmap(self.encoder)(observation)
         elif self.categories is not None:
             features = jax.nn.one_hot(observation, self.categories)
         else:
