@@ -1,7 +1,5 @@
 """Every agent passes every probe, on both roads. A new agent joins by one line in AGENTS.
 
-Agents that act as another does, and only learn otherwise, are probed on the device road alone.
-
 `python tests/test_probes.py` prints what was found beside what is right, as a table.
 """
 
@@ -100,7 +98,6 @@ AGENTS = {
     "langevin-dqn": Trial(LangevinDQN(**REPLAYED, inverse_temperature=1e6), 10_000, EXPLORE),
 }
 
-ACT_AS_ANOTHER = ("mex", "rrs", "maxinfo-sac", "langevin-dqn")
 CONTINUOUS = ("sac", "td3", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 ROADS = {
@@ -284,7 +281,6 @@ CASES = [
     for form in FORMS
     for road, probes in ROADS.items()
     for probe in probes
-    if road == "device" or agent not in ACT_AS_ANOTHER
     if road != "together" or form == ("continuous" if agent in CONTINUOUS else "discrete")
 ]
 
@@ -427,8 +423,7 @@ def test_what_is_not_allowed_pays_nan():
 
 def table(road: str) -> str:
     """In markdown: for each probe and agent the estimate that is furthest off, and in brackets what is right."""
-    here = [agent for agent in AGENTS if road == "device" or agent not in ACT_AS_ANOTHER]
-    columns = [(agent, form) for agent in here for form in FORMS if fitting(AGENTS[agent], form, road)]
+    columns = [(agent, form) for agent in AGENTS for form in FORMS if fitting(AGENTS[agent], form, road)]
     lines = [
         "| probe | " + " | ".join(f"{agent}, {form}" for agent, form in columns) + " |",
         "|---" * (len(columns) + 1) + "|",
