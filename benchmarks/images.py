@@ -27,7 +27,7 @@ from forage.nn.layers import CNN, Conv
 
 TABLE = Path(__file__).parent / "results" / "IMAGES.md"
 SPACE = spaces.Box(0, 255, (84, 84, 4), np.uint8)
-OPTIONS = {"xla_cpu_enable_concurrency_optimized_scheduler": False}  # one core, as for a seed in training
+OPTIONS = {"xla_cpu_enable_concurrency_optimized_scheduler": False}  # as in training
 
 
 def by_xla(network: CNN, images: jax.Array) -> jax.Array:
@@ -110,8 +110,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         "",
         "Images a second through the network of Mnih and others (2015) at 84x84x4, on one core, and in brackets the",
         f"share of what a product of two matrices of 1024 sustains there ({peak:.0f} GFLOP/s). The quickest of many",
-        f"runs of each, which took turns. {platform.system()}, {os.cpu_count()} cores. Made by",
-        "`python benchmarks/images.py`.",
+        "runs of each, which took turns; beside it the seconds it takes to compile.",
+        f"{platform.system()}, {os.cpu_count()} cores. Made by `python benchmarks/images.py`.",
         "",
         "| batch | | " + " | ".join(WAYS) + " |",
         "|---|---|" + "---|" * len(WAYS),
@@ -119,7 +119,10 @@ def page(rows: list[dict[str, Any]]) -> str:
     for batch in sorted({row["batch"] for row in rows}):
         for kind in ("forward", "gradient"):
             cells = {r["way"]: r for r in rows if r["batch"] == batch and r["kind"] == kind}
-            shown = " | ".join(f"{cells[way]['images']:,.0f} ({cells[way]['share']:.0%})" for way in WAYS)
+            shown = " | ".join(
+                f"{cells[way]['images']:,.0f} ({cells[way]['share']:.0%}, {cells[way]['compile']:.1f} s)"
+                for way in WAYS
+            )
             lines.append(f"| {batch} | {kind} | {shown} |")
     return "\n".join(lines) + "\n"
 
@@ -130,6 +133,8 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[32, 256])
     parser.add_argument("--smoke", action="store_true")
     arguments = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):  # before JAX starts its threads; elsewhere all cores take part
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     rows = []
     for batch in [2] if arguments.smoke else arguments.batches:
         rows += measure(batch, 0.0 if arguments.smoke else arguments.seconds)

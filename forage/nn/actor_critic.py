@@ -74,7 +74,7 @@ class ActorCritic(equinox.Module):
         """The policy's outputs and the values of a batch (leaves `rows ...`), of an agent without memory."""
         features = jax.vmap(lambda torso: torso.rows(observation))(self.torsos)
         if self.state_torso is not None:
-            return self.outputs(features[0]), self.critic(self.state_torso.rows(observation[STATE]))
+            return self.outputs(features[0]), self.values(observation)
         return self.outputs(features[0]), self.critic(features[-1])
 
     def values(self, observation: PyTree[Array]) -> Float[Array, "rows streams"]:
