@@ -3,10 +3,12 @@
 Osband, Russo, Van Roy (2013), "(More) Efficient Reinforcement Learning via Posterior Sampling", arXiv 1306.0940, after
 Strens (2000), "A Bayesian Framework for Reinforcement Learning". Before each episode
 
-    p(.|s, a) ~ Dirichlet(prior + n(s, a, .))          over all states, and over the episode's end
+    p(.|s, a) ~ Dirichlet(prior / S + n(s, a, .))      over the S states
     r(s, a)   ~ N(m, 1 / (k tau)),  tau ~ Gamma(alpha, beta)
 
-with the Normal-Gamma posterior of the rewards that were paid, and the plan is backward induction in that MDP.
+with the Normal-Gamma posterior of the rewards that were paid, and the plan is backward induction in that MDP. The
+defaults are the paper's (section 6). Its MDPs have no end but the clock's: an end that was seen is one more outcome
+here, by its count alone.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class PSRL(Agent):
 
     on_policy: ClassVar[bool] = True
 
-    prior: float = 1.0  # of the Dirichlet, for each state that may come next; a small one expects few of them
+    prior: float = 1.0  # of the Dirichlet, shared by the states that may come next; a small one expects few of them
     prior_reward: float = 1.0  # mean of a reward nobody has seen: an optimistic one is tried
     prior_number: float = 1.0  # how many observations that is worth
     prior_shape: float = 1.0  # of the precision's Gamma
@@ -86,8 +88,9 @@ class PSRL(Agent):
     def drawn(self, counts: Counts, horizon: int, key: Key[Array, ""]) -> Plan:
         """The best plan of an MDP drawn from the posterior."""
         transition_key, precision_key, reward_key = jax.random.split(key, 3)
-        weights = jnp.exp(jax.random.loggamma(transition_key, self.posterior(counts)))
-        weights = jnp.maximum(weights, 1e-30)  # a small prior's draws may all round to nothing
+        known = self.posterior(counts)
+        weights = jnp.exp(jax.random.loggamma(transition_key, jnp.where(known > 0, known, 1.0)))
+        weights = jnp.where(known > 0, jnp.maximum(weights, 1e-30), 0.0)  # a small prior's may all round to nothing
         transition = (weights / weights.sum(-1, keepdims=True))[..., :-1]
         mean, number, shape, rate = self.rewards(counts)
         precision = jax.random.gamma(precision_key, shape) / rate
@@ -96,7 +99,7 @@ class PSRL(Agent):
 
     def posterior(self, counts: Counts) -> Float[Array, "state action next"]:
         """The Dirichlet's parameters for each next state, and last for the end of the episode."""
-        return jnp.concatenate([counts.next, counts.ended[..., None]], -1) + self.prior
+        return jnp.concatenate([counts.next + self.prior / counts.next.shape[-1], counts.ended[..., None]], -1)
 
     def rewards(self, counts: Counts) -> tuple[Array, Array, Array, Array]:
         """The Normal-Gamma posterior of each reward: mean, number, shape and rate, `state action` each."""

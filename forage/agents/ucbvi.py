@@ -3,16 +3,16 @@
 Azar, Osband, Munos (2017), "Minimax Regret Bounds for Reinforcement Learning", arXiv 1703.05449. With n(s, a) visits,
 shares p, mean rewards r in [0, 1], episodes of H steps and V_(H+1) = 0, after each episode
 
-    Q_t(s, a) = min(H, r(s, a) + sum_s' p(s'|s, a) V_(t+1)(s') + b_t(s, a)),   V_t(s) = max_a Q_t(s, a)
+    Q_t(s, a) = min(Q'_t(s, a), H, r(s, a) + sum_s' p(s'|s, a) V_(t+1)(s') + b_t(s, a)),   V_t(s) = max_a Q_t(s, a)
 
-and Q_t(s, a) = H where a was never taken in s. With L = ln(5 S A T / failure), T the steps of the run, the bonus is
+with Q' the values of the episode before, and Q_t(s, a) = H where a was never taken in s. With L = ln(5 S A T / failure), T the steps of the run, the bonus is
 
     hoeffding (UCBVI-CH)   b = 7 H L sqrt(1 / n)
     bernstein (UCBVI-BF)   b = sqrt(8 L Var_p(V_(t+1)) / n) + 14 H L / (3 n)
                                + sqrt(8 sum_s' p(s'|s, a) min(100^2 H^3 S^2 A L^2 / n'_(t+1)(s'), H^2) / n)
 
 where n'_t(s') counts the visits of s' at step t, in any episode. With probability 1 - failure, the regret of K episodes
-is at most (theorems 1 and 2)
+is at most (theorems 1 and 2, where L is ln(5 H S A T / failure))
 
     hoeffding   20 H^(3/2) L sqrt(S A K) + 250 H^2 S^2 A L^2
     bernstein   30 H L sqrt(S A K) + 2500 H^2 S^2 A L^2 + 4 H^(3/2) sqrt(K L)
@@ -91,13 +91,15 @@ class UCBVI(Agent):
         counts = state.counts.add(experience)
         time = jnp.minimum(experience.aux, state.plan.shape[0] - 1)
         visits = state.visits.at[time.ravel(), tabular.index(experience.observation).ravel()].add(1.0)
-        plan = tabular.when(experience.ended.any(), lambda _: self.optimistic(counts, visits, clock), state.plan)
+        plan = tabular.when(
+            experience.ended.any(), lambda before: self.optimistic(counts, visits, before, clock), state.plan
+        )
         tried = (counts.taken > 0).mean()
         metrics = {"optimism": plan[0].max(), "tried": tried}
         return UCBVIState(counts, visits, plan), metrics, jnp.zeros(experience.reward.shape[1])
 
-    def optimistic(self, counts: Counts, visits: Float[Array, "time state"], clock: Clock) -> Plan:
-        """Backward induction with the bonus; see the file's beginning."""
+    def optimistic(self, counts: Counts, visits: Float[Array, "time state"], before: Plan, clock: Clock) -> Plan:
+        """Backward induction with the bonus, from the plan `before` down; see the file's beginning."""
         horizon, (states, actions) = visits.shape[0], counts.taken.shape
         transition, reward = counts.model()
         number = jnp.maximum(counts.taken, 1.0)
@@ -118,19 +120,20 @@ class UCBVI(Agent):
 
         bonus = {"hoeffding": hoeffding, "bernstein": bernstein}[self.bonus]
 
-        def back(values: Float[Array, " state"], later: Float[Array, " state"]):
+        def back(values: Float[Array, " state"], step: tuple[Float[Array, " state"], Float[Array, "state action"]]):
+            later, before = step
             q = reward + transition @ values + self.bonus_scale * bonus(values, later)
-            q = jnp.where(counts.taken > 0, jnp.minimum(q, horizon), horizon)
+            q = jnp.where(counts.taken > 0, jnp.minimum(q, before), horizon)  # which began at the horizon
             return q.max(-1), q
 
         # At step t the bonus asks how often states were visited at step t + 1; after the last step nothing comes.
         later = jnp.concatenate([visits[1:], jnp.full((1, states), jnp.inf)])
-        return jax.lax.scan(back, jnp.zeros(states), later, reverse=True)[1]
+        return jax.lax.scan(back, jnp.zeros(states), (later, before), reverse=True)[1]
 
 
 def bound(bonus: str, states: int, actions: int, horizon: int, episodes: Any, failure: float = 0.05) -> Any:
     """The most regret that UCBVI has after so many episodes, with probability 1 - failure (theorems 1 and 2)."""
-    log = jnp.log(5 * states * actions * horizon * episodes / failure)
+    log = jnp.log(5 * states * actions * horizon**2 * episodes / failure)
     root, square = jnp.sqrt(states * actions * episodes), horizon**2 * states**2 * actions * log**2
     if bonus == "hoeffding":
         return 20 * horizon**1.5 * log * root + 250 * square

@@ -71,27 +71,32 @@ class Lesson(Behaviour):
     """Options that are whole ways of exploring, chosen and ended by an option-critic.
 
     The options: the agent's own action; a uniform one at each step; one uniform action, repeated; and the best one for
-    novelty alone, by deep Q-learning on the error of a predictor of a random network (Burda et al., 2018), divided by
-    its spread so far. At each step the option o that is followed ends with probability sigmoid(l(s, o)), between 0.1
-    and 0.9, and another is drawn in proportion to exp(sharpness Q(s, .) / max(1, max Q(s, .))), each with no less than
-    0.05 before they are made to sum to 1. From replayed transitions, R = r + novelty_scale i, and end e(s, o),
+    novelty i alone, by deep Q-learning on the error of a predictor of a random network (Burda et al., 2018), less its
+    mean so far and divided by its spread. At each step the option o that is followed ends with probability
+    sigmoid(l(s, o)), between 0.1 and 0.9, and another is drawn in proportion to exp(sharpness Q(s, .) / max(1, max Q(s,
+    .))), each with no less than 0.05 before they are made to sum to 1. From replayed transitions, with
+    R = reward_scale r + novelty_scale i and end e(s, o),
 
         Q(s, o) goes to R + discount ((1 - e(s', o)) Q'(s', o) + e(s', o) max Q'(s', .))
         e(s, o) goes down e(s, o) (A(s, o) - mean A),      A = Q'(s, o) - max Q'(s, .)
 
-    so an option ends where others are worth more. Reward as the environment gives it, of which the agent learns as
-    always. Evaluation plays the agent alone.
+    so an option ends where others are worth more. The agent learns of reward as always. Evaluation plays the agent
+    alone.
+
+    Bounds, sharpness and reward_scale are those of the authors' code, where novelty_scale must be given. That code has
+    RMSprop at 1e-4, batches of 256, a memory of 500,000 and an update in 10 steps, and trains novelty's values on 10 i.
 
     Source: Kim, Kim, Sung (2023), "LESSON: Learning to Integrate Exploration Strategies for Reinforcement Learning via
-    an Option Framework", arXiv 2310.03342, with the bounds of the authors' code.
+    an Option Framework", arXiv 2310.03342.
     """
 
     tells: ClassVar[bool] = True
 
     learning_rate: float = 1e-3
     discount: float = 0.99
-    sharpness: float = 3.0  # of the choice among options
-    novelty_scale: float = 0.01  # of novelty in what options are worth
+    sharpness: float = 50.0  # of the choice among options
+    reward_scale: float = 10.0  # of reward in what options are worth
+    novelty_scale: float = 0.01  # of novelty in it
     capacity: int = equinox.field(static=True, default=20_000)
     batch_size: int = equinox.field(static=True, default=64)
     target_update_interval: int = equinox.field(static=True, default=100)  # reports
@@ -201,7 +206,7 @@ class Lesson(Behaviour):
     def loss(self, networks: Networks, state: LessonState, batch: Experience) -> Float[Array, ""]:
         """Of all four networks together, which share no weights."""
         option, novelty = batch.note
-        intrinsic = novelty / jnp.sqrt(state.novelty.variance + 1e-8)
+        intrinsic = state.novelty(novelty, jnp.inf)
         fixed = jax.lax.stop_gradient
 
         def of(head: Head, observation: PyTree[Array]) -> Float[Array, "batch outputs"]:
@@ -210,7 +215,8 @@ class Lesson(Behaviour):
         later = of(state.target.options, batch.next_observation)
         ends = chosen(ending(of(networks.terminations, batch.next_observation)), option)
         value = (1 - ends) * chosen(later, option) + ends * later.max(-1)
-        goal = batch.reward + self.novelty_scale * intrinsic + self.discount * jnp.where(batch.terminated, 0.0, value)
+        paid = self.reward_scale * batch.reward + self.novelty_scale * intrinsic
+        goal = paid + self.discount * jnp.where(batch.terminated, 0.0, value)
         choice = 0.5 * (chosen(of(networks.options, batch.observation), option) - fixed(goal)) ** 2
 
         now = of(state.target.options, batch.observation)

@@ -51,7 +51,7 @@ def test_counts_know_what_ended():
     np.testing.assert_allclose(counts.square[1, 1], 1.25)
 
 
-def plan_by_loops(counts, visits, total, kind, scale, failure=0.05):
+def plan_by_loops(counts, visits, before, total, kind, scale, failure=0.05):
     """UCBVI's plan, state by state, as the paper writes it."""
     n, p = np.asarray(counts.taken), np.asarray(counts.next)
     log = np.log(5 * STATES * ACTIONS * total / failure)
@@ -80,7 +80,7 @@ def plan_by_loops(counts, visits, total, kind, scale, failure=0.05):
                     bonus = np.sqrt(8 * log * spread / n[s, a]) + 14 * HORIZON * log / (3 * n[s, a])
                     bonus += np.sqrt(8 * rest / n[s, a])
                 reward = float(counts.reward[s, a]) / n[s, a]
-                plan[t, s, a] = min(HORIZON, reward + share @ values + scale * bonus)
+                plan[t, s, a] = min(before[t, s, a], HORIZON, reward + share @ values + scale * bonus)
         values = plan[t].max(-1)
     return plan
 
@@ -91,10 +91,17 @@ def test_ucbvi_plans_as_the_paper_writes_it(kind):
     state = agent.init(KEY, SPEC)
     rows, time = ROWS * 5 + [(0, 0, 0.2, 2, 0)] * 3, [0, 1, 2, 3] * 5 + [0] * 3
     batch = Batch(experience(rows, time), jnp.ones(1), jnp.zeros(1, int))
-    after, _, _ = jax.jit(agent.learn)(state, batch, CLOCK, KEY)
-    expected = plan_by_loops(after.counts, np.asarray(after.visits), 200, kind, 0.01)
+    learn = jax.jit(agent.learn)
+    after, _, _ = learn(state, batch, CLOCK, KEY)
+    expected = plan_by_loops(after.counts, np.asarray(after.visits), np.asarray(state.plan), 200, kind, 0.01)
     np.testing.assert_allclose(after.plan, expected, rtol=1e-4)
     assert (expected < HORIZON).any() and (after.plan[:, 1, 0] == HORIZON).all()
+    # Much better luck: values were lower in the episode before, and stay so.
+    lucky = [(0, 1, 1.0, 1, 0), (1, 1, 1.0, 1, 0), (1, 1, 1.0, 2, 0), (2, 0, 1.0, 0, 1)] * 5
+    later, _, _ = learn(after, Batch(experience(lucky, [0, 1, 2, 3] * 5), jnp.ones(1), jnp.zeros(1, int)), CLOCK, KEY)
+    again = plan_by_loops(later.counts, np.asarray(later.visits), expected, 200, kind, 0.01)
+    np.testing.assert_allclose(later.plan, again, rtol=1e-4)
+    assert (np.asarray(later.plan) <= expected + 1e-4).all() and (again == expected).any() and (again < expected).any()
 
 
 def test_a_plan_stands_until_an_episode_ends():
@@ -114,6 +121,9 @@ def test_posterior_sampling_draws_around_what_was_seen():
     assert (mean, number, shape) == (1.5 / 4, 4.0, 4.0)
     np.testing.assert_allclose(rate, 1.0 + (0.125 + 2 * 2 * 0.75**2 / 4) / 2)
     many = jax.tree.map(lambda x: 1e6 * x, counts)
+    known = agent.posterior(counts)  # half an observation, shared by three states; of an end only what was seen
+    np.testing.assert_allclose(known[1, 1], [1 / 6, 7 / 6, 7 / 6, 0], rtol=1e-6)
+    np.testing.assert_allclose(known[2, 0], [1 / 6, 1 / 6, 1 / 6, 1], rtol=1e-6)
     drawn = jax.jit(agent.drawn, static_argnums=1)(many, HORIZON, KEY)
     state = agent.init(KEY, SPEC)._replace(counts=many)
     # After a million visits nothing is left to be drawn where all was tried, one step before the end.
@@ -162,7 +172,7 @@ def test_without_a_bonus_regret_grows_on():
 
 
 def test_the_bounds_by_hand():
-    log = np.log(5 * 2 * 3 * 4 * 100 / 0.05)
+    log = np.log(5 * 4 * 2 * 3 * 4 * 100 / 0.05)
     coarse = 20 * 4**1.5 * log * np.sqrt(600) + 250 * 16 * 4 * 3 * log**2
     fine = 30 * 4 * log * np.sqrt(600) + 2500 * 16 * 4 * 3 * log**2 + 4 * 4**1.5 * np.sqrt(100 * log)
     np.testing.assert_allclose(bound("hoeffding", 2, 3, 4, 100), coarse, rtol=1e-5)

@@ -16,6 +16,7 @@ from forage.environments.deep_sea import DeepSea
 from forage.experiment import Experiment
 from forage.learner import Learner
 from forage.memory.uniform import UniformReplay
+from forage.nn.normalise import RunningNorm
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -23,7 +24,9 @@ from forage.types import Clock, Experience, ForageError, Spec
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(4))
 AGENT = DQN(hidden_sizes=(8,), num_envs=2, rollout_length=4, n_step=1, learning_starts=8, batch_size=4)
-LESSON = Lesson(hidden_sizes=(8,), capacity=64, batch_size=16, discount=0.5, novelty_scale=0.1)
+LESSON = Lesson(
+    hidden_sizes=(8,), capacity=64, batch_size=16, discount=0.5, sharpness=3.0, reward_scale=2.0, novelty_scale=0.1
+)
 CLOCK, KEY, HERE = Clock(jnp.int32(0), jnp.float32(1000)), jax.random.key(0), jnp.int32(0)
 
 
@@ -112,7 +115,7 @@ def test_the_loss_by_hand():
         state.networks, options=[1.0, 2.0, 3.0, 4.0], terminations=[0.0, 0.0, 1.0, 0.0], explorer=[1.0, 2.0, 0.0, 0.5]
     )
     target = saying(state.target, options=[10.0, 20.0, 30.0, 40.0], explorer=[0.0, 6.0, 0.0, 0.0])
-    state = state._replace(target=target, novelty=state.novelty._replace(variance=jnp.float32(4.0)))
+    state = state._replace(target=target, novelty=RunningNorm(jnp.float32(9.0), jnp.float32(0.5), jnp.float32(4.0)))
     state = state._replace(fixed=jax.tree.map(jnp.zeros_like, state.fixed))
     rows = jnp.zeros(2, jnp.int32)
     batch = Experience(
@@ -120,11 +123,12 @@ def test_the_loss_by_hand():
         rows, (), (jnp.array([2, 0]), jnp.array([4.0, 2.0])),
     )  # fmt: skip
     ends = 1 / (1 + np.exp(-1))
-    goal = 1 + 0.1 * 2 + 0.5 * ((1 - ends) * 30 + ends * 40), -1 + 0.1 * 1
+    new = (4 - 0.5) / 2, (2 - 0.5) / 2
+    goal = 2 * 1 + 0.1 * new[0] + 0.5 * ((1 - ends) * 30 + ends * 40), -2 * 1 + 0.1 * new[1]
     choice = (3 - goal[0]) ** 2 / 2, (1 - goal[1]) ** 2 / 2
     behind = np.array([30 - 40, 10 - 40])
     termination = ends * (behind[0] - behind.mean()), 0.0
-    exploring = abs(2 + 0.5 * 6 - 2) - 0.5, (1 - 0.5) ** 2 / 2
+    exploring = abs(new[0] + 0.5 * 6 - 2) - 0.5, (new[1] - 0.5) ** 2 / 2
     expected = np.mean([choice[i] + termination[i] + exploring[i] for i in range(2)])
     np.testing.assert_allclose(jax.jit(LESSON.loss)(networks, state, batch), expected, rtol=1e-4)
 
