@@ -97,8 +97,8 @@ def page(result: dict[str, Any]) -> str:
     ]
     paper = running.load(name).paper
     lines.append(
-        f"- **The paper's own setting** (`--scale paper`): {paper.environment}, {paper.seeds} seeds of {paper.steps:,} "
-        f"steps for each arm; needs {paper.needs}. It has not been run here"
+        f"- **The paper's environment and length** (`--scale paper`): {paper.environment}, {paper.seeds} seeds of "
+        f"{paper.steps:,} steps for each arm; needs {paper.needs}. It has not been run here"
         + (f", and cannot be: it lacks {paper.lacks}." if paper.lacks else ".")
     )
     return "\n".join(lines) + "\n"

@@ -84,8 +84,12 @@ class BootstrappedDQN(Agent):
     """Bootstrapped DQN (Osband et al., 2016, arXiv 1602.04621) with randomised priors (2018, arXiv 1806.03335).
 
     The defaults are for small tasks that need deep exploration: with them DeepSea is solved where chance finds nothing.
-    A `prior_scale` of 0 is the method of 2016. A `mask_probability` of 1 gives every head all data: with priors and
-    random weights they stay apart all the same (so in the paper of 2018 and in Behaviour Suite).
+    Members, priors, masks, learning rate, batch and target are those of Behaviour Suite's run of this agent; there
+    every member is a network of its own (`shared_torso=False`), updated at each step, without double targets and on
+    squared errors. With a shared torso the priors share one too, and are less apart.
+
+    A `prior_scale` of 0 is the method of 2016. A `mask_probability` of 1 gives every head all data, as Behaviour
+    Suite's agent does by default: with priors and random weights they stay apart all the same.
     """
 
     on_policy: ClassVar[bool] = False

@@ -50,8 +50,13 @@ class LangevinDQN(Agent):
     """Deep Q-learning whose weights are samples (Ishfaq et al., 2023, arXiv 2305.18246, Adam LMCDQN).
 
     On Atari, with a learning rate of 1e-4, the authors searched bias factors of 1, 0.1 and 0.01 and noise of 1e-8 to
-    1e-6 times sqrt(2 learning_rate). Small tasks want more noise, as the defaults have it: what counts is how far the
-    weights wander, sqrt(2 learning_rate / inverse_temperature) in an update, while an action is not tried.
+    1e-6 times sqrt(2 learning_rate), which are inverse temperatures of 1e16 to 1e12. Small tasks want more noise, as
+    the defaults have it (those of the authors' optimiser): what counts is how far the weights wander,
+    sqrt(2 learning_rate / inverse_temperature) in an update, while an action is not tried. At an infinite
+    `inverse_temperature` nothing wanders.
+
+    The authors' code differs from what is written above: its step uses m and v with the new gradient in them, and
+    sqrt(v) + epsilon; its loss is the squared error, without the half, where `dqn` has Huber's.
     """
 
     on_policy: ClassVar[bool] = False

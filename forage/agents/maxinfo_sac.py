@@ -69,7 +69,8 @@ class MaxInfoSAC(Agent):
     """SAC with information gain (Sukhija et al., 2024, arXiv 2412.12098), its weight tuned as its temperature is.
 
     Observations are boxes or numbers; the paper's features of images are not here. `noise_variance` is that of targets
-    of unit spread, and as small as in the authors' code, so that even slight disagreement tells.
+    of unit spread, and as small as in the authors' code, so that even slight disagreement tells. What the ensemble sees
+    is standardised by all that was seen, where the authors' code forgets beyond a million rows, and clipped at 10.
     """
 
     on_policy: ClassVar[bool] = False

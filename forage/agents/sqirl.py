@@ -11,7 +11,9 @@ arXiv 2312.08369, algorithm 1, shallow Q-iteration via reinforcement learning. F
 Exploration is random throughout, and only k - 1 steps are planned: what this solves has a short effective horizon.
 `forage.horizon` measures it, and `environments/tabular_horizon.py` works it out for arrays.
 
-Any regression will do; here it is a network of its own for each time step, trained from a fresh start.
+Any regression will do; here it is a network of its own for each time step, trained from a fresh start on the newest
+rollout. The authors' deep version has one network for all times, which it never starts afresh, and learns from all that
+was collected.
 """
 
 from __future__ import annotations
@@ -132,7 +134,10 @@ class SQIRL(Agent):
     ) -> tuple[SQIRLState, Metrics, Float[Array, " batch"]]:
         experience, times = batch.experience, jax.tree.leaves(state.decided)[0].shape[0]
         returns, whole = returns_to_go(experience.reward, experience.ended, self.discount)
-        usable = whole & (experience.aux.stage == state.stage) & experience.counts
+        # Of episodes that began later only those would be over by now that happened to be short.
+        begun = jnp.arange(self.rollout_length)[:, None] - experience.aux.time
+        usable = whole & (begun <= self.rollout_length - times) & (experience.aux.stage == state.stage)
+        usable &= experience.counts
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (experience, returns, usable))
 
         def back(later: Values, step: tuple[Int[Array, ""], Key[Array, ""]]) -> tuple[Values, Array]:

@@ -5,7 +5,8 @@ shares p, mean rewards r in [0, 1], episodes of H steps and V_(H+1) = 0, after e
 
     Q_t(s, a) = min(Q'_t(s, a), H, r(s, a) + sum_s' p(s'|s, a) V_(t+1)(s') + b_t(s, a)),   V_t(s) = max_a Q_t(s, a)
 
-with Q' the values of the episode before, and Q_t(s, a) = H where a was never taken in s. With L = ln(5 S A T / failure), T the steps of the run, the bonus is
+with Q' the values of the episode before, and Q_t(s, a) = H where a was never taken in s. With L = ln(5 S A T /
+failure), T the steps of the run, the bonus is
 
     hoeffding (UCBVI-CH)   b = 7 H L sqrt(1 / n)
     bernstein (UCBVI-BF)   b = sqrt(8 L Var_p(V_(t+1)) / n) + 14 H L / (3 n)

@@ -38,8 +38,8 @@ class EZGreedy(Behaviour):
     or where the action is no longer allowed.
 
     Source: Dabney, Ostrovski, Barreto, 2020, "Temporally-Extended epsilon-Greedy Exploration", arXiv 2006.01782, with
-    its zeta distribution of exponent 2 (mu there). Geometric durations of mean 20, at epsilon 1, are how Go-Explore
-    explores (Ecoffet et al., 2021, arXiv 2004.12919).
+    its zeta distribution of exponent 2 (mu there); `longest` is ours. Geometric durations of mean 20, at epsilon 1, are
+    how Go-Explore explores (Ecoffet et al., 2021, arXiv 2004.12919).
     """
 
     start: float = 1.0

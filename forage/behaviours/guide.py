@@ -58,7 +58,7 @@ class Guide(Behaviour):
 
     Source: Uchendu, Xiao, Lu, Zhu, Yan, Simon, Bennice, Fu, Ma, Jiao, Levine, Hausman (2022), "Jump-Start
     Reinforcement Learning", arXiv 2204.02372. There the stages are judged by evaluation episodes, here by the training
-    episodes themselves.
+    episodes themselves; and `steps` is what the guide needs in the mean.
     """
 
     policy: Any = equinox.field(converter=as_pytree)

@@ -51,8 +51,9 @@ class ParameterNoise(Behaviour):
 
     Source: Plappert, Houthooft, Dhariwal, Sidor, Chen, Chen, Asfour, Abbeel, Andrychowicz, 2017, "Parameter Space Noise
     for Exploration", arXiv 1706.01905. There networks have layer normalisation, so that all layers are disturbed alike,
-    d is taken on a batch of replayed states, and the policy of DQN is a head of its own for Atari; there is none here.
-    On the paper's chain small networks did worse with normalisation than without.
+    d is taken on a batch of replayed states, and DQN has a policy head for Atari: none of these is here. On the paper's
+    chain small networks did worse with normalisation than without. The authors' code adapts at every step for choices,
+    and from an initial scale of 0.2 every 50 steps for continuous actions.
     """
 
     start: float = 1.0

@@ -37,7 +37,8 @@ class Pink(Behaviour):
     Source: Eberhard, Hollenstein, Pinneri, Martius, 2023, "Pink Noise Is All You Need: Colored Noise Exploration in
     Deep Reinforcement Learning", ICLR; there for SAC and MPO, with an exponent of 1 and the episode's length. The
     signal: Timmer, König, 1995, "On generating power law noise". The authors' code scales it to a variance of 1 about
-    the signal's own mean, and so to 1.07 in all for 1000 steps of pink noise; here it is 1 in all.
+    the signal's own mean, and so to 1.07 in all for 1000 steps of pink noise; here it is 1 in all. There a signal is
+    used to its end, whatever episodes end meanwhile.
     """
 
     exponent: float = 1.0

@@ -21,7 +21,7 @@ CLAIM = Claim(
     measured="mean return over training",
     laptop=Scale(40_000, tuple(range(1000, 1005))),
     smoke=Scale(1600, (1000, 1001)),
-    paper=Paper("gymnasium:ALE/MontezumaRevenge-v5", 200_000_000, 3, "many GPUs and days"),
+    paper=Paper("gymnasium:ALE/MontezumaRevenge-v5", 50_000_000, 3, "many GPUs and days"),
     note="DeepSea in place of Atari's 49 games, and with randomised priors (Osband, Aslanides, Cassirer, 2018, arXiv "
     "1806.03335), which it takes.",
 )

@@ -42,6 +42,7 @@ class Paper(NamedTuple):
     needs: str  # hardware and time, in words
     options: Mapping[str, Any] = {}  # of every arm's agent, over its own
     lacks: str = ""  # what is missing here to run it, where something is
+    arms: Mapping[str, Mapping[str, Any]] = {}  # of one arm's agent, over those
 
 
 class Rule(NamedTuple):

@@ -24,6 +24,6 @@ CLAIM = Claim(
     measured="return",
     laptop=Scale(200_000, tuple(range(1000, 1005))),
     smoke=Scale(8192, (1000, 1001)),
-    paper=Paper("gymnasium:ALE/MontezumaRevenge-v5", 100_000_000, 3, "a GPU and days"),
+    paper=Paper("VizDoom's DoomMyWayHome", 10_000_000, 3, "a GPU and days", lacks="VizDoom"),
     note="MountainCar, where only the goal ends the price of time, and PPO in place of VizDoom, Mario and A3C.",
 )

@@ -26,7 +26,7 @@ CLAIM = Claim(
     smoke=Scale(8192, (1000, 1001)),
     paper=Paper(
         "gymnasium:ALE/MontezumaRevenge-v5",
-        35_000_000_000,
+        8_750_000_000,
         3,
         "hundreds of actors and weeks",
         lacks="policies for many weights of the bonus in one network",

@@ -24,7 +24,7 @@ CLAIM = Claim(
     measured="return",
     laptop=Scale(100_000, tuple(range(1000, 1005))),
     smoke=Scale(2000, (1000, 1001)),
-    paper=Paper("gymnasium:ALE/MontezumaRevenge-v5", 12_000_000_000, 10, "many cores and weeks"),
+    paper=Paper("gymnasium:ALE/MontezumaRevenge-v5", 3_000_000_000, 10, "many cores and weeks"),
     note="DeepSea (Osband and others, 2019, arXiv 1908.03568) and one run for both phases, in place of Montezuma's "
     "Revenge; PPO, which learns meanwhile, explores in place of random actions.",
 )

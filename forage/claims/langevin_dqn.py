@@ -32,6 +32,14 @@ def n_chain(size: int = 25) -> NChain:
 
 
 SMALL = {"hidden_sizes": (32, 32)}
+LIKE_LANGEVIN = {
+    "learning_rate": 1e-3,
+    "final_learning_rate": 1.0,
+    "target_update_interval": 100,
+    "dueling": False,
+    "n_step": 1,
+}
+MIDDLE = {"inverse_temperature": 1e14, "bias_factor": 0.1}  # of what the authors searched
 
 CLAIM = Claim(
     title="Provable and Practical: Efficient Exploration in Reinforcement Learning via Langevin Monte Carlo",
@@ -42,8 +50,8 @@ CLAIM = Claim(
     "where epsilon-greedy actions and a greedy agent without the noise do not.",
     environment=n_chain,
     arms={
-        "epsilon-greedy": Arm("dqn", SMALL | {"n_step": 1}),
-        "without noise": Arm("langevin-dqn", SMALL | {"inverse_temperature": 1e12}),
+        "epsilon-greedy": Arm("dqn", SMALL | LIKE_LANGEVIN),
+        "without noise": Arm("langevin-dqn", SMALL | {"inverse_temperature": float("inf")}),
         "langevin": Arm("langevin-dqn", SMALL),
     },
     treatment="langevin",
@@ -52,6 +60,19 @@ CLAIM = Claim(
     measured="mean return over training",
     laptop=Scale(20_000, tuple(range(1000, 1008))),
     smoke=Scale(1500, (1000, 1001)),
-    paper=Paper("gymnasium:ALE/Freeway-v5", 12_500_000, 5, "a GPU and days", {"learning_rate": 1e-4, "batch_size": 32}),
+    paper=Paper(
+        "gymnasium:ALE/Freeway-v5",
+        12_500_000,
+        5,
+        "a GPU and days",
+        {
+            "learning_rate": 1e-4,
+            "batch_size": 32,
+            "rollout_length": 10,
+            "n_step": 3,
+            "target_update_interval": 5000,
+        },
+        arms={"langevin": MIDDLE, "without noise": {"bias_factor": 0.1}},
+    ),
     note="The chain of the paper's first experiments, with 25 states.",
 )

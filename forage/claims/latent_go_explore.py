@@ -25,7 +25,7 @@ CLAIM = Claim(
     measured="cells of position and speed that were visited",
     laptop=Scale(40_000, tuple(range(1010, 1020))),
     smoke=Scale(4096, (1000, 1001)),
-    paper=Paper("gymnasium:ALE/MontezumaRevenge-v5", 1_000_000, 10, "a GPU and days"),
+    paper=Paper("gymnasium:ALE/MontezumaRevenge-v5", 50_000_000, 10, "a GPU and days"),
     note="The paper measures how much of a maze, a robot's table and Atari games is visited; here it is a car's "
     "positions and speeds, on a map of 20 by 20. Returns of policies from the start were judged before (seeds 1000 to "
     "1004, all at -200): no policy learns from the start where episodes begin elsewhere.",

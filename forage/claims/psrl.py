@@ -22,6 +22,6 @@ CLAIM = Claim(
     measured="return in training",
     laptop=Scale(40_000),
     smoke=Scale(400, (1000, 1001)),
-    paper=Paper("RiverSwim and random MDPs", 10_000_000, 50, "a CPU and days", lacks="UCRL2, its baseline"),
+    paper=Paper("RiverSwim and random MDPs", 100_000, 50, "a CPU and a day", lacks="UCRL2, its baseline"),
     note="UCBVI in place of UCRL2, whose bound is looser; RiverSwim of 6 states with episodes of 20 steps.",
 )

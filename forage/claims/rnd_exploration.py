@@ -21,6 +21,6 @@ CLAIM = Claim(
     measured="return",
     laptop=Scale(60_000, tuple(range(1000, 1005))),
     smoke=Scale(1500, (1000, 1001)),
-    paper=Paper("gymnasium:ALE/MontezumaRevenge-v5", 400_000_000, 3, "many GPUs and days"),
+    paper=Paper("gymnasium:ALE/MontezumaRevenge-v5", 492_000_000, 3, "many GPUs and days"),
     note="DeepSea (Osband and others, 2019, arXiv 1908.03568) and DQN in place of Montezuma's Revenge and PPO.",
 )

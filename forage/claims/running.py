@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from forage import claims, training
-from forage.claims.claim import Arm, Claim, Effect, Scale, effects, verdict
+from forage.claims.claim import Claim, Effect, Scale, effects, verdict
 from forage.claims.picture import draw
 from forage.evaluation.statistics import score
 from forage.registry import nearest
@@ -73,9 +73,9 @@ def run(
     if len(places) != len(claim.arms):
         raise ForageError(f"Arms of {name} share a directory: {', '.join(claim.arms)} have only {', '.join(places)}.")
     runs, seconds = {}, {}
-    for label, arm in claim.arms.items():
+    for label in claim.arms:
         started = time.monotonic()
-        runs[label] = trained(claim, arm, size, scale, path / slug(label), display)
+        runs[label] = trained(claim, label, size, scale, path / slug(label), display)
         seconds[label] = round(max(runs[label].rows[-1]["seconds"], time.monotonic() - started), 1)
     values = {label: np.array(claim.measure(run), float) for label, run in runs.items()}
     found = effects(claim, values)
@@ -93,11 +93,13 @@ def size_of(claim: Claim, scale: str) -> Scale:
     return claim.laptop if scale == "laptop" else claim.smoke
 
 
-def trained(claim: Claim, arm: Arm, size: Scale, scale: str, directory: Path, display: str) -> Run:
+def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, display: str) -> Run:
     """One arm's run: as it lies there, gone on with, or begun."""
+    arm = claim.arms[label]
     environment, options = arm.environment or claim.environment, dict(arm.options)
     if scale == "paper":
-        environment, options = claim.paper.environment, {**options, **claim.paper.options}
+        environment = claim.paper.environment
+        options |= {**claim.paper.options, **claim.paper.arms.get(label, {})}
     if callable(environment):
         environment = environment()
     if Run.begun(directory):

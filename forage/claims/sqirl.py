@@ -36,6 +36,6 @@ CLAIM = Claim(
     measured="return",
     laptop=Scale(64 * 40 * 20, tuple(range(1100, 1108))),
     smoke=Scale(64 * 40 * 2, (1000, 1001)),
-    paper=Paper("gymnasium:ALE/Pong-v5", 5_000_000, 5, "a GPU and days", lacks="BRIDGE, a data set of tabular Ataris"),
-    note="A chain of 5 states whose values are known exactly, in place of the 155 games of BRIDGE with sticky actions.",
+    paper=Paper("gymnasium:ALE/Pong-v5", 5_000_000, 5, "a GPU and days", lacks="BRIDGE, a data set of games as tables"),
+    note="A chain of 5 states whose values are known exactly, in place of the 155 tasks of BRIDGE with sticky actions.",
 )

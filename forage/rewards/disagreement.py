@@ -52,8 +52,10 @@ class Disagreement(Bonus):
     that of the models before they were trained on it.
 
     Five members, their share of rows, three epochs and the learning rate are the paper's code's; there each model is a
-    residual network of 512 units, here an MLP. The paper also differentiates the bonus towards the action, where one
-    step is all that counts; here it is learned from as any reward.
+    residual network of 512 units, here an MLP, and coins are tossed anew at every gradient step. There the bonus is all
+    that is learned from, its returns going on across the ends of episodes; here it stands beside the reward. The paper
+    also differentiates the bonus towards the action, where one step is all that counts; here it is learned from as any
+    reward.
 
     Source: Pathak, Gandhi, Gupta (2019), "Self-Supervised Exploration via Disagreement", arXiv 1906.04161.
     """

@@ -40,7 +40,9 @@ class E3B(Bonus):
     bonus is noted as the rollout comes in, with the phi of that day, which is then trained on the rollout.
 
     `ridge` and the learning rate are the paper's, whose phi has 1024 numbers in MiniHack: each step costs the square of
-    `embedding_size`, for each environment. The paper, too, divides the bonus by its running deviation.
+    `embedding_size`, for each environment. The authors' code for MiniHack weighs the bonus 1 and divides it by its own
+    running deviation (for VizDoom by nothing), pays the state that is left, and clips what is paid in all to [-1, 1];
+    here it is divided by the deviation of its discounted returns, as every bonus is, which is much larger.
 
     Source: Henaff, Raileanu, Jiang, Rocktaeschel (2022), "Exploration via Elliptical Episodic Bonuses",
     arXiv 2210.05805.

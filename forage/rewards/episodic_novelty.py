@@ -52,7 +52,8 @@ class EpisodicNovelty(Bonus):
     is above its mean over the run. The bonus is noted as the rollout comes in; then both networks are trained on it.
 
     Constants and learning rates are the paper's (its table of hyper-parameters has epsilon at 0.0001, its text at
-    0.001), but for the memory, which holds 30,000 states there. Not here: the family of policies with a weight of the
+    0.001), but for the memory, which holds 30,000 states there. There the bonus is added as it is (`normalise=False`),
+    0.3 at most, and an episode keeps the phi it began with. Not here: the family of policies with a weight of the
     bonus each, that share one network (the paper's NGU agent); any agent learns from the one bonus.
 
     Source: Badia, Sprechmann, Vitvitskyi, Guo, Piot, Kapturowski, Tieleman, Arjovsky, Pritzel, Bolt, Blundell (2020),
@@ -96,6 +97,7 @@ class EpisodicNovelty(Bonus):
         return RND(
             learning_rate=self.learning_rate,
             epochs=1,
+            proportion=1.0,  # of the frames that phi learns from, all
             minibatch_size=self.minibatch_size,
             embedding_size=self.lifelong_size,
             hidden_sizes=self.hidden_sizes,

@@ -21,8 +21,9 @@ class Shift(Rewards):
     as learning from data alone asks for. Where episodes end, a negative shift is also a price of time, and a positive
     one a wage, but for episodes of one length. Policy gradients are not moved by a constant.
 
-    The paper's agents for discrete actions are this: DQN with -0.5, and with the bonus of random network distillation
-    less 1.5 (`Shift(-1.5, inner=RND())`). Its agent for continuous control, with critics of several constants, is
+    The paper's agents for discrete actions are this: DQN with -0.5, and with a bonus of random network distillation
+    less 1.5. Its bonus is the squared error, clipped to [-1, 1]; divided by the spread of its returns, as that of `rnd`
+    is, it is smaller and wants a smaller shift. Its agent for continuous control, with critics of several constants, is
     `forage.agents.rrs`. Not here: its offline agents, which are caution for agents that Forage does not have yet.
 
     Source: Sun, Han, Yang, Ma, Guo, Zhou (2022), "Exploit Reward Shifting in Value-Based Deep-RL: Optimistic

@@ -74,8 +74,9 @@ class GoExplore(Starts):
 
     Source: Ecoffet, Huizinga, Lehman, Stanley, Clune (2021), "First return, then explore", Nature 590, arXiv
     2004.12919, and (2019) "Go-Explore", arXiv 1901.10995; Salimans, Chen (2018), "Learning Montezuma's Revenge from a
-    Single Demonstration", arXiv 1812.03381. Here what explores may learn meanwhile, and there is one best episode
-    where they robustify ten of several runs.
+    Single Demonstration", arXiv 1812.03381, whose threshold is 0.2. Here what explores may learn meanwhile, and there
+    is one best episode where they robustify ten of several runs, and learn from their own best episodes too
+    (self-imitation) meanwhile. A cell that is chosen counts as visited there; here only those that steps lead to do.
     """
 
     adapts: ClassVar[bool] = True

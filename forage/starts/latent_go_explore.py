@@ -100,12 +100,13 @@ class LatentGoExplore(Starts):
     after `burst` steps.
 
     Kept are `capacity` states, a uniform sample of all that were visited (reservoir sampling), so that their density is
-    that of visits; k is 1 % of them, as in the authors' program. A state is restored as it was, its clock included:
-    returning is copying, in place of a policy that is conditioned on goals and walks there along the path that was
-    kept. What explores is any agent and behaviour.
+    that of visits; k is 1 % of them, as in the authors' program in its maze (1000 in any task). A state is restored as
+    it was, its clock included: returning is copying, in place of a policy that is conditioned on goals and walks there
+    along the path that was kept. What explores is any agent and behaviour.
 
     Source: Gallouédec, Dellandréa (2023), "Cell-Free Latent Go-Explore", ICML, arXiv 2208.14928. There all states are
-    kept, images are encoded by VQ-VAEs where the model is not the inverse one, and the forward model is Gaussian.
+    kept, images are encoded by VQ-VAEs where the model is not the inverse one, and the forward model is Gaussian. The
+    authors' program begins every episode with a return, and has a weight decay of 1e-5.
     """
 
     adapts: ClassVar[bool] = True
@@ -114,7 +115,7 @@ class LatentGoExplore(Starts):
     cuts: ClassVar[bool] = True
 
     probability: float = 0.9
-    p: float = 0.05  # of the geometric law of ranks; the paper's in its maze, 0.005 elsewhere
+    p: float = 0.05  # of the geometric law of ranks; the authors' in their maze, 0.001 to 0.01 elsewhere
     burst: int = 50  # steps of exploring after a return
     learning_rate: float = 1e-3
     model: str = equinox.field(static=True, default="inverse")  # or forward, autoencoder

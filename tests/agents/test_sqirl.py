@@ -20,7 +20,7 @@ from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import ForageError, Spec
+from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 KEY = jax.random.key(0)
 
@@ -108,6 +108,19 @@ def test_masked_actions_are_never_drawn():
     observation = {"observation": jnp.int32(0), "action_mask": jnp.array([1, 0, 1], jnp.int8)}
     act = jax.vmap(lambda key: AGENT.act(state, AGENT.hidden(spec), observation, key, True)[0])
     assert set(np.asarray(act(jax.random.split(KEY, 200))).tolist()) == {0, 2}
+
+
+def test_late_episodes_that_happened_to_be_short_do_not_count():
+    environment = two_ways(3.0)
+    spec, agent = spec_of(environment, "TwoWays"), dataclasses.replace(AGENT, num_envs=1, rollout_length=6)
+    column = lambda x: jnp.asarray(x)[:, None]  # noqa: E731
+    seen, ended, none = jnp.zeros((6, 1, 4)), column([True] * 6), column([0] * 6)
+    rollout = Experience(
+        seen, none, none * 1.0, seen, ended, ~ended, none, Place(none, none)
+    )  # six episodes of a step each, of which the last two had no room for three
+    batch = Batch(rollout, jnp.ones(1), jnp.zeros(1, int))
+    _, metrics, _ = jax.jit(agent.learn)(agent.init(KEY, spec), batch, Clock(jnp.int32(0), jnp.float32(100)), KEY)
+    assert metrics["episodes"] == 4
 
 
 @pytest.mark.parametrize(
