@@ -88,7 +88,7 @@ class DeviceRoad:
         self._placement = jax.sharding.NamedSharding(self.mesh, P("seed"))
         self.steps = 0
         self.state: ExperimentState | None = None
-        self._keys = jax.vmap(prng.key)(jnp.array(seeds))
+        self._keys = prng.keys(jnp.array(seeds))
         self._init = self._jit(init, (True,), True, once=True)
         self._compiling = ThreadPoolExecutor(1)
         self._programs: dict[Any, Future[Any]] = {}
@@ -165,7 +165,7 @@ class DeviceRoad:
     def evaluate(self, episodes: int, max_steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Plays `episodes` evaluation episodes for every seed. Returns returns `seed episode ...` and lengths."""
         assert self.state is not None
-        keys = jax.vmap(lambda key: jax.random.fold_in(key, seed))(self._keys)
+        keys = prng.folded(self._keys, seed)
         program = self._evaluation(episodes, max_steps).result()
         return jax.device_get(program(self.varied, self.state.learner, keys))
 
@@ -185,7 +185,7 @@ class DeviceRoad:
 
             return over_seeds(varied, one, learner, keys)
 
-        keys = jax.vmap(lambda key: jax.random.fold_in(key, seed))(self._keys)
+        keys = prng.folded(self._keys, seed)
         jitted = self._jit(run, (True, True, False), (True, True))
         return jax.device_get(jitted(self.varied, self.state.learner, keys, points))
 

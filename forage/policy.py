@@ -30,11 +30,15 @@ class Policy:
             action, hidden, _ = agent.act(state, hidden, observation, key, explore)
             return spaces.clip(spec.action_space, action), agent.acted(state, hidden, action)
 
-        def act_all(state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
+        def step(state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
+            # The key is split in here, as by itself that takes longer than a small network.
+            later, key = jax.random.split(key)
+            if spec.num_agents == 1:
+                return *act(state, hidden, observation, key, explore), later
             keys = jax.random.split(key, spec.num_agents)
-            return jax.vmap(act, in_axes=(None, 0, 0, 0, None))(state, hidden, observation, keys, explore)
+            return *jax.vmap(act, in_axes=(None, 0, 0, 0, None))(state, hidden, observation, keys, explore), later
 
-        self._act = jax.jit(act if spec.num_agents == 1 else act_all, static_argnums=4)
+        self._step = jax.jit(step, static_argnums=4)
         self._like = team.repeat(spaces.example(spec.observation_space), spec.num_agents)
         self.reset()
 
@@ -77,8 +81,7 @@ class Policy:
         """
         explore = self.sampled if explore is None else explore
         observation = self._check(observation)
-        self._key, key = jax.random.split(self._key)
-        action, self._hidden = self._act(self.state, self._hidden, observation, key, explore)
+        action, self._hidden, self._key = self._step(self.state, self._hidden, observation, self._key, explore)
         return jax.tree.map(np.asarray, action)
 
     def probabilities(self, observations: Any, explore: bool = False) -> Any:

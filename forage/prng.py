@@ -13,7 +13,7 @@ import math
 import jax
 import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
-from jaxtyping import Array, Key, UInt32
+from jaxtyping import Array, Int, Key, UInt32
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA  # of the key schedule
@@ -75,6 +75,18 @@ FUSED = define_prng_impl(
 def key(seed: int | Array) -> Key[Array, ""]:
     """A random key; use it as one of `jax.random.key`."""
     return jax.random.key(seed, impl=FUSED)
+
+
+@jax.jit  # as one program: its few operations would each be compiled by themselves
+def keys(seeds: Int[Array, " seed"]) -> Key[Array, " seed"]:
+    """The keys of many seeds."""
+    return jax.vmap(key)(seeds)
+
+
+@jax.jit
+def folded(keys: Key[Array, " seed"], number: int | Array) -> Key[Array, " seed"]:
+    """Other keys, made of each of these and a number."""
+    return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
 
 
 def from_data(data: Array) -> Key[Array, "*shape"]:

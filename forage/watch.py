@@ -55,14 +55,14 @@ def play_native(policy: Policy, environment: Environment, steps: int, episode: i
     key = jax.random.fold_in(prng.key(4_000_037), episode)
     # Closures, as JAX hashes what it compiles, and an environment that holds arrays has no hash.
     reset = jax.jit(lambda key: environment.reset(key))
-    advance = jax.jit(lambda state, action, key: environment.step(state, action, key))
+    advance = jax.jit(lambda state, action, time: environment.step(state, action, jax.random.fold_in(key, time)))
     state, observation = reset(key)
     policy.reset(episode)
     total = 0.0
     frames.append(environment.render(state))
     for time in range(steps):
         action = policy.act(observation)
-        state, step = advance(state, action, jax.random.fold_in(key, time))
+        state, step = advance(state, action, time)
         observation = step.observation
         step = as_one(step, environment.num_agents)
         total += float(np.sum(step.reward))
