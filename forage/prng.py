@@ -8,6 +8,7 @@ All of `jax.random` works with these keys.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import jax
@@ -42,14 +43,17 @@ def _counter(shape: tuple[int, ...]) -> tuple[Words, Words]:
     return jnp.zeros_like(low), low
 
 
+@jax.jit
 def _seed(seed: Array) -> UInt32[Array, "2"]:
     return jnp.stack([jnp.uint32(0), seed.astype(jnp.uint32)])
 
 
+@functools.partial(jax.jit, static_argnums=1)
 def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "*shape 2"]:
     return jnp.stack(threefry(key, *_counter(tuple(shape))), axis=-1)
 
 
+@functools.partial(jax.jit, static_argnums=(1, 2))
 def _random_bits(key: UInt32[Array, "2"], bit_width: int, shape: tuple[int, ...]) -> Array:
     x, y = threefry(key, *_counter(tuple(shape)))
     if bit_width == 64:
@@ -57,6 +61,7 @@ def _random_bits(key: UInt32[Array, "2"], bit_width: int, shape: tuple[int, ...]
     return (x ^ y).astype({8: jnp.uint8, 16: jnp.uint16, 32: jnp.uint32}[bit_width])
 
 
+@jax.jit
 def _fold_in(key: UInt32[Array, "2"], data: Array) -> UInt32[Array, "2"]:
     return jnp.stack(threefry(key, jnp.uint32(0), jnp.asarray(data).astype(jnp.uint32)))
 
