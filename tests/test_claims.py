@@ -69,6 +69,7 @@ def test_smoke(name, tmp_path):
     claim = running.load(name)
     assert claim.treatment in claim.arms or claim.judge is not None
     assert set(claim.baselines) <= set(claim.arms) and claim.statement.endswith(".")
+    assert set(claim.paper.arms) <= set(claim.arms)  # a misspelt label would be left out without a word
     assert min(claim.laptop.seeds) >= 1000  # apart from those for tuning, and those of the learning table
     if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
         with pytest.raises(ForageError, match=NEEDS[name]):
