@@ -88,7 +88,7 @@ class DeviceRoad:
         self._placement = jax.sharding.NamedSharding(self.mesh, P("seed"))
         self.steps = 0
         self.state: ExperimentState | None = None
-        self._keys = prng.keys(jnp.array(seeds))
+        self._keys = jax.vmap(prng.key)(jnp.array(seeds))
         self._init = self._jit(init, (True,), True, once=True)
         self._compiling = ThreadPoolExecutor(1)
         self._programs: dict[Any, Future[Any]] = {}

@@ -31,7 +31,7 @@ class Policy:
             return spaces.clip(spec.action_space, action), agent.acted(state, hidden, action)
 
         def step(state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
-            # The key is split in here, as by itself that takes longer than a small network.
+            # The key is split in here, as by itself that takes as long as a small network.
             later, key = jax.random.split(key)
             if spec.num_agents == 1:
                 return *act(state, hidden, observation, key, explore), later

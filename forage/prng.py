@@ -14,7 +14,7 @@ import math
 import jax
 import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
-from jaxtyping import Array, Int, Key, UInt32
+from jaxtyping import Array, Key, UInt32
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA  # of the key schedule
@@ -43,6 +43,7 @@ def _counter(shape: tuple[int, ...]) -> tuple[Words, Words]:
     return jnp.zeros_like(low), low
 
 
+# These four are programs, or outside of one each operation of Threefry would be compiled and dispatched by itself.
 @jax.jit
 def _seed(seed: Array) -> UInt32[Array, "2"]:
     return jnp.stack([jnp.uint32(0), seed.astype(jnp.uint32)])
@@ -80,12 +81,6 @@ FUSED = define_prng_impl(
 def key(seed: int | Array) -> Key[Array, ""]:
     """A random key; use it as one of `jax.random.key`."""
     return jax.random.key(seed, impl=FUSED)
-
-
-@jax.jit  # as one program: its few operations would each be compiled by themselves
-def keys(seeds: Int[Array, " seed"]) -> Key[Array, " seed"]:
-    """The keys of many seeds."""
-    return jax.vmap(key)(seeds)
 
 
 @jax.jit
