@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from jaxtyping import PyTree
 from forage import prng
 from forage.types import ForageError
 
-FORMAT = "forage-checkpoint-1"
+FORMAT = "forage-checkpoint-2"
+READABLE = (FORMAT, "forage-checkpoint-1")  # the first had every array whole
+BLOCK = 1 << 16  # bytes
 
 
 class Bytes:
@@ -68,9 +71,39 @@ def save(path: Path, tree: PyTree, header: dict[str, Any]) -> None:
         name: np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf) for name, leaf in named_leaves(tree)
     }
     text = np.frombuffer(json.dumps({"format": FORMAT, **header}).encode(), np.uint8)
-    arrays = {f"leaf{i}": leaf for i, leaf in enumerate(leaves.values())}
+    arrays = {f"{part}{i}": array for i, leaf in enumerate(leaves.values()) for part, array in _packed(leaf).items()}
     names = np.frombuffer(json.dumps(list(leaves)).encode(), np.uint8)
     write_atomically(path, lambda file: np.savez(file, header=text, names=names, **arrays))  # pyright: ignore[reportArgumentType]
+
+
+def _packed(leaf: np.ndarray) -> dict[str, np.ndarray]:
+    """The arrays that stand for a leaf: itself, or its blocks that hold anything, where most of them hold zeros.
+
+    A memory that has begun to fill is all but empty, and would be gigabytes of zeros in every checkpoint.
+    """
+    flat = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
+    blocks = flat[: flat.size // BLOCK * BLOCK].reshape(-1, BLOCK)
+    filled = blocks.view(np.uint64).max(axis=1, initial=0) > 0
+    if 2 * filled.sum() >= filled.size:
+        return {"leaf": leaf}
+    rest = flat[blocks.size :]
+    return {
+        "filled": filled,
+        "bytes": np.concatenate([blocks[filled].reshape(-1), rest]),
+        "like": np.empty((0, *leaf.shape), leaf.dtype),  # says shape and type, and takes no room
+    }
+
+
+def _unpacked(file: Mapping[str, np.ndarray], i: int) -> np.ndarray:
+    if f"leaf{i}" in file:
+        return file[f"leaf{i}"]
+    like, filled, packed = file[f"like{i}"], file[f"filled{i}"], file[f"bytes{i}"]
+    leaf = np.zeros(like.shape[1:], like.dtype)
+    flat = leaf.reshape(-1).view(np.uint8)
+    size, count = filled.size * BLOCK, int(filled.sum()) * BLOCK
+    flat[:size].reshape(-1, BLOCK)[filled] = packed[:count].reshape(-1, BLOCK)
+    flat[size:] = packed[count:]
+    return leaf
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -86,12 +119,12 @@ def _read(path: Path, arrays: bool = False) -> tuple[dict[str, Any], dict[str, n
     try:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes())
-            if header["format"] != FORMAT:
+            if header["format"] not in READABLE:
                 raise ForageError(f"{path} is a checkpoint of another format ({header['format']}).")
             if not arrays:
                 return header, {}
             names = json.loads(file["names"].tobytes())
-            return header, {name: file[f"leaf{i}"] for i, name in enumerate(names)}  # each checked by its CRC
+            return header, {name: _unpacked(file, i) for i, name in enumerate(names)}  # each checked by its CRC
     except FileNotFoundError:
         raise ForageError(f"There is no checkpoint {path}.") from None
     except ForageError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import jax
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
-from forage import registry
+from forage import checkpoint, registry
 from forage.checkpoint import is_key, named_leaves
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.together import Together
@@ -108,10 +107,9 @@ def differing(left: Any, right: Any) -> list[str]:
 
 def differing_files(left: Path, right: Path) -> list[str]:
     """The leaves in which two checkpoints differ, bit for bit."""
-    with np.load(left) as a, np.load(right) as b:
-        assert a["names"].tobytes() == b["names"].tobytes()
-        names = json.loads(a["names"].tobytes())
-        return [name for i, name in enumerate(names) if a[f"leaf{i}"].tobytes() != b[f"leaf{i}"].tobytes()]
+    a, b = checkpoint.arrays(left), checkpoint.arrays(right)
+    assert list(a) == list(b)
+    return [name for name in a if a[name].tobytes() != b[name].tobytes()]
 
 
 def train(directory: Path, agent: str = "ppo", **more: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 import small
 
 import forage
-from forage import cli, training
+from forage import checkpoint, cli, training
 from forage.memory.rollout import LastRollout
 from forage.run import Run
 from forage.types import ForageError
@@ -389,9 +389,8 @@ def test_seeds_that_got_ahead_stay_ahead(own, tmp_path, monkeypatch):
     monkeypatch.setenv("ROPE", "thin")
     with pytest.raises(ForageError, match="the rope broke"):
         small.train(tmp_path / "run", environment=f"{own}:Late", steps=160)
-    with np.load(Run(tmp_path / "run").checkpoints[-1]) as file:
-        names = json.loads(file["names"].tobytes())
-        assert [int(file[f"leaf{names.index(f'[{seed}].steps')}"]) for seed in (0, 1)] == [48, 32]
+    saved = checkpoint.arrays(Run(tmp_path / "run").checkpoints[-1])
+    assert [int(saved[f"[{seed}].steps"]) for seed in (0, 1)] == [48, 32]
     monkeypatch.setenv("ROPE", "thick")
     run = training.resume(tmp_path / "run", display="quiet")
     assert [row["steps"] for row in run.rows] == list(range(16, 161, 16))

@@ -49,6 +49,25 @@ def test_what_was_saved_is_loaded_bit_for_bit(path, tree):
     assert [p.name for p in path.parent.iterdir()] == ["1.npz"]  # no temporary file stays
 
 
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "bool"])
+def test_zeros_take_no_room(tmp_path, dtype):
+    """A memory that is nearly empty; its last bytes, which fill no block, and a minus zero are kept."""
+    leaf = jnp.zeros((2, 300_001), dtype).at[1, 7].set(True).at[1, -1].set(True)
+    tree = {"memory": leaf.at[0, 9].set(-0.0) if dtype == "float32" else leaf, "full": jnp.ones((400_000,), dtype)}
+    checkpoint.save(tmp_path / "a.npz", tree, {})
+    assert differing(checkpoint.load(tmp_path / "a.npz", tree)[0], tree) == []
+    full, blocks = tree["full"].nbytes, 3 * checkpoint.BLOCK
+    assert full < (tmp_path / "a.npz").stat().st_size < full + blocks + 4096 < full + leaf.nbytes
+
+
+def test_files_of_the_first_format_are_read(path, tree, monkeypatch):
+    monkeypatch.setattr(checkpoint, "FORMAT", "forage-checkpoint-1")
+    monkeypatch.setattr(checkpoint, "_packed", lambda leaf: {"leaf": leaf})
+    checkpoint.save(path, tree, {"steps": 3})
+    monkeypatch.undo()
+    assert differing(checkpoint.load(path, tree)[0], tree) == []
+
+
 def test_a_truncated_file_is_refused_at_every_length(path, tree):
     data = path.read_bytes()
     for length in sorted({*range(0, len(data), 97), 1, len(data) - 1, len(data) // 2}):
