@@ -15,6 +15,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage import prng, visits
+from forage.compiling import QUICK
 from forage.experiment import Experiment, ExperimentState
 from forage.learner import LearnerState, Report, Tally, finite
 from forage.types import Clock
@@ -78,7 +79,6 @@ class DeviceRoad:
     """
 
     def __init__(self, varied: Varied, seeds: list[int], total_steps: int):
-        self.varied = varied
         self.seeds = seeds
         self.total_steps = total_steps
         self.steps_per_iteration = varied.steps_per_iteration
@@ -86,6 +86,7 @@ class DeviceRoad:
         count = max(n for n in range(1, len(devices) + 1) if len(seeds) % n == 0)
         self.mesh = jax.sharding.Mesh(np.array(devices[:count]), ("seed",))
         self._placement = jax.sharding.NamedSharding(self.mesh, P("seed"))
+        self.varied = self.placed(varied)
         self.steps = 0
         self.state: ExperimentState | None = None
         self._keys = jax.vmap(prng.key)(jnp.array(seeds))
@@ -117,25 +118,35 @@ class DeviceRoad:
         if self.mesh.devices.flat[0].platform == "cpu":  # sums in one piece: they fuse, and take half the kernels
             options["xla_disable_hlo_passes"] = "tree_reduction_rewriter"
         if once:
-            options["xla_backend_optimization_level"] = 0
+            options |= QUICK
         return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=options)
 
+    def placed(self, varied: Varied) -> Varied:
+        """Puts the experiment's numbers on the devices, or they would be sent there anew with every call."""
+        everywhere = jax.sharding.NamedSharding(self.mesh, P())
+        return Varied(jax.device_put(varied.common, everywhere), jax.device_put(varied.members, self._placement))
+
     def _program(self, name: Any, jitted: Any, *arguments: Any) -> Future[Any]:
-        """The compiled program of this name, perhaps still to come. Only shapes and placement of `arguments` matter."""
-        if name not in self._programs:
-            self._programs[name] = self._compiling.submit(lambda: jitted.lower(self.varied, *arguments).compile())
+        """A program that is being compiled. Only shapes and placement of `arguments` matter."""
+        self._programs[name] = self._compiling.submit(lambda: jitted.lower(self.varied, *arguments).compile())
         return self._programs[name]
 
     def _loop(self) -> Future[Any]:
+        if "loop" in self._programs:
+            return self._programs["loop"]
         jitted = self._jit(advance, (True, False, False), (True, False, True), donate=True)
         return self._program("loop", jitted, self.shapes(placed=True), self._clock(), np.int32(0))
 
     def _evaluation(self, episodes: int, max_steps: int) -> Future[Any]:
+        name = ("evaluation", episodes, max_steps)
+        if name in self._programs:
+            return self._programs[name]
+
         def run(varied: Varied, learner: LearnerState, keys: Key[Array, " seed"]) -> Any:
             return over_seeds(varied, lambda e, state, key: e.evaluate(state, key, episodes, max_steps), learner, keys)
 
         jitted = self._jit(run, (True, True), (True, True))
-        return self._program(("evaluation", episodes, max_steps), jitted, self.shapes(placed=True).learner, self._keys)
+        return self._program(name, jitted, self.shapes(placed=True).learner, self._keys)
 
     def _clock(self) -> Clock:
         return Clock(np.int32(self.steps), np.float32(self.total_steps))  # type: ignore[arg-type]

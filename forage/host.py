@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage import prng, spaces, team, visits
 from forage.checkpoint import Bytes
+from forage.compiling import QUICK
 from forage.environments.host import HostEnvironment
 from forage.host_starts import Hosted, HostStarts, HostStartsState
 from forage.learner import Episodes, Learner, LearnerState, Report, finite, select
@@ -118,7 +119,7 @@ class HostExperiment:
 
     def begin(self) -> None:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
-        self.key, self.state = jax.jit(self.initial)(prng.key(self.seed))
+        self.key, self.state = jax.jit(self.initial, compiler_options=QUICK)(prng.key(self.seed))
         self.hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), self.first_hidden)
         self.ended = np.ones(self.flags, bool)
         self.episode_return = np.zeros((num_envs, len(names)) if names else num_envs, np.float32)

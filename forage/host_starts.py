@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage import prng, spaces, team
+from forage.compiling import QUICK
 from forage.environments.host import HostEnvironment, HostStep
 from forage.ports import Environment, Starts, Visited
 from forage.types import Clock, Experience, ForageError, Spec, Step
@@ -117,7 +118,7 @@ class HostStarts:
         self.world = Hosted(spec, environment.places)
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
-        self.state = jax.jit(self.initial)(prng.key(seed))
+        self.state = jax.jit(self.initial, compiler_options=QUICK)(prng.key(seed))
         self.seen: list[Visited] = []
 
     def initial(self, key: Key[Array, ""]) -> HostStartsState:

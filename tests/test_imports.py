@@ -15,7 +15,7 @@ WINGS = ("tasks", "starts", "behaviours", "rewards", "memory", "agents")
 
 # What stands on a level may import what stands on lower ones, and its own neighbours in the same package.
 LEVELS: list[tuple[str, ...]] = [
-    ("errors", "help"),
+    ("errors", "help", "compiling"),
     ("types", "prng", "registry", "ranges"),
     ("spaces", "team", "ports", "returns", "options", "checkpoint", "locking"),
     ("nn", "points", "fields", "ring"),

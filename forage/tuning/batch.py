@@ -92,7 +92,7 @@ class Batch:
             for experiment, learner, state in zip(self.road.experiments, self.learners(), states, strict=True):
                 experiment.learner, experiment.state = learner, state
             return
-        self.road.varied = self.varied()
+        self.road.varied = self.road.placed(self.varied())
         state = self.road.state
         assert state is not None
         if (source != np.arange(len(source))).any():
