@@ -22,17 +22,24 @@ PARITY = 0x1BD11BDA  # of the key schedule
 Words = UInt32[Array, "*shape"]
 
 
+@functools.partial(jax.jit, static_argnames="rotations")
+def _mixed(x: Words, y: Words, rotations: tuple[int, ...]) -> tuple[Words, Words]:
+    """Some rounds. A function of its own as there are few of them in a program, and JAX writes each of them once."""
+    for rotation in rotations:
+        x = x + y
+        y = (y << jnp.uint32(rotation)) | (y >> jnp.uint32(32 - rotation))
+        y = y ^ x
+    return x, y
+
+
 def threefry(key: UInt32[Array, "2"], high: Words, low: Words) -> tuple[Words, Words]:
     """Enciphers the counter `(high, low)`: two words, each as random as the other."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(PARITY))
     x, y = high + schedule[0], low + schedule[1]
     for group in range(5):
-        for rotation in ROTATIONS[group % 2]:
-            x = x + y
-            y = (y << jnp.uint32(rotation)) | (y >> jnp.uint32(32 - rotation))
-            y = y ^ x
+        x, y = _mixed(x, y, ROTATIONS[group % 2])
         x = x + schedule[(group + 1) % 3]
-        y = y + schedule[(group + 2) % 3] + jnp.uint32(group + 1)
+        y = y + (schedule[(group + 2) % 3] + jnp.uint32(group + 1))
     return x, y
 
 
