@@ -1,4 +1,7 @@
-"""Compiled programs are kept between test runs: most of the time of these tests is XLA's."""
+"""Programs are compiled quickly rather than well, and kept between test runs: most of the time of these tests is XLA's.
+
+What users run is compiled with optimisation, so tests that train for long ask for it too (`optimised`).
+"""
 
 import os
 from pathlib import Path
@@ -6,6 +9,21 @@ from pathlib import Path
 cache = Path(__file__).parent.parent / ".cache" / "compiled"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+# A quarter of the time to compile between them. Processes that tests start inherit both.
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 os.environ.setdefault("MPLBACKEND", "agg")
 # Tests share a process, and JAX settles on its devices at the first: as many as the largest run here has members.
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+
+
+@pytest.fixture
+def optimised():
+    """This test's programs are optimised: it runs them for longer than that takes."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)

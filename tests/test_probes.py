@@ -3,7 +3,6 @@
 `python tests/test_probes.py` prints what was found beside what is right, as a table.
 """
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -259,20 +258,8 @@ def ask(learner: Learner, state: Any, hidden: Any, observation: Any) -> Any:
 @functools.cache
 def results(agent: str, form: str, road: str) -> dict[str, list[Found]]:
     trial = AGENTS[agent]
-    with quick_compilation():
-        train = {"device": train_on_device, "host": train_on_host, "together": train_together}[road]
-        return train(trial, form, fitting(trial, form, road))
-
-
-@contextlib.contextmanager
-def quick_compilation():
-    """These programs are compiled for longer than they run."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_disable_most_optimizations", before)
+    train = {"device": train_on_device, "host": train_on_host, "together": train_together}[road]
+    return train(trial, form, fitting(trial, form, road))
 
 
 CASES = [
@@ -286,6 +273,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("agent", "form", "road", "probe"), CASES)
+@pytest.mark.usefixtures("optimised")
 def test_agent_passes_probe(agent, form, road, probe):
     if reason := obstacle(AGENTS[agent], probe, form, road):
         pytest.skip(reason)
@@ -350,8 +338,7 @@ class LastEpisodeRemembered(PPO):
 def test_probe_finds_its_mistake_and_no_other(mistake, agent, passes, fails):
     agent = AGENTS[agent].agent
     broken = mistake(**{field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)})
-    with quick_compilation():
-        found = train_on_device(Trial(broken, 8_000), "discrete", [passes, fails])
+    found = train_on_device(Trial(broken, 8_000), "discrete", [passes, fails])
     assert all(f.right for f in found[passes])
     assert not all(f.right for f in found[fails])
 

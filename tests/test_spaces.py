@@ -228,6 +228,7 @@ TRIALS = {
 
 
 @pytest.mark.parametrize("name", TRIALS)
+@pytest.mark.usefixtures("optimised")
 def test_every_agent_learns_from_every_kind_of_leaf(name):
     agent, continuous, steps = TRIALS[name]
     environment = Mixed(continuous=continuous)

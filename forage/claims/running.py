@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import importlib
 import os
@@ -16,16 +17,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from forage import claims, training
+from forage import claims, registry, training
 from forage.claims.claim import Claim, Effect, Scale, effects, verdict
 from forage.claims.picture import draw
+from forage.defaults import default_memory
 from forage.evaluation.statistics import score
-from forage.registry import nearest
 from forage.run import Run, write_json
 from forage.types import ForageError
 from forage.versions import versions
 
 SCALES = ("laptop", "smoke", "paper")
+SMOKE_CAPACITY = 10_000
 KEPT_POINTS = 50  # of each curve, in the result
 
 
@@ -39,7 +41,7 @@ def names() -> list[str]:
 def load(name: str) -> Claim:
     """The claim of this name. Raises `ForageError` with the nearest names."""
     if name not in names():
-        raise ForageError(f"There is no claim {name!r}{nearest(name, names())}")
+        raise ForageError(f"There is no claim {name!r}{registry.nearest(name, names())}")
     return importlib.import_module(f"forage.claims.{name.replace('-', '_')}").CLAIM
 
 
@@ -106,6 +108,9 @@ def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, 
         config = Run(directory).config
         if config["steps"] != size.steps or tuple(config["seeds"]) != size.seeds:
             raise ForageError(f"{directory} holds a run of another size; name another --directory or remove it.")
+    parts = arm.parts()
+    if scale == "smoke":
+        parts = with_little_memory(arm.agent, parts)
     return training.finished(
         arm.agent,
         environment,
@@ -114,8 +119,18 @@ def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, 
         directory=directory,
         agent_options=options,
         display=display,
-        **arm.parts(),
+        **parts,
     )
+
+
+def with_little_memory(agent: str, parts: dict[str, Any]) -> dict[str, Any]:
+    """A replay that a smoke can fill, where there is one: hundreds of megabytes of zeros take longer than learning."""
+    memory = parts.get("memory") or default_memory(registry.part_class("agent", agent)())
+    if isinstance(memory, str):
+        memory = registry.build("memory", memory, {})
+    if getattr(memory, "capacity", 0) <= SMOKE_CAPACITY:
+        return parts
+    return parts | {"memory": dataclasses.replace(memory, capacity=SMOKE_CAPACITY)}
 
 
 def described(
