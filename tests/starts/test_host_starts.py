@@ -151,12 +151,12 @@ def first_of_sea():
 
 
 def test_go_explore_reaches_the_end_of_a_deep_sea_on_the_host(tmp_path):
-    """Chance alone finds it once in 2^8 episodes; the run has 750 of 8 steps, and begins them at the frontier."""
+    """Chance alone finds it once in 2^8 episodes; the run has 250 of 8 steps, and begins them at the frontier."""
     starts = GoExplore(capacity=64, burst=4)
     run = forage.train(
         "ppo",
         lambda num_envs: OnHost(DeepSea(8), num_envs, "Sea"),
-        steps=6_000,
+        steps=2_000,
         seeds=[0, 1],
         agent_options=PPO,
         starts=starts,
