@@ -11,6 +11,7 @@ from forage.device import DeviceRoad
 def test_an_advance_traces_nothing_and_sends_no_numbers(monkeypatch):
     name, environment, options = small.AGENTS["ppo"]
     road = setup.make_setup(name, environment, steps=64, seeds=[3, 7], agent_options=options).road()
+    assert isinstance(road, DeviceRoad)
     road.begin()
     road.advance(1)
 
