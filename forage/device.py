@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -126,27 +127,32 @@ class DeviceRoad:
         everywhere = jax.sharding.NamedSharding(self.mesh, P())
         return Varied(jax.device_put(varied.common, everywhere), jax.device_put(varied.members, self._placement))
 
-    def _program(self, name: Any, jitted: Any, *arguments: Any) -> Future[Any]:
-        """A program that is being compiled. Only shapes and placement of `arguments` matter."""
-        self._programs[name] = self._compiling.submit(lambda: jitted.lower(self.varied, *arguments).compile())
+    def _program(self, name: Any, prepare: Callable[[], tuple[Any, ...]]) -> Future[Any]:
+        """The compiled program of this name, perhaps still to come.
+
+        `prepare` is called once. It gives the jitted function and what follows the experiment among its arguments, of
+        which only shapes and placement matter.
+        """
+        if name not in self._programs:
+            jitted, *arguments = prepare()
+            self._programs[name] = self._compiling.submit(lambda: jitted.lower(self.varied, *arguments).compile())
         return self._programs[name]
 
     def _loop(self) -> Future[Any]:
-        if "loop" in self._programs:
-            return self._programs["loop"]
-        jitted = self._jit(advance, (True, False, False), (True, False, True), donate=True)
-        return self._program("loop", jitted, self.shapes(placed=True), self._clock(), np.int32(0))
+        def prepare() -> tuple[Any, ...]:
+            jitted = self._jit(advance, (True, False, False), (True, False, True), donate=True)
+            return jitted, self.shapes(placed=True), self._clock(), np.int32(0)
+
+        return self._program("loop", prepare)
 
     def _evaluation(self, episodes: int, max_steps: int) -> Future[Any]:
-        name = ("evaluation", episodes, max_steps)
-        if name in self._programs:
-            return self._programs[name]
-
         def run(varied: Varied, learner: LearnerState, keys: Key[Array, " seed"]) -> Any:
             return over_seeds(varied, lambda e, state, key: e.evaluate(state, key, episodes, max_steps), learner, keys)
 
-        jitted = self._jit(run, (True, True), (True, True))
-        return self._program(name, jitted, self.shapes(placed=True).learner, self._keys)
+        def prepare() -> tuple[Any, ...]:
+            return self._jit(run, (True, True), (True, True)), self.shapes(placed=True).learner, self._keys
+
+        return self._program(("evaluation", episodes, max_steps), prepare)
 
     def _clock(self) -> Clock:
         return Clock(np.int32(self.steps), np.float32(self.total_steps))  # type: ignore[arg-type]
