@@ -74,6 +74,7 @@ def empty_cache() -> Iterator[None]:
         jax.config.update("jax_compilation_cache_dir", directory)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         compilation_cache.reset_cache()
+        jax.clear_caches()  # and what this process has compiled
         yield
     jax.config.update("jax_compilation_cache_dir", None)
 

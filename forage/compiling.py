@@ -1,4 +1,48 @@
-"""How programs are compiled."""
+"""How programs are compiled, and which of them may stand for another."""
+
+import functools
+from collections.abc import Hashable, Iterator
+from types import FunctionType
+from typing import Any
+
+import jax
+from jaxtyping import PyTree
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 """Compiler options for what runs once on the CPU: compiled in a fifth of the time, and several times as slow to run."""
+
+
+def kind(tree: PyTree[Any]) -> Hashable:
+    """What is equal for trees that differ in their leaves alone, and whose classes have the same code.
+
+    The code, because notebooks reload a class in place when its file is edited, and tests replace methods.
+    """
+    structure = jax.tree.structure(tree)
+    return structure, frozenset(code for part in set(_classes(structure)) for code in _code(part))
+
+
+@functools.lru_cache(maxsize=128)
+def shared(kind: Hashable, function: Any, once: bool = False, **options: Any) -> Any:
+    """Jits `function`, for all that is of one `kind`: what differs in numbers alone is traced and compiled once.
+
+    The kinds used last are kept. What runs `once` is compiled quickly rather than well. `options` are those of
+    `jax.jit`.
+    """
+    # JAX knows a function again, also in another `jit`; each kind has one of its own.
+    return jax.jit(functools.partial(function), compiler_options=QUICK if once else None, **options)
+
+
+def _classes(structure: Any) -> Iterator[type]:
+    data = structure.node_data()
+    if data is not None:
+        yield data[0]
+    for child in structure.children():
+        yield from _classes(child)
+
+
+def _code(part: type) -> Iterator[Any]:
+    for base in part.__mro__:
+        for name, value in vars(base).items():
+            function = getattr(value, "__func__", getattr(value, "fget", value))
+            if isinstance(function, FunctionType):
+                yield base, name, function.__code__

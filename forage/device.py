@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage import prng, visits
-from forage.compiling import QUICK
+from forage.compiling import QUICK, kind
 from forage.experiment import Experiment, ExperimentState
 from forage.learner import LearnerState, Report, Tally, finite
 from forage.types import Clock
@@ -72,6 +72,67 @@ def over_seeds(varied: Varied, function: Any, *arguments: Any) -> Any:
     )
 
 
+def evaluate(
+    episodes: int, max_steps: int, varied: Varied, learner: LearnerState, keys: Key[Array, " seed"]
+) -> tuple[Array, Array]:
+    """Plays evaluation episodes for every seed."""
+    return over_seeds(varied, lambda e, state, key: e.evaluate(state, key, episodes, max_steps), learner, keys)
+
+
+def evaluate_points(
+    episodes: int,
+    max_steps: int,
+    varied: Varied,
+    learner: LearnerState,
+    keys: Key[Array, " seed"],
+    points: PyTree[Array | None],
+) -> tuple[Array, Array]:
+    """Plays evaluation episodes for every seed in each of many environments."""
+
+    def one(experiment: Experiment, state: LearnerState, key: Key[Array, ""]) -> Any:
+        return jax.vmap(lambda point: experiment.evaluate(state, key, episodes, max_steps, point))(points)
+
+    return over_seeds(varied, one, learner, keys)
+
+
+@functools.lru_cache(maxsize=128)
+def jitted(
+    kind: Hashable,
+    mesh: jax.sharding.Mesh,
+    function: Any,
+    inputs: tuple[bool, ...],
+    outputs: Any,
+    settings: tuple[int, ...] = (),
+    donate: bool = False,
+    once: bool = False,
+) -> Any:
+    """Jits `function(*settings, varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share.
+
+    Roads of one `kind` of experiment share it, and with it what JAX has traced and compiled: a run that differs from
+    one before it in numbers alone begins at once. The kinds used last are kept. What runs `once` is compiled quickly
+    rather than well.
+    """
+
+    def place(split: bool) -> Any:
+        return P("seed") if split else P()
+
+    tree = Varied(P(), P("seed"))  # type: ignore[arg-type]  # a prefix of the pytree
+    mapped = jax.shard_map(
+        functools.partial(function, *settings),
+        mesh=mesh,
+        in_specs=(tree, *map(place, inputs)),
+        out_specs=jax.tree.map(place, outputs),
+        check_vma=False,
+    )
+    # In order: the pieces of an update are too small to be worth waking another thread for.
+    options: dict[str, Any] = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
+    if mesh.devices.flat[0].platform == "cpu":  # sums in one piece: they fuse, and take half the kernels
+        options["xla_disable_hlo_passes"] = "tree_reduction_rewriter"
+    if once:
+        options |= QUICK
+    return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=options)
+
+
 class DeviceRoad:
     """Runs an experiment's seeds on this machine's devices, as many seeds on each.
 
@@ -91,36 +152,10 @@ class DeviceRoad:
         self.steps = 0
         self.state: ExperimentState | None = None
         self._keys = jax.vmap(prng.key)(jnp.array(seeds))
-        self._init = self._jit(init, (True,), True, once=True)
+        self._jitted = functools.partial(jitted, kind(varied), self.mesh)
+        self._init = self._jitted(init, (True,), True, once=True)
         self._compiling = ThreadPoolExecutor(1)
         self._programs: dict[Any, Future[Any]] = {}
-
-    def _jit(
-        self, function: Any, inputs: tuple[bool, ...], outputs: Any, donate: bool = False, once: bool = False
-    ) -> Any:
-        """Jits `function(varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share out.
-
-        What runs `once` is compiled quickly rather than well.
-        """
-
-        def place(split: bool) -> Any:
-            return P("seed") if split else P()
-
-        tree = Varied(P(), P("seed"))  # type: ignore[arg-type]  # a prefix of the pytree
-        mapped = jax.shard_map(
-            function,
-            mesh=self.mesh,
-            in_specs=(tree, *map(place, inputs)),
-            out_specs=jax.tree.map(place, outputs),
-            check_vma=False,
-        )
-        # In order: the pieces of an update are too small to be worth waking another thread for.
-        options: dict[str, Any] = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
-        if self.mesh.devices.flat[0].platform == "cpu":  # sums in one piece: they fuse, and take half the kernels
-            options["xla_disable_hlo_passes"] = "tree_reduction_rewriter"
-        if once:
-            options |= QUICK
-        return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=options)
 
     def placed(self, varied: Varied) -> Varied:
         """Puts the experiment's numbers on the devices, or they would be sent there anew with every call."""
@@ -130,27 +165,25 @@ class DeviceRoad:
     def _program(self, name: Any, prepare: Callable[[], tuple[Any, ...]]) -> Future[Any]:
         """The compiled program of this name, perhaps still to come.
 
-        `prepare` is called once. It gives the jitted function and what follows the experiment among its arguments, of
-        which only shapes and placement matter.
+        `prepare` is called once. It gives the function to compile and what follows the experiment among its arguments,
+        of which only shapes and placement matter.
         """
         if name not in self._programs:
-            jitted, *arguments = prepare()
-            self._programs[name] = self._compiling.submit(lambda: jitted.lower(self.varied, *arguments).compile())
+            function, *arguments = prepare()
+            self._programs[name] = self._compiling.submit(lambda: function.lower(self.varied, *arguments).compile())
         return self._programs[name]
 
     def _loop(self) -> Future[Any]:
         def prepare() -> tuple[Any, ...]:
-            jitted = self._jit(advance, (True, False, False), (True, False, True), donate=True)
-            return jitted, self.shapes(placed=True), self._clock(), np.int32(0)
+            loop = self._jitted(advance, (True, False, False), (True, False, True), donate=True)
+            return loop, self.shapes(placed=True), self._clock(), np.int32(0)
 
         return self._program("loop", prepare)
 
     def _evaluation(self, episodes: int, max_steps: int) -> Future[Any]:
-        def run(varied: Varied, learner: LearnerState, keys: Key[Array, " seed"]) -> Any:
-            return over_seeds(varied, lambda e, state, key: e.evaluate(state, key, episodes, max_steps), learner, keys)
-
         def prepare() -> tuple[Any, ...]:
-            return self._jit(run, (True, True), (True, True)), self.shapes(placed=True).learner, self._keys
+            play = self._jitted(evaluate, (True, True), (True, True), settings=(episodes, max_steps))
+            return play, self.shapes(placed=True).learner, self._keys
 
         return self._program(("evaluation", episodes, max_steps), prepare)
 
@@ -196,15 +229,9 @@ class DeviceRoad:
         """
         assert self.state is not None
 
-        def run(varied: Varied, learner: LearnerState, keys: Key[Array, " seed"], points: PyTree[Array]) -> Any:
-            def one(experiment: Experiment, state: LearnerState, key: Key[Array, ""]) -> Any:
-                return jax.vmap(lambda point: experiment.evaluate(state, key, episodes, max_steps, point))(points)
-
-            return over_seeds(varied, one, learner, keys)
-
         keys = prng.folded(self._keys, seed)
-        jitted = self._jit(run, (True, True, False), (True, True))
-        return jax.device_get(jitted(self.varied, self.state.learner, keys, points))
+        play = self._jitted(evaluate_points, (True, True, False), (True, True), settings=(episodes, max_steps))
+        return jax.device_get(play(self.varied, self.state.learner, keys, points))
 
     @property
     def exact(self) -> bool:

@@ -7,7 +7,6 @@ step. An on-policy agent always acts with what it has just learned.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage import prng, spaces, team, visits
 from forage.checkpoint import Bytes
-from forage.compiling import QUICK
+from forage.compiling import kind, shared
 from forage.environments.host import HostEnvironment
 from forage.host_starts import Hosted, HostStarts, HostStartsState
 from forage.learner import Episodes, Learner, LearnerState, Report, finite, select
@@ -45,7 +44,12 @@ class HostState(NamedTuple):
     visits: Visits | tuple[()]  # where the agent has been, in a run that is asked to measure it
 
 
-@functools.partial(jax.jit, static_argnames="explore")
+def begin(learner: Learner, key: Key[Array, ""]) -> tuple[Key[Array, ""], LearnerState]:
+    """The next key, and the learner's first state."""
+    key, init_key = jax.random.split(key)
+    return key, learner.init(init_key)
+
+
 def act(
     learner: Learner,
     state: LearnerState,
@@ -73,7 +77,11 @@ def act(
     return key, spaces.clip(learner.spec.action_space, action), action, hidden, aux, source
 
 
-@functools.partial(jax.jit, donate_argnames="state")
+def acting(learner: Learner) -> Any:
+    """`act`, jitted."""
+    return shared(kind(learner), act, static_argnames="explore")
+
+
 def learn(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
     key, learn_key = jax.random.split(key)
     state, metrics = learner.learn(state, rollout, clock, learn_key)
@@ -96,6 +104,8 @@ class HostExperiment:
 
     def __init__(self, learner: Learner, environment: HostEnvironment, seed: int, total_steps: int, way: Way = PLAIN):
         self.learner = learner
+        self.begun, self.act = shared(kind(learner), begin, once=True), acting(learner)
+        self.learned = shared(kind(learner), learn, donate_argnames="state")
         self.way = way
         self.starts: HostStarts | None = None
         if way.starts is not None:
@@ -113,13 +123,9 @@ class HostExperiment:
         self.hidden: Any = None
         self.pending: Experience | None = None
 
-    def initial(self, key: Key[Array, ""]) -> tuple[Key[Array, ""], LearnerState]:
-        key, init_key = jax.random.split(key)
-        return key, self.learner.init(init_key)
-
     def begin(self) -> None:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
-        self.key, self.state = jax.jit(self.initial, compiler_options=QUICK)(prng.key(self.seed))
+        self.key, self.state = self.begun(self.learner, prng.key(self.seed))
         self.hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), self.first_hidden)
         self.ended = np.ones(self.flags, bool)
         self.episode_return = np.zeros((num_envs, len(names)) if names else num_envs, np.float32)
@@ -159,7 +165,7 @@ class HostExperiment:
             observation = self.observation
             # Acting sees the agent and the behaviour only: fewer arrays to hand over at every step.
             seen = self.state._replace(rewards=(), memory=())
-            self.key, executed, action, self.hidden, aux, source = act(
+            self.key, executed, action, self.hidden, aux, source = self.act(
                 self.learner, seen, self.hidden, self.ended, observation, now, self.key
             )
             executed, action, aux, source = jax.device_get((executed, action, aux, source))
@@ -193,7 +199,7 @@ class HostExperiment:
         return self.learn(rollout, clock)
 
     def learn(self, rollout: Experience, clock: Clock) -> dict[str, Array]:
-        self.key, self.state, metrics = learn(self.learner, self.state, rollout, clock, self.key)
+        self.key, self.state, metrics = self.learned(self.learner, self.state, rollout, clock, self.key)
         return metrics
 
     def account(self, step: Any) -> None:
@@ -245,7 +251,7 @@ class HostExperiment:
 
     def shapes(self) -> HostState:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
-        key, learner = jax.eval_shape(self.initial, prng.key(0))
+        key, learner = jax.eval_shape(self.begun, self.learner, prng.key(0))
         hidden = jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_envs, *x.shape), x.dtype), self.first_hidden)
         return HostState(
             np.zeros((), np.int32),
@@ -382,8 +388,9 @@ def play(
     objectives = len(learner.spec.reward_names)
     total = np.zeros((num_envs, objectives) if objectives else num_envs, np.float32)
     clock = Clock(np.int32(0), np.float32(1))  # type: ignore[arg-type]
+    choose = acting(learner)
     for _ in range(max_steps):
-        key, executed, _, hidden, _, _ = act(learner, state, hidden, ended, observation, clock, key, explore=False)
+        key, executed, _, hidden, _, _ = choose(learner, state, hidden, ended, observation, clock, key, explore=False)
         step, observation = environment.step(jax.tree.map(np.asarray, executed))
         ended = step.terminated | step.truncated
         step = team.as_one(step, agents)

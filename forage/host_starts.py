@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import pickle
 import zlib
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage import prng, spaces, team
-from forage.compiling import QUICK
+from forage.compiling import QUICK, kind, shared
 from forage.environments.host import HostEnvironment, HostStep
 from forage.ports import Environment, Starts, Visited
 from forage.types import Clock, Experience, ForageError, Spec, Step
@@ -84,7 +83,6 @@ class HostStartsState(NamedTuple):
     key: Key[Array, ""]
 
 
-@functools.partial(jax.jit, static_argnames="num_envs")
 def begin(
     part: Starts, state: Any, world: Hosted, key: Key[Array, ""], num_envs: int
 ) -> tuple[Key[Array, ""], Ticket, PyTree[Array]]:
@@ -93,7 +91,6 @@ def begin(
     return key, ticket, mark
 
 
-@functools.partial(jax.jit, donate_argnums=1)
 def report(
     part: Starts, state: Any, world: Hosted, visited: Visited, rollout: Experience, clock: Clock, key: Key[Array, ""]
 ) -> tuple[Key[Array, ""], Any]:
@@ -101,7 +98,6 @@ def report(
     return key, part.report(state, world, visited, rollout, clock, report_key)
 
 
-@jax.jit
 def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
     return jax.vmap(part.cut)(marks, lengths)
 
@@ -116,6 +112,9 @@ class HostStarts:
     def __init__(self, part: Starts, environment: HostEnvironment, spec: Spec, seed: int):
         self.part, self.environment = part, environment
         self.world = Hosted(spec, environment.places)
+        same = kind((part, self.world))
+        self.begin = shared(same, begin, static_argnames="num_envs")
+        self.reported, self.cut = shared(same, report, donate_argnums=1), shared(same, cut)
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
         self.state = jax.jit(self.initial, compiler_options=QUICK)(prng.key(seed))
@@ -124,7 +123,7 @@ class HostStarts:
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
         key, part_key = jax.random.split(jax.random.fold_in(key, STARTS))
         part = self.part.init(part_key, self.world, self.world.spec, self.num_envs)
-        key, _, marks = begin(self.part, part, self.world, key, self.num_envs)
+        key, _, marks = self.begin(self.part, part, self.world, key, self.num_envs)
         return HostStartsState(part, marks, jnp.int32(0), key)  # type: ignore[arg-type]
 
     def restore(self, state: HostStartsState, saved: bytes) -> None:
@@ -142,7 +141,7 @@ class HostStarts:
         over = np.asarray(told.terminated | told.truncated)
         cuts = np.zeros(self.num_envs, bool)
         if self.part.cuts:
-            cuts = ~over & np.asarray(cut(self.part, self.state.marks, age + 1))
+            cuts = ~over & np.asarray(self.cut(self.part, self.state.marks, age + 1))
         if self.part.every_state:
             self.seen.append(self.visited(over, self.environment.place))
         if cuts.any():
@@ -165,7 +164,7 @@ class HostStarts:
         """Begins the episodes in place of those that are `over`. Where one still `stands`, no reset came yet."""
         if not over.any():
             return observation
-        key, ticket, marks = begin(self.part, self.state.part, self.world, self.state.key, self.num_envs)
+        key, ticket, marks = self.begin(self.part, self.state.part, self.world, self.state.key, self.num_envs)
         ticket, marks = jax.device_get((ticket, marks))
         observation = jax.tree.map(np.copy, observation)
         for index in np.flatnonzero(over).tolist():
@@ -188,7 +187,7 @@ class HostStarts:
             self.seen = [self.visited(gone, place)]
         visited = jax.tree.map(lambda *x: np.stack(x), *self.seen)
         self.seen = []
-        key, part = report(self.part, self.state.part, self.world, visited, rollout, clock, self.state.key)
+        key, part = self.reported(self.part, self.state.part, self.world, visited, rollout, clock, self.state.key)
         self.state = self.state._replace(part=part, key=key)
         tickets = jax.tree.leaves(part, is_leaf=lambda x: isinstance(x, Ticket))
         held = [np.asarray(x.number).ravel() for x in tickets if isinstance(x, Ticket)]

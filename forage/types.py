@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import gymnasium
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from forage.errors import ForageError as ForageError
@@ -98,7 +101,20 @@ class Clock(NamedTuple):
         return start + (end - start) * done
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # compared by identity: spaces have no hash
+def exact(value: Any) -> Hashable:
+    """What a space is, to the bit. Spaces have no hash, and find boxes equal whose bounds are only nearly so."""
+    if isinstance(value, gymnasium.Space):
+        return type(value), exact({name: what for name, what in vars(value).items() if name != "_np_random"})
+    if isinstance(value, Mapping):
+        return tuple((name, exact(what)) for name, what in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(exact, value))
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    return value if isinstance(value, Hashable) else id(value)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Spec:
     """What an agent may know of an environment. Spaces are those of one agent."""
 
@@ -108,3 +124,13 @@ class Spec:
     reward_names: tuple[str, ...] = ()
     num_agents: int = 1
     horizon: int | None = None
+
+    @functools.cached_property
+    def _exact(self) -> Hashable:
+        return tuple(exact(getattr(self, field.name)) for field in dataclasses.fields(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and self._exact == other._exact
+
+    def __hash__(self) -> int:
+        return hash(self._exact)

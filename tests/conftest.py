@@ -19,11 +19,15 @@ os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
+from forage import compiling, device  # noqa: E402
+
 
 @pytest.fixture
 def optimised():
     """This test's programs are optimised: it runs them for longer than that takes."""
     before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)
+    for programs in (compiling.shared, device.jitted):  # a run of the same kind may have compiled them without
+        programs.cache_clear()
     yield
     jax.config.update("jax_disable_most_optimizations", before)
