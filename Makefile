@@ -11,11 +11,11 @@ train: $(VENV)/installed
 test: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 check: $(VENV)/installed-test
-	$(BIN)/ruff check . && $(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/ruff check . && $(BIN)/pyrefly check --python-interpreter-path $(BIN)/python
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -21,7 +21,7 @@ def actions_of(id: str, num_envs: int, steps: int) -> list[Any]:
     """Random actions for every step, as Forage's action space has them."""
     from forage.environments import make
 
-    with contextlib.closing(make(id).build(num_envs)) as environment:  # pyright: ignore[reportAttributeAccessIssue]
+    with contextlib.closing(make(id).build(num_envs)) as environment:
         space, agents = environment.action_space, environment.num_agents
     space.seed(0)
     shape = (num_envs,) if agents == 1 else (num_envs, agents)
@@ -34,7 +34,7 @@ def actions_of(id: str, num_envs: int, steps: int) -> list[Any]:
 def forage(id: str, num_envs: int) -> Stepper:
     from forage.environments import make
 
-    environment: Any = make(id).build(num_envs)  # pyright: ignore[reportAttributeAccessIssue]
+    environment: Any = make(id).build(num_envs)
     environment.reset(0)
     return environment.step
 

@@ -27,10 +27,10 @@ def results(row: object) -> dict[str, str]:
     words = {}
     for name, check in CHECKS.items():
         try:
-            reason = check(case(row.id))  # pyright: ignore[reportAttributeAccessIssue]
+            reason = check(case(row.id))
             words[name] = "yes" if reason is None else f"does not apply: {shorten(reason)}"
-            if name == "terminated" and row.hidden:  # pyright: ignore[reportAttributeAccessIssue]
-                words[name] += f"; {row.hidden}"  # pyright: ignore[reportAttributeAccessIssue]
+            if name == "terminated" and row.hidden:
+                words[name] += f"; {row.hidden}"
         except Exception as error:
             words[name] = "**no**"
             print(f"  {name}: {type(error).__name__}: {str(error).strip()[:600]}")

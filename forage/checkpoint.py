@@ -73,7 +73,7 @@ def save(path: Path, tree: PyTree, header: dict[str, Any]) -> None:
     text = np.frombuffer(json.dumps({"format": FORMAT, **header}).encode(), np.uint8)
     arrays = {f"{part}{i}": array for i, leaf in enumerate(leaves.values()) for part, array in _packed(leaf).items()}
     names = np.frombuffer(json.dumps(list(leaves)).encode(), np.uint8)
-    write_atomically(path, lambda file: np.savez(file, header=text, names=names, **arrays))  # pyright: ignore[reportArgumentType]
+    write_atomically(path, lambda file: np.savez(file, header=text, names=names, **arrays))  # pyrefly: ignore[bad-argument-type]
 
 
 def _packed(leaf: np.ndarray) -> dict[str, np.ndarray]:
@@ -142,7 +142,7 @@ def load(path: Path, like: PyTree) -> tuple[PyTree, dict[str, Any]]:
     if missing or surplus:
         difference = f"lacks {missing[0]}" if missing else f"holds {surplus[0]}, unknown here"
         raise ForageError(f"{path} was written by other parts or another version: it {difference}.")
-    leaves = []
+    leaves: list[Any] = []
     for name, wanted in expected:
         array = arrays[name]
         if isinstance(wanted, Bytes):

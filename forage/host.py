@@ -347,7 +347,7 @@ class HostRoad:
         reports = [e.advance(max(0, until - e.steps) // self.steps_per_iteration) for e in self.experiments]
         self.failed = False
         names = sorted(set().union(*(report.metrics for report in reports)))
-        same = [r._replace(metrics={n: r.metrics.get(n, np.float32(0)) for n in names}) for r in reports]
+        same = [r._replace(metrics={n: r.metrics.get(n, np.float32(0)) for n in names}) for r in reports]  # pyrefly: ignore[bad-argument-type]
         return jax.tree.map(lambda *x: np.stack(x), *same)
 
     def prepare(self, episodes: int, max_steps: int) -> None:

@@ -117,7 +117,7 @@ class HostStarts:
         self.reported, self.cut = shared(same, report, donate_argnums=1), shared(same, cut)
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
-        self.state = jax.jit(self.initial, compiler_options=QUICK)(prng.key(seed))
+        self.state: HostStartsState = jax.jit(self.initial, compiler_options=QUICK)(prng.key(seed))
         self.seen: list[Visited] = []
 
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
@@ -155,7 +155,7 @@ class HostStarts:
         number = np.where(gone, FRESH, first + np.arange(self.num_envs)).astype(np.int32)
         for index in np.flatnonzero(~gone):
             self.saved[first + int(index)] = self.environment.take(int(index))
-        self.state = self.state._replace(next=np.int32(first + self.num_envs))
+        self.state = self.state._replace(next=np.int32(first + self.num_envs))  # pyrefly: ignore[bad-argument-type]
         return Visited(Ticket(number, place), jax.tree.map(np.asarray, self.state.marks))  # type: ignore[arg-type]
 
     def begin_anew(

@@ -41,7 +41,7 @@ def split(arguments: list[str], flags: set[str], lists: Collection[str] = ()) ->
                 found = next(words, None)
                 if found is None or found.startswith("--"):
                     raise ForageError(f"--{name.replace('_', '-')} needs a value after it.")
-        options[name] = [*many(options, name), str(found)] if name in lists else found
+        options[name] = [*many(options, name), str(found)] if name in lists else found  # pyrefly: ignore[unsupported-operation]
     return positional, options
 
 

@@ -38,7 +38,7 @@ class Tokens(spaces.MultiDiscrete):
                 f"got length={length} and vocabulary={vocabulary}."
             )
         self.length, self.vocabulary = int(length), int(vocabulary)
-        super().__init__(np.full(self.length, self.vocabulary), np.int32, seed)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        super().__init__(np.full(self.length, self.vocabulary), np.int32, seed)  # pyrefly: ignore[no-matching-overload]
 
     def __repr__(self) -> str:
         return f"Tokens({self.length}, {self.vocabulary})"

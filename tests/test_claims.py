@@ -60,8 +60,8 @@ def test_measures_of_a_curve(tmp_path):
         evaluations = []
 
     # 2 up to 10 (the first that is known), then a line to 6 at 30: (20 + 80) / 30.
-    assert area(Drawn()) == [pytest.approx(100 / 30)]  # pyright: ignore[reportArgumentType]
-    assert late("q", 0.5)(Drawn()) == [25.0]  # pyright: ignore[reportArgumentType]
+    assert area(Drawn()) == [pytest.approx(100 / 30)]
+    assert late("q", 0.5)(Drawn()) == [25.0]
 
 
 @pytest.mark.parametrize("name", running.names())

@@ -14,7 +14,7 @@ from forage.spaces import from_json
 def continuity_cost(run: Run) -> list[float]:
     """100 E[((a_{t+1} - a_t) / (high - low))^2] of each seed, over the last rollout that it learned from."""
     saved, space = arrays(run.checkpoints[-1]), from_json(run.config["spec"]["action_space"])
-    low, high = space.low, space.high  # pyright: ignore[reportAttributeAccessIssue]
+    low, high = space.low, space.high  # pyrefly: ignore[missing-attribute]
     memory = ".learner.memory"
     action = np.clip(saved[f"{memory}.action"], low, high) / (high - low)  # [seed, time, env, dimension]
     ended = saved[f"{memory}.terminated"] | saved[f"{memory}.truncated"]

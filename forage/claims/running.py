@@ -125,7 +125,7 @@ def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, 
 
 def with_little_memory(agent: str, parts: dict[str, Any]) -> dict[str, Any]:
     """A replay that a smoke can fill, where there is one: hundreds of megabytes of zeros take longer than learning."""
-    memory = parts.get("memory") or default_memory(registry.part_class("agent", agent)())
+    memory: Any = parts.get("memory") or default_memory(registry.part_class("agent", agent)())
     if isinstance(memory, str):
         memory = registry.build("memory", memory, {})
     if getattr(memory, "capacity", 0) <= SMOKE_CAPACITY:

@@ -27,7 +27,7 @@ class Ended(Wrapper):
 
 
 def cut() -> TimeLimit:
-    return TimeLimit(make("Pendulum-v1"), 20)  # pyright: ignore[reportArgumentType]
+    return TimeLimit(make("Pendulum-v1"), 20)  # pyrefly: ignore[bad-argument-type]
 
 
 def ended() -> Ended:

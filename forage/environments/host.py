@@ -196,7 +196,7 @@ class HostEnvironment(abc.ABC):
 
 def array_dtype(space: gymnasium.Space[Any]) -> np.dtype:
     """The dtype in which values of an array-like space travel: `float32` for floats, `int32` for long integers."""
-    dtype = np.dtype(space.dtype)  # pyright: ignore[reportArgumentType]
+    dtype = np.dtype(space.dtype)
     if dtype.kind == "f":
         return np.dtype(np.float32)
     return np.dtype(np.int32) if dtype.kind in "iu" and dtype.itemsize == 8 else dtype

@@ -62,7 +62,7 @@ class Piecewise(Environment):
         return jax.tree.map(lambda leaf: leaf[index], self.environment)
 
     @property
-    def reward_names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def reward_names(self) -> tuple[str, ...]:
         return self.environment.reward_names
 
     @property

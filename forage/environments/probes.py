@@ -216,7 +216,7 @@ class Case(NamedTuple):
         start[list(self.start)] = 1 / len(self.start)
         final = np.arange(STATES) == END
         leaves = (start, seen, pay, to, final, cut, allowed, target, curvature)
-        return Probe(*map(jnp.asarray, leaves), continuous=continuous, masked=masked)  # pyright: ignore[reportCallIssue]
+        return Probe(*map(jnp.asarray, leaves), continuous=continuous, masked=masked)
 
 
 LEFT, RIGHT = (1.0, 0.0, -1.0), (-1.0, 0.0, 1.0)
@@ -322,4 +322,4 @@ def beside(probes: Sequence[Probe]) -> Probe:
     seen = seen.reshape(count * STATES, count * WIDTH)
     to = to.reshape(count * STATES, ACTIONS, count * STATES)
     leaves = (start / count, seen, pay, to, final, cut, allowed, target, curvature)
-    return Probe(*map(jnp.asarray, leaves), continuous=probes[0].continuous, masked=probes[0].masked)  # pyright: ignore[reportCallIssue]
+    return Probe(*map(jnp.asarray, leaves), continuous=probes[0].continuous, masked=probes[0].masked)

@@ -47,7 +47,7 @@ class Together(Environment):
         """What one agent sees in a copy of its own."""
         space = self.environment.observation_space
         beside = isinstance(space, gymnasium.spaces.Dict) and carries_more(space.spaces)
-        return dict(space.spaces) if beside else {"observation": space}  # pyright: ignore[reportAttributeAccessIssue]
+        return dict(space.spaces) if beside else {"observation": space}  # pyrefly: ignore[missing-attribute]
 
     @property
     def observation_space(self) -> gymnasium.spaces.Dict:

@@ -125,7 +125,7 @@ def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -
         sizes, starts = (tuple(int(x) for x in np.ravel(values)) for values in (space.nvec, space.start))
         return OneHot(sizes, starts)
     if is_image(space):
-        return CNN(key, space, gain)  # pyright: ignore[reportArgumentType]
+        return CNN(key, space, gain)  # pyrefly: ignore[bad-argument-type]
     return Numbers(input_size(space), scale_of(space))
 
 

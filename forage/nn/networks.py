@@ -43,7 +43,7 @@ class Torso(equinox.Module):
         self.categories = int(space.n) if isinstance(space, spaces.Discrete) and is_plain(space) else None
         self.encoder = None
         if is_image(space):
-            self.body = CNN(key, space, gain)  # pyright: ignore[reportArgumentType]
+            self.body = CNN(key, space, gain)  # pyrefly: ignore[bad-argument-type]
             return
         inputs = input_size(space)
         if not is_plain(space):

@@ -114,7 +114,7 @@ class Cells(Part):
 def bounds(environment: Environment) -> tuple[float, float] | None:
     """The least and the greatest value of an image, where the observation space says so."""
     space = spaces.seen(environment.observation_space)
-    low, high = float(np.min(space.low)), float(np.max(space.high))  # pyright: ignore[reportAttributeAccessIssue]
+    low, high = float(np.min(space.low)), float(np.max(space.high))  # pyrefly: ignore[missing-attribute]
     return (low, high) if np.isfinite([low, high]).all() and high - low < 1e9 else None
 
 

@@ -36,7 +36,7 @@ class Draws(Tasks):
                 raise ForageError(f"The field {name} is chosen twice; name each field once.")
 
     @property
-    def adapts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def adapts(self) -> bool:
         return any(one.scheduled for one in self.chosen)
 
     def check(self, environment: Environment) -> None:
@@ -122,7 +122,7 @@ class Contexts(Tasks):
         return Draws(tuple(by_field.values()), region)
 
     @property
-    def adapts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def adapts(self) -> bool:
         return self.training.adapts
 
     def check(self, environment: Environment) -> None:

@@ -334,7 +334,7 @@ CASES = [(name, ramping) for name in GAMES for ramping in ((True, False) if name
 def make(name: str, ramping: bool) -> MinAtar:
     """All six actions with ramping, the game's own without, so that both sets are played."""
     if name in RAMPING:
-        return GAMES[name](ramping=ramping, minimal_actions=not ramping)  # pyright: ignore[reportCallIssue]
+        return GAMES[name](ramping=ramping, minimal_actions=not ramping)
     return GAMES[name](minimal_actions=not ramping)
 
 

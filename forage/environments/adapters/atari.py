@@ -56,7 +56,7 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
     @property
     def ale(self) -> Any:
         """The emulator."""
-        return self.env.unwrapped.ale  # pyright: ignore[reportAttributeAccessIssue]
+        return self.env.unwrapped.ale  # pyrefly: ignore[missing-attribute]
 
     @property
     def places(self) -> tuple[int] | None:
@@ -67,7 +67,7 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
     @property
     def place(self) -> int:
         """The room that the player is in, read from the emulator's memory. Agents do not see it."""
-        room = ROOMS[self.env.unwrapped._game]  # pyright: ignore[reportAttributeAccessIssue]
+        room = ROOMS[self.env.unwrapped._game]  # pyrefly: ignore[missing-attribute]
         return int(self.ale.getRAM()[room.address])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -5,7 +5,6 @@ Rigid Body Simulation", arXiv 2106.13281, https://github.com/google/brax.
 """
 
 # Where types are checked without the library, this file itself is taken for it.
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import copy

@@ -134,7 +134,7 @@ class GymnasiumEnvironment(HostEnvironment):
             seen, earned, over, clock, info = env.step(chosen)
             if self._maps:
                 places.append(self._maps[index].place)
-            if self.reward_names and np.shape(earned) != self._rewards[1:]:
+            if self.reward_names and np.shape(earned) != self._rewards[1:]:  # pyrefly: ignore[no-matching-overload]
                 raise ForageError(
                     f"{self.name} returned as reward {earned!r} at step {self._steps} in environment {index}; "
                     f"it should be {len(self.reward_names)} numbers: {', '.join(self.reward_names)}."

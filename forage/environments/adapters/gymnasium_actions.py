@@ -73,7 +73,8 @@ class Door:
         """The same as a vector environment takes them."""
         singles = self.singles(action)
         if isinstance(self.inner, spaces.Dict | spaces.Tuple):
-            return concatenate(self.inner, singles, create_empty_array(self.inner, self.num_envs))
+            empty: Any = create_empty_array(self.inner, self.num_envs)
+            return concatenate(self.inner, singles, empty)
         return singles
 
     @property

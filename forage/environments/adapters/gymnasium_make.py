@@ -36,7 +36,7 @@ def make_single(
         if max_episode_steps is not None:
             env = gymnasium.wrappers.TimeLimit(env, max_episode_steps)
     elif is_atari(target):
-        mode = {"render_mode": "rgb_array"} if render else {}
+        mode: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
         env = make_atari(target, max_episode_steps=max_episode_steps, **{**mode, **options})
         return plain(env, flatten=True) if flatten else env
     else:
@@ -52,7 +52,7 @@ def make_single(
 
 def horizon(env: Any) -> int | None:
     """The tightest limit on an episode's steps among the wrappers."""
-    limits = []
+    limits: list[int | None] = []
     layer = env
     while isinstance(layer, gymnasium.Wrapper):
         if isinstance(layer, gymnasium.wrappers.TimeLimit):

@@ -80,7 +80,7 @@ class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
         if not self.masked:
             return seen
         # At the end of an episode some environments leave the mask out; then every action is allowed.
-        space = self.observation_space["action_mask"]  # pyright: ignore[reportIndexIssue]
+        space = self.observation_space["action_mask"]  # pyrefly: ignore[bad-index]
         mask = info.get("action_mask", np.ones(space.shape)) if self.mask_in_info else observation["action_mask"]
         return {"observation": seen, "action_mask": np.asarray(mask).astype(space.dtype)}
 

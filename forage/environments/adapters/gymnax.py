@@ -5,7 +5,6 @@ https://github.com/RobertTLange/gymnax.
 """
 
 # Where types are checked without the library, this file itself is taken for it.
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import inspect

@@ -4,7 +4,6 @@ Rutherford et al. (2024), "JaxMARL: Multi-Agent RL Environments and Algorithms i
 """
 
 # Where types are checked without the library, a file of ours is taken for it.
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import contextlib

@@ -1,7 +1,6 @@
 """What the adapter to JaxMARL must know of each kind of environment, because the library does not say it in one way."""
 
 # Where types are checked without the library, a file of ours is taken for it.
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import inspect

@@ -6,7 +6,6 @@ Smit, Grinsztajn, Boige, Waters, Mimouni, Mbou Sob, de Kock, Singh, Furelos-Blan
 """
 
 # Where types are checked without the library, this file itself is taken for it.
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import copy

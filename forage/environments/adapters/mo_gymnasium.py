@@ -79,7 +79,7 @@ def module_of(path: str) -> str:
 def load_mo_gymnasium() -> Any:
     """Imports MO-Gymnasium, which makes Gymnasium know its ids, or says how to install it."""
     try:
-        import mo_gymnasium  # pyright: ignore[reportMissingImports]
+        import mo_gymnasium
     except ImportError as error:
         raise ForageError("MO-Gymnasium is not installed: pip install 'forage-rl[mo-gymnasium]'.") from error
     return mo_gymnasium

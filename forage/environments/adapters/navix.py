@@ -5,7 +5,6 @@ arXiv 2407.19396, https://github.com/epignatelli/navix.
 """
 
 # Where types are checked without the library, this file itself is taken for it.
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 from typing import Any

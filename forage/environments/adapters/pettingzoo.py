@@ -225,7 +225,7 @@ class PettingZooEnvironment(HostEnvironment):
             self.following = self.shown(fresh)
         if self.num_agents == 1:
             reward, terminated, truncated = reward[:, 0], terminated[:, 0], truncated[:, 0]
-        result: Any = Step(observation, reward, terminated, truncated, {})  # pyright: ignore[reportArgumentType]
+        result: Any = Step(observation, reward, terminated, truncated, {})  # pyrefly: ignore[bad-argument-type]
         return HostStep(result, self.following)
 
     def advance(self, env: Any, action: Any) -> tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any]]:

@@ -5,7 +5,6 @@ Source: Zakka, Tabanpour, Liao, Haiderbhai, Holt, Luo, Allshire, Frey, Sreenath,
 """
 
 # Where types are checked without the library, this file itself is taken for it.
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import copy

@@ -32,7 +32,7 @@ class RoboticsEnvironment(GymnasiumEnvironment):
             return make_single(target, **options)
         except AssertionError as error:
             # MuJoCo 3.12 and later no longer take their enumerations for integers, as this library expects.
-            import mujoco  # pyright: ignore[reportMissingImports]
+            import mujoco
 
             major, minor = (int(part) for part in mujoco.__version__.split(".")[:2])
             if (major, minor) < (3, 12):
@@ -47,7 +47,7 @@ def load_robotics() -> Any:
     """Imports Gymnasium-Robotics, which makes Gymnasium know its ids, or says how to install it."""
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # it has a word to say about old ids at every start
-            import gymnasium_robotics  # pyright: ignore[reportMissingImports]
+            import gymnasium_robotics
     except ImportError as error:
         raise ForageError("Gymnasium-Robotics is not installed: pip install 'forage-rl[robotics]'.") from error
     gymnasium.register_envs(gymnasium_robotics)

@@ -126,11 +126,11 @@ def _load_special(layer: Any, name: str, value: bytes, chance: bool) -> None:
     elif _kind(target) == "ALEInterface":
         target.restoreSystemState(state)
     else:
-        import mujoco  # pyright: ignore[reportMissingImports]
+        import mujoco
 
         # In place, because the renderer holds the same object. All of it: some environments read positions that
         # MuJoCo computed one integration step earlier, which setting the physics state alone would change.
-        mujoco.mj_copyData(target, layer.model, state)  # pyright: ignore[reportAttributeAccessIssue]
+        mujoco.mj_copyData(target, layer.model, state)  # pyrefly: ignore[missing-attribute]
 
 
 def _kind(value: Any) -> str:

@@ -5,7 +5,6 @@ Learning Environments in JAX", NeurIPS, arXiv 2312.12044, https://github.com/dun
 """
 
 # Where types are checked without the library, this file itself is taken for it.
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 from typing import Any

@@ -28,7 +28,7 @@ from forage.ports import Environment
 from forage.types import ForageError
 
 if TYPE_CHECKING:
-    import pettingzoo  # pyright: ignore[reportMissingImports]
+    import pettingzoo
 
 
 def to_gymnasium(environment: str | Environment, render_mode: str | None = None, **options: Any) -> GymnasiumExport:
@@ -68,7 +68,7 @@ def to_pettingzoo_aec(
 ) -> pettingzoo.AECEnv[str, Any, Any]:
     """An environment as a `pettingzoo.AECEnv`, in which agents act in turn. `options` are those of an id."""
     parallel = to_pettingzoo(environment, render_mode, **options)
-    from pettingzoo.utils.conversions import parallel_to_aec  # pyright: ignore[reportMissingImports]
+    from pettingzoo.utils.conversions import parallel_to_aec
 
     return parallel_to_aec(parallel)
 

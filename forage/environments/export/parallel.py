@@ -8,7 +8,7 @@ import gymnasium
 import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree, UInt8
-from pettingzoo import ParallelEnv  # pyright: ignore[reportMissingImports]
+from pettingzoo import ParallelEnv
 
 from forage.environments.export.common import (
     Motion,
@@ -25,7 +25,7 @@ from forage.ports import Environment
 from forage.types import ForageError
 
 
-class ParallelExport(ParallelEnv):  # pyright: ignore[reportMissingTypeArgument]
+class ParallelExport(ParallelEnv):
     """Agents `agent_0`, `agent_1`, ..., as many as `environment.num_agents` says (one where it says nothing).
 
     Where there are many, the environment's spaces are those of one agent, and the leaves of its observations, its

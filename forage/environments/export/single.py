@@ -71,7 +71,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
         self._over = terminated or truncated
         return shown(self.observation_space, step.observation), reward, terminated, truncated, outside(step.info)
 
-    def render(self) -> UInt8[np.ndarray, "height width 3"] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def render(self) -> UInt8[np.ndarray, "height width 3"] | None:
         """Draws the state, where `render_mode` says so."""
         if self.render_mode is None:
             return None

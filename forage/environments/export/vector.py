@@ -133,7 +133,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         if self._keys is None:
             chosen = [int(self.np_random.integers(2**31)) if one is None else one for one in chosen]
         keys = [
-            key_of(one) if one is not None and reset else self._keys[index]  # pyright: ignore[reportOptionalSubscript]
+            key_of(one) if one is not None and reset else self._keys[index]  # pyrefly: ignore[unsupported-operation]
             for index, (one, reset) in enumerate(zip(chosen, mask, strict=True))
         ]
         self._keys = jnp.stack(keys)

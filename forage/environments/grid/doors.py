@@ -56,7 +56,7 @@ class DoorKey(Square):
         fixed[-2, -2] = GOAL_CELL
         wall, door, where, turn, lies = uniforms(key, 5)
         split = whole(wall, 2, size - 2)
-        columns, _ = axes(fixed)  # pyright: ignore[reportArgumentType]
+        columns, _ = axes(fixed)  # pyrefly: ignore[bad-argument-type]
         grid = jnp.where(columns == split, jnp.uint8(WALL_CELL), jnp.asarray(fixed))
         x, y = pick(free(grid) & (columns < split), where)
         grid = put(grid, split, whole(door, 1, size - 2), cell(LOCKED_DOOR, YELLOW))

@@ -113,7 +113,7 @@ class KeyToDoor(Environment):
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
-        return gymnasium.spaces.Box(0, 1, (2 * VIEW + 1, 2 * VIEW + 1, len(CHANNELS)), dtype=np.bool_)  # pyright: ignore
+        return gymnasium.spaces.Box(0, 1, (2 * VIEW + 1, 2 * VIEW + 1, len(CHANNELS)), dtype=np.bool_)  # pyrefly: ignore[no-matching-overload]
 
     @property
     def action_space(self) -> gymnasium.spaces.Discrete:

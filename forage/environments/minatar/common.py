@@ -96,7 +96,7 @@ class MinAtar(Environment):
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
-        return gymnasium.spaces.Box(0, 1, (SIZE, SIZE, len(self.channels)), dtype=np.bool_)  # pyright: ignore
+        return gymnasium.spaces.Box(0, 1, (SIZE, SIZE, len(self.channels)), dtype=np.bool_)  # pyrefly: ignore[no-matching-overload]
 
     @property
     def action_space(self) -> gymnasium.spaces.Discrete:

@@ -64,7 +64,7 @@ class Wrapper(Environment):
         return self.environment.action_space
 
     @property
-    def reward_names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def reward_names(self) -> tuple[str, ...]:
         return self.environment.reward_names
 
     @property
