@@ -20,6 +20,7 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.together import Together
 from forage.ports import Environment
 
+PATIENCE = 1200  # seconds for a process that a test starts; where the machine is shared, compiling alone takes minutes
 CACHE = Path(tempfile.gettempdir()) / f"forage-tests-{os.getuid()}"  # compiled once for all tests
 
 PPO: dict[str, Any] = {"num_envs": 2, "rollout_length": 8, "minibatches": 2, "epochs": 1, "hidden_sizes": (8,)}
@@ -81,7 +82,7 @@ def start(*words: object, cwd: Path | None = None, **more: Any) -> subprocess.Po
 def forage(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs `forage WORDS` to its end."""
     process = start(*words, cwd=cwd)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=PATIENCE)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 

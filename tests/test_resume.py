@@ -189,7 +189,7 @@ def test_killed_at_random_moments(tmp_path):
             landed += 1
         process.communicate()
         process = small.start("resume", killed, "--quiet")
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=small.PATIENCE)
     assert (process.returncode, out, err) == (0, "", "")
     assert landed >= min(KILLS, 2), "the run was over before it was killed; make it longer"
 
@@ -225,7 +225,7 @@ def test_a_polite_stop_saves_and_says_how_to_go_on(tmp_path, number):
     assert process.stdout is not None
     json.loads(process.stdout.readline())  # the first point of the curve
     process.send_signal(number)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=small.PATIENCE)
     assert process.returncode == 130
     assert err.count("\n") == 1
     assert f"forage resume {tmp_path / 'stopped'}" in err

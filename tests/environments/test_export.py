@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -141,7 +142,7 @@ def test_gymnasium_makes_every_native_id():
 def test_gymnasium_imports_what_registers_the_ids():
     id = "forage.environments.export:forage/CartPole-v1"
     code = f"import gymnasium; env = gymnasium.make({id!r}); print(env.reset()[0].shape)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=small.PATIENCE)
     assert result.stdout.strip() == "(4,)", result.stderr
 
 

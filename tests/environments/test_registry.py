@@ -8,6 +8,7 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+import small
 
 from forage.environments import HostFactory, canonical_id, list_environments, make, spec_of
 from forage.environments.catalogue import NATIVE
@@ -161,5 +162,5 @@ def test_only_what_is_named_is_imported():
         "late = ['envpool', 'mujoco', 'torch', 'forage.environments.classic.acrobot', 'forage.environments.deep_sea']\n"
         "assert not set(late) & set(sys.modules), set(late) & set(sys.modules)\n"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=small.PATIENCE)
     assert result.returncode == 0, result.stderr
