@@ -15,7 +15,9 @@ QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": Fal
 def kind(tree: PyTree[Any]) -> Hashable:
     """What is equal for trees that differ in their leaves alone, and whose classes have the same code.
 
-    The code, because notebooks reload a class in place when its file is edited, and tests replace methods.
+    The code, because notebooks reload a class in place when its file is edited, and tests replace methods. What these
+    classes call is not looked at, such as functions of a module or networks: after a change there, call
+    `jax.clear_caches()`.
     """
     structure = jax.tree.structure(tree)
     return structure, frozenset(code for part in set(_classes(structure)) for code in _code(part))

@@ -77,11 +77,6 @@ def act(
     return key, spaces.clip(learner.spec.action_space, action), action, hidden, aux, source
 
 
-def acting(learner: Learner) -> Any:
-    """`act`, jitted."""
-    return shared(kind(learner), act, static_argnames="explore")
-
-
 def learn(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
     key, learn_key = jax.random.split(key)
     state, metrics = learner.learn(state, rollout, clock, learn_key)
@@ -104,8 +99,9 @@ class HostExperiment:
 
     def __init__(self, learner: Learner, environment: HostEnvironment, seed: int, total_steps: int, way: Way = PLAIN):
         self.learner = learner
-        self.begun, self.act = shared(kind(learner), begin, once=True), acting(learner)
-        self.learned = shared(kind(learner), learn, donate_argnames="state")
+        same = kind(learner)
+        self.begun, self.act = shared(same, begin, once=True), shared(same, act, static_argnames="explore")
+        self.learned = shared(same, learn, donate_argnames="state")
         self.way = way
         self.starts: HostStarts | None = None
         if way.starts is not None:
@@ -357,7 +353,7 @@ class HostRoad:
         """Plays `episodes` evaluation episodes for every seed, in environments of their own."""
         if self._evaluation is None or self._evaluation.num_envs != episodes:
             self._evaluation = self.build(episodes)
-        results = [play(e.learner, e.state, self._evaluation, max_steps, seed + e.seed) for e in self.experiments]
+        results = [play(e, self._evaluation, max_steps, seed + e.seed) for e in self.experiments]
         returns, lengths = zip(*results, strict=True)
         return np.stack(returns), np.stack(lengths)
 
@@ -376,10 +372,10 @@ class HostRoad:
 
 
 def play(
-    learner: Learner, state: LearnerState, environment: HostEnvironment, max_steps: int, seed: int
+    experiment: HostExperiment, environment: HostEnvironment, max_steps: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """One evaluation episode in each environment. Returns returns `env ...` and lengths; see `Experiment.evaluate`."""
-    num_envs = environment.num_envs
+    learner, state, num_envs = experiment.learner, experiment.state, environment.num_envs
     hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.hidden(explore=False))
     observation, key = environment.reset(seed), prng.key(seed)
     agents = learner.spec.num_agents
@@ -388,9 +384,10 @@ def play(
     objectives = len(learner.spec.reward_names)
     total = np.zeros((num_envs, objectives) if objectives else num_envs, np.float32)
     clock = Clock(np.int32(0), np.float32(1))  # type: ignore[arg-type]
-    choose = acting(learner)
     for _ in range(max_steps):
-        key, executed, _, hidden, _, _ = choose(learner, state, hidden, ended, observation, clock, key, explore=False)
+        key, executed, _, hidden, _, _ = experiment.act(
+            learner, state, hidden, ended, observation, clock, key, explore=False
+        )
         step, observation = environment.step(jax.tree.map(np.asarray, executed))
         ended = step.terminated | step.truncated
         step = team.as_one(step, agents)

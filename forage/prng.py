@@ -79,7 +79,7 @@ FUSED = define_prng_impl(
     seed=_seed,
     split=_split,
     random_bits=_random_bits,
-    fold_in=_fold_in,  # data is traced
+    fold_in=_fold_in,
     name="forage_threefry",
     tag="forage",
 )

@@ -23,11 +23,16 @@ from forage import compiling, device  # noqa: E402
 
 
 @pytest.fixture
-def optimised():
+def no_programs():
+    """Nothing is compiled yet that runs of one kind share."""
+    for programs in (compiling.shared, device.jitted):
+        programs.cache_clear()
+
+
+@pytest.fixture
+def optimised(no_programs):
     """This test's programs are optimised: it runs them for longer than that takes."""
     before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)
-    for programs in (compiling.shared, device.jitted):  # a run of the same kind may have compiled them without
-        programs.cache_clear()
     yield
     jax.config.update("jax_disable_most_optimizations", before)

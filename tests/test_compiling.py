@@ -35,9 +35,9 @@ class Traced(PPO):
         return super().learn(state, batch, clock, key)
 
 
-def weights(road, learning_rate=1e-3, kind_of_agent=Traced):
+def weights(road, learning_rate=1e-3):
     """What two iterations make of the agent, and how often it was traced."""
-    agent = kind_of_agent(
+    agent = Traced(
         num_envs=2, rollout_length=4, minibatches=1, epochs=1, hidden_sizes=(4,), learning_rate=learning_rate
     )
     learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec_of(CartPole(), "CartPole-v1"))
@@ -52,7 +52,7 @@ def weights(road, learning_rate=1e-3, kind_of_agent=Traced):
 
 
 @pytest.mark.parametrize("road", ["device", "host"])
-def test_another_number_is_not_traced_again_and_counts(road):
+def test_another_number_is_not_traced_again_and_counts(road, no_programs):
     first, traces = weights(road)
     assert traces
     other, traces = weights(road, learning_rate=1e-1)
