@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: train test check clean
+.PHONY: train test thorough check clean
 
 train: $(VENV)/installed
 	$(BIN)/forage train ppo CartPole-v1 --seeds 5
@@ -13,6 +13,10 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+# All tests, also those that `make test` leaves out (tests/tiers.py says which); an hour or more.
+thorough: $(VENV)/installed-test
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "thorough or not thorough"
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff check . && $(BIN)/pyrefly check --python-interpreter-path $(BIN)/python

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,16 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "rrs": ("rrs", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "redraw_interval": 16}),
     "langevin-dqn": ("langevin-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
 }
+
+
+def compute(function: Callable[..., Any], *arguments: Any) -> Any:
+    """`function(*arguments)` from one program, in NumPy: op by op, every operation of it and after it is compiled."""
+    return jax.device_get(jax.jit(lambda *a: function(*a))(*arguments))
+
+
+def at_once(make: Callable[[], Any]) -> Any:
+    """What `make` returns, on the device and from one program."""
+    return jax.jit(make)()
 
 
 def exists(agent: str) -> bool:

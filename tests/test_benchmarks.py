@@ -182,6 +182,7 @@ def from_benchmarks(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize("row", ["gymnasium-cheetah", "gymnasium-pong"])
+@pytest.mark.thorough
 def test_host_rows_step_all_contestants(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mujoco" if row.endswith("cheetah") else "cv2", reason="its library is not installed")
     environments = from_benchmarks("environments", monkeypatch)
@@ -192,6 +193,7 @@ def test_host_rows_step_all_contestants(row: str, monkeypatch: pytest.MonkeyPatc
     assert f"| `{environments.ROWS[row].id}` | host |" in table
 
 
+@pytest.mark.thorough
 def test_trials_side_by_side_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("optuna", reason="optuna is not installed")
     tuning = from_benchmarks("tuning", monkeypatch)
@@ -199,6 +201,7 @@ def test_trials_side_by_side_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     assert tuning.one_at_a_time("CartPole-v1", 1024, 1) > 0
 
 
+@pytest.mark.thorough
 def test_a_cell_of_exploration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     exploration = from_benchmarks("exploration", monkeypatch)
     monkeypatch.setattr(exploration, "RESULTS", tmp_path)
@@ -228,6 +231,7 @@ def test_tables_are_made_of_the_data_beside_them(monkeypatch: pytest.MonkeyPatch
     )
 
 
+@pytest.mark.thorough
 def test_rooms_of_montezuma(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ale_py", reason="ale-py is not installed")
     montezuma = from_benchmarks("montezuma", monkeypatch)
@@ -236,6 +240,7 @@ def test_rooms_of_montezuma(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["rooms"] == [1] and found["steps"] == 512
 
 
+@pytest.mark.thorough
 def test_what_the_image_network_makes_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     images = from_benchmarks("images", monkeypatch)
     network = jax.jit(lambda key: images.CNN(key, images.SPACE, 1.0))(jax.random.key(0))
@@ -250,6 +255,7 @@ def test_what_the_image_network_makes_of_a_processor(monkeypatch: pytest.MonkeyP
     assert "| 1 | gradient |" in images.page(rows)
 
 
+@pytest.mark.thorough
 def test_what_a_bonus_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     cost = from_benchmarks("bonus_cost", monkeypatch)
     monkeypatch.setattr(cost, "BONUSES", ("counts",))

@@ -2,15 +2,18 @@
 
 import importlib.util
 import json
+from inspect import signature
 
 import numpy as np
 import pytest
 import small
 
+from forage import training
 from forage.claims import running
 from forage.claims.claim import Effect, Rule, area, effects, judged, late, verdict
 from forage.evaluation.comparison import bootstrap_difference
 from forage.run import Run
+from forage.setup import make_setup
 from forage.types import ForageError
 
 small.keep_compiled()
@@ -65,16 +68,47 @@ def test_measures_of_a_curve(tmp_path):
 
 
 @pytest.mark.parametrize("name", running.names())
-def test_smoke(name, tmp_path):
+def test_every_arm_can_be_set_up(name, monkeypatch, tmp_path):
     claim = running.load(name)
     assert claim.treatment in claim.arms or claim.judge is not None
     assert set(claim.baselines) <= set(claim.arms) and claim.statement.endswith(".")
     assert set(claim.paper.arms) <= set(claim.arms)  # a misspelt label would be left out without a word
     assert min(claim.laptop.seeds) >= 1000  # apart from those for tuning, and those of the learning table
-    if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+    setups = {}
+
+    def set_up(agent, environment, *, steps, seeds, directory, **options):
+        parts = {name: value for name, value in options.items() if name not in signature(training.train).parameters}
+        setups[directory.name] = make_setup(agent, environment, steps=steps, seeds=seeds, **parts)
+
+    monkeypatch.setattr(training, "finished", set_up)
+
+    def all_arms():
+        for label in claim.arms:
+            running.trained(claim, label, claim.smoke, "smoke", tmp_path / label, "quiet")
+
+    if lacks(name):
         with pytest.raises(ForageError, match=NEEDS[name]):
-            running.run(name, "smoke", tmp_path, "quiet")
+            all_arms()
         return
+    all_arms()
+    assert setups.keys() == claim.arms.keys()
+    for setup in setups.values():
+        assert setup.seeds == list(claim.smoke.seeds)
+        setup.learner()
+    configs = [json.dumps(setup.config(), default=repr) for setup in setups.values()]
+    assert len(set(configs)) == len(configs), "two arms are the same"
+
+
+def lacks(name):
+    return name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None
+
+
+@pytest.mark.parametrize("name", running.names())
+@pytest.mark.thorough
+def test_smoke(name, tmp_path):
+    if lacks(name):
+        pytest.skip(f"{NEEDS[name]} is not installed")
+    claim = running.load(name)
     result = running.run(name, "smoke", tmp_path, "quiet")
     assert result["verdict"] in ("holds", "fails", "undecided")
     for arm in result["arms"].values():
@@ -87,8 +121,6 @@ def test_smoke(name, tmp_path):
 
 def test_goes_on_where_it_was(tmp_path, monkeypatch):
     whole = running.run(EXAMPLE, "smoke", tmp_path / "a", "quiet")
-    from forage import training
-
     train = training.train
     calls = []
 

@@ -57,6 +57,7 @@ def test_quiet_prints_nothing(capsys, tmp_path):
     assert Run(tmp_path / "run").evaluation
 
 
+@pytest.mark.thorough
 def test_plain_lines_and_parts_by_name(capsys, tmp_path):
     """Not on a terminal: lines, without control characters. With an agent chosen and parts named by words."""
     words = ["--seeds", "5,9", "--rewards", "scale", "--rewards.factor", "0.1", "--env.length", "1"]
@@ -216,6 +217,7 @@ def test_options_are_split_from_words():
         options.split(["--x", "--y", "1"], set())
 
 
+@pytest.mark.thorough
 def test_claims_reports_and_tuning(capsys, finished, tmp_path):
     code, out, err = call(capsys, "claim")
     assert (code, err) == (0, "") and "gae-lambda" in out

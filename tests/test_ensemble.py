@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from forage.nn.ensemble import Ensemble, bootstrap, disagreement
 from forage.nn.optimiser import adam
@@ -38,6 +39,7 @@ def test_the_loss_weighs_rows_for_each_member():
     assert float(ensemble.loss(rows, targets, cost=lambda p, t: jnp.abs(p - t).sum())) == 2 * (1 + 3) / 2
 
 
+@pytest.mark.thorough
 def test_members_come_to_agree_where_they_have_learned_and_nowhere_else():
     optimiser = adam(1e-2, flat=True)
     rows = jax.random.uniform(KEY, (64, 1), minval=-1, maxval=0)

@@ -20,6 +20,7 @@ def two_ways():
     return Tabular(transition, reward, np.eye(4)[0], np.eye(4, dtype=bool)[3], 3)
 
 
+@pytest.mark.thorough
 def test_one_step_of_planning_solves_what_none_does(tmp_path):
     options = {"regression_steps": 150, "hidden_sizes": (16,), "rollout_length": 24}
     found = horizon.measure(two_ways(), 2.0, (1, 2), (32,), (0, 1), tmp_path, options)

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small import at_once
 
 from forage.nn.inverse import InverseModel
 from forage.nn.minibatches import fit
@@ -24,7 +25,7 @@ def test_the_error_is_that_of_the_action(kind):
         "two": (gymnasium.spaces.MultiDiscrete([2, 3]), jnp.array([1, 0])),
         "box": (gymnasium.spaces.Box(-2, 6, (2,)), jnp.array([0.0, 9.0])),
     }[kind]
-    model = InverseModel(KEY, (4,), space, (8,), 5, 16)
+    model = at_once(lambda: InverseModel(KEY, (4,), space, (8,), 5, 16))
     now, after = jnp.arange(5.0), jnp.arange(5.0)[::-1] - 1
     out = np.asarray(model.head(jnp.concatenate([now, after])), np.float64)
     expected = {
@@ -35,6 +36,7 @@ def test_the_error_is_that_of_the_action(kind):
     np.testing.assert_allclose(model.error(now, after, action), expected, rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_the_embedding_keeps_what_the_action_moved_and_little_else():
     """Of four numbers the action moves the first; the others are noise."""
     rng = np.random.default_rng(0)

@@ -192,6 +192,7 @@ class Reinforce(Agent):
 """
 
 
+@pytest.mark.thorough
 def test_a_regression_is_caught_and_no_other(capsys, tmp_path, monkeypatch):
     place = tmp_path / "ledger_place.py"
     place.write_text(PLACE)

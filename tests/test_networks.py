@@ -30,6 +30,7 @@ def sliced(network, rows):
 
 
 @pytest.mark.parametrize(("number", "fits", "slices"), [(6, 4, 2), (6, 6, 1), (5, 4, 5), (4, 0, 4)])
+@pytest.mark.thorough
 def test_slices_are_as_large_as_fits(monkeypatch, number, fits, slices):
     monkeypatch.setattr(layers, "CACHE", fits * PATCHES)
     assert sliced(torso(), images(number)) == slices
@@ -55,6 +56,7 @@ def test_small_images_and_vectors_are_not_sliced():
     assert sliced(torso(spaces.Box(-1, 1, (3,), np.float32)), np.zeros((256, 3), np.float32)) == 1
 
 
+@pytest.mark.thorough
 def test_a_stack_of_networks_takes_rows_as_each_does(monkeypatch):
     """As heads and seeds are: the slices are those of one network."""
     monkeypatch.setattr(layers, "CACHE", 2 * PATCHES)

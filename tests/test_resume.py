@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import small
 from small import PPO, differing, differing_files
+from tiers import gated
 
 from forage import checkpoint, registry
 from forage.behaviours.guide import Guide
@@ -22,7 +23,7 @@ from forage.starts.snapshot import Snapshot
 from forage.types import ForageError
 
 small.keep_compiled()
-KILLS = int(os.environ.get("FORAGE_TEST_KILLS", "3"))  # FORAGE_TEST_KILLS=20 for a thorough look
+KILLS = int(os.environ.get("FORAGE_TEST_KILLS", "2"))  # FORAGE_TEST_KILLS=20 for a thorough look
 
 
 def part(port: str, name: str, **options: Any) -> Any:
@@ -116,7 +117,7 @@ def plain(leaf: Any) -> np.ndarray:
     return np.array(jax.random.key_data(leaf) if checkpoint.is_key(leaf) else leaf)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", gated(CASES, ("dqn", "host")))
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
     case = CASES[name]
     if not small.exists(small.AGENTS[case.agent][0]):
@@ -215,7 +216,7 @@ def test_killed_at_random_moments(tmp_path):
     assert seconds == sorted(seconds)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", gated([signal.SIGINT, signal.SIGTERM], [signal.SIGTERM]))
 def test_a_polite_stop_saves_and_says_how_to_go_on(tmp_path, number):
     """On the host road, in real processes: stopped, resumed, and the same as never stopped."""
     environment, size = ("gymnasium:CartPole-v1", "1600") if number == signal.SIGINT else ("CartPole-v1", "200k")

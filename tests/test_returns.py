@@ -179,10 +179,10 @@ def test_n_step_longer_than_the_episode_ignores_what_follows():
 
 
 def test_value_rescale_table():
-    close(returns.value_rescale(jnp.array([0.0, 3.0, -8.0, 99.0])), [0, 1.003, -2.008, 9.099])
-    close(returns.value_rescale(jnp.array([3.0, -8.0]), 0.01), [1.03, -2.08])
-    close(returns.value_rescale_inverse(jnp.array([0.0, 1.003, -2.008, 9.099])), [0, 3, -8, 99])
-    close(returns.value_rescale_inverse(jnp.array([1.0, -2.0]), 0.0), [3, -8])
+    close(returns.value_rescale(np.array([0.0, 3.0, -8.0, 99.0])), [0, 1.003, -2.008, 9.099])
+    close(returns.value_rescale(np.array([3.0, -8.0]), 0.01), [1.03, -2.08])
+    close(returns.value_rescale_inverse(np.array([0.0, 1.003, -2.008, 9.099])), [0, 3, -8, 99])
+    close(returns.value_rescale_inverse(np.array([1.0, -2.0]), 0.0), [3, -8])
 
 
 def test_value_rescale_and_its_inverse_undo_each_other():

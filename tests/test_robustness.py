@@ -81,6 +81,7 @@ def test_a_wrapped_run_is_rebuilt(wrapped):
     assert forage.load(wrapped).act(np.zeros(8)) in (0, 1)
 
 
+@pytest.mark.thorough
 def test_wrap_on_the_command_line(capsys, tmp_path):
     words = ["--num-envs", 2, "--rollout-length", 8, "--minibatches", 2, "--epochs", 1, "--hidden-sizes", 8]
     words += ["--steps", 64, "--seeds", 1, "--evaluation-episodes", 2, "--plain", "--directory", tmp_path / "run"]
@@ -136,11 +137,13 @@ def test_conditions(run):
     assert Run(run).evaluation == before  # the score of the run stays
 
 
+@pytest.mark.thorough
 def test_a_curve_over_strengths(run):
     result = forage.evaluate_under(run, {"reward_loss": [0.0, 1.0]}, wrap=["reward-noise"], episodes=3)
     assert result.points[0].returns[0] > 5 and result.points[1].returns == [0, 0]
 
 
+@pytest.mark.thorough
 def test_other_tasks(run):
     short = forage.evaluate_under(run, tasks=Contexts(("max_steps=4",), test=("max_steps=choice:7",)), episodes=3)
     assert short.points[0].returns == [7, 7]
@@ -155,6 +158,7 @@ def test_tasks_of_test(tmp_path):
 
 
 @pytest.mark.parametrize("words", ["watch", "resume"])
+@pytest.mark.thorough
 def test_contexts_at_the_other_doors(capsys, tmp_path, words):
     run = small.train(tmp_path / "run", tasks=Contexts(("length=0.2:1.0",)), wrap=["context-visible:length:0.2:1"])
     code, _, err = call(capsys, words, run.directory, *(["--steps", 5] if words == "watch" else ["--quiet"]))

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces as gym
 
 from forage import prng, spaces
@@ -227,6 +228,7 @@ TRIALS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TRIALS)
 @pytest.mark.usefixtures("optimised")
 def test_every_agent_learns_from_every_kind_of_leaf(name):
@@ -257,7 +259,7 @@ def test_every_agent_learns_from_every_kind_of_leaf(name):
 def test_a_policy_takes_nested_observations_and_names_wrong_ones():
     spec = Spec("Mixed", MIXED, gym.Discrete(2))
     agent = PPO(hidden_sizes=(8,))
-    policy = Policy(agent, agent.init(jax.random.key(0), spec), spec)
+    policy = Policy(agent, small.at_once(lambda: agent.init(jax.random.key(0), spec)), spec)
     observation = MIXED.sample()
     assert policy.act(observation) in (0, 1)
     with pytest.raises(ForageError, match="One observation of Mixed"):

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 
 from forage.agents.ppo import PPO
 from forage.behaviours.own import Own
@@ -27,7 +28,7 @@ SPEC = Spec("CartPole", CartPole().observation_space, CartPole().action_space)
 def offer_all(archive, key, eligible):
     """Offers the places 0, 1, 2 ... (`rollout env` of them) to an empty archive."""
     rollouts, envs = eligible.shape
-    state = archive.init(key, CartPole(), SPEC, 1)
+    state = small.at_once(lambda: archive.init(key, CartPole(), SPEC, 1))
     state = state._replace(places=(jnp.full(archive.capacity, -1), jnp.full(archive.capacity, -1)))
 
     def offer(state, inputs):
@@ -67,7 +68,7 @@ def begin_many(archive, state, environment, keys):
 
 def test_an_empty_archive_resets():
     archive, environment = Archive(capacity=4, probability=1.0), CartPole(reset_range=0.01)
-    state = archive.init(jax.random.key(0), environment, SPEC, 3)
+    state = small.at_once(lambda: archive.init(jax.random.key(0), environment, SPEC, 3))
     keys = jax.random.split(jax.random.key(1), 50)
     _, observation, _ = begin_many(archive, state, environment, keys)
     assert jnp.abs(observation).max() <= 0.01 and len(np.unique(observation[:, 0])) == 50
@@ -78,7 +79,7 @@ def test_probability_mixes_returns_with_resets():
     archive = Archive(capacity=4, probability=0.3)
     env_state, _ = environment.reset(jax.random.key(0))
     far = env_state._replace(variables=jnp.array([1.0, 0.0, 0.0, 0.0]))
-    state = archive.init(jax.random.key(0), environment, SPEC, 3)
+    state = small.at_once(lambda: archive.init(jax.random.key(0), environment, SPEC, 3))
     places = jax.tree.map(lambda x: x[None], (far, far.variables))
     state = archive.offer(state, places, jnp.array([True]), jax.random.key(2))
     keys = jax.random.split(jax.random.key(1), 1000)
@@ -107,7 +108,7 @@ def test_an_ended_episode_leaves_nothing():
     )
     visited = Visited(jax.tree.map(lambda x: x[None], states), ())
     clock = Clock(jnp.int32(0), jnp.float32(1))
-    state = archive.init(jax.random.key(0), environment, SPEC, 3)
+    state = small.at_once(lambda: archive.init(jax.random.key(0), environment, SPEC, 3))
     state = archive.report(state, environment, visited, rollout, clock, jax.random.key(1))
     assert state.seen == 1
     np.testing.assert_array_equal(state.places[1][0], jnp.zeros(4))
@@ -162,6 +163,7 @@ def test_in_the_loop_episodes_begin_only_where_the_agent_has_been():
     np.testing.assert_array_equal(seen, np.cumsum((~last).sum(-1)))
 
 
+@pytest.mark.thorough
 def test_levels_are_a_fixed_number_and_evaluation_plays_others():
     starts, environment = Levels(number=7), CartPole()
     keys = jax.random.split(jax.random.key(0), 300)

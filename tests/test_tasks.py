@@ -138,7 +138,7 @@ def test_a_schedule_follows_the_steps_of_the_run():
     tasks = Contexts(("length=linear:0.5:1.5:100", "max_steps=linear:10:20:100"))
     assert tasks.adapts and not LENGTHS.adapts
     state = tasks.init(jax.random.key(0), CartPole())
-    rollout = Experience(*[jnp.zeros((5, 4))] * 8)
+    rollout = Experience(*[np.zeros((5, 4))] * 8)
     lengths = []
     for _ in range(7):
         task = tasks.next(state, CartPole(), jax.random.key(1))
@@ -259,6 +259,7 @@ def test_mistakes_in_phases_are_named(make, words):
     assert all(word in str(error.value) for word in words), error.value
 
 
+@pytest.mark.thorough
 def test_the_run_changes_phase_as_episodes_end():
     environment = CartPole(max_steps=4)
     agent = PPO(num_envs=4, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(8,))

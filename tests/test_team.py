@@ -131,6 +131,7 @@ def test_an_episode_ends_when_all_have(terminated, truncated, want):
     np.testing.assert_array_equal(vector.reward, [2.0, 20.0])
 
 
+@pytest.mark.thorough
 def test_both_roads_see_the_same_world():
     """`OnHost` resets an environment only when all its agents are done."""
     host = OnHost(Together(Countdown(), 2), 6)
@@ -150,7 +151,7 @@ def test_both_roads_see_the_same_world():
 def learn_from(agent, spec, source, action_shift=0.0):
     """One PPO update from a rollout of noise in which `source` says who acted."""
     key = jax.random.key(1)
-    state = agent.init(key, spec)
+    state = small.at_once(lambda: agent.init(key, spec))
     shape = source.shape
     observation = {
         "observation": jax.random.normal(key, (*shape, 2)),
@@ -158,7 +159,7 @@ def learn_from(agent, spec, source, action_shift=0.0):
     }
     action = jax.random.randint(jax.random.key(2), shape, 0, 2)
     reward = jax.random.normal(jax.random.key(3), shape) + action_shift * (source == GONE)
-    no = jnp.zeros(shape, bool)
+    no = np.zeros(shape, bool)
     gone = (source == GONE) | jnp.roll(source == GONE, -1, 0).at[-1].set(False)  # it ended on the step before
     experience = Experience(observation, action, reward, observation, gone, no, source, ())
     batch = LastRollout().sample(experience, 1, 1, Clock(jnp.int32(0), jnp.float32(1)), key)
@@ -174,15 +175,15 @@ def test_nothing_is_learned_from_one_that_has_left_and_only_its_value_from_one_t
     shown = gym_spaces.Dict({"observation": gym_spaces.Box(-9, 9, (2,), np.float32), "present": spaces.PRESENCE})
     spec = Spec("noise", shown, gym_spaces.Discrete(2), num_agents=2)
     agent = PPO(num_envs=2, rollout_length=8, minibatches=1, epochs=1, hidden_sizes=(4,), normalise_advantage=False)
-    agent_only = jnp.full((8, 4), AGENT)
+    agent_only = np.full((8, 4), AGENT)
     gone = agent_only.at[5:, 1].set(GONE)
     # What is paid after an agent has left changes nothing at all.
     assert differ(learn_from(agent, spec, gone), learn_from(agent, spec, gone, action_shift=50.0)) == 0
     assert differ(learn_from(agent, spec, gone), learn_from(agent, spec, agent_only)) > 0
     # Where all wait, no policy gradient: with no reward for entropy the policy stays as it was, the value does not.
     quiet = PPO(num_envs=2, rollout_length=8, minibatches=1, epochs=1, hidden_sizes=(4,), entropy_coefficient=0.0)
-    waiting = learn_from(quiet, spec, jnp.full((8, 4), NOBODY))
-    start = quiet.init(jax.random.key(1), spec).network
+    waiting = learn_from(quiet, spec, np.full((8, 4), NOBODY))
+    start = small.at_once(lambda: quiet.init(jax.random.key(1), spec)).network
     assert differ(waiting.actor, start.actor) == 0 and differ(waiting.critic, start.critic) > 0
 
 
@@ -191,7 +192,7 @@ def test_a_central_critic_sees_the_state_and_the_policy_does_not():
     spec = spec_of(environment, "two poles")
     agent = PPO(central_critic=True, hidden_sizes=(8,))
     agent.check(spec)
-    state = agent.init(jax.random.key(0), spec)
+    state = small.at_once(lambda: agent.init(jax.random.key(0), spec))
     _, observation = environment.reset(jax.random.key(1))
     one = jax.tree.map(lambda x: x[0], observation)
     other = one | {"state": one["state"] + 1.0}
@@ -205,6 +206,7 @@ def test_a_central_critic_sees_the_state_and_the_policy_does_not():
         agent.check(spec_of(CartPole(), "one pole"))
 
 
+@pytest.mark.thorough
 def test_two_poles_are_balanced_and_the_trained_agent_acts_for_both(tmp_path):
     """End to end: trained, saved, loaded, evaluated, filmed."""
     small.keep_compiled()

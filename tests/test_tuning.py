@@ -60,6 +60,7 @@ def test_what_can_share_a_program():
 
 
 @pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
+@pytest.mark.thorough
 def test_a_member_trains_as_it_would_alone(environment):
     one = setup(environment)
     settings, seeds = [{"learning_rate": 0.01}, {"learning_rate": 0.001}, {"learning_rate": 0.01}], [3, 3, 4]
@@ -82,6 +83,7 @@ def test_a_member_trains_as_it_would_alone(environment):
 
 
 @pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
+@pytest.mark.thorough
 def test_who_takes_over_has_learned_what_the_other_has(environment):
     batch = Batch(setup(environment), [{"learning_rate": 0.01}, {"learning_rate": 0.001}], [3, 4], 2)
     batch.advance(0.3)
@@ -147,6 +149,7 @@ def test_what_cannot_be_is_a_failed_trial(tmp_path):
     assert states[1][0] == "complete" and states[3][0] == "failed" and "3 equal minibatches" in states[3][1]
 
 
+@pytest.mark.thorough
 def test_population(tmp_path):
     words = {"steps": 320, "seeds": [5000, 5001], "episodes": 2, "agent_options": PPO, "display": "quiet"}
     result = tune(

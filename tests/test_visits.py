@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import forage
 from forage.environments.deep_sea import DeepSea
@@ -40,6 +41,7 @@ def test_without_a_map_only_the_first_reward_is_known():
     assert measures(visits) == {"first_reward": 7.0}
 
 
+@pytest.mark.thorough
 def test_a_run_counts_its_steps_and_learns_as_it_would(tmp_path):
     usual = {"steps": 400, "seeds": [0, 1], "agent_options": PPO, "display": "quiet", "evaluation_episodes": 2}
     counted = forage.train("ppo", "DeepSea-5", directory=tmp_path / "counted", visits=True, **usual)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
+from small import compute
 
 from forage.agents.bootstrapped_dqn import BootstrappedDQN, Followed
 from forage.types import Batch, Clock, Experience, ForageError, Spec
@@ -17,14 +18,9 @@ STATES, HEADS = 3, 2
 SPEC = Spec("Table", spaces.Discrete(STATES), spaces.Discrete(2))
 AGENT = BootstrappedDQN(heads=HEADS, hidden_sizes=(STATES,), discount=0.5, prior_scale=10.0, double=True)
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(0)
-ONLINE = jnp.array([[[1.0, 2.0], [3.0, 5.0], [6.0, 4.0]], [[0.0, 1.0], [8.0, 2.0], [1.0, 1.5]]])
-TARGET = jnp.array([[[9.0, 7.0], [20.0, 40.0], [4.0, 4.5]], [[3.0, 2.0], [60.0, 50.0], [2.0, 6.0]]])
-PRIOR = jnp.array([[[0.1, 0.0], [0.3, 0.2], [0.0, 0.4]], [[0.5, 0.1], [0.0, 0.9], [0.2, 0.2]]])
-
-
-def compute(function, *arguments):
-    """Compiles as a whole, which is quicker than op by op."""
-    return jax.jit(lambda *a: function(*a))(*arguments)
+ONLINE = np.array([[[1.0, 2.0], [3.0, 5.0], [6.0, 4.0]], [[0.0, 1.0], [8.0, 2.0], [1.0, 1.5]]], np.float32)
+TARGET = np.array([[[9.0, 7.0], [20.0, 40.0], [4.0, 4.5]], [[3.0, 2.0], [60.0, 50.0], [2.0, 6.0]]], np.float32)
+PRIOR = np.array([[[0.1, 0.0], [0.3, 0.2], [0.0, 0.4]], [[0.5, 0.1], [0.0, 0.9], [0.2, 0.2]]], np.float32)
 
 
 @functools.cache
@@ -35,10 +31,10 @@ def beginning(spec=SPEC, **options):
 
 def table(values):
     """Heads that say what is in a table, `head state action`: the state goes through all layers one-hot."""
-    heads = jax.tree.map(jnp.zeros_like, beginning()[1].network)
+    heads = jax.tree.map(np.zeros_like, beginning()[1].network)
     where = lambda n: (n.torso.body.layers[0].weight, n.tops.layers[0].weight, n.tops.layers[1].weight)  # noqa: E731
-    eyes = jnp.broadcast_to(jnp.eye(STATES), (len(values), STATES, STATES))
-    return equinox.tree_at(where, heads, (jnp.eye(STATES), eyes, values))
+    eyes = jnp.broadcast_to(np.eye(STATES), (len(values), STATES, STATES))
+    return equinox.tree_at(where, heads, (np.eye(STATES), eyes, values))
 
 
 def state_of():
@@ -47,13 +43,13 @@ def state_of():
 
 def batch_of(observation, action, reward, after, terminated, masks):
     """Segments of one step, side by side."""
-    row = lambda x, dtype: jnp.asarray(x, dtype)[None]  # noqa: E731
+    row = lambda x, dtype: np.asarray(x, dtype)[None]  # noqa: E731
     number = len(reward)
     experience = Experience(
         row(observation, jnp.int32), row(action, jnp.int32), row(reward, jnp.float32), row(after, jnp.int32),
         row(terminated, bool), jnp.zeros((1, number), bool), jnp.zeros((1, number), jnp.int32), row(masks, bool),
     )  # fmt: skip
-    return Batch(experience, jnp.ones(number), jnp.zeros(number, jnp.int32))
+    return jax.device_put(Batch(experience, np.ones(number), np.zeros(number, jnp.int32)))
 
 
 @pytest.mark.parametrize(
@@ -134,12 +130,13 @@ def test_heads_vote_in_evaluation(values, mask, action):
     spec = Spec("Masked", seen, spaces.Discrete(3))
     agent = BootstrappedDQN(heads=len(values), hidden_sizes=(1,), prior_scale=0.0)
     state = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(lambda: agent.init(KEY, spec)))
-    state = equinox.tree_at(lambda s: s.network.tops.layers[1].bias, state, jnp.array(values))
-    observation = {"observation": jnp.int32(0), "action_mask": jnp.array(mask, jnp.int8)}
+    state = equinox.tree_at(lambda s: s.network.tops.layers[1].bias, state, np.array(values))
+    observation = {"observation": jnp.int32(0), "action_mask": np.array(mask, jnp.int8)}
     chosen, hidden, _ = agent.act(state, agent.hidden(spec), observation, KEY, explore=False)
     assert int(chosen) == action and not hidden.drawn
 
 
+@pytest.mark.thorough
 def test_heads_may_be_networks_of_their_own():
     agent, state = beginning(shared_torso=False, hidden_sizes=(16,))
     assert state.network.torso.body.layers[0].weight.shape == (HEADS, STATES, 16)

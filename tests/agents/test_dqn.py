@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
+from small import at_once, compute
 
 from forage.agents.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
@@ -25,33 +26,28 @@ from forage.types import Batch, Clock, Experience, ForageError, Spec, Step
 
 STATES = 5
 SPEC = Spec("Table", spaces.Discrete(STATES), spaces.Discrete(2))
-ONLINE = jnp.array([[1.0, 2.0], [3.0, 5.0], [6.0, 4.0], [0.5, 0.0], [2.0, 7.0]])
-TARGET = jnp.array([[10.0, 20.0], [50.0, 30.0], [70.0, 40.0], [5.0, 8.0], [60.0, 90.0]])
+ONLINE = np.array([[1.0, 2.0], [3.0, 5.0], [6.0, 4.0], [0.5, 0.0], [2.0, 7.0]], np.float32)
+TARGET = np.array([[10.0, 20.0], [50.0, 30.0], [70.0, 40.0], [5.0, 8.0], [60.0, 90.0]], np.float32)
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
 
 
 def table(agent, values):
     """A network whose features are the one-hot state, so that its last layer is the table of Q."""
-    network = agent.init(jax.random.key(0), SPEC).network
-    network = jax.tree.map(jnp.zeros_like, network)
+    network = at_once(lambda: agent.init(jax.random.key(0), SPEC)).network
+    network = jax.tree.map(np.zeros_like, network)
     where = lambda n: (n.torso.body.layers[0].weight, n.advantage.layers[0].weight)  # noqa: E731
-    return equinox.tree_at(where, network, (jnp.eye(STATES), values))
-
-
-def compute(function, *arguments):
-    """Compiles as a whole, which is quicker than op by op."""
-    return jax.jit(lambda *a: function(*a))(*arguments)
+    return equinox.tree_at(where, network, (np.eye(STATES), values))
 
 
 def segment(observation, action, reward, next_observation, terminated, truncated, aux=()):
     """One segment, as a batch of one."""
-    column = lambda x, dtype: jnp.asarray(x, dtype)[:, None]  # noqa: E731
+    column = lambda x, dtype: np.asarray(x, dtype)[:, None]  # noqa: E731
     experience = Experience(
         column(observation, jnp.int32), column(action, jnp.int32), column(reward, jnp.float32),
         column(next_observation, jnp.int32), column(terminated, bool), column(truncated, bool),
         jnp.zeros((len(reward), 1), jnp.int32), aux,
     )  # fmt: skip
-    return Batch(experience, jnp.ones(1), jnp.zeros(1, jnp.int32))
+    return jax.device_put(Batch(experience, np.ones(1), np.zeros(1, jnp.int32)))
 
 
 @pytest.mark.parametrize("double", [False, True])
@@ -90,8 +86,10 @@ def test_one_step_targets_differ_where_the_networks_disagree(double):
 def test_weights_multiply_the_loss_and_errors_are_returned():
     agent = DQN(discount=0.5, dueling=False, double=False, n_step=1, hidden_sizes=(STATES,))
     one, other = segment([0], [0], [3], [1], [0], [0]), segment([1], [1], [-2], [2], [1], [0])
-    batch = jax.tree.map(lambda a, b: jnp.concatenate([a, b], -1), one, other)._replace(weight=jnp.array([0.25, 1.0]))
-    state = agent.init(jax.random.key(0), SPEC)._replace(network=table(agent, ONLINE), target=table(agent, TARGET))
+    batch = jax.tree.map(lambda a, b: jnp.concatenate([a, b], -1), one, other)._replace(weight=np.array([0.25, 1.0]))
+    state = at_once(lambda: agent.init(jax.random.key(0), SPEC))._replace(
+        network=table(agent, ONLINE), target=table(agent, TARGET)
+    )
     loss, _ = compute(agent.loss, state.network, state.target, batch)
     np.testing.assert_allclose(loss, (0.25 * (27 - 0.5) + 1.0 * (7 - 0.5)) / 2, rtol=1e-6)
     _, _, errors = compute(agent.learn, state, batch, CLOCK, jax.random.key(0))
@@ -102,7 +100,7 @@ def test_weights_multiply_the_loss_and_errors_are_returned():
 def test_masked_actions_are_never_chosen_nor_hoped_for(double):
     space = spaces.Dict({"observation": spaces.Discrete(STATES), "action_mask": spaces.MultiBinary(2)})
     agent = DQN(discount=0.5, dueling=False, double=double, n_step=1, hidden_sizes=(STATES,))
-    state = agent.init(jax.random.key(0), Spec("Masked", space, SPEC.action_space))
+    state = at_once(lambda: agent.init(jax.random.key(0), Spec("Masked", space, SPEC.action_space)))
     state = state._replace(network=table(agent, ONLINE), target=table(agent, TARGET))
     for mask, action in ([1, 1], 1), ([1, 0], 0), ([0, 1], 1):
         observation = {"observation": jnp.int32(4), "action_mask": jnp.array(mask, jnp.int8)}
@@ -122,7 +120,7 @@ def test_masked_actions_are_never_chosen_nor_hoped_for(double):
 
 def test_dueling_streams_add_up():
     agent = DQN(hidden_sizes=(8,))
-    network = agent.init(jax.random.key(1), SPEC).network
+    network = at_once(lambda: agent.init(jax.random.key(1), SPEC)).network
     features = network.torso(jnp.int32(3))
     q, advantage = network.q(features), network.advantage(features)
     np.testing.assert_allclose(q.mean(), network.state_value(features)[0], rtol=1e-5)
@@ -133,7 +131,7 @@ def test_target_network_follows_at_its_interval_and_rate():
     agent = DQN(
         n_step=1, target_update_interval=20, rollout_length=10, target_rate=0.5, dueling=False, hidden_sizes=(STATES,)
     )
-    start = agent.init(jax.random.key(0), SPEC)
+    start = at_once(lambda: agent.init(jax.random.key(0), SPEC))
     batch = segment([0], [0], [3], [1], [0], [0])
     once, *_ = compute(agent.learn, start, batch, CLOCK, jax.random.key(0))
     twice, *_ = compute(agent.learn, once, batch, CLOCK, jax.random.key(0))
@@ -163,8 +161,8 @@ def remembered(network, hidden, observations, actions):
 @pytest.mark.parametrize("ended", ["terminated", "truncated"])
 def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
     agent, discount = RECURRENT, 0.5
-    network, target = (agent.init(jax.random.key(i), SPEC).network for i in range(2))
-    start = jnp.array([0.3, -0.2, 0.5, 0.1])
+    network, target = at_once(lambda: [agent.init(jax.random.key(i), SPEC).network for i in range(2)])
+    start = np.array([0.3, -0.2, 0.5, 0.1])
     nothing, left, right = [0, 0], [1, 0], [0, 1]
     before = Recall(
         jnp.broadcast_to(start, (5, 1, 4)) + jnp.arange(5)[:, None, None],  # only the first is to be used
@@ -195,7 +193,7 @@ def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
 
 
 def test_no_gradient_flows_through_the_burn_in():
-    network = RECURRENT.init(jax.random.key(0), SPEC).network
+    network = at_once(lambda: RECURRENT.init(jax.random.key(0), SPEC)).network
     assert RECURRENT.segment == 5
 
     def gradient_of_first(burn_in):
@@ -211,8 +209,8 @@ def test_no_gradient_flows_through_the_burn_in():
 
 
 def test_hidden_state_is_stored_as_it_was_before_the_step():
-    state = RECURRENT.init(jax.random.key(0), SPEC)
-    hidden = Recall(jnp.array([0.3, -0.2, 0.5, 0.1]), jnp.array([0.0, 1.0]))
+    state = at_once(lambda: RECURRENT.init(jax.random.key(0), SPEC))
+    hidden = Recall(np.array([0.3, -0.2, 0.5, 0.1]), np.array([0.0, 1.0]))
     _, after, stored = RECURRENT.act(state, hidden, jnp.int32(2), jax.random.key(0), explore=True)
     jax.tree.map(np.testing.assert_array_equal, stored, hidden)
     heard = jnp.concatenate([state.network.torso(jnp.int32(2)), hidden.action])
@@ -255,6 +253,7 @@ class Match(Environment):
 
 
 @pytest.mark.parametrize("Memory", [UniformReplay, PrioritisedReplay])
+@pytest.mark.thorough
 def test_learns_one_step_in_place_with_two_seeds(Memory):
     agent = DQN(learning_rate=1e-2, rollout_length=1, batch_size=32, learning_starts=50, hidden_sizes=(16,), n_step=2)
     environment, seeds, capacity = Match(), 2, 40_000

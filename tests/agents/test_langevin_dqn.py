@@ -20,7 +20,7 @@ def still(**options):
 
 def test_three_steps_by_hand():
     agent = still(learning_rate=0.1, bias_factor=0.5)
-    weights, drift = jnp.array([1.0, -2.0]), Drift(jnp.zeros(2), jnp.zeros(2))
+    weights, drift = np.array([1.0, -2.0]), Drift(np.zeros(2), np.zeros(2))
     expected, mean, square = np.array([1.0, -2.0]), np.zeros(2), np.zeros(2)
     for gradient in ([2.0, 0.0], [-1.0, 3.0], [0.5, 0.5]):
         gradient = np.array(gradient)
@@ -32,9 +32,10 @@ def test_three_steps_by_hand():
     np.testing.assert_allclose(drift.square, square, rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_weights_that_no_data_holds_wander_and_held_ones_spread_as_the_temperature_says():
     """For a loss of c w^2 / 2, without the drift, samples have the variance 1 / (beta c (1 - eta c / 2))."""
-    curvature = jnp.array([0.0, 4.0])
+    curvature = np.array([0.0, 4.0])
     agent = LangevinDQN(learning_rate=0.05, bias_factor=0.0, inverse_temperature=50.0)
 
     @jax.jit
@@ -53,13 +54,14 @@ def test_weights_that_no_data_holds_wander_and_held_ones_spread_as_the_temperatu
 
 
 def batch_of(rewards):
-    zeros = jnp.zeros((1, len(rewards)), jnp.int32)
+    zeros = np.zeros((1, len(rewards)), jnp.int32)
     ends = zeros + 1 > 0
-    reward = jnp.asarray(rewards, jnp.float32)[None]
+    reward = np.asarray(rewards, jnp.float32)[None]
     experience = Experience(zeros, zeros, reward, zeros, ends, ~ends, zeros, ())
-    return Batch(experience, jnp.ones(len(rewards)), zeros[0])
+    return jax.device_put(Batch(experience, np.ones(len(rewards)), zeros[0]))
 
 
+@pytest.mark.thorough
 def test_it_learns_what_dqn_learns_and_the_target_follows():
     agent = still(hidden_sizes=(8,), rollout_length=4, target_update_interval=8, learning_rate=0.01)
     start = jax.jit(lambda: agent.init(jax.random.key(0), SPEC))()
@@ -78,6 +80,7 @@ def test_it_learns_what_dqn_learns_and_the_target_follows():
     assert float(loss(state)) < float(loss(start)) / 10
 
 
+@pytest.mark.thorough
 def test_seeds_wander_apart_and_actions_are_greedy():
     agent = LangevinDQN(hidden_sizes=(8,), inverse_temperature=1e3)
     start = jax.jit(lambda: agent.init(jax.random.key(0), SPEC))()

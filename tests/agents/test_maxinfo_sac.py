@@ -29,19 +29,19 @@ def batch_of(number=32, seed=0):
     rng = np.random.default_rng(seed)
     action = rng.uniform(-1, 1, (1, number, 1))
     seen = rng.normal(size=(1, number, 3))
-    none = jnp.zeros((1, number), bool)
+    none = np.zeros((1, number), bool)
     experience = Experience(
         jnp.asarray(seen, jnp.float32), jnp.asarray(action, jnp.float32), jnp.asarray(action[..., 0], jnp.float32),
         jnp.asarray(seen + action, jnp.float32), none, none, jnp.zeros((1, number), jnp.int32), (),
     )  # fmt: skip
-    return Batch(experience, jnp.ones(number), jnp.zeros(number, jnp.int32))
+    return jax.device_put(Batch(experience, np.ones(number), np.zeros(number, jnp.int32)))
 
 
 def test_the_gain_is_what_members_disagree_about_beyond_the_noise():
     agent, state = beginning()
-    inputs = state.world.inputs._replace(count=jnp.float32(9), mean=jnp.full(4, 0.5), variance=jnp.full(4, 4.0))
+    inputs = state.world.inputs._replace(count=jnp.float32(9), mean=np.full(4, 0.5), variance=np.full(4, 4.0))
     world = state.world._replace(inputs=inputs)
-    seen, action = jnp.arange(6.0).reshape(2, 3), jnp.array([[0.3], [-0.2]])
+    seen, action = np.arange(6.0).reshape(2, 3), np.array([[0.3], [-0.2]])
     asked = (np.concatenate([seen, action], axis=1) - 0.5) / 2
     members = [
         jax.tree.map(lambda x, m=m: x[m], world.ensemble.members)(jnp.asarray(asked, jnp.float32)) for m in range(3)
@@ -81,6 +81,7 @@ def test_the_ensemble_learns_what_follows_and_everything_moves():
         assert all((a != b).any() for a, b in pairs), name
 
 
+@pytest.mark.thorough
 def test_without_information_it_is_sac():
     agent, state = beginning(initial_information=1e-30, learn_information=False)
     sac = SAC(hidden_sizes=(8,), learning_rate=3e-3)
@@ -98,6 +99,7 @@ def test_without_information_it_is_sac():
 
 
 @pytest.mark.parametrize("slower", [False, True])
+@pytest.mark.thorough
 def test_the_weight_rises_when_the_policy_learns_less_than_its_target_did(slower):
     """One policy stays at 0, which nobody disagrees about; the other is far off."""
     agent, state = beginning(learn_temperature=False)
@@ -109,7 +111,7 @@ def test_the_weight_rises_when_the_policy_learns_less_than_its_target_did(slower
     still, far = going(state.actor, 0.0), going(state.actor, 3.0)
     # Members of one slope each in the action alone, which agree at 0.
     members = jax.tree.map(jnp.zeros_like, state.world.ensemble.members)
-    slopes = jnp.array([1.0, 2.0, 3.0])
+    slopes = np.array([1.0, 2.0, 3.0])
     where = lambda m: (m.layers[0].weight, m.layers[1].weight)  # noqa: E731
     first, last = (w for w in where(members))
     members = equinox.tree_at(where, members, (first.at[:, 3, 0].set(1.0), last.at[:, 0, :].set(slopes[:, None])))
@@ -121,6 +123,7 @@ def test_the_weight_rises_when_the_policy_learns_less_than_its_target_did(slower
     assert (metrics["information"] > 0.5) == (not slower)
 
 
+@pytest.mark.thorough
 def test_a_policy_is_led_to_where_members_disagree():
     _, after, _ = learned(steps=1)
     agent, _ = beginning()

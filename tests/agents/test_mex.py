@@ -32,9 +32,10 @@ def linear():
         weight = jnp.zeros((4, 2)).at[3].set(jnp.array([1.0, -1.0]))  # relu(a) and relu(-a)
         return weight, jnp.array([[slope], [-slope]]), jnp.array([constant])
 
-    hidden, last, bias = jax.tree.map(lambda *x: jnp.stack(x), critic(1.0, 2.0), critic(3.0, -1.0))
+    hidden, last, bias = jax.tree.map(lambda *x: np.stack(x), critic(1.0, 2.0), critic(3.0, -1.0))
     agent = dataclasses.replace(AGENT, hidden_sizes=(2,))
-    critics = jax.tree.map(jnp.zeros_like, jax.eval_shape(lambda: agent.init(KEY, SPEC)).critics)
+    shapes = jax.eval_shape(lambda: agent.init(KEY, SPEC)).critics
+    critics = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
     where = lambda c: (c.body.layers[0].weight, c.body.layers[1].weight, c.body.layers[1].bias)  # noqa: E731
     return equinox.tree_at(where, critics, (hidden, last, bias))
 
@@ -48,7 +49,7 @@ def test_the_loss_by_hand(hope):
     agent = dataclasses.replace(AGENT, hope=hope)
     taken, policy, after, random = (np.array([x, x / 2]) for x in (0.4, -0.6, 0.2, -0.8))
     target, weight = np.array([1.5, -2.0]), np.array([1.0, 0.5])
-    column = lambda x: jnp.asarray(x, jnp.float32)[:, None]  # noqa: E731
+    column = lambda x: np.asarray(x, jnp.float32)[:, None]  # noqa: E731
     loss, (report, told) = jax.jit(agent.critic_loss)(
         linear(),
         jnp.zeros((2, 3)),
@@ -66,14 +67,15 @@ def test_the_loss_by_hand(hope):
 
 def batch_of(action, reward):
     number = len(reward)
-    observation, no = jnp.zeros((1, number, 3)), jnp.zeros((1, number), bool)
+    observation, no = np.zeros((1, number, 3)), np.zeros((1, number), bool)
     experience = Experience(
         observation, jnp.asarray(action, jnp.float32).reshape(1, number, 1), jnp.asarray(reward, jnp.float32)[None],
         observation, ~no, no, jnp.zeros((1, number), jnp.int32), (),
     )  # fmt: skip
-    return Batch(experience, jnp.ones(number), jnp.zeros(number, jnp.int32))
+    return jax.device_put(Batch(experience, np.ones(number), np.zeros(number, jnp.int32)))
 
 
+@pytest.mark.thorough
 def test_without_optimism_it_is_td3():
     """Its squares are not halved, which Adam does not see."""
     agent = dataclasses.replace(AGENT, optimism=0.0)
@@ -116,6 +118,7 @@ def learned(hope):
     return np.asarray(run(beginning()))
 
 
+@pytest.mark.thorough
 def test_hope_raises_what_the_data_does_not_hold():
     held, free = learned("policy")
     assert abs(held) < 0.3 and free > 3  # without an end: no data speaks of the policy's action

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces
 
 from forage.agents.ppo import PPO, Targets, Thread
@@ -25,16 +26,16 @@ PLAIN = PPO(
 
 def table():
     """A network whose features are the one-hot state, and whose last layers are tables."""
-    network = jax.tree.map(jnp.zeros_like, PLAIN.init(jax.random.key(0), SPEC).network)
+    network = jax.tree.map(np.zeros_like, small.at_once(lambda: PLAIN.init(jax.random.key(0), SPEC)).network)
     where = lambda n: (n.torsos.body.layers[0].weight, n.actor.weight, n.critic.weight)  # noqa: E731
-    tables = jnp.stack([jnp.eye(2)] * 2), jnp.array([[0.0, np.log(3)], [0.0, 0.0]]), jnp.array([[2.0], [-1.0]])
+    tables = np.stack([np.eye(2)] * 2), np.array([[0.0, np.log(3)], [0.0, 0.0]]), np.array([[2.0], [-1.0]])
     return equinox.tree_at(where, network, tables)
 
 
 def targets(action, old_probability, gain, goal, value=None):
-    old = jnp.log(jnp.array(old_probability))
-    ones = jnp.ones(len(action))
-    return Targets(jnp.array(action), old, jnp.array(gain), ones, jnp.array(goal)[:, None], value)
+    old = np.log(np.array(old_probability))
+    ones = np.ones(len(action))
+    return Targets(np.array(action), old, np.array(gain), ones, np.array(goal)[:, None], value)
 
 
 H0 = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))  # entropies of both states
@@ -69,26 +70,26 @@ def test_the_loss_is_a_mean_over_the_minibatch():
 @pytest.mark.parametrize(("earlier", "error"), [(2.0, 0.5 * 9), (1.0, 0.5 * 3.8**2), (3.0, 0.5 * 9)])
 def test_a_clipped_value_counts_the_larger_error(earlier, error):
     # The value is 2, the goal 5: from 1 it may count as 1.2 at most, from 3 as 2.8 at least, and 2 is further off.
-    given = targets([1], [0.75], [0.0], [5.0], jnp.array([[earlier]]))
+    given = targets([1], [0.75], [0.0], [5.0], np.array([[earlier]]))
     _, means = jax.jit(PLAIN.loss)(table(), jnp.array([0]), given, None)
     np.testing.assert_allclose(means[1], error, rtol=1e-5)
 
 
 def rollout(observation, action, reward, next_observation, terminated, truncated, source):
     """Of one environment, as a batch."""
-    column = lambda x, dtype: jnp.asarray(x, dtype)[:, None]  # noqa: E731
+    column = lambda x, dtype: np.asarray(x, dtype)[:, None]  # noqa: E731
     experience = Experience(
         column(observation, jnp.int32), column(action, jnp.int32), column(reward, jnp.float32),
         column(next_observation, jnp.int32), column(terminated, bool), column(truncated, bool),
         column([source] * len(reward), jnp.int32), (),
     )  # fmt: skip
-    return Batch(experience, jnp.ones(1), jnp.zeros(1, jnp.int32))
+    return jax.device_put(Batch(experience, np.ones(1), np.zeros(1, jnp.int32)))
 
 
 def test_advantages_and_bootstraps_by_hand():
     """One environment, three steps; the second is truncated in state 1, the third terminated."""
     agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=3, discount=0.5, gae_lambda=0.5)
-    state = agent.init(jax.random.key(0), SPEC)._replace(network=table())
+    state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))._replace(network=table())
     batch = rollout([0, 0, 0], [1, 1, 0], [1, 2, 3], [0, 1, 1], [0, 0, 1], [0, 1, 0], AGENT)
     # V(0) = 2, V(1) = -1. Errors: 1 + 2/2 - 2 = 0; 2 - 1/2 - 2 = -0.5, not 2 + 2/2 - 2; 3 - 2 = 1.
     advantages = np.array([0 + 0.25 * -0.5, -0.5, 1.0])
@@ -101,9 +102,9 @@ def test_the_bonus_has_a_value_of_its_own_that_goes_on_across_ends():
     agent = PPO(num_envs=1, rollout_length=3, minibatches=1, discount=0.5, gae_lambda=0.5, bonus_head=True)
     agent = dataclasses.replace(agent, bonus_discount=0.8)
     experience = rollout([0, 0, 0], [1, 1, 0], [1, 2, 3], [0, 1, 1], [0, 0, 1], [0, 1, 0], AGENT).experience
-    experience = experience._replace(bonus=jnp.array([[10.0], [20.0], [30.0]]))
-    value = jnp.stack([jnp.array([2.0, 2.0, 2.0]), jnp.array([5.0, 6.0, 7.0])], -1)[:, None]
-    after = jnp.stack([jnp.array([2.0, -1.0, -1.0]), jnp.array([6.0, 99.0, 8.0])], -1)[:, None]
+    experience = experience._replace(bonus=np.array([[10.0], [20.0], [30.0]]))
+    value = np.stack([np.array([2.0, 2.0, 2.0]), np.array([5.0, 6.0, 7.0])], -1)[:, None]
+    after = np.stack([np.array([2.0, -1.0, -1.0]), np.array([6.0, 99.0, 8.0])], -1)[:, None]
     own, bonus = np.moveaxis(jax.jit(agent.advantages)(experience, value, after), -1, 0)[..., 0]
     np.testing.assert_allclose(own, [0.25 * -0.5, -0.5, 1.0], rtol=1e-6)
     # Errors: 10 + 0.8 6 - 5; 20 + 0.8 7 - 6, with the value of what begins next; 30 + 0.8 8 - 7, of what it led to.
@@ -114,7 +115,7 @@ def test_the_bonus_has_a_value_of_its_own_that_goes_on_across_ends():
 
 def test_only_the_agents_own_actions_move_the_policy():
     agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=2, epochs=1, entropy_coefficient=0.0)
-    state = agent.init(jax.random.key(0), SPEC)
+    state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
 
     def learned(source):
         batch = rollout([0, 1], [1, 0], [1, 5], [1, 0], [0, 0], [0, 0], source)
@@ -135,7 +136,7 @@ def test_shuffled_is_a_permutation_and_depends_on_its_bits(count):
 
 
 def test_standardised_within_each_minibatch():
-    gain = standardised(jnp.array([[1.0, 3.0], [10.0, 40.0]]))
+    gain = standardised(np.array([[1.0, 3.0], [10.0, 40.0]]))
     np.testing.assert_allclose(gain, [[-1, 1], [-1, 1]], rtol=1e-5)
 
 
@@ -158,21 +159,22 @@ def remembered(agent, spec, actions, ended, state):
         auxes.append(hidden)
         hidden = jax.vmap(lambda h, a: agent.acted(state, h, a))(hidden._replace(features=features), actions[time])
         hidden = jax.tree.map(lambda x: jnp.where(ended[time][:, None], 0.0, x), hidden)  # noqa: B023
-    stack = lambda *x: jnp.stack(x)  # noqa: E731
+    stack = lambda *x: np.stack(x)  # noqa: E731
     return jax.tree.map(stack, *log), jax.tree.map(stack, *auxes)
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(2), spaces.MultiDiscrete([2, 3]), spaces.Box(-2.0, 2.0, (2,))])
+@pytest.mark.thorough
 def test_the_rollout_at_once_is_the_rollout_step_by_step(space):
     spec = Spec("Table", spaces.Discrete(2), space)
-    state = REMEMBERING.init(jax.random.key(3), spec)
+    state = small.at_once(lambda: REMEMBERING.init(jax.random.key(3), spec))
     space.seed(0)
-    actions = jnp.array([[space.sample() for _ in range(4)] for _ in range(5)])
+    actions = np.array([[space.sample() for _ in range(4)] for _ in range(5)])
     ended = jnp.zeros((5, 4), bool).at[1, 0].set(True).at[2, 3].set(True).at[4, 1].set(True)
     (log_probability, value), aux = jax.jit(lambda: remembered(REMEMBERING, spec, actions, ended, state))()
     assert np.abs(np.asarray(aux.action[1:])).max() > 0 and not np.asarray(aux.action[2, 0]).any()
-    observation = (jnp.arange(4)[None] + jnp.arange(5)[:, None]) % 2
-    first = jnp.concatenate([jnp.zeros((1, 4), bool), ended[:-1]])
+    observation = (np.arange(4)[None] + np.arange(5)[:, None]) % 2
+    first = jnp.concatenate([np.zeros((1, 4), bool), ended[:-1]])
     thread = Thread(aux.features[0], first, aux.action)
     unit = actions
     if not state.network.actions.discrete:
@@ -183,9 +185,9 @@ def test_the_rollout_at_once_is_the_rollout_step_by_step(space):
 
 
 def test_minibatches_of_segments_keep_each_segment_together():
-    number = jnp.arange(20).reshape(5, 4)  # env = number % 4, time = number // 4
+    number = np.arange(20).reshape(5, 4)  # env = number % 4, time = number // 4
     given = Targets(number, *[number.astype(jnp.float32)] * 4, None)
-    thread = Thread(jnp.arange(4.0)[:, None], number > 0, number[..., None].astype(jnp.float32))
+    thread = Thread(np.arange(4.0)[:, None], number > 0, number[..., None].astype(jnp.float32))
     bits = jax.random.bits(jax.random.key(0), (4,))
     observation, cut, threads = REMEMBERING.cut(bits, number, given, thread)
     assert observation.shape == (2, 5, 2) and sorted(np.asarray(observation).ravel()) == list(range(20))
@@ -199,7 +201,7 @@ def test_minibatches_of_segments_keep_each_segment_together():
 
 def test_minibatches_of_transitions_keep_each_transition_together():
     agent = dataclasses.replace(REMEMBERING, memory_size=0, minibatches=4)
-    number = jnp.arange(20).reshape(5, 4)
+    number = np.arange(20).reshape(5, 4)
     given = Targets(number, *[number.astype(jnp.float32)] * 4, None)
     observation, cut, thread = agent.cut(jax.random.bits(jax.random.key(0), (20,)), number, given, None)
     assert thread is None and observation.shape == (4, 5)
@@ -208,8 +210,8 @@ def test_minibatches_of_transitions_keep_each_transition_together():
 
 
 def test_memory_at_the_next_observation_goes_on_from_the_action():
-    state = REMEMBERING.init(jax.random.key(3), SPEC)
-    hidden = Recall(jnp.array([0.1, -0.4, 0.2]), jnp.array([0.0, 1.0]))
+    state = small.at_once(lambda: REMEMBERING.init(jax.random.key(3), SPEC))
+    hidden = Recall(np.array([0.1, -0.4, 0.2]), np.array([0.0, 1.0]))
     one = lambda x, dtype=jnp.int32: jnp.full((1, 1), x, dtype)  # noqa: E731
     aux = jax.tree.map(lambda x: x[None, None], hidden)
     experience = Experience(one(0), one(0), one(0.0, float), one(1), one(0, bool), one(1, bool), one(AGENT), aux)

@@ -30,7 +30,7 @@ def saying(critics, values, slopes):
         c.body.layers[0].weight, c.body.layers[0].bias, c.body.layers[1].weight, c.body.layers[1].bias,
     )  # fmt: skip
     zero = jax.tree.map(jnp.zeros_like, critics)
-    values, slopes = jnp.asarray(values, jnp.float32), jnp.asarray(slopes, jnp.float32)
+    values, slopes = np.asarray(values, jnp.float32), np.asarray(slopes, jnp.float32)
     weight, bias, last, last_bias = where(zero)
     new = (
         weight.at[..., 3, 0].set(1.0),  # the action comes after three numbers of observation
@@ -43,13 +43,13 @@ def saying(critics, values, slopes):
 
 def batch_of(reward, terminated=False):
     number = len(reward)
-    observation, no = jnp.zeros((1, number, 3)), jnp.zeros((1, number), bool)
+    observation, no = np.zeros((1, number, 3)), np.zeros((1, number), bool)
     action = jnp.linspace(-0.5, 0.5, number)[None, :, None]
     experience = Experience(
         observation, action, jnp.asarray(reward, jnp.float32)[None], observation,
         no | terminated, no, jnp.zeros((1, number), jnp.int32), (),
     )  # fmt: skip
-    return Batch(experience, jnp.ones(number), jnp.zeros(number, jnp.int32))
+    return jax.device_put(Batch(experience, np.ones(number), np.zeros(number, jnp.int32)))
 
 
 def test_targets_by_hand():
@@ -57,7 +57,7 @@ def test_targets_by_hand():
     state = beginning(AGENT)
     flat = [[1.0, 4.0], [3.0, 2.0], [-5.0, 7.0]]
     td3 = TD3State(*state[:-1])._replace(target_critics=saying(state.critics, flat, np.zeros((3, 2))))
-    after = jnp.zeros((2, 3)), jnp.array([False, True]), jnp.zeros((2, 1))
+    after = np.zeros((2, 3)), np.array([False, True]), np.zeros((2, 1))
     found = jax.jit(AGENT.targets)(td3, jnp.array([10.0, 20.0]), *after)
     least = np.array([1.0, 2.0, -5.0])
     shift = np.array([-1.0, 0.0, 2.0])
@@ -88,6 +88,7 @@ def test_the_policy_follows_one_of_them(mood):
     np.testing.assert_allclose(after[1]["shift"], AGENT.shifts[mood])
 
 
+@pytest.mark.thorough
 def test_one_shift_of_nothing_is_td3():
     agent = dataclasses.replace(AGENT, shifts=(0.0,), target_noise=0.0)
     state, batch = beginning(agent), batch_of([1.0, 2.0, -1.0])
@@ -120,6 +121,7 @@ def test_whom_to_follow_is_drawn_once_in_an_interval():
     assert (np.bincount(moods[:, 0], minlength=3) > 15).all()  # of 100 drawn, 33 each
 
 
+@pytest.mark.thorough
 def test_values_settle_a_constant_apart():
     """Of one rewarded state that goes on for ever: (r + c) / (1 - discount)."""
     agent = dataclasses.replace(AGENT, discount=0.5, polyak=0.2, exploration_noise=0.0)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces
 
 from forage.agents.sqirl import SQIRL, Place, returns_to_go
@@ -80,8 +81,8 @@ def test_values_are_those_of_shallow_iteration(last, depth, first):
 
 
 def test_returns_go_to_the_end_of_the_episode():
-    reward = jnp.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
-    ended = jnp.array([[0, 0], [1, 0], [0, 1], [0, 0]], bool)
+    reward = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+    ended = np.array([[0, 0], [1, 0], [0, 1], [0, 0]], bool)
     returns, whole = returns_to_go(reward, ended, 0.5)
     np.testing.assert_allclose(returns[:3], [[2.5, 5.5], [3.0, 7.0], [8.5, 6.0]])
     np.testing.assert_array_equal(whole, [[1, 1], [1, 1], [0, 1], [0, 0]])
@@ -104,8 +105,8 @@ def test_it_acts_at_random_from_the_first_time_that_is_not_decided():
 def test_masked_actions_are_never_drawn():
     seen = spaces.Dict({"observation": spaces.Discrete(2), "action_mask": spaces.MultiBinary(3)})
     spec = Spec("Masked", seen, spaces.Discrete(3), horizon=4)
-    state = AGENT.init(KEY, spec)
-    observation = {"observation": jnp.int32(0), "action_mask": jnp.array([1, 0, 1], jnp.int8)}
+    state = small.at_once(lambda: AGENT.init(KEY, spec))
+    observation = {"observation": jnp.int32(0), "action_mask": np.array([1, 0, 1], jnp.int8)}
     act = jax.vmap(lambda key: AGENT.act(state, AGENT.hidden(spec), observation, key, True)[0])
     assert set(np.asarray(act(jax.random.split(KEY, 200))).tolist()) == {0, 2}
 
@@ -113,12 +114,12 @@ def test_masked_actions_are_never_drawn():
 def test_late_episodes_that_happened_to_be_short_do_not_count():
     environment = two_ways(3.0)
     spec, agent = spec_of(environment, "TwoWays"), dataclasses.replace(AGENT, num_envs=1, rollout_length=6)
-    column = lambda x: jnp.asarray(x)[:, None]  # noqa: E731
-    seen, ended, none = jnp.zeros((6, 1, 4)), column([True] * 6), column([0] * 6)
+    column = lambda x: np.asarray(x)[:, None]  # noqa: E731
+    seen, ended, none = np.zeros((6, 1, 4)), column([True] * 6), column([0] * 6)
     rollout = Experience(
         seen, none, none * 1.0, seen, ended, ~ended, none, Place(none, none)
     )  # six episodes of a step each, of which the last two had no room for three
-    batch = Batch(rollout, jnp.ones(1), jnp.zeros(1, int))
+    batch = Batch(rollout, np.ones(1), np.zeros(1, int))
     _, metrics, _ = jax.jit(agent.learn)(agent.init(KEY, spec), batch, Clock(jnp.int32(0), jnp.float32(100)), KEY)
     assert metrics["episodes"] == 4
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces
 
 from forage.agents import tabular
@@ -29,7 +30,7 @@ SPEC = Spec("Table", spaces.Discrete(STATES), spaces.Discrete(ACTIONS), horizon=
 def experience(rows, time=None):
     """Rows of (state, action, reward, next state, terminated), one step each in one environment."""
     state, action, reward, following, terminated = (np.array(x) for x in zip(*rows, strict=True))
-    column = lambda x, dtype: jnp.asarray(x, dtype)[:, None]  # noqa: E731
+    column = lambda x, dtype: np.asarray(x, dtype)[:, None]  # noqa: E731
     none = column(np.zeros(len(rows)), bool)
     aux = column(np.arange(len(rows)) if time is None else time, jnp.int32)
     return Experience(
@@ -88,9 +89,9 @@ def plan_by_loops(counts, visits, before, total, kind, scale, failure=0.05):
 @pytest.mark.parametrize("kind", ["hoeffding", "bernstein"])
 def test_ucbvi_plans_as_the_paper_writes_it(kind):
     agent = UCBVI(bonus=kind, bonus_scale=0.01)
-    state = agent.init(KEY, SPEC)
+    state = small.at_once(lambda: agent.init(KEY, SPEC))
     rows, time = ROWS * 5 + [(0, 0, 0.2, 2, 0)] * 3, [0, 1, 2, 3] * 5 + [0] * 3
-    batch = Batch(experience(rows, time), jnp.ones(1), jnp.zeros(1, int))
+    batch = Batch(experience(rows, time), np.ones(1), np.zeros(1, int))
     learn = jax.jit(agent.learn)
     after, _, _ = learn(state, batch, CLOCK, KEY)
     expected = plan_by_loops(after.counts, np.asarray(after.visits), np.asarray(state.plan), 200, kind, 0.01)
@@ -98,7 +99,7 @@ def test_ucbvi_plans_as_the_paper_writes_it(kind):
     assert (expected < HORIZON).any() and (after.plan[:, 1, 0] == HORIZON).all()
     # Much better luck: values were lower in the episode before, and stay so.
     lucky = [(0, 1, 1.0, 1, 0), (1, 1, 1.0, 1, 0), (1, 1, 1.0, 2, 0), (2, 0, 1.0, 0, 1)] * 5
-    later, _, _ = learn(after, Batch(experience(lucky, [0, 1, 2, 3] * 5), jnp.ones(1), jnp.zeros(1, int)), CLOCK, KEY)
+    later, _, _ = learn(after, Batch(experience(lucky, [0, 1, 2, 3] * 5), np.ones(1), np.zeros(1, int)), CLOCK, KEY)
     again = plan_by_loops(later.counts, np.asarray(later.visits), expected, 200, kind, 0.01)
     np.testing.assert_allclose(later.plan, again, rtol=1e-4)
     assert (np.asarray(later.plan) <= expected + 1e-4).all() and (again == expected).any() and (again < expected).any()
@@ -106,8 +107,8 @@ def test_ucbvi_plans_as_the_paper_writes_it(kind):
 
 def test_a_plan_stands_until_an_episode_ends():
     agent = UCBVI()
-    state = agent.init(KEY, SPEC)
-    going_on = Batch(experience(ROWS[:3]), jnp.ones(1), jnp.zeros(1, int))
+    state = small.at_once(lambda: agent.init(KEY, SPEC))
+    going_on = Batch(experience(ROWS[:3]), np.ones(1), np.zeros(1, int))
     after, _, _ = jax.jit(agent.learn)(state, going_on, CLOCK, KEY)
     np.testing.assert_array_equal(after.plan, state.plan)
     assert after.counts.taken.sum() == 3
@@ -125,7 +126,7 @@ def test_posterior_sampling_draws_around_what_was_seen():
     np.testing.assert_allclose(known[1, 1], [1 / 6, 7 / 6, 7 / 6, 0], rtol=1e-6)
     np.testing.assert_allclose(known[2, 0], [1 / 6, 1 / 6, 1 / 6, 1], rtol=1e-6)
     drawn = jax.jit(agent.drawn, static_argnums=1)(many, HORIZON, KEY)
-    state = agent.init(KEY, SPEC)._replace(counts=many)
+    state = small.at_once(lambda: agent.init(KEY, SPEC))._replace(counts=many)
     # After a million visits nothing is left to be drawn where all was tried, one step before the end.
     np.testing.assert_allclose(drawn[-1, 1, 1], 0.75, atol=1e-2)
     np.testing.assert_allclose(agent.expected(state)[-1, 1, 1], 0.75, atol=1e-2)
@@ -135,11 +136,11 @@ def test_posterior_sampling_draws_around_what_was_seen():
 def test_with_all_known_every_plan_is_the_best():
     mdp = seeded_garnet(max_steps=6)
     weight = 1e6
-    taken = jnp.full(mdp.transition.shape[:2], weight)
+    taken = np.full(mdp.transition.shape[:2], weight)
     reward = mdp.reward if mdp.reward.ndim == 2 else (mdp.transition * mdp.reward).sum(-1)
     counts = Counts(weight * mdp.transition, taken, weight * reward, weight * reward**2)
     values, actions = finite_horizon(mdp, 6)
-    plan = PSRL().expected(PSRL().init(KEY, spec(mdp))._replace(counts=counts))
+    plan = PSRL().expected(small.at_once(lambda: PSRL().init(KEY, spec(mdp)))._replace(counts=counts))
     np.testing.assert_allclose(plan.max(-1), values, rtol=1e-3, atol=1e-3)
     best = jax.nn.one_hot(actions, mdp.num_actions)
     np.testing.assert_allclose(expected(mdp, best), mdp.initial @ values[0], rtol=1e-5)
@@ -156,6 +157,7 @@ def test_the_value_of_a_policy_is_that_of_the_tables():
 
 
 @pytest.mark.parametrize(("agent", "most"), [(UCBVI(bonus_scale=0.002), 30.0), (PSRL(), 70.0)], ids=["ucbvi", "psrl"])
+@pytest.mark.thorough
 def test_regret_stops_growing(agent, most):
     mdp = river_swim(6, max_steps=20)
     found = regret(agent, mdp, 600, [0, 1])
@@ -165,6 +167,7 @@ def test_regret_stops_growing(agent, most):
     assert (total < bound("bernstein", 6, 2, 20, 600)).all()
 
 
+@pytest.mark.thorough
 def test_without_a_bonus_regret_grows_on():
     mdp = river_swim(6, max_steps=20)
     greedy = regret(UCBVI(bonus_scale=0.0), mdp, 300, [0, 1, 2])
@@ -181,10 +184,10 @@ def test_the_bounds_by_hand():
 
 def test_maxent_goes_where_the_mixture_was_not():
     agent = MaxEnt(episodes=1, capacity=4)
-    state = agent.init(KEY, SPEC)
+    state = small.at_once(lambda: agent.init(KEY, SPEC))
     # State 2 was never done anything in; action 1 in state 1 leads there half the time.
     rows = [(0, 1, 0.0, 1, 0), (0, 0, 0.0, 0, 0), (1, 1, 0.0, 2, 0), (1, 0, 0.0, 0, 0), (0, 0, 0.0, 0, 1)]
-    batch = Batch(experience(rows), jnp.ones(1), jnp.zeros(1, int))
+    batch = Batch(experience(rows), np.ones(1), np.zeros(1, int))
     after, metrics, _ = jax.jit(agent.learn)(state, batch, CLOCK, KEY)
     np.testing.assert_allclose(after.mixture, [0.6, 0.4, 0.0], rtol=1e-6)
     np.testing.assert_allclose(metrics["visitation_entropy"], -(0.6 * np.log(0.6) + 0.4 * np.log(0.4)), rtol=1e-5)
@@ -192,14 +195,14 @@ def test_maxent_goes_where_the_mixture_was_not():
     assert after.policies[1, 0, 1] == 1 and after.policies[1, 0, 0] == 1  # on to state 2
     again, _, _ = jax.jit(agent.learn)(after, batch, CLOCK, KEY)
     np.testing.assert_allclose(again.weights[:2], [0.5, 0.5])  # rounds weigh alike
-    np.testing.assert_allclose(entropy(jnp.array([0.25] * 4)), np.log(4), rtol=1e-6)
+    np.testing.assert_allclose(entropy(np.array([0.25] * 4)), np.log(4), rtol=1e-6)
 
 
 def test_the_mixture_plays_one_policy_for_a_whole_episode():
     agent = MaxEnt(capacity=2)
-    state = agent.init(KEY, SPEC)
-    both = state.policies.at[1].set(1)
-    state = state._replace(policies=both, weights=jnp.array([0.3, 0.7]))
+    state = small.at_once(lambda: agent.init(KEY, SPEC))
+    both = jnp.asarray(state.policies).at[1].set(1)
+    state = state._replace(policies=both, weights=np.array([0.3, 0.7]))
 
     def play(key):
         def step(hidden, key):
@@ -234,8 +237,8 @@ def test_regret_wants_episodes_of_one_length():
 
 
 def test_one_hot_states_are_numbered():
-    assert tabular.index(jnp.eye(3)).tolist() == [0, 1, 2]
+    assert tabular.index(np.eye(3)).tolist() == [0, 1, 2]
     mdp = river_swim(max_steps=5)
     assert tabular.sizes(spec(mdp)) == (6, 2, 5)
-    state = UCBVI().init(KEY, spec(mdp))
+    state = small.at_once(lambda: UCBVI().init(KEY, spec(mdp)))
     assert policy(UCBVI(), state, mdp, 5).shape == (5, 6, 2)

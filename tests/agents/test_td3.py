@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
+from small import at_once, compute
 
 from forage.agents.td3 import TD3, first
 from forage.types import Batch, Clock, Experience, ForageError, Spec
@@ -20,20 +21,15 @@ CLOCK = Clock(jnp.int32(0), jnp.float32(100))
 AGENT = TD3(discount=0.9, polyak=0.1, learning_rate=0.01, hidden_sizes=(8,))
 
 
-def compute(function, *arguments):
-    """Compiles as a whole, which is quicker than op by op."""
-    return jax.jit(lambda *a: function(*a))(*arguments)
-
-
 @functools.cache
 def beginning(agent):
-    return jax.jit(lambda key: agent.init(key, SPEC))(jax.random.key(0))
+    return at_once(lambda: agent.init(jax.random.key(0), SPEC))
 
 
 def critics_of(critics, slopes, values):
     """Q_i(s, a) = slope_i a + value_i for every s. Valid for a > -10, where relu(a + 10) is a + 10."""
     critics = jax.tree.map(jnp.zeros_like, critics)
-    slopes, values = jnp.asarray(slopes), jnp.asarray(values)
+    slopes, values = np.asarray(slopes), np.asarray(values)
     where = lambda c: (  # noqa: E731
         c.body.layers[0].weight, c.body.layers[0].bias, c.body.layers[1].weight, c.body.layers[1].bias,
     )  # fmt: skip
@@ -49,7 +45,7 @@ def critics_of(critics, slopes, values):
 
 def actor_of(actor, output):
     """The action tanh(output) for every s."""
-    return equinox.tree_at(lambda a: a.head.bias, jax.tree.map(jnp.zeros_like, actor), jnp.array([output]))
+    return equinox.tree_at(lambda a: a.head.bias, jax.tree.map(np.zeros_like, actor), np.array([output]))
 
 
 def state_of(output=0.0, target_output=0.0, slopes=(0.0, 0.0), values=(3.0, 5.0), targets=(7.0, 6.0)):
@@ -65,16 +61,16 @@ def state_of(output=0.0, target_output=0.0, slopes=(0.0, 0.0), values=(3.0, 5.0)
 def transitions(action, reward, terminated, truncated):
     """Segments of one transition each, as a batch."""
     size = len(reward)
-    observation = jnp.zeros((size, 3))
+    observation = np.zeros((size, 3))
     experience = Experience(
         observation, action, jnp.asarray(reward, jnp.float32), observation,
         jnp.asarray(terminated, bool), jnp.asarray(truncated, bool), jnp.zeros(size, jnp.int32), (),
     )  # fmt: skip
-    return Batch(jax.tree.map(lambda x: x[None], experience), jnp.ones(size), jnp.arange(size))
+    return jax.device_put(Batch(jax.tree.map(lambda x: x[None], experience), jnp.ones(size), jnp.arange(size)))
 
 
 SMOOTHED = jax.jit(lambda *arguments: AGENT.target(*arguments))
-BATCH = transitions(jnp.full((3, 1), 2.0), [1.0, 2.0, 4.0], [False, True, False], [False, False, True])
+BATCH = transitions(np.full((3, 1), 2.0), [1.0, 2.0, 4.0], [False, True, False], [False, False, True])
 
 
 def test_value_goes_on_through_a_time_limit_and_not_through_an_end():
@@ -98,13 +94,13 @@ def test_value_goes_on_through_a_time_limit_and_not_through_an_end():
 )
 def test_target_policy_smoothing(action, noise, smoothed):
     state = state_of(output=5.0, target_output=math.atanh(action), slopes=(2.0, 2.0))
-    arguments = (jnp.ones(1), jnp.zeros((1, 3)), jnp.zeros(1, bool), jnp.array([[noise]]))
+    arguments = (np.ones(1), np.zeros((1, 3)), np.zeros(1, bool), np.array([[noise]]))
     target = SMOOTHED(state, *arguments)
     np.testing.assert_allclose(target, 1 + 0.9 * (6 + 2 * smoothed), rtol=1e-5)
 
 
 def test_weights_multiply_the_critics_loss():
-    now = (jnp.zeros((2, 3)), jnp.zeros((2, 1)), jnp.array([1.0, 7.0]), jnp.array([2.0, 0.5]))
+    now = (np.zeros((2, 3)), np.zeros((2, 1)), np.array([1.0, 7.0]), np.array([2.0, 0.5]))
     loss, _ = compute(AGENT.critic_loss, state_of().critics, *now)
     np.testing.assert_allclose(loss, 0.5 * ((2 * 2**2 + 0.5 * 4**2) / 2 + (2 * 4**2 + 0.5 * 2**2) / 2), rtol=1e-5)
 
@@ -139,6 +135,7 @@ def test_policy_and_targets_wait_for_their_turn():
                 jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), moved, expected)
 
 
+@pytest.mark.thorough
 def test_side_by_side_as_alone():
     """Under `vmap` the delayed step runs for those seeds whose turn it is."""
     learn = lambda state: AGENT.learn(state, BATCH, CLOCK, jax.random.key(0))[0]  # noqa: E731
@@ -154,7 +151,7 @@ def test_the_actors_loss_does_not_move_the_critics():
     # With discount 0 and reward 3 the critics are right already.
     agent = dataclasses.replace(AGENT, discount=0.0, policy_delay=1)
     state = state_of(slopes=(2.0, 2.0), values=(1.0, 1.0))
-    batch = transitions(jnp.full((2, 1), 6.0), [3.0, 3.0], [False] * 2, [False] * 2)  # 6 is 1 in the unit box
+    batch = transitions(np.full((2, 1), 6.0), [3.0, 3.0], [False] * 2, [False] * 2)  # 6 is 1 in the unit box
     after = compute(agent.learn, state, batch, CLOCK, jax.random.key(0))[0]
     assert same(after.critics, state.critics)
     np.testing.assert_allclose(after.actor.head.bias - state.actor.head.bias, 0.01, rtol=1e-3)  # uphill, Adam's first
@@ -162,7 +159,7 @@ def test_the_actors_loss_does_not_move_the_critics():
 
 def test_actions_are_noisy_only_when_exploring_and_in_the_box():
     state = state_of(output=math.atanh(0.95))
-    act = lambda key, explore: AGENT.act(state, (), jnp.zeros(3), key, explore)[0]  # noqa: E731
+    act = lambda key, explore: AGENT.act(state, (), np.zeros(3), key, explore)[0]  # noqa: E731
     keys = jax.random.split(jax.random.key(0), 1000)
     actions = compute(jax.vmap(lambda key: act(key, True)), keys)[:, 0]
     np.testing.assert_allclose(act(keys[0], False), 2 + 4 * 0.95, rtol=1e-5)
@@ -172,6 +169,7 @@ def test_actions_are_noisy_only_when_exploring_and_in_the_box():
     assert 0.35 < np.sqrt((low**2).mean()) < 0.45
 
 
+@pytest.mark.thorough
 def test_learns_a_bandit():
     agent = TD3(hidden_sizes=(32, 32), learning_rate=3e-3)
 
@@ -185,7 +183,7 @@ def test_learns_a_bandit():
         return jax.lax.scan(update, state, jax.random.split(jax.random.key(5), 600))[0]
 
     state = run(beginning(agent))
-    action = agent.act(state, (), jnp.zeros(3), jax.random.key(0), False)[0]
+    action = agent.act(state, (), np.zeros(3), jax.random.key(0), False)[0]
     np.testing.assert_allclose((action - 2) / 4, [0.5], atol=0.1)
 
 

@@ -46,6 +46,7 @@ def test_pink_noise_falls_as_one_over_f():
     assert slope == pytest.approx(-1.0, abs=0.03)
 
 
+@pytest.mark.thorough
 def test_each_episode_has_a_signal_and_a_long_one_several():
     noise = noise_of(Pink(exponent=2.0), Noisy(), TEN, 25, 4000)
     expected = covariance(2.0, 10)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at
 from gymnasium import spaces
 
@@ -28,7 +29,7 @@ def play(behaviour, action, steps, observation=None, spec=FOUR, count=500):
     """Actions `steps count ...` of so many episodes side by side, and what is remembered at the end."""
     agent = Remembering(action=jnp.asarray(action, jnp.int32))
     observation = jnp.zeros((steps, 2)) if observation is None else observation
-    state = behaviour.init(jax.random.key(0), agent, spec)
+    state = small.at_once(lambda: behaviour.init(jax.random.key(0), agent, spec))
 
     def step(hidden, inputs):
         key, observation = inputs
@@ -52,7 +53,7 @@ def play(behaviour, action, steps, observation=None, spec=FOUR, count=500):
 
 def test_durations_have_the_truncated_zeta_distribution():
     behaviour = EZGreedy(exponent=1.5, longest=6)
-    table = behaviour.init(jax.random.key(0), Always(), FOUR)
+    table = small.at_once(lambda: behaviour.init(jax.random.key(0), Always(), FOUR))
     weight = np.arange(1, 7) ** -1.5
     np.testing.assert_allclose(table, 1 - np.cumsum(weight) / weight.sum(), atol=1e-6)
     drawn = jax.jit(jax.vmap(lambda key: behaviour.duration(table, key)))(jax.random.split(jax.random.key(0), 5000))
@@ -69,7 +70,7 @@ def test_geometric_durations_go_on_with_the_same_chance_after_every_step():
 
 
 def test_the_far_tail_is_not_rounded_away():
-    table = np.asarray(EZGreedy().init(jax.random.key(0), Always(), FOUR))
+    table = np.asarray(small.at_once(lambda: EZGreedy().init(jax.random.key(0), Always(), FOUR)))
     exact = np.arange(1.0, 10_001) ** -2
     exact = np.append(np.cumsum(exact[::-1])[::-1][1:], 0) / exact.sum()
     np.testing.assert_allclose(table, exact, rtol=1e-4)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 
 from forage.agents.dqn import DQN
 from forage.agents.ppo import PPO
@@ -47,7 +48,7 @@ def train(behaviour, stage):
     environment = CartPole(max_steps=LIMIT)
     learner = Learner(PUPIL, behaviour, EnvironmentReward(), LastRollout(), spec_of(environment))
     experiment = Experiment(learner, environment, Same(), Reset())
-    state = experiment.init(jax.random.key(0))
+    state = small.at_once(lambda: experiment.init(jax.random.key(0)))
     if behaviour.schedule == "curriculum":
         curriculum = state.learner.behaviour._replace(stage=jnp.int32(stage))
         state = state._replace(learner=state.learner._replace(behaviour=curriculum))
@@ -132,6 +133,7 @@ def test_the_policy_learns_from_its_own_actions_only_and_the_value_from_all():
     assert change(guided, "critic") > 1e-3 and change(own, "critic") > 1e-3
 
 
+@pytest.mark.thorough
 def test_a_trained_agent_can_guide_for_a_random_number_of_steps():
     guide = PPO(hidden_sizes=(4,), memory_size=2)
     spec = spec_of(CartPole())
@@ -171,6 +173,7 @@ def test_a_trained_agent_can_guide_for_a_random_number_of_steps():
 @pytest.mark.parametrize(
     "behaviour", [EpsilonGreedy(end=0.5), Guide(steady, steps=6, schedule="random")], ids=["epsilon-greedy", "guide"]
 )
+@pytest.mark.thorough
 def test_memory_hears_which_action_was_taken(behaviour):
     environment = CartPole(max_steps=LIMIT)
     agent = DQN(num_envs=4, rollout_length=16, memory_size=3, hidden_sizes=(8,), learning_starts=10_000)
@@ -207,7 +210,7 @@ def rollout_of(reward, ended):
 def test_the_curriculum_judges_episodes_played_wholly_in_a_stage():
     behaviour = Guide(steady, steps=7, tolerance=0.1, stages=2, episodes=2)
     agent = PPO(num_envs=2)
-    state = behaviour.init(jax.random.key(0), agent, spec_of(CartPole()))
+    state = small.at_once(lambda: behaviour.init(jax.random.key(0), agent, spec_of(CartPole())))
     steps = jax.jit(lambda state: behaviour.guided_steps(state, jax.random.key(0)))
     report = jax.jit(lambda state, rollout: behaviour.report(state, PPO(), (), rollout, CLOCK, jax.random.key(0)))
 

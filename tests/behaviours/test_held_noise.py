@@ -81,6 +81,7 @@ def test_the_action_is_the_mean_and_noise_that_is_linear_in_the_features(name):
         np.testing.assert_allclose(back(sample).std(0), deviation, rtol=0.06)
 
 
+@pytest.mark.thorough
 def test_ppo_learns_the_size_of_the_noise_but_not_the_features_from_it():
     agent = AGENTS["ppo"]
 

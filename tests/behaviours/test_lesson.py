@@ -133,6 +133,7 @@ def test_the_loss_by_hand():
     np.testing.assert_allclose(jax.jit(LESSON.loss)(networks, state, batch), expected, rtol=1e-4)
 
 
+@pytest.mark.thorough
 def test_in_the_loop_it_learns_remembers_and_keeps_to_itself():
     environment = DeepSea(4)
     spec = Spec("DeepSea-4", environment.observation_space, environment.action_space)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at
 from gymnasium import spaces
 
@@ -112,12 +113,18 @@ def test_the_scale_grows_until_the_distance_is_what_is_wanted(values, share):
     assert np.mean(distance < wanted) == pytest.approx(0.5, abs=0.08)
 
 
+@pytest.mark.thorough
 def test_a_scale_that_cannot_do_stays_within_bounds():
     """What is seen is zero, so no noise makes a difference."""
     agent, behaviour = Linearly(), ParameterNoise(initial_scale=9.9, adaptation=2.0)
-    state = behaviour.init(prng.key(0), agent, CONTINUOUS)
+    state = small.at_once(lambda: behaviour.init(prng.key(0), agent, CONTINUOUS))
     for _ in range(3):
-        arguments = (agent.init(None, CONTINUOUS), rollout_of(jnp.zeros((1, 1, 2))), at(0.0), prng.key(0))
+        arguments = (
+            agent.init(None, CONTINUOUS),
+            rollout_of(jnp.zeros((1, 1, 2))),
+            at(0.0),
+            prng.key(0),
+        )
         state = behaviour.report(state, agent, *arguments)
     assert float(state.scale) == SCALES[1]
 
@@ -149,6 +156,7 @@ def test_policies_that_are_compared(agent):
     assert np.isfinite(found).all()
 
 
+@pytest.mark.thorough
 def test_networks_of_agents_fit_in_what_is_remembered():
     for agent, spec in ((DQN(hidden_sizes=(4,)), FOUR), (TD3(hidden_sizes=(4,)), PENDULUM)):
         behaviour = ParameterNoise()

@@ -6,6 +6,7 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
+import small
 
 from forage import prng, spaces
 from forage.environments import make
@@ -59,7 +60,7 @@ def test_a_batch_of_parameters_is_a_batch_of_environments():
 def test_tasks_draw_a_librarys_parameters():
     environment = make("gymnax:CartPole-v1")
     tasks = Contexts(("length=0.25:1.0", "max_steps_in_episode=100:200"))
-    task = tasks.next(tasks.init(prng.key(0), environment), environment, prng.key(1))
+    task = tasks.next(small.at_once(lambda: tasks.init(prng.key(0), environment)), environment, prng.key(1))
     assert 0.25 <= float(task.parameters.length) <= 1.0
     assert 100 <= int(task.parameters.max_steps_in_episode) <= 200
     assert task.parameters.gravity is None

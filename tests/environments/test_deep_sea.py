@@ -89,6 +89,7 @@ def test_mapping_is_random_fixed_by_its_seed_and_bsuites():
     np.testing.assert_array_equal(DeepSea(10).action_mapping, uniform > 0.5)
 
 
+@pytest.mark.thorough
 def test_mappings_can_be_batched():
     environment = DeepSea(8)
     mappings = jnp.stack([environment.action_mapping, 1 - environment.action_mapping])
@@ -106,6 +107,7 @@ def test_move_cost_is_a_field():
     assert float(steps.reward.sum()) == pytest.approx(0.5, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_stochastic_right_fails_once_in_size():
     environment, size, count = DeepSea(5, stochastic=True, randomize_actions=False), 5, 20_000
     state = DeepSeaState(jnp.int32(1), jnp.int32(2))
@@ -175,6 +177,7 @@ FRONTS = {
 
 
 @pytest.mark.parametrize("name", FRONTS)
+@pytest.mark.thorough
 def test_pareto_front(name):
     """Straight right along the surface, then straight down to the treasure: the known best returns."""
     treasures, front = FRONTS[name]

@@ -21,6 +21,8 @@ from forage.ports import Environment
 from forage.spaces import Tokens
 from forage.types import ForageError, Step
 
+pytestmark = pytest.mark.thorough
+
 needs_pettingzoo = pytest.mark.skipif(importlib.util.find_spec("pettingzoo") is None, reason="no pettingzoo")
 
 

@@ -16,6 +16,8 @@ from forage.environments.maze.point import point_mass
 from forage.environments.wrappers import with_fields
 from forage.types import ForageError
 
+pytestmark = pytest.mark.thorough
+
 KEY = jax.random.key(0)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from beside import Beside, assert_beside
 from grid_reference import byte_of, package_make, record
+from tiers import gated
 
 from forage.environments import make
 from forage.environments.checking import check_environment
@@ -49,6 +50,8 @@ CASES: dict[str, tuple[int, set[str]]] = {
     "GoToDoor-6x6": (700, set()),
     "RedBlueDoors-6x6": (900, {"toggle"}),
 }
+
+GATE = ("DoorKey-5x5", "MultiRoom-N2-S4", "KeyCorridor-S3R1", "UnlockPickup", "DynamicObstacles-8x8", "Memory-S7")
 
 
 @pytest.fixture
@@ -94,7 +97,7 @@ def beside(name: str) -> tuple[dict[str, Any], Beside]:
 
 
 @beside_the_package
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", gated(CASES, GATE))
 def test_every_step_equals_the_package(name: str) -> None:
     played, found = beside(name)
     assert_beside(found, rewards=1e-6)
@@ -135,7 +138,9 @@ def test_what_walls_hide_is_what_the_package_hides() -> None:
     assert len({mask.tobytes() for mask in hidden}) > 100
 
 
-@pytest.mark.parametrize("observe", [("image",), ("full",), ("direction",), ("mission",), EVERYTHING])
+@pytest.mark.parametrize(
+    "observe", [pytest.param((name,), marks=pytest.mark.thorough) for name in EVERYTHING] + [EVERYTHING]
+)
 def test_observations_lie_in_their_space(observe: tuple[str, ...]) -> None:
     for name in ("GoToDoor-6x6", "RedBlueDoors-6x6"):
         env = make(f"grid:{name}", observe=observe)

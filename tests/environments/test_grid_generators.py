@@ -26,6 +26,8 @@ from forage.environments.grid.cells import (
 from forage.environments.grid.core import GridWorld, Level
 from forage.environments.grid.levels import check_level
 
+pytestmark = pytest.mark.thorough
+
 NUMBER = 512
 
 # How many levels of each are searched for a way.

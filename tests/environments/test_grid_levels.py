@@ -43,6 +43,8 @@ from forage.environments.wrappers import with_fields
 from forage.ports import Tasks
 from forage.types import ForageError
 
+pytestmark = pytest.mark.thorough
+
 NUMBER = 256
 
 
@@ -91,7 +93,7 @@ def test_levels_are_tasks() -> None:
     def begun(key):
         return equinox.combine(tasks.next((), environment, key), environment).reset(key)[0]
 
-    grids = jax.vmap(begun)(jax.random.split(prng.key(0), 64)).grid
+    grids = jax.jit(jax.vmap(begun))(jax.random.split(prng.key(0), 64)).grid
     assert {grid.tobytes() for grid in np.asarray(grids)} == {grid.tobytes() for grid in levels.grid}
 
 

@@ -19,6 +19,8 @@ from forage.environments.memory.tmaze import TMaze
 from forage.environments.memory.umbrella import Umbrella
 from forage.types import ForageError
 
+pytestmark = pytest.mark.thorough
+
 KEY = jax.random.key(0)
 NONE = jnp.zeros((), jnp.int32)
 

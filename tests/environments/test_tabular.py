@@ -122,6 +122,7 @@ def test_river_swim_is_worth_swimming():
     np.testing.assert_allclose(share, weights / weights.sum(), rtol=1e-4)
 
 
+@pytest.mark.thorough
 def test_russell_and_norvigs_utilities():
     """Their figure: 0.812 0.868 0.918 above 0.762 0.660 above 0.705 0.655 0.611 0.388."""
     values, _ = finite_horizon(russell_norvig(), 200)
@@ -200,6 +201,7 @@ def test_returns_of_play_agree_with_values():
     assert abs(returns.mean() - expected) < 5 * returns.std() / np.sqrt(4000)
 
 
+@pytest.mark.thorough
 def test_a_batch_of_random_mdps_is_one_vmap():
     mdps = jax.vmap(lambda key: garnet(key, states=8, actions=3, branching=2))(jax.random.split(KEY, 5))
     assert mdps.transition.shape == (5, 8, 3, 8)

@@ -45,6 +45,7 @@ def test_points_are_the_same_after_a_stop(tmp_path):
     assert not differing_files(last(whole), last(stopped))
 
 
+@pytest.mark.thorough
 def test_sampled_actions_are_those_of_training(tmp_path):
     run = train(tmp_path / "run", evaluation_episodes=20)
     greedy = json.loads((tmp_path / "run" / "evaluation.json").read_text())
@@ -59,6 +60,7 @@ def test_sampled_actions_are_those_of_training(tmp_path):
     assert not run.agent.sampled
 
 
+@pytest.mark.thorough
 def test_a_run_keeps_how_it_is_evaluated(tmp_path):
     run = train(tmp_path / "run", evaluation_actions="sampled")
     assert run.config["evaluation_actions"] == "sampled" and run.evaluation["actions"] == "sampled"

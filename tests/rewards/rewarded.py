@@ -14,11 +14,12 @@ def spec_of(observation_space=None, reward_names=(), name="Here"):
 
 
 def experience_of(reward, terminated=None, truncated=None, next_observation=None):
-    reward = jnp.asarray(reward, jnp.float32)
-    none = jnp.zeros(reward.shape[:2], bool)
-    terminated, truncated = (none if flag is None else jnp.asarray(flag, bool) for flag in (terminated, truncated))
-    seen = jnp.zeros((*none.shape, 2)) if next_observation is None else next_observation
-    return Experience(seen, none, reward, seen, terminated, truncated, none.astype(int), ())
+    xp = jnp if isinstance(reward, jax.Array) else np  # NumPy compiles nothing; within a traced function it is JAX's
+    reward = xp.asarray(reward, np.float32)
+    none = xp.zeros(reward.shape[:2], bool)
+    terminated, truncated = (none if flag is None else xp.asarray(flag, bool) for flag in (terminated, truncated))
+    seen = xp.zeros((*none.shape, 2), np.float32) if next_observation is None else next_observation
+    return Experience(seen, none, reward, seen, terminated, truncated, none.astype(np.int32), ())
 
 
 KEY = jax.random.key(0)
@@ -26,10 +27,18 @@ CLOCK = Clock(jnp.int32(0), jnp.float32(1e6))
 
 
 @jax.jit
-def learn(rewards, state, rollout, key):
-    """The state, the rollout with its note, and metrics."""
+def learned(rewards, state, rollout, key):
     state, note, metrics = rewards.learn(state, rollout, CLOCK, key)
     return state, rollout._replace(note=note), metrics
 
 
-relabel = jax.jit(lambda rewards, *arguments: rewards.relabel(*arguments))
+relabelled = jax.jit(lambda rewards, *arguments: rewards.relabel(*arguments))
+
+
+def learn(*arguments):
+    """The state, the rollout with its note, and metrics; in NumPy, as every operation on JAX's would be compiled."""
+    return jax.device_get(learned(*arguments))
+
+
+def relabel(*arguments):
+    return jax.device_get(relabelled(*arguments))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from rewarded import KEY, experience_of, spec_of
 
 from forage.agents.ppo import PPO
@@ -73,7 +74,7 @@ def test_a_balanced_weight_grows_with_what_is_rewarded():
 
 def test_bonuses_add_up_and_each_keeps_its_note():
     rewards = Noted(10.0, inner=Scale(2.0, inner=Noted(1.0)))
-    state = rewards.init(KEY, spec_of(), 3)
+    state = small.at_once(lambda: rewards.init(KEY, spec_of(), 3))
     rollout = experience_of(np.ones((4, 3)))
     state, note, _ = rewards.learn(state, rollout, at(0.0), KEY)
     assert jax.tree.structure(note) == jax.tree.structure(rewards.note(spec_of()))
@@ -84,7 +85,7 @@ def test_bonuses_add_up_and_each_keeps_its_note():
 
 def test_a_normalised_bonus_has_returns_of_unit_spread():
     rewards = Noted(1.0, normalise=True, norm_discount=0.0)
-    state = rewards.init(KEY, spec_of(), 3)
+    state = small.at_once(lambda: rewards.init(KEY, spec_of(), 3))
     rollout = experience_of(np.ones((4, 3)))
     state, note, _ = rewards.learn(state, rollout, at(0.0), KEY)
     found = rewards.relabel(state, rollout._replace(note=note)).bonus
@@ -104,10 +105,10 @@ def test_an_agent_gets_the_sum_or_hears_of_the_bonus_by_itself(own_head, monkeyp
         return state, {}, jnp.zeros(2)
 
     monkeypatch.setattr(PPO, "learn", spy)
-    state = learner.init(KEY)
+    state = small.at_once(lambda: learner.init(KEY))
     example = learner.example(state.agent, state.behaviour)
     rollout = jax.tree.map(lambda x: jnp.zeros((4, 2, *x.shape), x.dtype), example)
-    learner.learn(state, rollout._replace(reward=jnp.ones((4, 2)), note=()), at(0.0), KEY)
+    learner.learn(state, rollout._replace(reward=np.ones((4, 2)), note=()), at(0.0), KEY)
     bonus = np.broadcast_to(10 * np.arange(1.0, 5)[:, None], (4, 2))
     if own_head:
         np.testing.assert_array_equal(heard["batch"].bonus, bonus)

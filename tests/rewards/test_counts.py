@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from rewarded import CLOCK, KEY, experience_of, learn, relabel, spec_of
 
 from forage.rewards.counts import Counts, SimHash, primes_below
@@ -16,14 +17,14 @@ BOX, NUMBER = gymnasium.spaces.Box, gymnasium.spaces.Discrete
 
 def seen(states, actions=None, space=None, **options):
     """The state of a part that has seen one rollout, and the rollout."""
-    states = jnp.asarray(states)
+    states = np.asarray(states)
     rewards = Counts(weight=2.0, **options)
-    rollout = experience_of(jnp.zeros(states.shape[:2]), next_observation=states)
+    rollout = experience_of(np.zeros(states.shape[:2]), next_observation=states)
     if actions is not None:
         rollout = rollout._replace(action=jnp.asarray(actions))
     spec = spec_of(space)
     rewards.check(spec)
-    state = rewards.init(KEY, spec, states.shape[1])
+    state = small.at_once(lambda: rewards.init(KEY, spec, states.shape[1]))
     return rewards, *learn(rewards, state, rollout, KEY)
 
 
@@ -35,10 +36,10 @@ def test_a_visit_is_paid_by_how_many_there_were():
     np.testing.assert_allclose(metrics["bonus"], expected.mean(), rtol=1e-6)
     assert metrics["new_states"] == 1.0
     # What is replayed is paid as it is counted now; what was never seen, as if it had been once.
-    state, _, metrics = learn(rewards, state, experience_of([[0, 0]], next_observation=jnp.array([[3, 2]])), KEY)
+    state, _, metrics = learn(rewards, state, experience_of([[0, 0]], next_observation=np.array([[3, 2]])), KEY)
     np.testing.assert_allclose(relabel(rewards, state, rollout).bonus[0], 2 / np.sqrt([4, 2]), rtol=1e-6)
     assert metrics["new_states"] == 0.5
-    unseen = relabel(rewards, rewards.init(KEY, spec_of(NUMBER(4)), 2), rollout)
+    unseen = relabel(rewards, small.at_once(lambda: rewards.init(KEY, spec_of(NUMBER(4)), 2)), rollout)
     np.testing.assert_allclose(unseen.bonus, 2.0)
 
 
@@ -48,33 +49,33 @@ def test_a_pseudocount_is_added():
 
 
 def moves(before, after):
-    return experience_of(jnp.zeros(after.shape), next_observation=after)._replace(observation=before)
+    return experience_of(np.zeros(after.shape), next_observation=after)._replace(observation=before)
 
 
 def test_once_an_episode():
     """Two environments: one goes to and fro and ends, the other comes back to where its episode began."""
-    before = jnp.array([[0, 2], [1, 3], [0, 2], [1, 1], [0, 4]])
-    after = jnp.array([[1, 3], [0, 2], [1, 1], [2, 4], [3, 2]])
-    ended = jnp.array([[0, 0], [0, 0], [0, 0], [1, 0], [0, 0]], bool)
+    before = np.array([[0, 2], [1, 3], [0, 2], [1, 1], [0, 4]])
+    after = np.array([[1, 3], [0, 2], [1, 1], [2, 4], [3, 2]])
+    ended = np.array([[0, 0], [0, 0], [0, 0], [1, 0], [0, 0]], bool)
     rewards, spec = Counts(weight=1.0, episode_size=8), spec_of(NUMBER(5))
     rollout = moves(before, after)._replace(truncated=ended)
-    state, rollout, _ = learn(rewards, rewards.init(KEY, spec, 2), rollout, KEY)
+    state, rollout, _ = learn(rewards, small.at_once(lambda: rewards.init(KEY, spec, 2)), rollout, KEY)
     visits = np.bincount(np.asarray(after).ravel(), minlength=5)
     np.testing.assert_array_equal(state.own.visits[0], visits)
     counts = visits[np.asarray(after)]
     first = np.array([[1, 1], [0, 0], [0, 1], [1, 1], [1, 0]])
     np.testing.assert_allclose(relabel(rewards, state, rollout).bonus, first / np.sqrt(counts), rtol=1e-6)
     # The episode goes on in the next rollout: 2 and 4 are known to the second environment, 3 to the first.
-    rollout = moves(jnp.array([[3, 2]]), jnp.array([[3, 0]]))
+    rollout = moves(np.array([[3, 2]]), np.array([[3, 0]]))
     state, rollout, _ = learn(rewards, state, rollout, KEY)
     assert (relabel(rewards, state, rollout).bonus > 0).tolist() == [[False, True]]
 
 
 def test_an_episode_of_many_states_forgets_the_oldest():
     rewards = Counts(weight=1.0, episode_size=2)
-    path = jnp.array([0, 1, 2, 1, 0])[:, None]
+    path = np.array([0, 1, 2, 1, 0])[:, None]
     rollout = moves(path[:-1], path[1:])
-    state, rollout, _ = learn(rewards, rewards.init(KEY, spec_of(NUMBER(3)), 1), rollout, KEY)
+    state, rollout, _ = learn(rewards, small.at_once(lambda: rewards.init(KEY, spec_of(NUMBER(3)), 1)), rollout, KEY)
     assert (relabel(rewards, state, rollout).bonus[:, 0] > 0).tolist() == [True, True, False, True]
 
 
@@ -105,7 +106,7 @@ def test_hashes_are_signs_of_projections():
     x = np.array([[1.0, -2.0], [-3.0, 0.5], [2.0, -4.0]], np.float32)
     projection = np.asarray(jax.random.normal(KEY, (2, 6)))
     bits = (x / [4, 1]) @ projection > 0
-    found = np.array([code(jnp.asarray(row))[0] for row in x])
+    found = np.array([code(np.asarray(row))[0] for row in x])
     np.testing.assert_array_equal(found, bits @ 2 ** np.arange(6))
     assert found[0] == found[2] != found[1]  # along a ray the signs are the same
 
@@ -117,7 +118,7 @@ def test_long_codes_are_counted_modulo_primes():
     row = np.random.default_rng(0).normal(size=5).astype(np.float32)
     bits = row @ np.asarray(jax.random.normal(KEY, (5, 40))) > 0
     number = sum(1 << i for i, bit in enumerate(bits) if bit)  # more than 32 bits can hold
-    assert code(jnp.asarray(row)).tolist() == [number % prime for prime in (97, 89, 83)]
+    assert code(np.asarray(row)).tolist() == [number % prime for prime in (97, 89, 83)]
 
 
 def test_the_least_of_the_tables_is_right_where_states_are_few_and_never_too_little():
@@ -130,13 +131,13 @@ def test_the_least_of_the_tables_is_right_where_states_are_few_and_never_too_lit
     true = np.bincount(chosen.reshape(-1), minlength=40)[chosen]
     counted = (2 / np.asarray(relabel(rewards, state, rollout).bonus)) ** 2
     assert (counted > true - 0.01).all() and (np.abs(counted - true) < 0.01).mean() > 0.5
-    exact, state, rollout, _ = seen(jnp.asarray(points[chosen], jnp.float32), space=BOX(-9, 9, (6,), np.float32))
+    exact, state, rollout, _ = seen(np.asarray(points[chosen], jnp.float32), space=BOX(-9, 9, (6,), np.float32))
     np.testing.assert_allclose((2 / relabel(exact, state, rollout).bonus) ** 2, true, rtol=1e-4)
 
 
 SPACES = {
-    "image": (BOX(0, 255, (7, 7, 3), np.uint8), lambda: jnp.zeros((3, 2, 7, 7, 3), jnp.uint8)),
-    "tokens": (Tokens(16, 500), lambda: jnp.ones((3, 2, 16), jnp.int32)),
+    "image": (BOX(0, 255, (7, 7, 3), np.uint8), lambda: np.zeros((3, 2, 7, 7, 3), jnp.uint8)),
+    "tokens": (Tokens(16, 500), lambda: np.ones((3, 2, 16), jnp.int32)),
     "dictionary": (
         gymnasium.spaces.Dict(image=BOX(0, 10, (7, 7, 3), np.uint8), direction=NUMBER(4)),
         lambda: {"image": jnp.ones((3, 2, 7, 7, 3), jnp.uint8), "direction": jnp.array([[0, 1], [0, 1], [0, 0]])},
@@ -153,17 +154,17 @@ def test_every_kind_of_observation_is_counted(kind):
     space, make = SPACES[kind]
     rewards = Counts(weight=1.0)
     rewards.check(spec_of(space))
-    rollout = experience_of(jnp.zeros((3, 2)), next_observation=make())
-    state, rollout, _ = learn(rewards, rewards.init(KEY, spec_of(space), 2), rollout, KEY)
+    rollout = experience_of(np.zeros((3, 2)), next_observation=make())
+    state, rollout, _ = learn(rewards, small.at_once(lambda: rewards.init(KEY, spec_of(space), 2)), rollout, KEY)
     numbers = [[4, 2], [4, 2], [4, 4]] if kind in ("dictionary", "masked") else np.full((3, 2), 6)
     np.testing.assert_allclose(relabel(rewards, state, rollout).bonus, 1 / np.sqrt(numbers), rtol=1e-6)
 
 
 def test_agents_that_have_left_are_not_counted():
     rewards = Counts()
-    rollout = experience_of([[0, 0]], next_observation=jnp.array([[1, 1]]))
-    rollout = rollout._replace(source=jnp.array([[0, GONE]]))
-    state = rewards.init(KEY, spec_of(NUMBER(2)), 2)
+    rollout = experience_of([[0, 0]], next_observation=np.array([[1, 1]]))
+    rollout = rollout._replace(source=np.array([[0, GONE]]))
+    state = small.at_once(lambda: rewards.init(KEY, spec_of(NUMBER(2)), 2))
     assert rewards.learn(state, rollout, CLOCK, KEY)[0].own.visits.tolist() == [[0, 1]]
 
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from rewarded import KEY, experience_of, learn, relabel, spec_of
 
 from forage.agents.ppo import PPO
@@ -28,7 +29,7 @@ SMALL = {"embedding_size": 16, "hidden_sizes": (16,), "minibatch_size": 16}
 
 def test_scale_then_clip():
     rewards = Scale(2.0, -3.0, 5.0)
-    result = relabel(rewards, rewards.init(KEY, spec_of(), 2), experience_of([[-4, -1], [1, 4]]))
+    result = relabel(rewards, small.at_once(lambda: rewards.init(KEY, spec_of(), 2)), experience_of([[-4, -1], [1, 4]]))
     np.testing.assert_array_equal(result.reward, [[-3, -2], [2, 5]])
     unclipped = Scale(-0.5)
     result = relabel(unclipped, (), experience_of([[-4e6, 1]]))
@@ -42,7 +43,7 @@ def test_rewards_are_divided_by_the_spread_of_the_discounted_return():
     rng = np.random.default_rng(0)
     envs, discount = 3, 0.9
     rewards = NormaliseReturn(discount)
-    state = rewards.init(KEY, spec_of(), envs)
+    state = small.at_once(lambda: rewards.init(KEY, spec_of(), envs))
     running, everything = np.zeros(envs), []
     for _ in range(4):  # the running returns go on from rollout to rollout
         reward = rng.normal(3.0, 2.0, (5, envs))
@@ -115,7 +116,7 @@ def experiment_of(rewards, environment):
 def train(experiment):
     """Four turns of the loop: learner before and after, what happened, the rollouts, rewards and bonuses."""
     clock = Clock(jnp.int32(0), jnp.float32(1e6))
-    state = experiment.init(KEY)
+    state = small.at_once(lambda: experiment.init(KEY))
 
     def turn(carry, _):
         state, clock = carry
@@ -139,6 +140,7 @@ def learned_something(before, after):
     return all(np.isfinite(b).all() and (a != b).any() for a, b in leaves)
 
 
+@pytest.mark.thorough
 def test_ppo_learns_from_rewards_that_wrap_one_another():
     rewards = NormaliseReturn(0.99, inner=Scale(0.5, inner=RND(weight=0.1, **SMALL)))
     before, after, tally, rollouts, learned, bonus = jax.device_get(
@@ -156,6 +158,7 @@ def test_ppo_learns_from_rewards_that_wrap_one_another():
     assert (after.rewards.inner.running[0] > 0).all()
 
 
+@pytest.mark.thorough
 def test_ppo_runs_on_two_objectives_once_they_are_weighed():
     rewards = RND(weight=0.0, inner=Weighted(("time", "treasure"), (0.25, 2.0)), **SMALL)
     before, after, tally, rollouts, learned, _ = jax.device_get(

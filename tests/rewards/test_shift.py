@@ -1,9 +1,8 @@
 """Reward shifting: a constant, beside a bonus that stays, and the optimism it stands for."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from rewarded import KEY, experience_of, learn, relabel, spec_of
 
 from forage.rewards.counts import Counts
@@ -14,7 +13,7 @@ from forage.types import ForageError
 
 def test_a_constant_is_added_to_what_is_within_and_not_to_the_bonus():
     rewards = Shift(-0.5, inner=Scale(2.0, inner=Counts(weight=1.0)))
-    state = rewards.init(KEY, spec_of(), 2)
+    state = small.at_once(lambda: rewards.init(KEY, spec_of(), 2))
     rollout = experience_of([[1, -3], [0, 2]])
     state, rollout, metrics = learn(rewards, state, rollout, KEY)
     found = relabel(rewards, state, rollout)
@@ -28,14 +27,13 @@ def test_a_constant_is_added_to_what_is_within_and_not_to_the_bonus():
 def test_it_is_another_start_of_the_values(shift):
     """Q-learning with r + shift from Q = 0 does what Q-learning with r does from Q = -shift / (1 - discount)."""
     discount, rate = 0.9, 0.5
-    rewards = jax.vmap(lambda r: relabel(Shift(shift), (), experience_of(r[None, None])).reward[0, 0])
 
     def learned(q, shifted):
         rng, state, actions = np.random.default_rng(0), 0, []
         for _ in range(200):
             action = int(np.argmax(q[state]))
             after, reward = int(rng.integers(3)), float(rng.normal())
-            reward = float(rewards(jnp.array([reward]))[0]) if shifted else reward
+            reward = float(relabel(Shift(shift), (), experience_of([[reward]])).reward[0, 0]) if shifted else reward
             q[state, action] += rate * (reward + discount * q[after].max() - q[state, action])
             actions.append(action)
             state = after

@@ -1,9 +1,12 @@
 """Go-Explore: what enters the archive, what is chosen from it, and how starts move backward."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 
 from forage.agents.ppo import PPO
 from forage.behaviours.own import Own
@@ -31,21 +34,25 @@ SPEC = Spec("Sea", SEA.observation_space, SEA.action_space)
 
 def started(score, steps, slot=-1, serial=0, stage=-1, envs=1):
     """The mark of episodes that begin with this behind them."""
-    link = Link(jnp.int32(slot), jnp.int32(serial))
-    mark = Mark(link, Path(jnp.float32(score), jnp.int32(steps)), jnp.int32(stage))
-    return jax.tree.map(lambda x: jnp.broadcast_to(x, (envs,)), mark)
+    link = Link(np.int32(slot), np.int32(serial))
+    mark = Mark(link, Path(np.float32(score), np.int32(steps)), np.int32(stage))
+    return jax.tree.map(lambda x: np.broadcast_to(x, (envs,)), mark)
 
 
 def visit(starts, state, cells, rewards, ended, marks, clock=CLOCK):
     """One rollout `[time, env]` through numbered cells; the observation of each state is filled with its number."""
-    cells = jnp.asarray(cells)
-    seen = jnp.broadcast_to(cells[..., None, None], (*cells.shape, 4, 4)).astype(jnp.float32)
-    flags, ended = jnp.zeros(cells.shape, bool), jnp.asarray(ended, bool)
-    rollout = Experience(seen, flags, jnp.asarray(rewards, jnp.float32), seen, ended, flags, flags, ())
-    envs = jax.vmap(lambda key: SEA.reset(key)[0])(jax.random.split(KEY, cells.size))
-    envs = jax.tree.map(lambda x: x.reshape(cells.shape), envs)._replace(column=cells)
-    marks = jax.tree.map(lambda x: jnp.broadcast_to(x, cells.shape), marks)
+    cells = np.asarray(cells, np.int32)
+    seen = np.broadcast_to(cells[..., None, None], (*cells.shape, 4, 4)).astype(np.float32)
+    flags, ended = np.zeros(cells.shape, bool), np.asarray(ended, bool)
+    rollout = Experience(seen, flags, np.asarray(rewards, np.float32), seen, ended, flags, flags, ())
+    envs = jax.tree.map(lambda x: np.broadcast_to(x, cells.shape), first_state())._replace(column=cells)
+    marks = jax.tree.map(lambda x: np.broadcast_to(x, cells.shape), marks)
     return report(starts, state, Visited(envs, marks), rollout, clock)
+
+
+@functools.cache
+def first_state():
+    return small.at_once(lambda: SEA.reset(KEY)[0])
 
 
 report = jax.jit(lambda starts, state, visited, rollout, clock: starts.report(state, SEA, visited, rollout, clock, KEY))
@@ -65,7 +72,7 @@ def entries(state):
 
 def test_the_archive_keeps_the_best_way_to_each_cell():
     starts = GoExplore(capacity=16)
-    state = starts.init(KEY, SEA, SPEC, 2)
+    state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 2))
     # The first goes 1 2 3 2, and is paid when it comes back to 2; the second 3 4 and ends there.
     cells, ends = [[1, 3], [2, 4], [3, 5], [2, 5]], [[0, 0], [0, 1], [0, 0], [0, 0]]
     rewards = [[0, 0], [0, 7], [0, 1], [2, 0]]
@@ -90,7 +97,7 @@ def test_the_archive_keeps_the_best_way_to_each_cell():
 
 def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
     starts = GoExplore(capacity=16)
-    state = starts.init(KEY, SEA, SPEC, 1)
+    state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
     state = visit(starts, state, [[1], [2]], [[1], [1]], [[0], [0]], started(0, 0))
     state = visit(starts, state, [[3], [4]], [[1], [1]], [[0], [1]], started(0, 0))
     assert entries(state)[3] == (3.0, 3, 1, 2)
@@ -104,10 +111,10 @@ def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
 
 def test_a_better_state_takes_the_place_and_the_old_one_stays_a_parent():
     starts = GoExplore(capacity=16)
-    state = starts.init(KEY, SEA, SPEC, 1)
+    state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
     state = visit(starts, state, [[1], [2], [1], [9]], [[0], [1], [0], [0]], [[0], [0], [0], [1]], started(0, 0))
     assert entries(state)[1] == (1.0, 3, 1, 2)  # and 2's parent was never kept: 1 won its place later
-    state = starts.init(KEY, SEA, SPEC, 1)
+    state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
     state = visit(starts, state, [[1]], [[0]], [[0]], started(0, 0))
     state = visit(starts, state, [[2], [1], [9]], [[1], [0], [0]], [[0], [0], [1]], started(0, 0))
     assert entries(state)[1] == (1.0, 3, 1, 2) and entries(state)[2] == (1.0, 2, 1, 1)
@@ -118,7 +125,7 @@ def test_a_better_state_takes_the_place_and_the_old_one_stays_a_parent():
 
 def test_a_full_archive_takes_no_new_cells_but_better_states():
     starts = GoExplore(capacity=2)
-    state = starts.init(KEY, SEA, SPEC, 1)
+    state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
     state = visit(starts, state, [[1], [2], [3]], [[0], [0], [0]], [[0], [0], [0]], started(0, 0))
     kept = entries(state)
     assert len(kept) == 2
@@ -130,7 +137,7 @@ def test_a_full_archive_takes_no_new_cells_but_better_states():
 @pytest.mark.parametrize(("choice", "weights"), [("visits", [1, 1 / 2]), ("chosen", [1 / 3, 1])])
 def test_what_was_seen_or_chosen_less_is_chosen_more(choice, weights):
     starts = GoExplore(capacity=4, probability=0.8, choice=choice)
-    state = starts.init(KEY, SEA, SPEC, 1)
+    state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
     kept = state.archive._replace(
         cell=jnp.array([7, 8, NONE, NONE], jnp.uint32),
         visits=jnp.array([0, 3, 0, 0]),
@@ -171,7 +178,7 @@ def test_starts_move_backward_as_episodes_succeed():
 
 def test_what_robustifies_begins_near_the_end_of_the_best_way():
     starts = GoExplore(capacity=8, probability=1.0, target=3.0, window=1, trail=4)
-    state = starts.init(KEY, SEA, SPEC, 1)
+    state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
     ends = [[0], [0], [0], [1]]
     state = visit(starts, state, [[1], [2], [3], [4]], [[0], [0], [0], [3]], ends, started(0, 0))
     assert state.lesson.on and state.lesson.length == 3
@@ -188,19 +195,20 @@ def test_what_robustifies_begins_near_the_end_of_the_best_way():
     assert state.lesson.successes == state.lesson.episodes == 1
 
 
+@pytest.mark.thorough
 def test_cells():
-    numbers = jnp.array([[0.0, 0.0], [0.04, 0.0], [0.06, 0.0], [-0.01, 0.0], [0.0, 0.3]])
+    numbers = np.array([[0.0, 0.0], [0.04, 0.0], [0.06, 0.0], [-0.01, 0.0], [0.0, 0.3]])
     assert same(Cells("observation"), numbers) == [0, 1, 2, 3, 4]
-    assert same(Cells("observation"), jnp.array([[0.0], [-0.0]])) == [0, 0]
+    assert same(Cells("observation"), np.array([[0.0], [-0.0]])) == [0, 0]
     assert same(Cells("binned", width=(0.05, 1.0)), numbers) == [0, 0, 2, 3, 0]
-    scale = Scale(jnp.array([0.0, 0.0]), jnp.array([0.5, 0.5]))
+    scale = Scale(np.array([0.0, 0.0]), np.array([0.5, 0.5]))
     assert same(Cells("binned", bins=5), numbers, scale) == [0, 0, 0, 3, 4]
     half = jnp.zeros((4, 8, 8, 1)).at[1, :, :4].set(0.98).at[2, :, :4].set(1.0).at[3, 4:].set(1.0)  # of 0 to 1
     cells = Cells("image", size=(2, 2), shades=4)
     assert cells.numbers(half).shape == (4, 4)
     assert same(cells, half) == [0, 1, 1, 3]
-    assert len(np.unique(fingerprint(jnp.arange(20_000)[:, None]))) == 20_000
-    swapped = fingerprint(jnp.array([[1, 2], [2, 1], [0, 3], [3, 0]]))
+    assert len(np.unique(fingerprint(np.arange(20_000)[:, None]))) == 20_000
+    swapped = fingerprint(np.array([[1, 2], [2, 1], [0, 3], [3, 0]]))
     assert len(np.unique(swapped)) == 4
 
 
@@ -211,12 +219,13 @@ def same(cells, observations, scale=None):
     return [int(np.flatnonzero(found == cell)[0]) for cell in found]
 
 
+@pytest.mark.thorough
 def test_cells_by_position_forget_what_is_carried_and_seen():
     environment = Empty(6)
     keys = jax.random.split(KEY, 6)
     env_states, observations = jax.vmap(environment.reset)(keys)
-    x = jnp.array([1, 2, 1, 1, 2, 3])
-    env_states = env_states._replace(x=x, y=jnp.ones(6, int), direction=jnp.arange(6) % 4)
+    x = np.array([1, 2, 1, 1, 2, 3])
+    env_states = env_states._replace(x=x, y=np.ones(6, int), direction=np.arange(6) % 4)
     found = np.asarray(Cells("position")(environment, Cells().unmeasured(observations), env_states, observations))
     assert len(np.unique(found)) == 3 and found[0] == found[2] == found[3] and found[1] == found[4]
 
@@ -240,6 +249,7 @@ def test_mistakes_are_named(make, words):
         make()
 
 
+@pytest.mark.thorough
 def test_a_sea_too_deep_for_chance_is_found_and_learned():
     """In the loop: of 2^12 ways down one is paid, and evaluation begins with a reset."""
     environment = DeepSea(12)

@@ -85,9 +85,10 @@ def rollout_of(steps, actions, first):
     return Experience(np.stack(before), np.stack(actions), told.reward, told.observation, *ends, source, ())
 
 
-@pytest.mark.parametrize(
-    "part", [Archive(8, 0.9), GoExplore(capacity=16, burst=3), LatentGoExplore(capacity=8, neighbours=2, burst=3)]
-)
+PARTS = (Archive(8, 0.9), GoExplore(capacity=16, burst=3), LatentGoExplore(capacity=8, neighbours=2, burst=3))
+
+
+@pytest.mark.parametrize("part", [PARTS[0], *(pytest.param(part, marks=pytest.mark.thorough) for part in PARTS[1:])])
 def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
     environment = sea(4)
     starts = HostStarts(part, environment, environment.spec, seed=0)
@@ -150,6 +151,7 @@ def first_of_sea():
     return sea(1).reset(0)[0]
 
 
+@pytest.mark.thorough
 def test_go_explore_reaches_the_end_of_a_deep_sea_on_the_host(tmp_path):
     """Chance alone finds it once in 2^8 episodes; the run has 250 of 8 steps, and begins them at the frontier."""
     starts = GoExplore(capacity=64, burst=4)

@@ -31,18 +31,18 @@ def spec_of(environment: Environment) -> Spec:
 
 def test_density_is_by_the_distance_to_the_kth_nearest():
     codes = np.random.default_rng(0).normal(size=(12, 3))
-    found = np.asarray(density(jnp.asarray(codes, jnp.float32), jnp.int32(9), 4))
+    found = np.asarray(density(np.asarray(codes, jnp.float32), jnp.int32(9), 4))
     distance = np.linalg.norm(codes[:9, None] - codes[:9], axis=-1)
     np.testing.assert_allclose(found[:9], -np.sort(distance, axis=1)[:, 4], rtol=1e-4)  # column 0 is itself
     assert np.isinf(found[9:]).all() and (found[9:] > 0).all()
-    few = np.asarray(density(jnp.asarray(codes, jnp.float32), jnp.int32(3), 4))
+    few = np.asarray(density(np.asarray(codes, jnp.float32), jnp.int32(3), 4))
     np.testing.assert_allclose(few[:3], -distance[:3, :3].max(1), rtol=1e-4)
-    assert np.isfinite(density(jnp.asarray(codes, jnp.float32), jnp.int32(0), 4)).sum() == 0
+    assert np.isfinite(density(np.asarray(codes, jnp.float32), jnp.int32(0), 4)).sum() == 0
 
 
 @pytest.mark.parametrize(("p", "kept"), [(0.3, 4), (0.05, 1000), (0.0, 5), (0.9, 1)])
 def test_ranks_follow_a_geometric_law_that_ends(p, kept):
-    shares = (jnp.arange(20_000) + 0.5) / 20_000
+    shares = (np.arange(20_000) + 0.5) / 20_000
     ranks = np.asarray(jax.vmap(lambda share: drawn_rank(share, jnp.float32(p), jnp.int32(kept)))(shares))
     weights = (1 - p) ** np.arange(kept)
     np.testing.assert_allclose(np.bincount(ranks, minlength=kept) / 20_000, weights / weights.sum(), atol=2e-4)
@@ -52,6 +52,7 @@ def test_ranks_follow_a_geometric_law_that_ends(p, kept):
     ("model", "environment"),
     [("inverse", CartPole()), ("inverse", Pendulum()), ("forward", CartPole()), ("autoencoder", DeepSea(4))],
 )
+@pytest.mark.thorough
 def test_the_encoder_learns(model, environment):
     starts = LatentGoExplore(model=model, capacity=64, neighbours=3, batch_size=32, learning_rate=3e-3)
 
@@ -91,6 +92,7 @@ def test_what_began_in_a_kept_state_is_cut():
     assert not starts.cut(jnp.bool_(False), jnp.int32(100))
 
 
+@pytest.mark.thorough
 def test_starts_are_where_few_have_been():
     """In the loop: deep in the sea few have been by chance, so starts are further out than what is kept."""
     environment = DeepSea(12)

@@ -41,15 +41,15 @@ def test_a_teacher_leaves_every_so_many_states_and_what_they_were_worth():
 
 
 def test_values_are_classified_by_k_means():
-    values = jnp.array([0.0, 10.0, 10.1, 5.0, 0.2, 10.2, 10.1, 99.0])
-    nearest = np.asarray(classified(values, jnp.arange(8) < 7, 3))  # 99 is not there
+    values = np.array([0.0, 10.0, 10.1, 5.0, 0.2, 10.2, 10.1, 99.0])
+    nearest = np.asarray(classified(values, np.arange(8) < 7, 3))  # 99 is not there
     groups = [set(np.flatnonzero(nearest[:7] == number)) for number in range(3)]
     assert sorted(map(sorted, groups)) == [[0, 4], [1, 2, 5, 6], [3]]
 
 
 def test_a_cluster_is_drawn_before_a_state():
-    there = jnp.arange(9) < 8
-    values = jnp.array([1.0, 1, 1, 1, 1, 1, 1, 50, 50])  # seven of one kind, one of another
+    there = np.arange(9) < 8
+    values = np.array([1.0, 1, 1, 1, 1, 1, 1, 50, 50])  # seven of one kind, one of another
     snapshots = Snapshots((), (), values, there)
     weights = np.asarray(Snapshot(right, clusters=2).weights(snapshots))
     np.testing.assert_allclose(weights, [*7 * [0.5 / 7], 0.5, 0], rtol=1e-5)
@@ -60,6 +60,7 @@ def state_of(starts: Snapshot) -> SnapshotState:
     return jax.jit(starts.init, static_argnums=(2, 3))(KEY, SEA, SPEC, 1)
 
 
+@pytest.mark.thorough
 def test_episodes_begin_in_snapshots_until_the_early_phase_is_over():
     starts = Snapshot(right, share=0.25, probability=0.75, truncate=3, every=1, clusters=3, steps=6)
     state = state_of(starts)
@@ -72,7 +73,7 @@ def test_episodes_begin_in_snapshots_until_the_early_phase_is_over():
     assert starts.cut(mark[mark][0], jnp.int32(3)) and not starts.cut(mark[mark][0], jnp.int32(2))
     assert not starts.cut(jnp.bool_(False), jnp.int32(1000))
 
-    flags = jnp.zeros((10, 5), bool)
+    flags = np.zeros((10, 5), bool)
     rollout = Experience((), flags, flags, (), flags, flags, flags, ())
     reported = [
         starts.report(state, SEA, Visited((), ()), rollout, Clock(jnp.int32(s), jnp.float32(400)), KEY)
@@ -82,6 +83,7 @@ def test_episodes_begin_in_snapshots_until_the_early_phase_is_over():
     assert not begin(reported[-1], keys[:100])[2].any()
 
 
+@pytest.mark.thorough
 def test_a_solver_teaches_the_way_through_many_levels():
     environment = MultiRoom(rooms=2, largest=4)
     starts = teachers.taught(Snapshot("solver", episodes=5, every=1), environment)
@@ -93,6 +95,7 @@ def test_a_solver_teaches_the_way_through_many_levels():
         assert (np.diff(row[on]) > 0).all() and 0.5 < row[on][-1] <= 1
 
 
+@pytest.mark.thorough
 def test_a_run_is_a_teacher(tmp_path):
     training.train(
         "dqn",

@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+import small
 from tables import three_steps
 
 from forage import prng
@@ -183,7 +184,7 @@ def test_a_softer_policy():
 )
 def test_agents_say_how_probable_their_actions_are(agent):
     spec = spec_of(make("CartPole-v1"), "CartPole-v1")
-    policy = Policy(agent, agent.init(prng.key(0), spec), spec)
+    policy = Policy(agent, small.at_once(lambda: agent.init(prng.key(0), spec)), spec)
     observations = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
     sure = policy.probabilities(observations)
     np.testing.assert_array_equal(sure.argmax(1), [policy.act(o) for o in observations])
@@ -209,7 +210,7 @@ def test_agents_that_cannot_say():
 def test_a_loaded_agent_is_a_policy():
     spec = spec_of(make("CartPole-v1"), "CartPole-v1")
     agent = PPO(hidden_sizes=(8,))
-    policy = Policy(agent, agent.init(prng.key(0), spec), spec)
+    policy = Policy(agent, small.at_once(lambda: agent.init(prng.key(0), spec)), spec)
     log = log_episodes(make("CartPole-v1"), lambda o: jax.numpy.full((len(o), 2), 0.5), 50, max_steps=5)
     found = estimate(log, policy, 1.0, ["wpdis"], horizon=5)
     assert found["wpdis"].value == pytest.approx(5)  # each step pays 1

@@ -170,6 +170,7 @@ def test_what_the_target_does_and_the_log_never_did():
     assert "unlogged 0.25" in str(table)
 
 
+@pytest.mark.thorough
 def test_networks():
     mdp, discount, table, policy, log = problem("chain", 300, 2)
     exact = float(expected_return(mdp, table, discount))

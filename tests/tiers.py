@@ -1,0 +1,24 @@
+"""Which tests `make test` runs, and which only `make thorough` does.
+
+`make test` must end soon on two cores of any machine, so it asks of every part whether it does what its formula and its
+reference say. What asks the same of more agents, levels, roads and arms, or trains until something is learned, is
+marked `thorough`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def gated(cases: Iterable[Any], gate: Iterable[Any]) -> list[Any]:
+    """All cases of a parametrised test; those that are not in `gate` run in `make thorough` alone."""
+    cases, gate = list(cases), list(gate)
+    assert gate and all(case in cases for case in gate), "a misspelt case would leave the gate without a word"
+    marked = []
+    for case in cases:
+        values = case if isinstance(case, tuple) else (case,)
+        marked.append(pytest.param(*values, marks=() if case in gate else pytest.mark.thorough))
+    return marked
