@@ -129,6 +129,7 @@ def test_the_worst_case_is_each_seeds_own():
     assert "worst case: return 2" in str(result)
 
 
+@pytest.mark.thorough
 def test_conditions(run):
     before = Run(run).evaluation
     result = forage.evaluate_under(run, under=["time-limit:6", "action-noise:1"], wrap=["time-limit:8"], episodes=4)
@@ -149,6 +150,7 @@ def test_other_tasks(run):
     assert short.points[0].returns == [7, 7]
 
 
+@pytest.mark.thorough
 def test_tasks_of_test(tmp_path):
     """Training and its score are in other contexts."""
     still = ("gravity=0", "force=0", "reset_range=0")

@@ -121,6 +121,7 @@ def test_mistakes_are_named(arguments, words):
         Archive(*arguments)
 
 
+@pytest.mark.thorough
 def test_in_the_loop_episodes_begin_only_where_the_agent_has_been():
     environment = CartPole(max_steps=30)
     agent = PPO(num_envs=4, rollout_length=3, epochs=1, minibatches=1, hidden_sizes=(8,))

@@ -111,6 +111,7 @@ def test_masked_actions_are_never_drawn():
     assert set(np.asarray(act(jax.random.split(KEY, 200))).tolist()) == {0, 2}
 
 
+@pytest.mark.thorough
 def test_late_episodes_that_happened_to_be_short_do_not_count():
     environment = two_ways(3.0)
     spec, agent = spec_of(environment, "TwoWays"), dataclasses.replace(AGENT, num_envs=1, rollout_length=6)

@@ -155,6 +155,7 @@ def lake_beside(size: int, slippery: bool) -> Beside:
 
 
 @pytest.mark.parametrize(("size", "slippery"), LAKES)
+@pytest.mark.thorough
 def test_frozen_lake_is_gymnasiums(size, slippery):
     assert_beside(lake_beside(size, slippery), transitions=1e-6, rewards=1e-6)
 
@@ -178,6 +179,7 @@ def test_steps_follow_the_arrays():
     assert set(np.unique(first.index)) == {1, 2}
 
 
+@pytest.mark.thorough
 def test_returns_of_play_agree_with_values():
     mdp = loop(max_steps=6)
 
@@ -226,6 +228,7 @@ def test_policy_iteration_agrees_with_backward_induction():
     np.testing.assert_allclose(jax.jit(optimal)(mdp, 0.8).values, finite_horizon(mdp, 80, 0.8)[0][0], rtol=1e-4)
 
 
+@pytest.mark.thorough
 def test_grid_world_in_letters():
     mdp = grid_world(("S.#", "#.G"), step_reward=-1.0, goal_reward=10.0)
     assert mdp.num_states == 4 and mdp.positions == ((0, 0), (1, 0), (1, -1), (2, -1))
@@ -235,6 +238,7 @@ def test_grid_world_in_letters():
     assert actions[0, :3].tolist() == [2, 1, 2]
 
 
+@pytest.mark.thorough
 def test_piecewise_changes_at_its_times():
     first, second = loop(), loop(reward=np.array([[-1.0, 0.0], [4.0, 4.0], [9.0, 9.0]]))
     env = Piecewise.of((first, second, first), times=(2, 5))

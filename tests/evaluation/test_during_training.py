@@ -32,6 +32,7 @@ def test_points_leave_no_trace_in_training(environment, tmp_path):
     assert run.config["evaluation_every"] == 48
 
 
+@pytest.mark.thorough
 def test_points_are_the_same_after_a_stop(tmp_path):
     whole = train(tmp_path / "whole", evaluation_every=32, checkpoint_seconds=0)
     stopped = train(tmp_path / "stopped", evaluation_every=32, checkpoint_seconds=0)
