@@ -16,7 +16,7 @@ test: $(VENV)/installed-test
 
 # All tests, also those that `make test` leaves out (tests/tiers.py says which); an hour or more.
 thorough: $(VENV)/installed-test
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "thorough or not thorough"
+	FORAGE_TEST_KILLS=3 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "thorough or not thorough"
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff check . && $(BIN)/pyrefly check --python-interpreter-path $(BIN)/python

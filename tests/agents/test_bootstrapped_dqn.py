@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
-from small import compute
+from small import at_once, compute
 
 from forage.agents.bootstrapped_dqn import BootstrappedDQN, Followed
 from forage.types import Batch, Clock, Experience, ForageError, Spec
@@ -26,7 +26,7 @@ PRIOR = np.array([[[0.1, 0.0], [0.3, 0.2], [0.0, 0.4]], [[0.5, 0.1], [0.0, 0.9],
 @functools.cache
 def beginning(spec=SPEC, **options):
     agent = dataclasses.replace(AGENT, **options)
-    return agent, compute(lambda key: agent.init(key, spec), KEY)
+    return agent, at_once(lambda: agent.init(KEY, spec))
 
 
 def table(values):

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces
 
 from forage.agents.langevin_dqn import Drift, LangevinDQN
@@ -64,7 +65,7 @@ def batch_of(rewards):
 @pytest.mark.thorough
 def test_it_learns_what_dqn_learns_and_the_target_follows():
     agent = still(hidden_sizes=(8,), rollout_length=4, target_update_interval=8, learning_rate=0.01)
-    start = jax.jit(lambda: agent.init(jax.random.key(0), SPEC))()
+    start = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
     learn = jax.jit(lambda state: agent.learn(state, batch_of([3.0, 3.0]), CLOCK, jax.random.key(1)))
     once, metrics, errors = learn(start)
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), once.target, start.target))
@@ -83,7 +84,7 @@ def test_it_learns_what_dqn_learns_and_the_target_follows():
 @pytest.mark.thorough
 def test_seeds_wander_apart_and_actions_are_greedy():
     agent = LangevinDQN(hidden_sizes=(8,), inverse_temperature=1e3)
-    start = jax.jit(lambda: agent.init(jax.random.key(0), SPEC))()
+    start = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
     learn = jax.jit(jax.vmap(lambda key: agent.learn(start, batch_of([3.0]), CLOCK, key)[0]))
     states = learn(jax.random.split(jax.random.key(2), 2))
     assert all((leaf[0] != leaf[1]).any() for leaf in jax.tree.leaves(states.network))

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces
 
 from forage.agents.mex import MEX
@@ -21,7 +22,7 @@ AGENT = MEX(hidden_sizes=(8,), learning_rate=0.01, optimism=0.25)
 
 @functools.cache
 def beginning():
-    return jax.jit(lambda: AGENT.init(KEY, SPEC))()
+    return small.at_once(lambda: AGENT.init(KEY, SPEC))
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces
 
 from forage.agents.rrs import RRS
@@ -21,7 +22,7 @@ AGENT = RRS(hidden_sizes=(8,), learning_rate=0.01, discount=0.9, shifts=(-1.0, 0
 
 @functools.cache
 def beginning(agent):
-    return jax.jit(lambda: agent.init(KEY, SPEC))()
+    return small.at_once(lambda: agent.init(KEY, SPEC))
 
 
 def saying(critics, values, slopes):

@@ -201,7 +201,7 @@ def test_maxent_goes_where_the_mixture_was_not():
 def test_the_mixture_plays_one_policy_for_a_whole_episode():
     agent = MaxEnt(capacity=2)
     state = small.at_once(lambda: agent.init(KEY, SPEC))
-    both = jnp.asarray(state.policies).at[1].set(1)
+    both = state.policies.at[1].set(1)
     state = state._replace(policies=both, weights=np.array([0.3, 0.7]))
 
     def play(key):

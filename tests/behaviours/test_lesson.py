@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces
 
 from forage.agents.dqn import DQN
@@ -33,7 +34,7 @@ CLOCK, KEY, HERE = Clock(jnp.int32(0), jnp.float32(1000)), jax.random.key(0), jn
 @functools.cache
 def beginning():
     """The behaviour's state with all heads silent, and an agent that always takes action 3."""
-    state = jax.jit(lambda: LESSON.init(KEY, AGENT, SPEC))()
+    state = small.at_once(lambda: LESSON.init(KEY, AGENT, SPEC))
     quiet = jax.tree.map(jnp.zeros_like, state.networks)
     agent_state = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(lambda: AGENT.init(KEY, SPEC)))
     agent_state = equinox.tree_at(

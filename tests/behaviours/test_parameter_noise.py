@@ -119,12 +119,7 @@ def test_a_scale_that_cannot_do_stays_within_bounds():
     agent, behaviour = Linearly(), ParameterNoise(initial_scale=9.9, adaptation=2.0)
     state = small.at_once(lambda: behaviour.init(prng.key(0), agent, CONTINUOUS))
     for _ in range(3):
-        arguments = (
-            agent.init(None, CONTINUOUS),
-            rollout_of(jnp.zeros((1, 1, 2))),
-            at(0.0),
-            prng.key(0),
-        )
+        arguments = (agent.init(None, CONTINUOUS), rollout_of(jnp.zeros((1, 1, 2))), at(0.0), prng.key(0))
         state = behaviour.report(state, agent, *arguments)
     assert float(state.scale) == SCALES[1]
 

@@ -104,7 +104,7 @@ def test_strength_0_is_the_bare_environment_bit_for_bit(bare, kind):
 def test_strength_0_compiled(bare):
     ours, theirs = play(NOTHING["all"](bare()), bare), play(bare(), bare)
     for left, right in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-3)  # a falling pole doubles what was rounded
+        np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5)
 
 
 class Echo(CartPole):
