@@ -176,7 +176,8 @@ def test_nothing_is_learned_from_one_that_has_left_and_only_its_value_from_one_t
     spec = Spec("noise", shown, gym_spaces.Discrete(2), num_agents=2)
     agent = PPO(num_envs=2, rollout_length=8, minibatches=1, epochs=1, hidden_sizes=(4,), normalise_advantage=False)
     agent_only = np.full((8, 4), AGENT)
-    gone = agent_only.at[5:, 1].set(GONE)
+    gone = agent_only.copy()
+    gone[5:, 1] = GONE
     # What is paid after an agent has left changes nothing at all.
     assert differ(learn_from(agent, spec, gone), learn_from(agent, spec, gone, action_shift=50.0)) == 0
     assert differ(learn_from(agent, spec, gone), learn_from(agent, spec, agent_only)) > 0
@@ -236,6 +237,7 @@ def test_bad_input():
 
 
 @pytest.mark.parametrize("environment", [Countdown(), Together(Countdown(), 3)], ids=["one", "many"])
+@pytest.mark.thorough
 def test_large_starts_are_handed_out_as_small_ones_are(environment, monkeypatch):
     """One by one or all at once: the same starts begin the same episodes, and the pool is used up alike."""
     small_ones = rollout_of(environment)
