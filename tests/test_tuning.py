@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 import small
+from tiers import gated
 
 from forage.setup import make_setup
 from forage.tuning import population, search
@@ -111,7 +112,7 @@ def test_selection_and_change():
     assert 0.6 < near.mean() < 0.9 and min(found) >= 1e-4 and max(found) <= 1e-2
 
 
-@pytest.mark.parametrize("method", ["random", "tpe", "hyperband"])
+@pytest.mark.parametrize("method", gated(["random", "tpe", "hyperband"], ["tpe"]))
 def test_search_goes_on_where_it_was(method, tmp_path):
     words = {"method": method, "batch": 3, "steps": 160, "tuning_seeds": [0, 1], "seeds": [5000, 5001], "episodes": 2}
     words |= {"agent_options": PPO, "display": "quiet", "directory": tmp_path}
@@ -134,13 +135,14 @@ def test_search_goes_on_where_it_was(method, tmp_path):
     again = tune("ppo", "CartPole-v1", space, trials=5, **words)  # and one more than before
     gone_on = search.read(tmp_path / "trials.jsonl")
     assert gone_on[:3] == trials[:3] and [trial.number for trial in gone_on] == [0, 1, 2, 3, 4]
-    assert again["trials_per_minute"] == pytest.approx(60 * 2 / again["search_seconds"], rel=0.2)
+    assert again["trials_per_minute"] == pytest.approx(60 * 2 / again["search_seconds"], rel=0.05)
     config = json.loads((tmp_path / f"tuned-{again['best']['number']}" / "config.json").read_text())
     assert config["agent"]["learning_rate"] == pytest.approx(again["best"]["settings"]["learning_rate"])
     with pytest.raises(ForageError, match="another method"):
         tune("ppo", "CartPole-v1", space, trials=4, **words | {"method": "random" if method == "tpe" else "tpe"})
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_is_a_failed_trial(tmp_path):
     words = {"method": "random", "batch": 4, "steps": 160, "tuning_seeds": [0], "seeds": [5000, 5001], "episodes": 2}
     words |= {"agent_options": PPO, "display": "quiet", "directory": tmp_path}

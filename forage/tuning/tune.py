@@ -108,7 +108,7 @@ def tune(
             values = tested_with(found["best"]["settings"], f"tuned-{found['best']['number']}")
     result = {
         **words, **found,
-        "search_seconds": round(seconds, 1), "trials_per_minute": round(60 * new / max(seconds, 1e-9), 2),
+        "search_seconds": round(seconds, 3), "trials_per_minute": round(60 * new / max(seconds, 1e-9), 2),
         "together": [one.name for one in ranges if is_traced(setup, one)],
         "default": default.tolist(), "tuned": values.tolist(), "verdict": judged(values, default),
         "versions": versions() | {"cores": os.cpu_count()},
