@@ -119,6 +119,7 @@ def test_smoke(name, tmp_path):
     assert running.sentences(result)[0].startswith(f"{name}: ")
 
 
+@pytest.mark.thorough
 def test_goes_on_where_it_was(tmp_path, monkeypatch):
     whole = running.run(EXAMPLE, "smoke", tmp_path / "a", "quiet")
     train = training.train

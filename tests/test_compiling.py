@@ -53,6 +53,7 @@ def weights(road, learning_rate=1e-3):
 
 
 @pytest.mark.parametrize("road", gated(["device", "host"], ["device"]))
+@pytest.mark.thorough
 def test_another_number_is_not_traced_again_and_counts(road, no_programs):
     first, traces = weights(road)
     assert traces
@@ -64,6 +65,7 @@ def test_another_number_is_not_traced_again_and_counts(road, no_programs):
 
 
 @pytest.mark.parametrize("road", gated(["device", "host"], ["device"]))
+@pytest.mark.thorough
 def test_a_class_whose_code_was_replaced_is_traced_again(road, monkeypatch):
     """As a notebook does when a file was edited."""
     before, _ = weights(road)

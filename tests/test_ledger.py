@@ -118,6 +118,7 @@ def answer(capsys, *words):
     return stopped.value.code, said.out, said.err
 
 
+@pytest.mark.thorough
 def test_bad_input_is_one_sentence(capsys, tmp_path, monkeypatch):
     def refused(*words):
         code, _, said = answer(capsys, *words)

@@ -279,7 +279,6 @@ GATE = [
     in {
         ("ppo", "discrete", "device"),
         ("dqn", "discrete", "device"),
-        ("sac", "continuous", "device"),
     }
 ]
 

@@ -46,6 +46,7 @@ class Page(html.parser.HTMLParser):
         self.text.append(data)
 
 
+@pytest.mark.thorough
 def test_one_page_that_fetches_nothing(runs, tmp_path):
     path = report(runs, str(tmp_path / "new" / "page.html"), threshold=5.0, film=True)
     text = path.read_text()

@@ -23,7 +23,7 @@ from forage.starts.snapshot import Snapshot
 from forage.types import ForageError
 
 small.keep_compiled()
-KILLS = int(os.environ.get("FORAGE_TEST_KILLS", "2"))  # FORAGE_TEST_KILLS=20 for a thorough look
+KILLS = int(os.environ.get("FORAGE_TEST_KILLS", "1"))  # FORAGE_TEST_KILLS=20 for a thorough look
 
 
 def part(port: str, name: str, **options: Any) -> Any:
@@ -216,7 +216,8 @@ def test_killed_at_random_moments(tmp_path):
     assert seconds == sorted(seconds)
 
 
-@pytest.mark.parametrize("number", gated([signal.SIGINT, signal.SIGTERM], [signal.SIGTERM]))
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.thorough
 def test_a_polite_stop_saves_and_says_how_to_go_on(tmp_path, number):
     """On the host road, in real processes: stopped, resumed, and the same as never stopped."""
     environment, size = ("gymnasium:CartPole-v1", "1600") if number == signal.SIGINT else ("CartPole-v1", "200k")

@@ -48,6 +48,7 @@ def test_other_environments_by_name(run):
         evaluate_under(run, instead={"pendulum": Pendulum()})
 
 
+@pytest.mark.thorough
 def test_episodes_are_as_long_as_the_other_environments(wrapped):
     longer = FrameStack(TimeLimit(CartPole(), 40), 2)
     found = evaluate_under(wrapped, instead={"longer": longer}, episodes=20)
@@ -71,6 +72,7 @@ def test_randomness_goes_within_all_wrappers():
         innermost(stacked, ["frame-stack:2"])
 
 
+@pytest.mark.thorough
 def test_a_wrapped_run_is_rebuilt(wrapped):
     config = Run(wrapped).config
     assert config["environment"] == {"id": "CartPole-v1", "options": {}, "wrap": ["time-limit:15", "frame-stack:2"]}
@@ -167,6 +169,7 @@ def test_contexts_at_the_other_doors(capsys, tmp_path, words):
     assert (code, err) == (0, "")
 
 
+@pytest.mark.thorough
 def test_on_the_command_line(capsys, run):
     words = ["--grid", "length=0.5:2:2", "--grid", "max-steps=5,9", "--under", "action-noise:0.5", "--episodes", 2]
     code, out, err = call(capsys, "evaluate", run, *words)
@@ -206,6 +209,7 @@ def test_bad_input(capsys, run, words, said):
     assert said in err
 
 
+@pytest.mark.thorough
 def test_runs_that_cannot_be_played_elsewhere(tmp_path):
     host = small.train(tmp_path / "host", environment="gymnasium:CartPole-v1")
     with pytest.raises(ForageError, match="is stepped on the host"):

@@ -103,6 +103,7 @@ def test_a_sweep_is_told_by_its_values(finished):
     assert small.differing(same[0].state, same[1].state) == []
 
 
+@pytest.mark.thorough
 def test_a_sweep_over_an_environment_given_as_an_object(tmp_path):
     run = small.train(tmp_path / "run", environment=CartPole(), seeds=[3], sweep={"learning_rate": [1e-3, 1e-4]})
     assert (tmp_path / "run" / "curve.png").stat().st_size > 1000 and len(run.evaluation["return"]) == 2
@@ -198,6 +199,7 @@ def test_two_processes_cannot_train_one_run(copy):
         training.resume(copy, display="quiet")
 
 
+@pytest.mark.thorough
 def test_interrupted_in_the_middle_of_a_point(tmp_path, finished):
     """Between two points of the curve the sums so far are saved too."""
 
@@ -361,6 +363,7 @@ def test_what_is_said_of_two():
     assert "the same mean, 5, over 2 and 3 seeds" in verdict("a", np.array([5.0, 5]), "b", np.array([4.0, 5, 6]))
 
 
+@pytest.mark.thorough
 def test_tensorboard_gets_the_curve(tmp_path, finished):
     pytest.importorskip("tensorboardX", reason="the extra tensorboard is not installed")
     run = small.train(tmp_path / "run", extras=["tensorboard"], steps=48)

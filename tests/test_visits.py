@@ -54,6 +54,7 @@ def test_a_run_counts_its_steps_and_learns_as_it_would(tmp_path):
     assert (tmp_path / "counted" / "visits.png").stat().st_size > 1000
 
 
+@pytest.mark.thorough
 def test_counts_survive_a_stop(tmp_path):
     usual = {"seeds": [0], "agent_options": PPO, "display": "quiet", "evaluation_episodes": 2, "visits": True}
     whole = forage.train("ppo", "DeepSea-5", steps=400, directory=tmp_path / "whole", **usual)

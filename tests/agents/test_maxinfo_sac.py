@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces
 
 from forage.agents.maxinfo_sac import MaxInfoSAC
@@ -22,7 +23,7 @@ AGENT = MaxInfoSAC(hidden_sizes=(8,), members=3, learning_rate=3e-3, noise_varia
 @functools.cache
 def beginning(**options):
     agent = dataclasses.replace(AGENT, **options)
-    return agent, jax.jit(lambda: agent.init(KEY, SPEC))()
+    return agent, small.at_once(lambda: agent.init(KEY, SPEC))
 
 
 def batch_of(number=32, seed=0):
@@ -69,6 +70,7 @@ def learned(steps=150, **options):
     return state, *run(state)
 
 
+@pytest.mark.thorough
 def test_the_ensemble_learns_what_follows_and_everything_moves():
     before, after, (metrics, errors) = learned()
     assert metrics["world_loss"][-1] < metrics["world_loss"][0] / 2

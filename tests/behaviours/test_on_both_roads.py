@@ -35,6 +35,7 @@ def plain(leaf):
 
 
 @pytest.mark.parametrize("case", gated(CASES, ["lesson-host"]))
+@pytest.mark.thorough
 def test_stopped_and_gone_on_with(case, tmp_path):
     name, options, agent, agent_options, environment = CASES[case]
     behaviour = registry.build("behaviour", name, options)

@@ -51,7 +51,7 @@ CASES: dict[str, tuple[int, set[str]]] = {
     "RedBlueDoors-6x6": (900, {"toggle"}),
 }
 
-GATE = ("DoorKey-5x5", "MultiRoom-N2-S4", "KeyCorridor-S3R1", "UnlockPickup", "DynamicObstacles-8x8", "Memory-S7")
+GATE = ("MultiRoom-N2-S4", "KeyCorridor-S3R1", "Memory-S7")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces
-from tiers import gated
 
 import forage
 from forage.environments.adapters.gymnasium import GymnasiumEnvironment
@@ -113,6 +112,7 @@ def test_flattened_observations_are_gymnasiums_own():
     np.testing.assert_array_equal(discrete.reset(0), np.eye(16)[:1])
 
 
+@pytest.mark.thorough
 def test_processes_keep_what_is_nested_too():
     serial, parallel = (GymnasiumEnvironment(TARGET, 2, parallel=flag, info=("code",)) for flag in (False, True))
     try:
@@ -273,7 +273,8 @@ def test_a_vector_reward_has_names():
         host.step(np.zeros(1, int))
 
 
-@pytest.mark.parametrize("agent", gated(["ppo", "dqn"], ["ppo"]))
+@pytest.mark.parametrize("agent", ["ppo", "dqn"])
+@pytest.mark.thorough
 def test_a_run_on_nested_observations_leaves_an_agent_that_acts_on_them(agent, tmp_path):
     small.train(tmp_path / "run", agent, environment="gymnasium:Blackjack-v1", seeds=[1])
     policy = forage.load(tmp_path / "run")

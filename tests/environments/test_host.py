@@ -298,7 +298,7 @@ def test_options_that_do_not_exist_are_answered_with_the_nearest(mine):
     [
         "FrozenLake-v1",
         pytest.param("Ant-v5", marks=needs_mujoco),
-        pytest.param("ALE/Breakout-v5", marks=needs_atari),
+        pytest.param("ALE/Breakout-v5", marks=(needs_atari, pytest.mark.thorough)),
     ],
 )
 def test_a_snapshot_continues_bit_for_bit_in_a_fresh_environment(id):

@@ -125,6 +125,7 @@ class Stepped(OnHost):
 '''
 
 
+@pytest.mark.thorough
 def test_a_persons_own_classes(tmp_path, monkeypatch):
     (tmp_path / "own_environments.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
@@ -154,6 +155,7 @@ def test_the_list_has_every_kind():
     assert all(row.description and "\n" not in row.description for row in rows)
 
 
+@pytest.mark.thorough
 def test_only_what_is_named_is_imported():
     code = (
         "import sys\n"

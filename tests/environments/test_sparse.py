@@ -78,6 +78,7 @@ def test_every_step_equals_bsuites_package():
         assert bool(steps.terminated[index]) == told.last()
 
 
+@pytest.mark.thorough
 def test_the_pole_hangs_at_first_and_time_truncates():
     environment = CartPoleSwingUp(max_steps=3)
     state, seen = environment.reset(KEY)

@@ -18,6 +18,7 @@ def last(run):
 
 
 @pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
+@pytest.mark.thorough
 def test_points_leave_no_trace_in_training(environment, tmp_path):
     without = train(tmp_path / "without", environment=environment)
     run = train(tmp_path / "with", environment=environment, evaluation_every=48)

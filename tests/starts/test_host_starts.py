@@ -43,7 +43,10 @@ def sea(num_envs):
         lambda: OnHost(CartPole(), 3),
         lambda: GymnasiumEnvironment("CartPole-v1", 3),
         lambda: GymnasiumEnvironment("Taxi-v4", 3),
-        lambda: GymnasiumEnvironment("ALE/MontezumaRevenge-v5", 3, repeat_action_probability=0.0),
+        pytest.param(
+            lambda: GymnasiumEnvironment("ALE/MontezumaRevenge-v5", 3, repeat_action_probability=0.0),
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_a_state_is_gone_back_to_in_any_environment(make):
