@@ -2,6 +2,8 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
+# pip would compile ten thousand modules, which takes minutes; Python keeps what it compiles of those that are imported.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: train test thorough check clean
 
@@ -29,7 +31,7 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/installed-test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[test,develop]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[test,develop]'
 	touch $@ $(VENV)/installed
 
 clean:

@@ -68,6 +68,7 @@ def test_measures_of_a_curve(tmp_path):
 
 
 @pytest.mark.parametrize("name", running.names())
+@pytest.mark.thorough
 def test_every_arm_can_be_set_up(name, monkeypatch, tmp_path):
     claim = running.load(name)
     assert claim.treatment in claim.arms or claim.judge is not None

@@ -78,6 +78,7 @@ def chi_square_is_plausible(counts, expected):
     return ((counts - expected) ** 2 / expected).sum() < chi2.isf(1e-6, len(counts) - 1)
 
 
+@pytest.mark.thorough
 def test_uniform_draws_all_starts_equally_often():
     memory = UniformReplay(capacity=60)
     state, clock = filled(memory, 17)
@@ -149,6 +150,7 @@ def test_sums_stay_sums_through_many_updates():
         reference = padded.reshape(-1, 32).sum(-1)
 
 
+@pytest.mark.thorough
 def test_leaves_left_out_are_left_out_at_every_level():
     leaves, rng = 3000, np.random.default_rng(1)
     values = rng.uniform(size=leaves).astype(np.float32)

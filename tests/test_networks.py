@@ -36,6 +36,7 @@ def test_slices_are_as_large_as_fits(monkeypatch, number, fits, slices):
     assert sliced(torso(), images(number)) == slices
 
 
+@pytest.mark.thorough
 def test_features_and_gradients_of_slices_are_those_of_one_by_one(monkeypatch):
     monkeypatch.setattr(layers, "CACHE", 2 * PATCHES)
     network, rows = torso(), images(6)

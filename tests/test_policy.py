@@ -23,6 +23,7 @@ def directory(tmp_path_factory):
     return small.train(tmp_path_factory.mktemp("runs") / "gru", "ppo-gru").directory
 
 
+@pytest.mark.thorough
 def test_acts_in_a_fresh_process_without_the_loop(directory):
     code = f"""
 import json, sys

@@ -272,15 +272,7 @@ CASES = [
     if road != "together" or form == ("continuous" if agent in CONTINUOUS else "discrete")
 ]
 
-GATE = [
-    case
-    for case in CASES
-    if case[:3]
-    in {
-        ("ppo", "discrete", "device"),
-        ("dqn", "discrete", "device"),
-    }
-]
+GATE = [case for case in CASES if case[:3] == ("ppo", "discrete", "device")]
 
 
 @pytest.mark.parametrize(("agent", "form", "road", "probe"), gated(CASES, GATE))

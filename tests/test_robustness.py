@@ -39,6 +39,7 @@ def call(capsys, *words):
     return stopped.value.code, out, err
 
 
+@pytest.mark.thorough
 def test_other_environments_by_name(run):
     other = {"as it was": CartPole(), "short": CartPole(length=0.05)}
     found = evaluate_under(run, instead=other, episodes=4)
@@ -96,6 +97,7 @@ def test_wrap_on_the_command_line(capsys, tmp_path):
     assert (code, err) == (0, "")
 
 
+@pytest.mark.thorough
 def test_a_grid(run):
     result = forage.evaluate_under(run, {"length": [0.5, 2.0], "max_steps": [5, 9]}, episodes=4)
     assert [point.fields for point in result.points] == [
@@ -115,6 +117,7 @@ def test_a_grid(run):
     assert longer.points[0].returns == [600, 600]  # beyond the horizon of training, with nothing that moves
 
 
+@pytest.mark.thorough
 def test_the_point_that_changes_nothing_is_the_evaluation(run):
     training.evaluate(run, episodes=4, seed=3)
     result = forage.evaluate_under(run, {"length": [0.5]}, under=["action-noise:0"], episodes=4, seed=3)

@@ -92,6 +92,7 @@ def test_what_a_run_leaves(finished):
     assert {"forage", "code", "git", "jax", "machine"} <= versions.keys()
 
 
+@pytest.mark.thorough
 def test_a_sweep_is_told_by_its_values(finished):
     members = finished.evaluation["members"]
     assert members == [{"seed": s, "learning_rate": rate} for rate in (1e-3, 1e-4) for s in (3, 7)]
@@ -116,6 +117,7 @@ def test_the_score_is_of_the_evaluation(copy):
         _ = Run(copy).score
 
 
+@pytest.mark.thorough
 def test_evaluating_touches_nothing_but_the_evaluation(copy):
     """A run may be evaluated while it trains: points later than its newest checkpoint must stay."""
     with open(copy / "metrics.jsonl", "a") as file:
@@ -169,6 +171,7 @@ def test_a_damaged_checkpoint_never_pushes_out_a_whole_one(copy):
     assert kept[0] == 0 < kept[1] < 160
 
 
+@pytest.mark.thorough
 def test_stopped_before_the_first_checkpoint_it_begins_anew(copy, finished):
     for path in Run(copy).checkpoints:
         path.unlink()
@@ -178,6 +181,7 @@ def test_stopped_before_the_first_checkpoint_it_begins_anew(copy, finished):
     assert len(Run(copy).rows) == len(finished.rows)
 
 
+@pytest.mark.thorough
 def test_half_a_line_of_metrics_is_forgotten(copy, finished):
     newest(copy).unlink()
     text = (copy / "metrics.jsonl").read_text()
@@ -186,6 +190,7 @@ def test_half_a_line_of_metrics_is_forgotten(copy, finished):
     assert [row["steps"] for row in Run(copy).rows] == [row["steps"] for row in finished.rows]
 
 
+@pytest.mark.thorough
 def test_what_a_killed_process_left_is_swept_away(copy):
     left = [copy / ".config.json.123.tmp", copy / "checkpoints" / ".000000000160.npz.123.tmp"]
     for path in left:
@@ -261,6 +266,7 @@ def test_a_full_disk_does_not_stop_a_run(tmp_path, monkeypatch, finished):
     assert not list(run.directory.rglob("*.tmp"))
 
 
+@pytest.mark.thorough
 def test_a_disk_full_to_the_end_is_an_error_that_loses_nothing(tmp_path, monkeypatch):
     disk = Disk(monkeypatch)
 
@@ -323,6 +329,7 @@ def test_a_film_opens_and_moves(finished, tmp_path):
         watch(finished.directory, tmp_path / "film.gif", episodes=0)
 
 
+@pytest.mark.thorough
 def test_runs_are_compared(finished, tmp_path):
     first, second = (small.train(tmp_path / name).directory for name in ("first", "second"))
     both, picture = [str(first), str(second)], str(tmp_path / "both.png")

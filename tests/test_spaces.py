@@ -109,6 +109,7 @@ def test_reading_hears_the_order_and_not_the_pad():
     assert jnp.isfinite(nothing).all() and jnp.abs(reader(tokens) - nothing).max() > 1e-3
 
 
+@pytest.mark.thorough
 def test_plain_spaces_have_no_encoder():
     for space in (gym.Box(-1, 1, (3,)), gym.Discrete(4), gym.MultiBinary(3), MIXED["image"]):
         torso = Torso(jax.random.key(0), space, (8,), "relu")
@@ -256,6 +257,7 @@ def test_every_agent_learns_from_every_kind_of_leaf(name):
     assert mean > (0.98 if continuous else 0.95), f"mean reward {mean:.3f}"
 
 
+@pytest.mark.thorough
 def test_a_policy_takes_nested_observations_and_names_wrong_ones():
     spec = Spec("Mixed", MIXED, gym.Discrete(2))
     agent = PPO(hidden_sizes=(8,))

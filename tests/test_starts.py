@@ -190,6 +190,7 @@ class Short(Reset):
         return length >= 5
 
 
+@pytest.mark.thorough
 def test_what_cuts_episodes_truncates_them():
     environment = CartPole(max_steps=30, reset_range=0.01)
     agent = PPO(num_envs=4, rollout_length=3, epochs=1, minibatches=1, hidden_sizes=(8,))

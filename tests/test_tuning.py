@@ -6,7 +6,6 @@ import jax
 import numpy as np
 import pytest
 import small
-from tiers import gated
 
 from forage.setup import make_setup
 from forage.tuning import population, search
@@ -112,7 +111,8 @@ def test_selection_and_change():
     assert 0.6 < near.mean() < 0.9 and min(found) >= 1e-4 and max(found) <= 1e-2
 
 
-@pytest.mark.parametrize("method", gated(["random", "tpe", "hyperband"], ["tpe"]))
+@pytest.mark.parametrize("method", ["random", "tpe", "hyperband"])
+@pytest.mark.thorough
 def test_search_goes_on_where_it_was(method, tmp_path):
     words = {"method": method, "batch": 3, "steps": 160, "tuning_seeds": [0, 1], "seeds": [5000, 5001], "episodes": 2}
     words |= {"agent_options": PPO, "display": "quiet", "directory": tmp_path}

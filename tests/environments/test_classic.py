@@ -342,6 +342,7 @@ def test_physics_fields_mean_what_gymnasiums_mean(name, field, attribute, value)
 
 
 @each
+@pytest.mark.thorough
 def test_one_field_can_be_batched_alone(name):
     """A batch of environments carries only what differs: `in_axes` is None for every other field."""
     pair = PAIRS[name]
@@ -366,6 +367,7 @@ def test_one_field_can_be_batched_alone(name):
     assert not np.allclose(steps.observation[0], steps.observation[1], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_goals_are_fields():
     """Goals and thresholds that Gymnasium fixes or names otherwise, checked by hand."""
     key = jax.random.key(0)

@@ -124,6 +124,7 @@ def motion_beside(steps: int = 80) -> Beside:
     return {"positions and velocities": (np.array(ours), np.array(theirs))}
 
 
+@pytest.mark.thorough
 def test_free_motion_is_mujocos():
     pytest.importorskip("mujoco")
     found = motion_beside()

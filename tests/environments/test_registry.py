@@ -24,6 +24,7 @@ FIRST = {id.partition(":")[0]: id for id in reversed(NATIVE_IDS)}.values()  # of
 
 
 @pytest.mark.parametrize("id", gated(NATIVE_IDS, FIRST))
+@pytest.mark.thorough
 def test_every_native_id_makes_what_its_spaces_promise(id):
     environment = make(id)
     spec = spec_of(environment, id)

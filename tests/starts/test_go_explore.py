@@ -283,6 +283,7 @@ def test_a_sea_too_deep_for_chance_is_found_and_learned():
     assert (returns > 0.98).all()
 
 
+@pytest.mark.thorough
 def test_an_empty_archive_is_never_drawn():
     archive = empty(4, SEA.reset(KEY))
     assert (archive.cell == NONE).all() and (archive.serial == 0).all()
