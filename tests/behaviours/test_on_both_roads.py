@@ -5,7 +5,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from tiers import gated
 
 from forage import checkpoint, registry
 from forage.environments.classic.cartpole import CartPole
@@ -34,7 +33,7 @@ def plain(leaf):
     return np.array(jax.random.key_data(leaf) if checkpoint.is_key(leaf) else leaf)
 
 
-@pytest.mark.parametrize("case", gated(CASES, ["lesson-host"]))
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.thorough
 def test_stopped_and_gone_on_with(case, tmp_path):
     name, options, agent, agent_options, environment = CASES[case]
