@@ -41,8 +41,8 @@ class RND(Bonus):
     added to the reward.
 
     Works on vectors, images and numbers; defaults from the paper (which weighs the two advantages 2 to 1), but for the
-    MLP it did not need. A `proportion` of 0.25 is its share with 128 environments: it keeps as many rows as 32 would
-    make, and all of them where there are no more. Of stacked frames its networks see the last; here they see all.
+    MLP it did not need. Where no `proportion` is told, the predictor trains on as much as 32 environments make, as
+    published: all of it up to 32, a quarter with 128. Of stacked frames its networks see the last; here they see all.
 
     Source: Burda, Edwards, Storkey, Klimov (2018), "Exploration by Random Network Distillation", arXiv 1810.12894.
     """
@@ -50,13 +50,13 @@ class RND(Bonus):
     weight: float = 0.5
     learning_rate: float = 1e-4
     epochs: int = equinox.field(static=True, default=4)
-    proportion: float = equinox.field(static=True, default=0.25)
+    proportion: float | None = equinox.field(static=True, default=None)
     minibatch_size: int = equinox.field(static=True, default=256)
     embedding_size: int = equinox.field(static=True, default=512)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # where there is no image
 
     def __check_init__(self):
-        if not 0 < self.proportion <= 1 or self.epochs < 1 or self.minibatch_size < 1:
+        if not (self.proportion is None or 0 < self.proportion <= 1) or self.epochs < 1 or self.minibatch_size < 1:
             raise ForageError(
                 f"RND needs a proportion above 0 and at most 1, and epochs and minibatch_size of 1 or more; got "
                 f"proportion={self.proportion}, epochs={self.epochs}, minibatch_size={self.minibatch_size}."
@@ -97,11 +97,13 @@ class RND(Bonus):
     ) -> tuple[RNDState, PyTree[Array], Metrics]:
         rows = as_rows(own.observations.mean.shape, rollout.next_observation)
         own = own._replace(scorer=own.predictor, observations=own.observations.update(rows))
-        predictor, optimiser, loss = self.train(own, rows, key)
+        num_envs = rollout.ended.shape[1]
+        proportion = min(1.0, 32 / num_envs) if self.proportion is None else self.proportion
+        predictor, optimiser, loss = self.train(own, rows, key, proportion)
         return own._replace(predictor=predictor, optimiser=optimiser), (), {"rnd_loss": loss}
 
     def train(
-        self, own: RNDState, rows: Float[Array, "row ..."], key: Key[Array, ""]
+        self, own: RNDState, rows: Float[Array, "row ..."], key: Key[Array, ""], proportion: float
     ) -> tuple[Embedding, Any, Float[Array, ""]]:
         """Returns the predictor and optimiser after one rollout, and the mean loss on the way."""
 
@@ -117,5 +119,5 @@ class RND(Bonus):
             key,
             self.epochs,
             self.minibatch_size,
-            self.proportion,
+            proportion,
         )

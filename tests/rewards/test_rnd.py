@@ -111,11 +111,21 @@ def test_novelty_wears_off_where_the_agent_has_been(kind):
     assert np.isfinite(list(metrics.values())).all() and bonus.shape == (16, 4) and (bonus >= 0).all()
 
 
-@pytest.mark.parametrize(("time", "minibatches"), [(1, (1, 1)), (31, (1, 16)), (160, (5, 16))])
-def test_training_uses_the_proportion_it_is_told(time, minibatches):
-    rewards = RND(proportion=0.5, epochs=1, **SMALL)
-    state = jax.eval_shape(lambda: rewards.init(KEY, spec_of(), 2)).own
-    program = str(jax.make_jaxpr(rewards.train)(state, jax.ShapeDtypeStruct((time, 2), jnp.float32), KEY))
+@pytest.mark.parametrize(
+    ("proportion", "time", "num_envs", "minibatches"),
+    [
+        (0.5, 2, 1, (1, 1)),
+        (0.5, 31, 1, (1, 16)),
+        (0.5, 160, 1, (5, 16)),
+        (None, 10, 8, (5, 16)),  # as published: all of it,
+        (None, 10, 64, (20, 16)),  # or as much as 32 environments make
+    ],
+)
+def test_training_uses_the_proportion_it_is_told(proportion, time, num_envs, minibatches):
+    rewards = RND(proportion=proportion, epochs=1, **SMALL)
+    state = jax.eval_shape(lambda: rewards.init(KEY, spec_of(), num_envs)).own
+    rollout = experience_of(np.zeros((time, num_envs)), next_observation=np.zeros((time, num_envs, 2), np.float32))
+    program = str(jax.make_jaxpr(rewards.study)(state, rollout, CLOCK, KEY))
     assert f"f32[{minibatches[0]},{minibatches[1]},2]" in program
 
 
