@@ -2,7 +2,7 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
-# pip would compile ten thousand modules, which takes minutes; Python keeps what it compiles of those that are imported.
+# Python keeps what it compiles, also where a machine's settings say otherwise.
 export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: train test thorough check clean
@@ -30,6 +30,7 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
+# pip would compile ten thousand modules, which takes minutes, and the tests import few of them.
 $(VENV)/installed-test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[test,develop]'
 	touch $@ $(VENV)/installed

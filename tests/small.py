@@ -97,6 +97,20 @@ def forage(*words: object, cwd: Path | None = None) -> subprocess.CompletedProce
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+def here(capsys: Any, *words: object) -> tuple[int, str, str]:
+    """Runs `forage WORDS` in this process, where compiled programs are shared. Returns the exit code, and what it said.
+
+    `capsys` is pytest's.
+    """
+    from forage import cli
+
+    try:
+        cli.main([str(word) for word in words])
+    except SystemExit as stopped:
+        return stopped.code, *capsys.readouterr()  # type: ignore[return-value]
+    raise AssertionError("the command line always ends with an exit code")
+
+
 def words(options: dict[str, Any]) -> list[str]:
     """Options as the command line takes them."""
     pairs = ((name.replace("_", "-"), value) for name, value in options.items())

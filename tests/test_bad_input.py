@@ -10,7 +10,7 @@ import small
 from tiers import gated
 
 import forage
-from forage import checkpoint, cli, training
+from forage import checkpoint, training
 from forage.memory.rollout import LastRollout
 from forage.run import Run
 from forage.types import ForageError
@@ -116,11 +116,8 @@ COMMANDS: list[tuple[str, str]] = [
 @pytest.mark.parametrize(("words", "said"), COMMANDS, ids=[words for words, _ in COMMANDS])
 def test_one_sentence_and_code_2(words, said, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(words.split())
-    out, err = capsys.readouterr()
-    assert stopped.value.code == 2
-    assert out == ""
+    code, out, err = small.here(capsys, *words.split())
+    assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert err.rstrip().endswith((".", "?"))
     assert re.search(said, err), err

@@ -14,14 +14,6 @@ small.keep_compiled()
 TINY = [*small.words(small.PPO), "--seeds", "2", "--steps", "64", "--evaluation-episodes", "2"]
 
 
-def call(capsys, *words):
-    """Runs a command in this process. Returns the exit code and what it printed."""
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    return stopped.value.code, out, err
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A run that the command line made, and what it printed as JSON."""
@@ -52,7 +44,9 @@ def test_words_become_settings(finished):
 
 
 def test_quiet_prints_nothing(capsys, tmp_path):
-    code, out, err = call(capsys, "train", "ppo", "CartPole-v1", *TINY, "--directory", tmp_path / "run", "--quiet")
+    code, out, err = small.here(
+        capsys, "train", "ppo", "CartPole-v1", *TINY, "--directory", tmp_path / "run", "--quiet"
+    )
     assert (code, out, err) == (0, "", "")
     assert Run(tmp_path / "run").evaluation
 
@@ -71,7 +65,7 @@ def test_plain_lines_and_parts_by_name(capsys, tmp_path):
         "--directory",
         tmp_path / "run",
     ]
-    code, out, err = call(capsys, "train", "CartPole-v1", *words)
+    code, out, err = small.here(capsys, "train", "CartPole-v1", *words)
     assert (code, err) == (0, "")
     assert "\x1b" not in out
     lines = out.splitlines()
@@ -93,22 +87,24 @@ def test_resume_evaluate_watch_compare(capsys, finished, tmp_path):
     copies = [tmp_path / name for name in ("one", "two")]
     for directory in copies:
         shutil.copytree(finished[0], directory)
-    code, out, err = call(capsys, "resume", copies[0], "--json")
+    code, out, err = small.here(capsys, "resume", copies[0], "--json")
     assert (code, err) == (0, "")
     assert [json.loads(line)["event"] for line in out.splitlines()] == ["result"]
 
-    code, out, err = call(capsys, "evaluate", copies[0], "--episodes", "3", "--seed", "1", "--json")
+    code, out, err = small.here(capsys, "evaluate", copies[0], "--episodes", "3", "--seed", "1", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out).keys() == {"score", "low", "high", "seeds"}
-    code, out, _ = call(capsys, "evaluate", copies[0], "--episodes", "3")
+    code, out, _ = small.here(capsys, "evaluate", copies[0], "--episodes", "3")
     assert out.startswith("ppo on CartPole-v1: return")
 
-    code, out, err = call(capsys, "watch", copies[0], "--output", tmp_path / "a.gif", "--steps", "5", "--seed", "1")
+    code, out, err = small.here(
+        capsys, "watch", copies[0], "--output", tmp_path / "a.gif", "--steps", "5", "--seed", "1"
+    )
     assert (code, err) == (0, "")
     assert out.startswith(f"{tmp_path / 'a.gif'}  (returns ")
     assert (tmp_path / "a.gif").read_bytes()[:3] == b"GIF"
 
-    code, out, err = call(capsys, "compare", *copies, "--output", tmp_path / "both.png")
+    code, out, err = small.here(capsys, "compare", *copies, "--output", tmp_path / "both.png")
     assert (code, err) == (0, "")
     assert out.splitlines()[-1] == str(tmp_path / "both.png")
     assert (tmp_path / "both.png").exists()
@@ -116,7 +112,7 @@ def test_resume_evaluate_watch_compare(capsys, finished, tmp_path):
 
 @pytest.mark.parametrize(("port", "name"), [(p, n) for p, table in registry.PORTS.items() for n in table])
 def test_every_part_can_be_shown(capsys, port, name):
-    code, out, err = call(capsys, "show", name)
+    code, out, err = small.here(capsys, "show", name)
     assert (code, err) == (0, "")
     assert out.startswith(f"{name}: {port}\n")
     fields = registry.fields(registry.part_class(port, name))
@@ -126,7 +122,7 @@ def test_every_part_can_be_shown(capsys, port, name):
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "minatar:Breakout", "gymnasium:CartPole-v1", "DeepSea-5"])
 def test_an_environment_can_be_shown(capsys, name):
-    code, out, err = call(capsys, "show", name)
+    code, out, err = small.here(capsys, "show", name)
     assert (code, err) == (0, "")
     assert f"{name}: environment" in out
     assert "observation " in out
@@ -135,7 +131,7 @@ def test_an_environment_can_be_shown(capsys, name):
 
 @pytest.mark.parametrize("name", registry.WRAPPERS)
 def test_every_wrapper_can_be_shown(capsys, name):
-    code, out, err = call(capsys, "show", name)
+    code, out, err = small.here(capsys, "show", name)
     assert (code, err) == (0, "")
     assert out.startswith(f"{name}: wrapper\n")
     fields = registry.wrapper_fields(registry.wrapper_class(name))
@@ -144,7 +140,7 @@ def test_every_wrapper_can_be_shown(capsys, name):
 
 
 def test_every_part_is_listed(capsys):
-    code, out, err = call(capsys, "list")
+    code, out, err = small.here(capsys, "list")
     assert (code, err) == (0, "")
     for port, table in registry.PORTS.items():
         assert f"\n{port}\n" in f"\n{out}"
@@ -158,24 +154,24 @@ def test_every_part_is_listed(capsys):
 
 @pytest.mark.parametrize("kind", [*registry.PORTS, "agents", "wrappers", "environments"])
 def test_one_kind_is_listed(capsys, kind):
-    code, out, err = call(capsys, "list", kind)
+    code, out, err = small.here(capsys, "list", kind)
     assert (code, err) == (0, "")
     assert out.startswith("agent" if kind == "agents" else kind)
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"], ["resume", "--help"]])
 def test_help(capsys, words):
-    code, out, err = call(capsys, *words)
+    code, out, err = small.here(capsys, *words)
     assert (code, err) == (0, "")
     for command in cli.COMMANDS:
         assert f"forage {command} " in out
 
 
 def test_help_of_training_and_version(capsys):
-    code, out, _ = call(capsys, "train", "-h")
+    code, out, _ = small.here(capsys, "train", "-h")
     assert code == 0
     assert "--checkpoint-seconds" in out
-    code, out, _ = call(capsys, "--version")
+    code, out, _ = small.here(capsys, "--version")
     assert code == 0
     assert out.strip().count(".") >= 1
 
@@ -219,23 +215,23 @@ def test_options_are_split_from_words():
 
 @pytest.mark.thorough
 def test_claims_reports_and_tuning(capsys, finished, tmp_path):
-    code, out, err = call(capsys, "claim")
+    code, out, err = small.here(capsys, "claim")
     assert (code, err) == (0, "") and "gae-lambda" in out
     claim = ("claim", "ppo-epochs", "--scale", "smoke", "--directory", tmp_path / "claim")
-    code, out, err = call(capsys, *claim, "--json")
+    code, out, err = small.here(capsys, *claim, "--json")
     assert (code, err) == (0, "") and json.loads(out.splitlines()[-1])["claim"] == "ppo-epochs"
-    code, out, _ = call(capsys, *claim)  # all of it lies there
+    code, out, _ = small.here(capsys, *claim)  # all of it lies there
     assert code == 0 and "at the scale smoke, 2 seeds of 4,096 steps" in out
 
-    code, out, err = call(capsys, "report", finished[0], "--output", tmp_path / "page.html")
+    code, out, err = small.here(capsys, "report", finished[0], "--output", tmp_path / "page.html")
     assert (code, err) == (0, "") and (tmp_path / "page.html").read_text().startswith("<!doctype html>")
 
     tune = ["tune", "ppo", "CartPole-v1", "--over", "learning_rate=0.001:0.01", "--over", "clip=0.1,0.2"]
     tune += ["--steps", "2048", "--trials", "2", "--seeds", "5000,5001", "--json"]
-    code, out, err = call(capsys, *tune, "--directory", tmp_path / "tune", "--tuning-seeds", "0,1")
+    code, out, err = small.here(capsys, *tune, "--directory", tmp_path / "tune", "--tuning-seeds", "0,1")
     result = json.loads(out.splitlines()[-1])
     assert (code, err) == (0, "") and result["seeds"] == [5000, 5001] and len(result["tuned"]) == 2
-    code, _, err = call(capsys, *tune, "--directory", tmp_path / "other", "--tuning-seeds", "1,5000")
+    code, _, err = small.here(capsys, *tune, "--directory", tmp_path / "other", "--tuning-seeds", "1,5000")
     assert code == 2 and "5000 is among both" in err and err.count("\n") == 1
     for words, error in (
         (["claim", "gae-lambada"], "did you mean gae-lambda"),
@@ -243,5 +239,5 @@ def test_claims_reports_and_tuning(capsys, finished, tmp_path):
         (["tune", "ppo"], "takes an agent and an environment"),
         (["tune", "ppo", "CartPole-v1", "--ower", "x=1,2"], "did you mean over"),
     ):
-        code, _, err = call(capsys, *words)
+        code, _, err = small.here(capsys, *words)
         assert code == 2 and error in err and err.count("\n") == 1

@@ -6,8 +6,8 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import pytest
+import small
 
-from forage import cli
 from forage.ledger import checking, flops, measuring, showing
 from forage.ledger.rows import ROWS, Row
 from forage.types import ForageError
@@ -110,18 +110,10 @@ def test_what_is_noisy_gets_a_second_chance_and_scores_do_not():
     assert checked(bad, figures())["score"] == "worse"
 
 
-def answer(capsys, *words):
-    """The exit code of a command, and what it said on either stream."""
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["ledger", *map(str, words)])
-    said = capsys.readouterr()
-    return stopped.value.code, said.out, said.err
-
-
 @pytest.mark.thorough
 def test_bad_input_is_one_sentence(capsys, tmp_path, monkeypatch):
     def refused(*words):
-        code, _, said = answer(capsys, *words)
+        code, _, said = small.here(capsys, "ledger", *words)
         assert code == 2 and said.count("\n") == 1
         return said
 
@@ -204,20 +196,20 @@ def test_a_regression_is_caught_and_no_other(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(checking, "COMPILE", 3.0)
     file = tmp_path / "ledger.json"
 
-    code, said, _ = answer(capsys, "measure", "lever", "--file", file)
+    code, said, _ = small.here(capsys, "ledger", "measure", "lever", "--file", file)
     stored = json.loads(file.read_text())["lever"]
     assert code == 0 and "lever" in said
     assert stored["score"] == 1.0 and all(stored["threshold_reached"])
     assert 0 < stored["fraction_of_peak"] < 1 and 0 < stored["compile_seconds"] < stored["seconds"]
     assert 100 < stored["memory_mib"] < 4000
 
-    code, said, _ = answer(capsys, "check", "lever", "--file", file)
+    code, said, _ = small.here(capsys, "ledger", "check", "lever", "--file", file)
     assert code == 0 and "score: same" in said and "difference between 0 and 0" in said
 
     place.write_text(
         PLACE.replace("sleep(0.0)", "sleep(0.0004)").replace("learning_rate: float = 5.0", "learning_rate: float = 0.0")
     )
-    code, said, _ = answer(capsys, "check", "lever", "--file", file, "--json")
+    code, said, _ = small.here(capsys, "ledger", "check", "lever", "--file", file, "--json")
     verdicts = {f["quantity"]: f["verdict"] for f in json.loads(said)["findings"]}
     assert code == 1 and json.loads(said)["verdict"] == "worse"
     assert verdicts["score"] == verdicts["steps to a return of 0.8"] == verdicts["speed"] == "worse"

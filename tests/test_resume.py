@@ -15,7 +15,7 @@ import small
 from small import PPO, differing, differing_files
 from tiers import gated
 
-from forage import checkpoint, cli, registry
+from forage import checkpoint, registry
 from forage.behaviours.guide import Guide
 from forage.run import Run
 from forage.setup import Setup, from_config, make_setup
@@ -171,17 +171,10 @@ def steps_saved(directory) -> int:
     return int(saved[-1].stem) if saved else -1
 
 
-def here(capsys, *words):
-    """Runs `forage WORDS` in this process: it shares what is compiled, and what it goes on with came from another."""
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([str(word) for word in words])
-    return stopped.value.code, *capsys.readouterr()
-
-
 def test_killed_at_random_moments(tmp_path, capsys):
     """SIGKILL leaves no time to tidy up. After several, the end is that of a run that was left alone."""
     command = ["train", "ppo", "CartPole-v1", "--rewards", "normalise-return", *LONG]
-    assert here(capsys, *command, "--directory", tmp_path / "whole", "--quiet") == (0, "", "")
+    assert small.here(capsys, *command, "--directory", tmp_path / "whole", "--quiet") == (0, "", "")
 
     killed, draw = tmp_path / "killed", random.Random()  # other moments each time
     process, landed = small.start(*command, "--directory", killed, "--quiet"), 0
@@ -197,7 +190,7 @@ def test_killed_at_random_moments(tmp_path, capsys):
         process.communicate()
         if kill < KILLS - 1:
             process = small.start("resume", killed, "--quiet")
-    assert here(capsys, "resume", killed, "--quiet") == (0, "", "")
+    assert small.here(capsys, "resume", killed, "--quiet") == (0, "", "")
     assert landed >= min(KILLS, 2), "the run was over before it was killed; make it longer"
 
     assert Run(killed).config["devices"] == 2  # a device for each seed, in every process

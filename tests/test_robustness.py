@@ -7,7 +7,7 @@ import pytest
 import small
 
 import forage
-from forage import cli, training
+from forage import training
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.randomness import ActionNoise
@@ -30,13 +30,6 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def wrapped(tmp_path_factory):
     return small.train(tmp_path_factory.mktemp("runs") / "wrapped", wrap=["time-limit:15", "frame-stack:2"]).directory
-
-
-def call(capsys, *words):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    return stopped.value.code, out, err
 
 
 @pytest.mark.thorough
@@ -90,10 +83,10 @@ def test_wrap_on_the_command_line(capsys, tmp_path):
     words += ["--steps", 64, "--seeds", 1, "--evaluation-episodes", 2, "--plain", "--directory", tmp_path / "run"]
     words += ["--wrap", "action-noise:0", "--wrap=time-limit:9"]
     words += ["--tasks", "contexts", "--tasks.train", "action_noise=0:0.5,length=0.5:1"]
-    code, out, err = call(capsys, "train", "ppo", "CartPole-v1", *words)
+    code, out, err = small.here(capsys, "train", "ppo", "CartPole-v1", *words)
     assert (code, err) == (0, "")
     assert "CartPole-v1 in action-noise:0, time-limit:9" in out
-    code, out, err = call(capsys, "watch", tmp_path / "run", "--output", tmp_path / "a.gif")
+    code, out, err = small.here(capsys, "watch", tmp_path / "run", "--output", tmp_path / "a.gif")
     assert (code, err) == (0, "")
 
 
@@ -168,22 +161,22 @@ def test_tasks_of_test(tmp_path):
 @pytest.mark.thorough
 def test_contexts_at_the_other_doors(capsys, tmp_path, words):
     run = small.train(tmp_path / "run", tasks=Contexts(("length=0.2:1.0",)), wrap=["context-visible:length:0.2:1"])
-    code, _, err = call(capsys, words, run.directory, *(["--steps", 5] if words == "watch" else ["--quiet"]))
+    code, _, err = small.here(capsys, words, run.directory, *(["--steps", 5] if words == "watch" else ["--quiet"]))
     assert (code, err) == (0, "")
 
 
 @pytest.mark.thorough
 def test_on_the_command_line(capsys, run):
     words = ["--grid", "length=0.5:2:2", "--grid", "max-steps=5,9", "--under", "action-noise:0.5", "--episodes", 2]
-    code, out, err = call(capsys, "evaluate", run, *words)
+    code, out, err = small.here(capsys, "evaluate", run, *words)
     assert (code, err) == (0, "")
     assert "mean over 8 rows: return" in out and "worst case: return" in out and "action-noise:0.5" in out
-    code, out, err = call(capsys, "evaluate", run, *words, "--json")
+    code, out, err = small.here(capsys, "evaluate", run, *words, "--json")
     assert len(json.loads(out)["points"]) == 8
     words = ["--tasks", "contexts", "--tasks.train", "max_steps=6", "--episodes", 2, "--json"]
-    code, out, err = call(capsys, "evaluate", run, *words)
+    code, out, err = small.here(capsys, "evaluate", run, *words)
     assert (code, err) == (0, "") and json.loads(out)["mean"]["score"] == 6
-    code, out, _ = call(capsys, "evaluate", "--help")
+    code, out, _ = small.here(capsys, "evaluate", "--help")
     assert code == 0 and "--grid NAME=LOW:HIGH:N" in out
 
 
@@ -207,7 +200,7 @@ def test_on_the_command_line(capsys, run):
     ],
 )
 def test_bad_input(capsys, run, words, said):
-    code, out, err = call(capsys, "evaluate", run, *words.split())
+    code, out, err = small.here(capsys, "evaluate", run, *words.split())
     assert code == 2 and out == "" and err.count("\n") == 1
     assert said in err
 

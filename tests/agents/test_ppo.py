@@ -159,7 +159,7 @@ def remembered(agent, spec, actions, ended, state):
         auxes.append(hidden)
         hidden = jax.vmap(lambda h, a: agent.acted(state, h, a))(hidden._replace(features=features), actions[time])
         hidden = jax.tree.map(lambda x: jnp.where(ended[time][:, None], 0.0, x), hidden)  # noqa: B023
-    stack = lambda *x: np.stack(x)  # noqa: E731
+    stack = lambda *x: jnp.stack(x)  # noqa: E731
     return jax.tree.map(stack, *log), jax.tree.map(stack, *auxes)
 
 

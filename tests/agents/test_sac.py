@@ -284,7 +284,7 @@ def test_discrete_never_takes_a_masked_action():
 @pytest.mark.thorough
 def test_discrete_learns_a_bandit():
     agent = SACDiscrete(hidden_sizes=(16,), learning_rate=3e-3, initial_temperature=0.1, target_entropy=0.1)
-    rewards = np.array([0.0, 1.0, 5.0])  # the best one is not allowed
+    rewards = jnp.array([0.0, 1.0, 5.0])  # the best one is not allowed
 
     def draw(key):
         action = jax.random.randint(key, (64,), 0, 2)
