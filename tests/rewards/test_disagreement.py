@@ -20,8 +20,8 @@ def spec_of(action_space=CHOICE, space=None):
 
 
 def rollout_of(now, after, action):
-    rollout = experience_of(np.zeros(action.shape[:2]), next_observation=np.asarray(after, jnp.float32))
-    return rollout._replace(observation=np.asarray(now, jnp.float32), action=np.asarray(action))
+    rollout = experience_of(np.zeros(action.shape[:2]), next_observation=jnp.asarray(after, jnp.float32))
+    return rollout._replace(observation=jnp.asarray(now, jnp.float32), action=jnp.asarray(action))
 
 
 @pytest.mark.parametrize("kind", ["choice", "box", "image"])

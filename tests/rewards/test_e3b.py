@@ -101,14 +101,14 @@ def test_the_embedding_learns_which_action_was_taken():
     rollout = rollout._replace(observation=np.asarray(now, jnp.float32), action=np.asarray(action))
 
     @jax.jit
-    def run(state):
+    def run(state, rollout):
         def turn(state, key):
             state, _, metrics = rewards.learn(state, rollout, None, key)
             return state, metrics["inverse_loss"]
 
         return jax.lax.scan(turn, state, jax.random.split(KEY, 100))[1]
 
-    losses = run(small.at_once(lambda: rewards.init(KEY, SPEC, 4)))
+    losses = run(small.at_once(lambda: rewards.init(KEY, SPEC, 4)), rollout)
     assert losses[0] > 0.5 and losses[-1] < 0.2
 
 
