@@ -12,6 +12,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage import spaces
+from forage.behaviours.fit import check_replay
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
 from forage.nn.normalise import RunningNorm
@@ -109,11 +110,7 @@ class Lesson(Behaviour):
                 f"LESSON's options choose among numbered actions, and {spec.name} has "
                 f"{spaces.describe(spec.action_space)}; use the agent's own behaviour."
             )
-        if agent.on_policy:
-            raise ForageError(
-                f"{type(agent).__name__} learns only from actions it chose itself, so LESSON would mislead it; use an "
-                f"agent that learns from a replay memory, such as dqn."
-            )
+        check_replay("LESSON", agent)
         if spec.reward_names:
             raise ForageError(
                 f"{spec.name} gives several rewards ({', '.join(spec.reward_names)}) and LESSON weighs its options by "
