@@ -68,9 +68,13 @@ def offer(
     cells: UInt32[Array, " row"],
     paths: Path,
     begins: Bool[Array, "time env"],
+    origins: UInt32[Array, " row"],
     rows: tuple[Any, PyTree[Array]],
 ) -> tuple[Archive, Found]:
-    """Counts visits, and takes the best state of each cell that is new or reached better than before."""
+    """Counts visits, and takes the best state of each cell that is new or reached better than before.
+
+    Where an episode passes through its own origin, the cell it began from, that is no visit.
+    """
     size, count = archive.cell.shape[0], cells.shape[0]
     episode = (jnp.cumsum(begins, 0) * begins.shape[1] + jnp.arange(begins.shape[1])).reshape(-1)
     # Rows of one cell side by side, its episodes too: a group for each cell, of which one row wins.
@@ -85,7 +89,8 @@ def offer(
     fewest = jax.ops.segment_min(short, group, count, True)
     row = jax.ops.segment_min(jnp.where(short == fewest[group], order, count), group, count, True)
     row = jnp.minimum(row, count - 1)
-    visits = jax.ops.segment_sum(new_episode.astype(jnp.int32), group, count, True)
+    visit = new_episode & (sorted_cells != origins[order])
+    visits = jax.ops.segment_sum(visit.astype(jnp.int32), group, count, True)
     cell = jnp.where(jnp.arange(count) <= group[-1], cells[row], NONE)
 
     by_cell = jnp.argsort(archive.cell)
@@ -119,7 +124,7 @@ def offer(
             archive.path.score.at[target].set(highest, mode="drop"),
             archive.path.steps.at[target].set(fewest, mode="drop"),
         ),
-        visits=everywhere.at[target].set(visits, mode="drop"),
+        visits=everywhere.at[target].set(0, mode="drop"),
         chosen=archive.chosen.at[target].set(0, mode="drop"),
     )
     return archive, Found(target, serial, row, written, written.sum())

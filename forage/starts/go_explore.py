@@ -55,9 +55,10 @@ class GoExplore(Starts):
         1 / sqrt(visits + 1)        or, with `choice="chosen"`, 1 / sqrt(times chosen + 1)
 
     A cell enters the archive when it is first seen; its state gives way to one that was reached with a higher score or
-    with the same score in fewer steps since the reset, and its counts begin anew. A visit is an episode of a rollout
-    that passes through. An episode begins with a reset instead with 1 - `probability`, and while the archive is empty.
-    What began from the archive is truncated after `burst` steps. A full archive takes no new cells.
+    with the same score in fewer steps since the reset, and its counts begin anew at 0. A visit is an episode that
+    begins there, or an episode of a rollout that passes through. An episode begins with a reset instead with
+    1 - `probability`, and while the archive is empty. What began from the archive is truncated after `burst` steps. A
+    full archive takes no new cells.
 
     Any agent and behaviour explores; as published, actions are random and repeated, 20 times in the mean, which is
     `--behaviour ez-greedy --behaviour.durations geometric --behaviour.end 1` for an agent with replay. A state is
@@ -76,7 +77,7 @@ class GoExplore(Starts):
     2004.12919, and (2019) "Go-Explore", arXiv 1901.10995; Salimans, Chen (2018), "Learning Montezuma's Revenge from a
     Single Demonstration", arXiv 1812.03381, whose threshold is 0.2. Here what explores may learn meanwhile, and there
     is one best episode where they robustify ten of several runs, and learn from their own best episodes too
-    (self-imitation) meanwhile. A cell that is chosen counts as visited there; here only those that steps lead to do.
+    (self-imitation) meanwhile.
     """
 
     adapts: ClassVar[bool] = True
@@ -191,10 +192,16 @@ class GoExplore(Starts):
         scale = jax.tree.map(lambda new, old: jnp.where(first, new, old), self.kind.measured(seen), state.scale)
         cells = self.kind(environment, scale, rows[0], seen)
         cells = jnp.where(ended.reshape(-1) | state.lesson.on, NONE, cells)
-        chosen = jnp.where(begins, marks.link.slot, -1).reshape(-1)
-        chosen = dropped(chosen >= 0, chosen, self.capacity)
-        archive = state.archive._replace(chosen=state.archive.chosen.at[chosen].add(1, mode="drop"))
-        archive, found = offer(archive, state.entries, cells, paths, begins, rows)
+        # A slot may have been used again since the episode began.
+        slot, serial = (x.reshape(-1) for x in marks.link)
+        there = (slot >= 0) & (state.archive.serial[slot] == serial)
+        origins = jnp.where(there, state.archive.cell[slot], NONE)
+        chosen = dropped(there & begins.reshape(-1), slot, self.capacity)
+        archive = state.archive._replace(
+            visits=state.archive.visits.at[chosen].add(1, mode="drop"),
+            chosen=state.archive.chosen.at[chosen].add(1, mode="drop"),
+        )
+        archive, found = offer(archive, state.entries, cells, paths, begins, origins, rows)
         at, before = trace(state.at, marks.link, begins, found, ended.shape)
         archive = adopted(archive, found, before)
         cutoff = jax.vmap(jax.vmap(self.cut))(marks, paths.steps - marks.path.steps) & ~rollout.terminated

@@ -78,21 +78,21 @@ def test_the_archive_keeps_the_best_way_to_each_cell():
     rewards = [[0, 0], [0, 7], [0, 1], [2, 0]]
     state = visit(starts, state, cells, rewards, ends, started(0, 0, envs=2))
     assert entries(state) == {
-        1: (0.0, 1, 1, None),
-        2: (2.0, 4, 1, 1),  # the second time it was reached with more; 3 was better reached by the other
-        3: (0.0, 1, 2, None),
-        5: (1.0, 1, 1, None),  # 4 ended an episode, so it is no place to begin
+        1: (0.0, 1, 0, None),
+        2: (2.0, 4, 0, 1),  # the second time it was reached with more; 3 was better reached by the other
+        3: (0.0, 1, 0, None),
+        5: (1.0, 1, 0, None),  # 4 ended an episode, so it is no place to begin
     }
     assert state.best.found and state.best.path.score == 7 and state.best.path.steps == 2
     # What goes on has its score and steps with it: 3 is taken from the first, whose 2 points are more than none.
     state = visit(starts, state, [[3, 2]], [[0, 2]], [[0, 1]], started(0, 5, envs=2))
-    assert entries(state)[3] == (2.0, 5, 1, 2)
+    assert entries(state)[3] == (2.0, 5, 0, 2)
     assert state.running.steps.tolist() == [5, 3] and state.running.score.tolist() == [2, 3]
     # The same score in as many steps changes nothing but the visits; in fewer it is better.
     state = visit(starts, state, [[5, 9]], [[-1, 0]], [[0, 0]], started(0, 0, envs=2))
-    assert entries(state)[5] == (1.0, 1, 2, None)
+    assert entries(state)[5] == (1.0, 1, 1, None)
     state = visit(starts, state, [[4, 3]], [[0, 2]], [[0, 0]], started(0, 0, envs=2))
-    assert entries(state)[3] == (2.0, 2, 1, 9)
+    assert entries(state)[3] == (2.0, 2, 0, 9)
 
 
 def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
@@ -100,24 +100,44 @@ def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
     state = visit(starts, state, [[1], [2]], [[1], [1]], [[0], [0]], started(0, 0))
     state = visit(starts, state, [[3], [4]], [[1], [1]], [[0], [1]], started(0, 0))
-    assert entries(state)[3] == (3.0, 3, 1, 2)
+    assert entries(state)[3] == (3.0, 3, 0, 2)
     two = int(np.flatnonzero(state.archive.observation[:, 0, 0] == 2)[0])
     serial = int(state.archive.serial[two])
     state = visit(starts, state, [[6], [7]], [[5], [1]], [[0], [1]], started(2, 2, two, serial))
-    assert entries(state)[6] == (7.0, 3, 1, 2)
+    assert entries(state)[6] == (7.0, 3, 0, 2)
     assert state.archive.chosen[two] == 1
     assert state.best.path.score == 8 and state.best.path.steps == 4
+
+
+def test_an_episode_visits_the_cell_it_began_from_once():
+    starts = GoExplore(capacity=16)
+    state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 2))
+    state = visit(starts, state, [[1, 1], [2, 2]], [[0, 0]] * 2, [[0, 0], [1, 1]], started(0, 0, envs=2))
+    one = int(np.flatnonzero(state.archive.observation[:, 0, 0] == 1)[0])
+    serial = int(state.archive.serial[one])
+    # The first begins from 1, leaves it and comes back; the second begins with a reset, and passes through.
+    marks = jax.tree.map(lambda a, b: np.stack([a[..., 0], b[..., 0]], -1), started(0, 1, one, serial), started(0, 0))
+    state = visit(starts, state, [[1, 3], [4, 1], [1, 3]], [[0, 0]] * 3, [[0, 0]] * 3, marks)
+    assert entries(state)[1][2] == 2 and state.archive.chosen[one] == 1
+    # The same episodes in the next rollout: the first is still at home, the second counts once more.
+    state = visit(starts, state, [[1, 1]], [[0, 0]], [[0, 0]], marks)
+    assert entries(state)[1][2] == 3 and state.archive.chosen[one] == 1
+    # What was kept there since is another entry, which was neither chosen nor visited.
+    gone = started(0, 1, one, serial + 99)
+    state = visit(starts, state, [[7, 7]], [[0, 0]], [[1, 1]], marks)
+    state = visit(starts, state, [[7, 7]], [[0, 0]], [[0, 0]], jax.tree.map(lambda x: np.repeat(x, 2, -1), gone))
+    assert entries(state)[1][2] == 3 and state.archive.chosen[one] == 1
 
 
 def test_a_better_state_takes_the_place_and_the_old_one_stays_a_parent():
     starts = GoExplore(capacity=16)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
     state = visit(starts, state, [[1], [2], [1], [9]], [[0], [1], [0], [0]], [[0], [0], [0], [1]], started(0, 0))
-    assert entries(state)[1] == (1.0, 3, 1, 2)  # and 2's parent was never kept: 1 won its place later
+    assert entries(state)[1] == (1.0, 3, 0, 2)  # and 2's parent was never kept: 1 won its place later
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
     state = visit(starts, state, [[1]], [[0]], [[0]], started(0, 0))
     state = visit(starts, state, [[2], [1], [9]], [[1], [0], [0]], [[0], [0], [1]], started(0, 0))
-    assert entries(state)[1] == (1.0, 3, 1, 2) and entries(state)[2] == (1.0, 2, 1, 1)
+    assert entries(state)[1] == (1.0, 3, 0, 2) and entries(state)[2] == (1.0, 2, 0, 1)
     lesson = prepare(unlearned(8), state.archive, state.best.link)
     way = [float(state.archive.observation[slot, 0, 0]) for slot in lesson.trail if slot >= 0]
     assert way == [1.0, 2.0, 1.0] and lesson.length == 3  # round the corner and back, through both
