@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 # Python keeps what it compiles, also where a machine's settings say otherwise.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: train test thorough check clean
+.PHONY: train test more thorough check clean
 
 train: $(VENV)/installed
 	$(BIN)/forage train ppo CartPole-v1 --seeds 5
@@ -15,6 +15,12 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+# As much of what `make test` leaves out as fits in so many minutes, another part of it for each commit.
+MINUTES ?= 12
+more: $(VENV)/installed-test
+	FORAGE_TEST_MINUTES=$(MINUTES) FORAGE_TEST_ORDER=$$(git rev-parse HEAD) \
+		$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m thorough
 
 # All tests, also those that `make test` leaves out (tests/tiers.py says which); an hour or more.
 thorough: $(VENV)/installed-test

@@ -1,9 +1,14 @@
 """Programs are compiled quickly rather than well, and kept between test runs: most of the time of these tests is XLA's.
 
 What users run is compiled with optimisation, so tests that train for long ask for it too (`optimised`).
+
+FORAGE_TEST_MINUTES: what has not begun when they are over is skipped. FORAGE_TEST_ORDER: each text orders the files
+differently, so that what is skipped is not always the same.
 """
 
+import hashlib
 import os
+import time
 from pathlib import Path
 
 cache = Path(__file__).parent.parent / ".cache" / "compiled"
@@ -20,6 +25,20 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 
 from forage import compiling, device  # noqa: E402
+
+BEGAN, MINUTES = time.monotonic(), float(os.environ.get("FORAGE_TEST_MINUTES", "inf"))
+
+
+def pytest_collection_modifyitems(items):
+    order = os.environ.get("FORAGE_TEST_ORDER")
+    if order is not None:
+        items.sort(key=lambda item: hashlib.sha256(f"{order} {item.path.name}".encode()).digest())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    if time.monotonic() - BEGAN > 60 * MINUTES:
+        pytest.skip(f"the {MINUTES:g} minutes are over")
 
 
 @pytest.fixture
