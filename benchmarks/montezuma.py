@@ -91,14 +91,17 @@ def page(cells: list[dict[str, Any]]) -> str:
         "Rooms of the first level (there are 24) that were entered in so many steps of the agent, four frames each,",
         "read from the emulator's memory; a line for each seed. Made by `python benchmarks/montezuma.py`.",
         "",
-        "| way | steps | rooms | which | first reward | wall clock |",
-        "|---|---|---|---|---|---|",
+        "| way | seed | steps | rooms | which | first reward | wall clock |",
+        "|---|---|---|---|---|---|---|",
     ]
     for cell in sorted(cells, key=lambda c: (list(WAYS).index(c["way"]), c["steps"], c["seed"])):
         first = "never" if cell["first_reward"] is None else f"{int(cell['first_reward']):,}"
         which = " ".join(map(str, cell["rooms"]))
-        start = f"| {cell['way']} | {cell['steps']:,} | {len(cell['rooms'])} | {which} "
+        start = f"| {cell['way']} | {cell['seed']} | {cell['steps']:,} | {len(cell['rooms'])} | {which} "
         lines.append(f"{start}| {first} | {cell['seconds']:,} s |")
+    for cell in cells:
+        if "note" in cell:
+            lines += ["", f"{cell['way']}, seed {cell['seed']}: {cell['note']}."]
     lines += [
         "",
         "Published, with thousands of times as many steps: random network distillation now and then completes the",
