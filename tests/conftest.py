@@ -14,7 +14,7 @@ from pathlib import Path
 cache = Path(__file__).parent.parent / ".cache" / "compiled"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
-# A quarter of the time to compile between them. Processes that tests start inherit both; `make thorough` sets the first.
+# A quarter of the time to compile between them. Processes that tests start inherit both.
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 os.environ.setdefault("MPLBACKEND", "agg")
