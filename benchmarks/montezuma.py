@@ -43,7 +43,7 @@ WAYS: dict[str, dict[str, Any]] = {
         "starts": ("go-explore", {"cells": "image", "capacity": 16_384, "probability": 1.0}),
         "environment_options": GAME_OPTIONS | {"episodic_life": True},
     },
-    "rnd": PPO | {"agent_options": PPO["agent_options"] | {"bonus_head": True}, "rewards": ("rnd", {})},
+    "rnd": PPO | {"agent_options": PPO["agent_options"] | {"bonus_head": True}, "rewards": ("rnd", {"channels": 1})},
     "chance": CHANCE,
     "ppo": PPO,
 }

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
+from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.nn.embedding import LIMIT, Embedding
@@ -16,6 +17,7 @@ from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Metrics
 from forage.rewards.bonus import Bonus
 from forage.rewards.rows import as_rows, row_shape
+from forage.spaces import describe, seen, split_mask
 from forage.types import Clock, Experience, ForageError, Spec
 
 
@@ -42,7 +44,8 @@ class RND(Bonus):
 
     Works on vectors, images and numbers; defaults from the paper (which weighs the two advantages 2 to 1), but for the
     MLP it did not need. Where no `proportion` is told, the predictor trains on as much as 32 environments make, as
-    published: all of it up to 32, a quarter with 128. Of stacked frames its networks see the last; here they see all.
+    published: all of it up to 32, a quarter with 128. Published, its networks see only the last of four stacked frames:
+    `--rewards.channels 1`, of grey ones.
 
     Source: Burda, Edwards, Storkey, Klimov (2018), "Exploration by Random Network Distillation", arXiv 1810.12894.
     """
@@ -54,6 +57,7 @@ class RND(Bonus):
     minibatch_size: int = equinox.field(static=True, default=256)
     embedding_size: int = equinox.field(static=True, default=512)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # where there is no image
+    channels: int | None = equinox.field(static=True, default=None)  # of the last axis, the last so many; None: all
 
     def __check_init__(self):
         if not (self.proportion is None or 0 < self.proportion <= 1) or self.epochs < 1 or self.minibatch_size < 1:
@@ -64,11 +68,20 @@ class RND(Bonus):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        row_shape("RND", spec)
+        shape = row_shape("RND", spec)
+        if self.channels is not None and not (
+            isinstance(seen(spec.observation_space), spaces.Box) and shape and 1 <= self.channels <= shape[-1]
+        ):
+            raise ForageError(
+                f"RND's channels count from the end of an observation's last axis; got channels={self.channels}, and "
+                f"{spec.name} gives {describe(seen(spec.observation_space))}."
+            )
 
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> RNDState:
         target_key, predictor_key = jax.random.split(key)
         shape = row_shape("RND", spec)
+        if self.channels is not None:
+            shape = (*shape[:-1], self.channels)
         predictor = Embedding(predictor_key, shape, self.hidden_sizes, self.embedding_size, extra_layers=2)
         return RNDState(
             Embedding(target_key, shape, self.hidden_sizes, self.embedding_size),
@@ -82,9 +95,14 @@ class RND(Bonus):
         return adam(self.learning_rate, flat=True)
 
     def novelty(self, own: RNDState, experience: Experience) -> Float[Array, "time batch"]:
-        rows = as_rows(own.observations.mean.shape, experience.next_observation)
-        errors = self.errors(own.scorer, own.target, own.observations, rows)
+        errors = self.errors(own.scorer, own.target, own.observations, self.rows(own, experience))
         return errors.reshape(experience.ended.shape)
+
+    def rows(self, own: RNDState, experience: Experience) -> Float[Array, "row ..."]:
+        observation, _ = split_mask(experience.next_observation)
+        if self.channels is not None:
+            observation = observation[..., -self.channels :]
+        return as_rows(own.observations.mean.shape, observation)
 
     def errors(
         self, predictor: Embedding, target: Embedding, norm: RunningNorm, rows: Float[Array, "row ..."]
@@ -95,7 +113,7 @@ class RND(Bonus):
     def study(
         self, own: RNDState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[RNDState, PyTree[Array], Metrics]:
-        rows = as_rows(own.observations.mean.shape, rollout.next_observation)
+        rows = self.rows(own, rollout)
         own = own._replace(scorer=own.predictor, observations=own.observations.update(rows))
         num_envs = rollout.ended.shape[1]
         proportion = min(1.0, 32 / num_envs) if self.proportion is None else self.proportion

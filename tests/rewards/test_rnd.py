@@ -129,6 +129,29 @@ def test_training_uses_the_proportion_it_is_told(proportion, time, num_envs, min
     assert f"f32[{minibatches[0]},{minibatches[1]},2]" in program
 
 
+def test_it_sees_the_last_of_the_stacked_frames_where_it_is_told():
+    space = gymnasium.spaces.Box(0, 255, (6, 6, 4), np.uint8)
+    rewards = RND(channels=1, **SMALL)
+    rewards.check(spec_of(space))
+    state = jax.jit(rewards.init, static_argnums=(1, 2))(KEY, spec_of(space), 4)
+    pictures = np.random.default_rng(0).integers(0, 255, (8, 4, 6, 6, 4), np.uint8)
+    other = pictures // np.asarray([2, 3, 4, 1], np.uint8)  # but for the last frame
+    rollouts = [experience_of(np.zeros((8, 4)), next_observation=jnp.asarray(p)) for p in (pictures, other)]
+    bonuses = []
+    for rollout in rollouts:
+        after, rollout, _ = learn(rewards, state, rollout, KEY)
+        bonuses.append(relabel(rewards, after, rollout).bonus)
+    np.testing.assert_array_equal(*bonuses)
+    assert (bonuses[0] > 0).all()
+
+
+@pytest.mark.parametrize("space", ["box", "number"])
+def test_channels_that_are_not_there_are_refused(space):
+    spaces = {"box": gymnasium.spaces.Box(-1, 1, (3,)), "number": gymnasium.spaces.Discrete(5)}
+    with pytest.raises(ForageError, match="channels=4"):
+        RND(channels=4).check(spec_of(spaces[space]))
+
+
 def test_action_masks_are_left_aside():
     space = gymnasium.spaces.Dict(
         observation=gymnasium.spaces.Box(-1, 1, (3,), np.float32), action_mask=gymnasium.spaces.MultiBinary(2)
