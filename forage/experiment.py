@@ -4,7 +4,8 @@
                               ^                                   |
                               +----------- behaviour <------------+
 
-`device.py` runs it for many seeds in one jitted program; `host.py` is the same loop for environments in Python or C++.
+`device.py` runs it for many seeds in one jitted program; `host_experiment.py` is the same loop for environments in
+Python or C++.
 """
 
 from __future__ import annotations

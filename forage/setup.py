@@ -20,7 +20,8 @@ from forage.environments.checking import check_environment
 from forage.environments.host import HostEnvironment
 from forage.environments.wrapping import wrap as wrap_environment
 from forage.experiment import Experiment
-from forage.host import HostRoad, Way
+from forage.host import HostRoad
+from forage.host_experiment import Way
 from forage.host_starts import Hosted
 from forage.learner import Learner
 from forage.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
