@@ -5,9 +5,10 @@
     python benchmarks/exploration.py --problem deep-sea-20          # one column
     python benchmarks/exploration.py --method rnd --problem valley --again
 
-A problem says which agent explores it; a method puts one part at one port, or is an agent of its own. What does not
-fit together is left out by the library's own checks, and the reason is kept. Results are kept in results/exploration,
-a file for each cell, and results/EXPLORATION.md is made from them.
+A problem says which agent explores it and with which settings; a method puts parts at one port, or at the ports it
+names, or is an agent of its own, with its own settings. What does not fit together is left out by the library's own
+checks, and the reason is kept. Results are kept in results/exploration, a file for each cell, and
+results/EXPLORATION.md is made from them.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ PROBLEMS: dict[str, Problem] = {
         40_000,
         solved=0.5,
         environment_options={"max_steps": 150},
-        note="solved: paid at the far end, where always going right comes to in 99 of 100 episodes",
+        note="solved: paid at the far end, where always going right comes to in 99 of 100 episodes; the first reward "
+        "is the little that the near end pays",
     ),
 }
 
@@ -145,6 +147,7 @@ METHODS: dict[str, Method] = {
     "episodic-novelty": bonus("episodic-novelty"),
     "shift": bonus("shift"),
     "boltzmann": way("boltzmann"),
+    "epsilon-greedy, longer": way("epsilon-greedy", end=0.01, fraction=0.4),
     "ez-greedy": way("ez-greedy"),
     "pink": way("pink"),
     "ornstein-uhlenbeck": way("ornstein-uhlenbeck"),
@@ -158,7 +161,7 @@ METHODS: dict[str, Method] = {
             "starts": {"part": "go-explore", "target": 0.5, "burst": 5, "threshold": 0.3},
             "behaviour": {"part": "epsilon-greedy", "end": 0.01, "fraction": 0.4},
         },
-        port="starts",
+        port="starts, behaviour",
     ),
     "latent-go-explore": start("latent-go-explore"),
     "snapshot of a solver": start(
@@ -196,11 +199,14 @@ def setup_of(method: str, problem: str, seeds: list[int]) -> dict[str, Any]:
 
 def fits(method: str, problem: str) -> str | None:
     """`None`, or why a method cannot be used there, in the library's words."""
+    from forage.environments import make
     from forage.errors import ForageError
-    from forage.setup import make_setup
+    from forage.setup import make_setup, prepare_devices
 
+    prepare_devices(len(SEEDS))  # before JAX is in use
+    told = setup_of(method, problem, [0])
+    make(told["environment"])  # where its library is not there, that is no method's fault
     try:
-        told = setup_of(method, problem, [0])
         make_setup(told.pop("agent"), told.pop("environment"), **told).experiment()
     except ForageError as error:
         return str(error)
@@ -271,6 +277,28 @@ def found(method: str, problem: str) -> dict[str, Any] | None:
     return cell if cell["asked"] == asked(method, problem) else None
 
 
+def outdated(method: str, problem: str, cell: dict[str, Any]) -> bool:
+    """Whether a default has changed since. What parts do may have changed as well: their versions are in the cell."""
+    from forage.defaults import default_behaviour, default_memory, make_agent
+    from forage.registry import to_config
+
+    if "reason" in cell:
+        return False
+    told = setup_of(method, problem, SEEDS)
+    agent = make_agent(told["agent"], told["environment"], told["agent_options"])
+    parts = {"agent": agent, "behaviour": default_behaviour(agent), "memory": default_memory(agent)}
+    parts |= {port: told[port] for port in METHODS[method].parts}
+    config = json.loads(json.dumps({port: to_config(part) for port, part in parts.items()}))
+    return not same_as_before({port: cell["config"][port] for port in config}, config)
+
+
+def same_as_before(then: Any, now: Any) -> bool:
+    """Whether all that was said then is said now; there may be more now, by settings that are new."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        return all(name in now and same_as_before(value, now[name]) for name, value in then.items())
+    return then == now
+
+
 def table() -> str:
     """The page: problems, then for every problem what each method brought."""
     lines = [
@@ -281,9 +309,11 @@ def table() -> str:
         "of a seed until it is first paid, the median of the seeds that were, and how many were. *Places*: how many",
         "cells of the environment's map were visited, where it has one. *Wall clock* is that of all seeds together,",
         "on one core; cells were made on different days, on machines that differ several fold.",
-        "Settings are each part's defaults but for what a method's line in `benchmarks/exploration.py` says; nothing",
-        "was tuned on these seeds. Made by `python benchmarks/exploration.py`; one cell again: `python",
-        "benchmarks/exploration.py --method M --problem P --again`.",
+        "Settings are each part's defaults but for what the lines of problems and methods in",
+        "`benchmarks/exploration.py` say (a problem's go to its agent, not to agents of their own); nothing was tuned",
+        "on these seeds. A method with * was run before one of its defaults changed. Made by",
+        "`python benchmarks/exploration.py`; one cell again:",
+        "`python benchmarks/exploration.py --method M --problem P --again`.",
         "",
     ]
     for name, problem in PROBLEMS.items():
@@ -301,7 +331,11 @@ def table() -> str:
             "|---|---|---|---|---|---|---|",
         ]
         ordered = sorted(cells, key=lambda m: -cells[m]["solved"][0] if "solved" in cells[m] else 9)
-        lines += [row(method, cells[method]) for method in ordered if "solved" in cells[method]]
+        lines += [
+            row(method, cells[method], outdated(method, name, cells[method]))
+            for method in ordered
+            if "solved" in cells[method]
+        ]
         left_out = [method for method in ordered if "reason" in cells[method]]
         if left_out:
             lines += ["", "Do not fit: " + ", ".join(left_out) + "."]
@@ -309,12 +343,13 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def row(method: str, cell: dict[str, Any]) -> str:
+def row(method: str, cell: dict[str, Any], old: bool = False) -> str:
     paid = sorted(step for step in cell["first_reward"] if step is not None)
     first = f"{int(np.median(paid)):,} ({len(paid)} of {len(cell['first_reward'])})" if paid else "never"
     places = "" if cell["places_visited"] is None else f"{np.mean(cell['places_visited']):.0f}"
     shown = f"{interval(cell['solved'], '.0%')} | {interval(cell['return'], '.3g')}"
-    return f"| {method} | {METHODS[method].port} | {shown} | {first} | {places} | {cell['seconds']:.0f} s |"
+    mark = " *" if old else ""
+    return f"| {method}{mark} | {METHODS[method].port} | {shown} | {first} | {places} | {cell['seconds']:.0f} s |"
 
 
 def interval(found: list[float | None], spec: str) -> str:
@@ -333,14 +368,20 @@ def main() -> None:
     cells = [(m, p) for p in arguments.problem or PROBLEMS for m in arguments.method or METHODS]
     if arguments.list:
         for method, problem in cells:
-            print(f"{problem:14} {method:20} {'done' if found(method, problem) else ''}")
+            print(f"{problem:18} {method:24} {state(method, problem)}".rstrip())
         return
     RESULTS.mkdir(parents=True, exist_ok=True)
     if not arguments.table:
         for method, problem in cells:
-            if arguments.again or found(method, problem) is None:
+            if arguments.again or state(method, problem) != "done":
                 one_cell(method, problem, alone=len(cells) == 1)
     TABLE.write_text(table())
+
+
+def state(method: str, problem: str) -> str:
+    """`done`, `old` where a default has changed since, or nothing."""
+    cell = found(method, problem)
+    return "" if cell is None else "old" if outdated(method, problem, cell) else "done"
 
 
 def one_cell(method: str, problem: str, alone: bool) -> None:

@@ -151,12 +151,13 @@ class Experiment(Part):
             at, hidden, experience, place = jax.vmap(one, in_axes=(0, 0, None, 0, 0))(
                 at, hidden, now, keys[:num_envs], keys[num_envs:-1]
             )
+            gone = team.as_one(experience, spec.num_agents).ended
             if self.starts.cuts:
                 cut = jax.vmap(self.starts.cut)(at.mark, age + 1)
                 experience = experience._replace(truncated=team.truncated(experience, cut))
             over = team.as_one(experience, spec.num_agents).ended
             age = jnp.where(over, 0, age + 1)
-            visited = Visited(at.env_state, at.mark) if self.starts.every_state else None
+            visited = (at.env_state, at.mark, gone) if self.starts.every_state else None
             pool, at = self.begin_anew(state, pool, at, over, keys[-1])
             hidden = select(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
             return (pool, at, hidden, age), (experience, visited, place)
@@ -177,7 +178,8 @@ class Experiment(Part):
             (state.actors.episode_length + length - episode_length).sum().astype(jnp.float32),
         )
         if visited is None:
-            visited = jax.tree.map(lambda x: x[None], Visited(at.env_state, at.mark))
+            visited = jax.tree.map(lambda x: x[None], (at.env_state, at.mark, ended[-1]))
+        visited = Visited(*visited, fresh=state.actors.episode_length == 0)
         actors = Actors(at, hidden, episode_return, episode_length)
         return Collected(pool, actors, episodes, rollout, visited, places)
 

@@ -151,7 +151,7 @@ class HostExperiment:
     def iterate(self) -> dict[str, Array]:
         """Collects one rollout and learns; with overlap, from the rollout before. Returns the metrics."""
         agent, environment = self.learner.agent, self.environment
-        clock = self.clock(self.steps)
+        clock, fresh = self.clock(self.steps), self.episode_length == 0
         steps: list[Any] = []
         places: list[Any] = []
         metrics: dict[str, Array] = {}
@@ -184,7 +184,7 @@ class HostExperiment:
         rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
         told = team.as_one(rollout, self.learner.spec.num_agents)
         if self.starts is not None:
-            self.starts.report(told, clock)
+            self.starts.report(told, clock, fresh)
         if isinstance(self.visits, Visits):
             self.visits = count(self.visits, np.stack(places) if environment.places else (), told, clock)
         self.steps += agent.rollout_length * environment.num_envs

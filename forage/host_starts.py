@@ -30,6 +30,10 @@ class Ticket(NamedTuple):
     place: Int[Array, "*shape"]  # on the environment's map
 
 
+Seen = tuple[Ticket, PyTree[np.ndarray], Bool[np.ndarray, " env"]]
+"""Where a step led: tickets, marks, and where the episode is gone. The beginning of `Visited`."""
+
+
 class Hosted(Environment):
     """What a starts part sees of an environment on the host: spaces, a map, and resets to a fresh ticket."""
 
@@ -118,7 +122,7 @@ class HostStarts:
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
         self.state: HostStartsState = jax.jit(self.initial, compiler_options=QUICK)(prng.key(seed))
-        self.seen: list[Visited] = []
+        self.seen: list[Seen] = []
 
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
         key, part_key = jax.random.split(jax.random.fold_in(key, STARTS))
@@ -149,14 +153,14 @@ class HostStarts:
         observation = self.begin_anew(result.observation, over | cuts, cuts)
         return HostStep(step, observation)
 
-    def visited(self, gone: Bool[np.ndarray, " env"], place: Int[np.ndarray, " env"]) -> Visited:
+    def visited(self, gone: Bool[np.ndarray, " env"], place: Int[np.ndarray, " env"]) -> Seen:
         """Tickets for where the environments are now, but for those whose episode is gone already."""
         first = int(self.state.next)
         number = np.where(gone, FRESH, first + np.arange(self.num_envs)).astype(np.int32)
         for index in np.flatnonzero(~gone):
             self.saved[first + int(index)] = self.environment.take(int(index))
         self.state = self.state._replace(next=np.int32(first + self.num_envs))  # pyrefly: ignore[bad-argument-type]
-        return Visited(Ticket(number, place), jax.tree.map(np.asarray, self.state.marks))  # type: ignore[arg-type]
+        return Ticket(number, place), jax.tree.map(np.asarray, self.state.marks), gone  # type: ignore[arg-type]
 
     def begin_anew(
         self, observation: PyTree[np.ndarray], over: Bool[np.ndarray, " env"], stands: Bool[np.ndarray, " env"]
@@ -180,12 +184,14 @@ class HostStarts:
         self.state = self.state._replace(key=key, marks=marks)
         return observation
 
-    def report(self, rollout: Experience, clock: Clock) -> None:
-        """Tells the part of a rollout (leaves `time env ...`), and forgets what it does not keep."""
+    def report(self, rollout: Experience, clock: Clock, fresh: Bool[np.ndarray, " env"]) -> None:
+        """Tells the part of a rollout (leaves `time env ...`), and forgets what it does not keep.
+
+        `fresh`: where its first step began an episode, also because the one before was lost.
+        """
         if not self.part.every_state:
-            gone, place = np.zeros(self.num_envs, bool), np.zeros(self.num_envs, np.int32)
-            self.seen = [self.visited(gone, place)]
-        visited = jax.tree.map(lambda *x: np.stack(x), *self.seen)
+            self.seen = [self.visited(np.asarray(rollout.ended[-1]), np.zeros(self.num_envs, np.int32))]
+        visited = Visited(*jax.tree.map(lambda *x: np.stack(x), *self.seen), fresh)  # type: ignore[arg-type]
         self.seen = []
         key, part = self.reported(self.part, self.state.part, self.world, visited, rollout, clock, self.state.key)
         self.state = self.state._replace(part=part, key=key)

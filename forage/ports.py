@@ -111,11 +111,13 @@ class Visited(NamedTuple):
 
     With `every_state` leaves are `time env ...`: the state that each step led to, also where the episode ended there,
     so its observation is `rollout.next_observation`. Otherwise `1 env ...`: where the environments stand after the
-    rollout, which is a fresh start where `rollout.ended[-1]`.
+    rollout, which is a fresh start, and `gone`, where `rollout.ended[-1]`.
     """
 
     env_states: State
     marks: PyTree[Array]  # of the episodes they belong to
+    gone: Bool[Array, "time env"]  # nothing goes on from there: the episode ended by itself, not only by `cut`
+    fresh: Bool[Array, " env"]  # the rollout's first step began an episode
 
 
 class Starts(Part):

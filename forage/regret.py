@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from forage import prng
+from forage.behaviours.own import Own
 from forage.defaults import default_behaviour, default_memory
 from forage.environments import spec_of
 from forage.environments.tabular import Tabular
@@ -34,7 +35,7 @@ def regret(agent: Agent, mdp: Tabular, episodes: int, seeds: Sequence[int]) -> F
     sum over episodes is what regret bounds are about. The agent learns after every episode, in one environment.
 
     Raises `ForageError` for an MDP without a time limit, or with ends of its own: there episodes differ in length, and
-    for an agent whose policy cannot be told.
+    for an agent whose policy cannot be told, or is not all that it plays while it learns.
     """
     if mdp.max_steps is None or bool(np.asarray(mdp.terminal).any()):
         raise ForageError(
@@ -42,8 +43,14 @@ def regret(agent: Agent, mdp: Tabular, episodes: int, seeds: Sequence[int]) -> F
         )
     horizon = int(mdp.max_steps)
     agent = dataclasses.replace(agent, num_envs=1, rollout_length=horizon)  # type: ignore[call-arg]
+    behaviour = default_behaviour(agent)
+    if not isinstance(behaviour, Own) or behaviour.random_steps:
+        raise ForageError(
+            f"Regret is of the policy that is played while learning, and {type(agent).__name__} plays at random as "
+            f"well; an agent that explores by its own policy works, such as ucbvi, psrl or ppo."
+        )
     spec = spec_of(mdp, "the MDP")
-    learner = Learner(agent, default_behaviour(agent), EnvironmentReward(), default_memory(agent), spec)
+    learner = Learner(agent, behaviour, EnvironmentReward(), default_memory(agent), spec)
     experiment = Experiment(learner, mdp, Same(), Reset())
     experiment.check()
 

@@ -26,6 +26,7 @@ from forage.host_starts import Hosted
 from forage.learner import Learner
 from forage.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
 from forage.ranges import check_number, check_ranges
+from forage.rewards.bonus import Bonus
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -257,7 +258,8 @@ def make_setup(
     if isinstance(agent, str):
         registry.build("agent", agent, agent_options or {})  # options are checked before a preset is laid under them
         agent = make_agent(agent, name, agent_options or {})
-        parts = preset_parts(agent, name) | {port: part for port, part in parts.items() if part is not None}
+        given = {port: part for port, part in parts.items() if part is not None}
+        parts = upon(preset_parts(agent, name), given)
     elif agent_options:
         raise ForageError("agent_options go with an agent's name; an agent that is an object already has its own.")
     if not isinstance(agent, Agent):
@@ -303,6 +305,20 @@ def make_setup(
         evaluation_actions=evaluation_actions,
         visits=visits,
     )
+
+
+def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """What was given, over the preset's parts; but bonuses stand beside what the preset makes of the reward."""
+
+    def beside(part: Rewards) -> Rewards:
+        if isinstance(part, Bonus):
+            return dataclasses.replace(part, inner=beside(part.inner))
+        return known["rewards"] if isinstance(part, EnvironmentReward) else part
+
+    parts = known | given
+    if "rewards" in known and isinstance(parts["rewards"], Bonus):
+        parts["rewards"] = beside(parts["rewards"])
+    return parts
 
 
 def check_actions(evaluation_actions: str) -> None:

@@ -218,6 +218,15 @@ def test_a_cell_of_exploration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert "continuous, bounded action space" in exploration.found("mex", "valley")["reason"]
     table = exploration.table()
     assert "| counts | rewards | 0% [0%, 0%] |" in table and "Do not fit: mex." in table
+    # A cell from before a default changed is shown as such, and run again; a setting that is new since is none.
+    assert exploration.state("counts", "valley") == "done"
+    path = exploration.cell_path("counts", "valley")
+    then = json.loads(path.read_text())
+    for change, state in (({}, "done"), ({"weight": 0.123}, "old"), ({"gone": 1}, "old")):
+        rewards = {name: value for name, value in then["config"]["rewards"].items() if name != "normalise"} | change
+        path.write_text(json.dumps(then | {"config": then["config"] | {"rewards": rewards}}))
+        assert exploration.state("counts", "valley") == state
+        assert ("| counts * |" in exploration.table()) == (state == "old")
     # A cell of other settings is not this one.
     monkeypatch.setitem(exploration.PROBLEMS, "valley", valley._replace(options=quick | {"discount": 0.5}))
     assert exploration.found("counts", "valley") is None

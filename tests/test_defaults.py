@@ -2,6 +2,10 @@
 
 import pytest
 
+from forage.rewards.environment import EnvironmentReward
+from forage.rewards.icm import ICM
+from forage.rewards.rnd import RND
+from forage.rewards.scaling import NormaliseReturn, Scale
 from forage.setup import make_setup
 
 USUAL = {  # agent: environment, behaviour, memory
@@ -28,3 +32,17 @@ def test_presets_are_laid_under_what_is_named():
     setup = make_setup("ppo", "CartPole-v1", agent_options={"epochs": 3})
     assert (setup.agent.epochs, setup.agent.learning_rate, setup.steps) == (3, 1e-3, 100_000)
     assert type(make_setup("ppo", "gymnasium:HalfCheetah-v5").rewards).__name__ == "NormaliseReturn"
+
+
+def test_a_bonus_stands_beside_what_the_preset_makes_of_the_reward():
+    for given, kinds in (
+        (RND(), [RND, NormaliseReturn, EnvironmentReward]),
+        (RND(inner=ICM()), [RND, ICM, NormaliseReturn, EnvironmentReward]),
+        (RND(inner=Scale(0.5)), [RND, Scale, EnvironmentReward]),  # what has been said stays
+        (Scale(0.5), [Scale, EnvironmentReward]),  # which is no bonus: it takes the preset's place
+    ):
+        part, found = make_setup("ppo", "gymnasium:HalfCheetah-v5", rewards=given).rewards, []
+        while part is not None:
+            found.append(type(part))
+            part = getattr(part, "inner", None)
+        assert found == kinds

@@ -139,7 +139,7 @@ def test_boxes_of_floats_are_normalised_where_they_are():
     norm = norms_of(MIXED)
     assert norm["image"] is None and norm["inner"] is None
     rollout = jax.tree.map(lambda *x: np.stack(x).reshape(5, 4, *np.shape(x[0])), *(MIXED.sample() for _ in range(20)))
-    norm = updated(norm, rollout)
+    norm = updated(norm, rollout, jnp.ones((5, 4), bool))
     np.testing.assert_allclose(norm["vector"].mean, rollout["vector"].mean((0, 1)), rtol=1e-4, atol=1e-5)
     for masked in (False, True):
         one = jax.tree.map(lambda x: x[2, 3], rollout)

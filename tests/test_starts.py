@@ -1,5 +1,6 @@
 """Starts: where episodes begin."""
 
+import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +10,7 @@ import small
 from forage.agents.ppo import PPO
 from forage.behaviours.own import Own
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.deep_sea import DeepSea
 from forage.experiment import Experiment
 from forage.learner import Learner
 from forage.memory.rollout import LastRollout
@@ -106,7 +108,7 @@ def test_an_ended_episode_leaves_nothing():
         source=jnp.zeros((2, 3)),
         aux=(),
     )
-    visited = Visited(jax.tree.map(lambda x: x[None], states), ())
+    visited = Visited(jax.tree.map(lambda x: x[None], states), (), rollout.ended[-1:], flags[0])
     clock = Clock(jnp.int32(0), jnp.float32(1))
     state = small.at_once(lambda: archive.init(jax.random.key(0), environment, SPEC, 3))
     state = archive.report(state, environment, visited, rollout, clock, jax.random.key(1))
@@ -179,6 +181,47 @@ def test_levels_are_a_fixed_number_and_evaluation_plays_others():
     assert not {row.tobytes() for row in np.asarray(fresh)} & {row.tobytes() for row in found}
     with pytest.raises(ForageError, match="1 or more levels"):
         Levels(number=0)
+
+
+class Heard(Reset):
+    """Cuts episodes short, and keeps what `report` hears of the last rollout."""
+
+    every_state = cuts = True
+    steps: int = equinox.field(static=True, default=2)
+
+    def cut(self, mark, length):
+        return length >= self.steps
+
+    def report(self, state, environment, visited, rollout, clock, key):
+        return visited, rollout.ended
+
+
+@pytest.mark.parametrize(
+    ("steps", "ended", "gone"),
+    [(2, [0, 1, 0, 1, 0, 1, 0, 1], [0] * 8), (3, [0, 0, 1] * 2 + [0, 0], [0, 0, 1] * 2 + [0, 0])],
+)
+def test_what_is_cut_is_not_gone(steps, ended, gone):
+    """In a sea of three steps: cut before its end, and just there."""
+    environment = DeepSea(3)
+    agent = PPO(num_envs=2, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(4,))
+    spec = Spec("Sea", environment.observation_space, environment.action_space)
+    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
+    experiment = Experiment(learner, environment, Same(), Heard(steps))
+
+    @jax.jit
+    def run(experiment):
+        def turn(state, _):
+            state, _ = experiment.iterate(state, Clock(jnp.int32(0), jnp.float32(1e6)))
+            return state._replace(starts=()), state.starts
+
+        return jax.lax.scan(turn, experiment.init(jax.random.key(0)), None, 2)[1]
+
+    visited, over = jax.device_get(run(experiment))
+    np.testing.assert_array_equal(over.reshape(8, 2).T, np.array([ended] * 2, bool))
+    np.testing.assert_array_equal(visited.gone.reshape(8, 2).T, np.array([gone] * 2, bool))
+    begun = [True, ended[3] == 1]
+    np.testing.assert_array_equal(visited.fresh, np.repeat(np.array(begun)[:, None], 2, 1))
+    assert (visited.env_states.time.reshape(8, 2) > 0).all()  # where steps led, rather than fresh starts
 
 
 class Short(Reset):

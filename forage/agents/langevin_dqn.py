@@ -56,7 +56,8 @@ class LangevinDQN(Agent):
     `inverse_temperature` nothing wanders.
 
     The authors' code differs from what is written above: its step uses m and v with the new gradient in them, and
-    sqrt(v) + epsilon; its loss is the squared error, without the half, where `dqn` has Huber's.
+    sqrt(v) + epsilon; its loss is the squared error, without the half, where `dqn` has Huber's. On Atari it has an
+    `n_step` of 3, not 1, and a new target every 500 updates, not every 100 environment steps, which are 25 updates.
     """
 
     on_policy: ClassVar[bool] = False

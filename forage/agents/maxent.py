@@ -4,10 +4,12 @@ Hazan, Kakade, Singh, Van Soest (2019), "Provably Efficient Maximum Entropy Expl
 Wolfe's method on the entropy of the state distribution d of a mixture of policies. In each round, of `episodes`
 episodes,
 
-    reward   r(s) = -ln(d(s) + smoothing)              the gradient of the smoothed entropy, but for a constant
-    policy   pi = the best plan for r in the model counted so far; what was never tried is worth the most r there is
-    mixture  d <- (1 - step) d + step d_pi             d_pi as the round's episodes showed it
+    reward   r(s) = -ln(d(s) + smoothing) - d(s) / (d(s) + smoothing)
+    policy   pi = the best plan for r in the model counted so far; what was never tried pays the most r there is, at
+             every step that is left
+    mixture  d <- (1 - step) d + step d_pi, with d_pi as the round's episodes showed it
 
+where r is the gradient of the smoothed entropy -sum_s d(s) ln(d(s) + smoothing).
 The mixture is what is learned: in evaluation each episode draws one of its policies by weight.
 """
 
@@ -21,7 +23,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents import tabular
-from forage.agents.tabular import Counts
+from forage.agents.tabular import Counts, Plan
 from forage.nn.distributions import entropy
 from forage.ports import Agent, Metrics
 from forage.types import Batch, Clock, ForageError, Spec
@@ -104,10 +106,11 @@ class MaxEnt(Agent):
         self, state: MaxEntState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[MaxEntState, Metrics, Float[Array, " batch"]]:
         experience = batch.experience
+        here, counts = tabular.index(experience.observation).ravel(), experience.counts.ravel()
         state = state._replace(
             counts=state.counts.add(experience),
-            seen=state.seen.at[tabular.index(experience.observation).ravel()].add(1.0),
-            ended=state.ended + experience.ended.sum(),
+            seen=state.seen.at[here].add(counts.astype(jnp.float32)),
+            ended=state.ended + (experience.ended & experience.counts).sum(),
         )
         state = tabular.when(state.ended >= self.episodes, self.next_round, state)
         share = state.mixture / jnp.maximum(state.mixture.sum(), 1e-12)
@@ -121,16 +124,7 @@ class MaxEnt(Agent):
         mixture = (1 - step) * state.mixture + step * state.seen / jnp.maximum(state.seen.sum(), 1.0)
         weights = (1 - step) * state.weights
         weights = weights.at[state.rounds % self.capacity].set(step)
-        reward = -jnp.log(mixture + self.smoothing)
-        reward = reward - reward.min()  # an episode that ends early must not be better than one that goes on
-        transition, _ = state.counts.model()
-        horizon = state.policies.shape[1]
-        untried = state.counts.taken == 0
-        # What was never tried is believed to stay where reward is highest, to the end.
-        dreamt = jnp.where(untried[..., None], jax.nn.one_hot(reward.argmax(), len(reward)), transition)
-        paid = jnp.broadcast_to(reward[:, None], untried.shape)
-        paid = jnp.where(untried, reward.max(), paid)
-        plan = tabular.backward(dreamt, paid, horizon, jnp.inf)
+        plan = self.plan(state.counts, mixture, state.policies.shape[1])
         following = (state.rounds + 1) % self.capacity
         return state._replace(
             policies=state.policies.at[following].set(plan.argmax(-1).astype(jnp.int32)),
@@ -140,3 +134,15 @@ class MaxEnt(Agent):
             ended=jnp.zeros(()),
             rounds=state.rounds + 1,
         )
+
+    def plan(self, counts: Counts, mixture: Float[Array, " state"], horizon: int) -> Plan:
+        """The best plan for going where the mixture was not."""
+        smooth = mixture + self.smoothing
+        reward = -jnp.log(smooth) - mixture / smooth
+        reward = reward - reward.min()  # an episode that ends early must not be better than one that goes on
+        transition, _ = counts.model()
+        # What was never tried is believed to stay where reward is highest, to the end: all of that at once, as the
+        # model has it lead nowhere.
+        left = jnp.arange(horizon, 0, -1.0)[:, None, None]
+        paid = jnp.where(counts.taken > 0, reward[:, None], left * reward.max())
+        return tabular.backward(transition, paid, horizon, jnp.inf)

@@ -27,7 +27,7 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.sac import SAC, Actor
 from forage.nn.critics import ActionValue, twin_values
@@ -38,7 +38,7 @@ from forage.nn.normalise import RunningNorm
 from forage.nn.optimiser import adam, blend
 from forage.ports import Agent, Metrics
 from forage.spaces import check_bounded, describe, seen, split_mask
-from forage.types import Batch, Clock, ForageError, Spec
+from forage.types import NOBODY, Batch, Clock, ForageError, Spec
 
 
 class World(NamedTuple):
@@ -70,7 +70,8 @@ class MaxInfoSAC(Agent):
 
     Observations are boxes or numbers; the paper's features of images are not here. `noise_variance` is that of targets
     of unit spread, and as small as in the authors' code, so that even slight disagreement tells. What the ensemble sees
-    is standardised by all that was seen, where the authors' code forgets beyond a million rows, and clipped at 10.
+    and its gain are standardised by about the last million rows and clipped at 10. There learning begins at once, and
+    no action is drawn blindly; here both wait for 1000 steps.
     """
 
     on_policy: ClassVar[bool] = False
@@ -125,7 +126,7 @@ class MaxInfoSAC(Agent):
         sac = self.base.init(sac_key, spec)
         inputs, actions = input_size(seen(spec.observation_space)), Actions.of(spec.action_space).outputs
         sizes = (inputs + actions, *self.hidden_sizes, inputs + 1)
-        ensemble, optimiser = Ensemble(world_key, self.members, sizes), self.optimiser()
+        ensemble, optimiser = Ensemble(world_key, self.members, sizes, "silu", 2**0.5), self.optimiser()
         norms = RunningNorm.of((inputs + actions,)), RunningNorm.of((inputs + 1,)), RunningNorm.of(())
         log_temperature, log_information = (
             jnp.log(jnp.asarray(x, jnp.float32)) for x in (self.initial_temperature, self.initial_information)
@@ -174,11 +175,13 @@ class MaxInfoSAC(Agent):
         alpha, beta = jnp.exp(state.log_temperature), jnp.exp(state.log_information)
         before, after = (rows(state.world, action, o) for o in (now.observation, now.next_observation))
 
-        world = state.world._replace(inputs=state.world.inputs.update(jnp.concatenate([before, action], axis=1)))
+        world, asked = state.world, jnp.concatenate([before, action], axis=1)
+        world = world._replace(inputs=forgetting(world.inputs.update(asked, now.counts)))
         own = state.actor(now.observation).from_noise(noise)[0]
         slow = state.target_actor(now.observation).from_noise(target_noise)[0]
         own_gain, slow_gain = (self.gain(world, before, a) for a in (own, slow))
-        world = world._replace(gains=world.gains.update(jnp.concatenate([own_gain, slow_gain])))
+        met = jnp.concatenate([now.counts, now.counts])
+        world = world._replace(gains=forgetting(world.gains.update(jnp.concatenate([own_gain, slow_gain]), met)))
 
         next_action, next_log = state.actor(now.next_observation).from_noise(next_noise)
         value = twin_values(state.target_critics, now.next_observation, next_action).min(0)
@@ -207,7 +210,8 @@ class MaxInfoSAC(Agent):
             gradient = jnp.mean(own_gain - slow_gain) / spread
             log_information, information_optimiser = optimiser.step(gradient, information_optimiser, log_information)
 
-        world, world_loss = self.study(world, before, action, after, now.reward, now.counts)
+        followed = jnp.concatenate([after - before, now.reward[:, None]], axis=1)
+        world, world_loss = self.study(world, asked, followed, now.counts & (now.source != NOBODY))
         target_actor, target_critics = blend((actor, critics), (state.target_actor, state.target_critics), self.polyak)
         metrics = {
             "critic_loss": critic_loss, "actor_loss": loss, "value": value, "entropy": -log.mean(),
@@ -237,21 +241,22 @@ class MaxInfoSAC(Agent):
     def study(
         self,
         world: World,
-        before: Float[Array, "batch inputs"],
-        action: Float[Array, "batch dimensions"],
-        after: Float[Array, "batch inputs"],
-        reward: Float[Array, " batch"],
-        counts: Array,
+        asked: Float[Array, "batch inputs"],
+        followed: Float[Array, "batch outputs"],
+        heard: Bool[Array, " batch"],
     ) -> tuple[World, Float[Array, ""]]:
-        """One step of the ensemble towards what followed."""
-        followed = jnp.concatenate([after - before, reward[:, None]], axis=1)
-        outputs = world.outputs.update(followed)
-        asked, told = jax.vmap(world.inputs)(jnp.concatenate([before, action], axis=1)), jax.vmap(outputs)(followed)
-        loss, gradient = jax.value_and_grad(lambda e: e.loss(asked, told, counts[:, None].astype(jnp.float32)))(
-            world.ensemble
-        )
+        """One step of the ensemble towards what followed, where the action was heard."""
+        outputs = forgetting(world.outputs.update(followed, heard))
+        asked, told = jax.vmap(world.inputs)(asked), jax.vmap(outputs)(followed)
+        weight = heard[:, None].astype(jnp.float32)
+        loss, gradient = jax.value_and_grad(lambda e: e.loss(asked, told, weight))(world.ensemble)
         ensemble, optimiser = self.optimiser().step(gradient, world.optimiser, world.ensemble)
         return world._replace(ensemble=ensemble, optimiser=optimiser, outputs=outputs), loss
+
+
+def forgetting(norm: RunningNorm) -> RunningNorm:
+    """What is older than a million rows fades: the gain falls all the time, and old ones do not tell what is much."""
+    return norm._replace(count=jnp.minimum(norm.count, 1e6))
 
 
 def rows(

@@ -39,7 +39,8 @@ class MEX(Agent):
     """TD3 with optimistic critics (Liu et al., 2023, arXiv 2305.18258, MEX-MF).
 
     The authors' program has an `optimism` of 1e-3 by default; the script that makes the paper's results runs it with
-    5e-3 and the contrast, on sparse rewards.
+    5e-3 and the contrast, on sparse rewards. It takes 25,000 random steps before it learns; here `learning_starts` is
+    1000.
     """
 
     on_policy: ClassVar[bool] = False

@@ -222,7 +222,8 @@ class PPO(Agent):
         carry, means = jax.lax.scan(epoch, (state.network, state.optimiser), bits)
         metrics: Metrics = dict(zip(METRICS, means.mean((0, 1)), strict=True))
         metrics["explained_variance"] = 1 - gains[..., 0].var() / jnp.maximum(goal[..., 0].var(), 1e-8)
-        norm = updated(state.norm, split_mask(raw)[0])  # after learning: what acted is what learned
+        # After learning: what acted is what learned.
+        norm = updated(state.norm, split_mask(raw)[0], experience.counts)
         return PPOState(*carry, norm), metrics, jnp.abs(advantage).mean(0)
 
     def advantages(

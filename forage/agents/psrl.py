@@ -81,21 +81,26 @@ class PSRL(Agent):
         experience = batch.experience
         counts = state.counts.add(experience)
         horizon = state.plan.shape[0]
-        plan = tabular.when(experience.ended.any(), lambda _: self.drawn(counts, horizon, key), state.plan)
+        due = (experience.ended & experience.counts).any()
+        plan = tabular.when(due, lambda _: self.drawn(counts, horizon, key), state.plan)
         metrics = {"drawn_value": plan[0].max(), "tried": (counts.taken > 0).mean()}
         return PSRLState(counts, plan), metrics, jnp.zeros(experience.reward.shape[1])
 
     def drawn(self, counts: Counts, horizon: int, key: Key[Array, ""]) -> Plan:
         """The best plan of an MDP drawn from the posterior."""
         transition_key, precision_key, reward_key = jax.random.split(key, 3)
-        known = self.posterior(counts)
-        weights = jnp.exp(jax.random.loggamma(transition_key, jnp.where(known > 0, known, 1.0)))
-        weights = jnp.where(known > 0, jnp.maximum(weights, 1e-30), 0.0)  # a small prior's may all round to nothing
-        transition = (weights / weights.sum(-1, keepdims=True))[..., :-1]
+        transition = self.transition(counts, transition_key)
         mean, number, shape, rate = self.rewards(counts)
         precision = jax.random.gamma(precision_key, shape) / rate
         noise = jax.random.normal(reward_key, mean.shape)
         return tabular.backward(transition, mean + noise / jnp.sqrt(number * precision), horizon, jnp.inf)
+
+    def transition(self, counts: Counts, key: Key[Array, ""]) -> Float[Array, "state action next"]:
+        """Probabilities of next states, drawn from the posterior."""
+        known = self.posterior(counts)
+        # In logarithms, as with a small prior all weights of a row may round to nothing.
+        weights = jax.random.loggamma(key, jnp.where(known > 0, known, 1.0))
+        return jax.nn.softmax(jnp.where(known > 0, weights, -jnp.inf))[..., :-1]
 
     def posterior(self, counts: Counts) -> Float[Array, "state action next"]:
         """The Dirichlet's parameters for each next state, and last for the end of the episode."""

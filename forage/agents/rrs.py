@@ -43,7 +43,11 @@ class RRSState(NamedTuple):
 
 
 class RRS(Agent):
-    """TD3 whose policy follows critics of shifted rewards by turns (Sun et al., 2022, arXiv 2209.07288)."""
+    """TD3 whose policy follows critics of shifted rewards by turns (Sun et al., 2022, arXiv 2209.07288).
+
+    The authors' program (TD3_train_multiQ.py) takes 25,000 random steps before it learns; here `learning_starts` is
+    1000.
+    """
 
     on_policy: ClassVar[bool] = False
     acting: ClassVar[str] = "actor"

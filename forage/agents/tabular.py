@@ -35,12 +35,13 @@ class Counts(NamedTuple):
         """Counts the transitions of a rollout (leaves `time env ...`)."""
         state, following = index(experience.observation).ravel(), index(experience.next_observation).ravel()
         action, reward = experience.action.ravel(), experience.reward.ravel()
-        goes_on = jnp.where(experience.terminated, 0.0, 1.0).ravel()
+        counts = experience.counts.ravel().astype(jnp.float32)
+        goes_on = jnp.where(experience.terminated.ravel(), 0.0, counts)
         return Counts(
             self.next.at[state, action, following].add(goes_on),
-            self.taken.at[state, action].add(1.0),
-            self.reward.at[state, action].add(reward),
-            self.square.at[state, action].add(reward**2),
+            self.taken.at[state, action].add(counts),
+            self.reward.at[state, action].add(counts * reward),
+            self.square.at[state, action].add(counts * reward**2),
         )
 
     @property

@@ -91,10 +91,10 @@ class UCBVI(Agent):
         experience = batch.experience
         counts = state.counts.add(experience)
         time = jnp.minimum(experience.aux, state.plan.shape[0] - 1)
-        visits = state.visits.at[time.ravel(), tabular.index(experience.observation).ravel()].add(1.0)
-        plan = tabular.when(
-            experience.ended.any(), lambda before: self.optimistic(counts, visits, before, clock), state.plan
-        )
+        here = tabular.index(experience.observation)
+        visits = state.visits.at[time.ravel(), here.ravel()].add(experience.counts.ravel().astype(jnp.float32))
+        due = (experience.ended & experience.counts).any()
+        plan = tabular.when(due, lambda before: self.optimistic(counts, visits, before, clock), state.plan)
         tried = (counts.taken > 0).mean()
         metrics = {"optimism": plan[0].max(), "tried": tried}
         return UCBVIState(counts, visits, plan), metrics, jnp.zeros(experience.reward.shape[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -21,6 +21,7 @@ class Progress(NamedTuple):
 
     time: Int[Array, ""]  # steps taken
     guided: Int[Array, ""]  # steps that are the guide's in this episode, settled at its first step
+    stage: Int[Array, ""]  # of the curriculum, as that step found it
     agent: PyTree[Array]  # the agent's own memory
     guide: PyTree[Array]  # the guide's own memory
 
@@ -33,7 +34,6 @@ class Curriculum(NamedTuple):
     total: Float[Array, ""]  # of the returns heard since the last judgement
     number: Int[Array, ""]  # of those returns
     running: Float[Array, " env"]  # return of each episode under way
-    stale: Bool[Array, " env"]  # it began in an earlier stage, so it does not speak for this one
 
 
 def as_pytree(policy: Any) -> Any:
@@ -52,6 +52,8 @@ class Guide(Behaviour):
 
     An episode keeps the h it began with. While the guide acts the agent's memory follows what is seen, and
     `Experience.source` says GUIDE, so that policy gradients leave those steps out and value estimates learn from them.
+    After the guide nothing explores but the agent's own acting, which for greedy agents such as `dqn` means nothing at
+    all; there is no uniform start.
 
     `policy`: any pytree `(observation, key) -> action`, a plain function, or a trained `(agent, agent_state)`, which
     plays its evaluation policy.
@@ -60,6 +62,8 @@ class Guide(Behaviour):
     Reinforcement Learning", arXiv 2204.02372. There the stages are judged by evaluation episodes, here by the training
     episodes themselves; and `steps` is what the guide needs in the mean.
     """
+
+    tells: ClassVar[bool] = True  # the stage in which the episode began
 
     policy: Any = equinox.field(converter=as_pytree)
     steps: int
@@ -112,11 +116,10 @@ class Guide(Behaviour):
         if self.schedule == "random":
             return ()
         running = jnp.zeros(agent.num_envs * spec.num_agents)
-        stale = jnp.zeros(running.shape, bool)
-        return Curriculum(jnp.int32(0), jnp.float32(-jnp.inf), jnp.float32(0), jnp.int32(0), running, stale)
+        return Curriculum(jnp.int32(0), jnp.float32(-jnp.inf), jnp.float32(0), jnp.int32(0), running)
 
     def hidden(self, agent: Agent, spec: Spec) -> Progress:
-        return Progress(jnp.int32(0), jnp.int32(0), agent.hidden(spec), self.remember(spec))
+        return Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), agent.hidden(spec), self.remember(spec))
 
     def remember(self, spec: Spec) -> PyTree[Array]:
         """The guide's own memory at the start of an episode."""
@@ -151,13 +154,15 @@ class Guide(Behaviour):
         key: Key[Array, ""],
     ) -> tuple[PyTree[Array], Progress, PyTree[Array], Array]:
         agent_key, guide_key, steps_key = jax.random.split(key, 3)
-        guided = jnp.where(hidden.time == 0, self.guided_steps(state, steps_key), hidden.guided)
+        begins = hidden.time == 0
+        guided = jnp.where(begins, self.guided_steps(state, steps_key), hidden.guided)
+        stage = jnp.where(begins, state.stage if isinstance(state, Curriculum) else 0, hidden.stage)
         own, agent_hidden, aux = agent.act(agent_state, hidden.agent, observation, agent_key, explore=True)
         led, guide_hidden = self.lead(hidden.guide, observation, guide_key)
         leads = hidden.time < guided
         action = jax.tree.map(lambda led, own: jnp.where(leads, led, own).astype(own.dtype), led, own)
         source = jnp.where(leads, GUIDE, AGENT).astype(jnp.int32)
-        return action, Progress(hidden.time + 1, guided, agent_hidden, guide_hidden), aux, source
+        return action, Progress(hidden.time + 1, guided, stage, agent_hidden, guide_hidden), (aux, stage), source
 
     def acted(self, agent: Agent, agent_state: Any, hidden: Progress, action: PyTree[Array]) -> Progress:
         led = self.policy[0].acted(self.policy[1], hidden.guide, action) if self.trained else hidden.guide
@@ -176,18 +181,20 @@ class Guide(Behaviour):
             return state
         assert isinstance(state, Curriculum)
 
-        def hear(state: Curriculum, step: tuple[Float[Array, " env"], Bool[Array, " env"]]):
-            reward, ended = step
+        # On the host an episode may begin before the report that ends a stage, and end after it.
+        speaks = rollout.counts & (rollout.aux == state.stage)
+
+        def hear(state: Curriculum, step: tuple[Float[Array, " env"], Bool[Array, " env"], Bool[Array, " env"]]):
+            reward, ended, speaks = step
             running = state.running + reward
-            heard = ended & ~state.stale
+            heard = ended & speaks
             return state._replace(
                 total=state.total + jnp.where(heard, running, 0.0).sum(),
                 number=state.number + heard.sum(),
                 running=jnp.where(ended, 0.0, running),
-                stale=state.stale & ~ended,
             ), None
 
-        state, _ = jax.lax.scan(hear, state, (rollout.reward, rollout.ended))
+        state, _ = jax.lax.scan(hear, state, (rollout.reward, rollout.ended, speaks))
         mean = state.total / jnp.maximum(state.number, 1)
         judged = state.number >= self.episodes
         # Nothing is asked of the first judgement: minus infinity less its share of infinity is not a number.
@@ -199,5 +206,4 @@ class Guide(Behaviour):
             total=jnp.where(judged, 0.0, state.total),
             number=jnp.where(judged, 0, state.number),
             running=state.running,
-            stale=state.stale | (passed & ~rollout.ended[-1]),
         )

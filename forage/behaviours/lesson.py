@@ -75,8 +75,9 @@ class Lesson(Behaviour):
     novelty i alone, by deep Q-learning on the error of a predictor of a random network (Burda et al., 2018), less its
     mean so far and divided by its spread. At each step the option o that is followed ends with probability
     sigmoid(l(s, o)), between 0.1 and 0.9, and another is drawn in proportion to exp(sharpness Q(s, .) / max(1, max Q(s,
-    .))), each with no less than 0.05 before they are made to sum to 1. From replayed transitions, with
-    R = reward_scale r + novelty_scale i and end e(s, o),
+    .))), each between 0.05 and 0.95; the agent's own has what the others leave of 1, and where they leave less than
+    nothing the last of them give way. From replayed transitions, with R = reward_scale r + novelty_scale i and end
+    e(s, o),
 
         Q(s, o) goes to R + discount ((1 - e(s', o)) Q'(s', o) + e(s', o) max Q'(s', .))
         e(s, o) goes down e(s, o) (A(s, o) - mean A),      A = Q'(s, o) - max Q'(s, .)
@@ -85,7 +86,10 @@ class Lesson(Behaviour):
     alone.
 
     Bounds, sharpness and reward_scale are those of the authors' code, where novelty_scale must be given. That code has
-    RMSprop at 1e-4, batches of 256, a memory of 500,000 and an update in 10 steps, and trains novelty's values on 10 i.
+    RMSprop at 1e-4, batches of 256, a memory of 500,000 and an update in 10 steps, and trains novelty's values on 10 i,
+    the agent on 10 r. There ends are one linear layer on the embedding that is trained for the options' values too; the
+    predictor, trained by Adam at 1e-4, and the random network are small heads on an encoder that is never trained; and
+    i is remembered with the mean and spread of when it was met, where here each replay takes those of now.
 
     Source: Kim, Kim, Sung (2023), "LESSON: Learning to Integrate Exploration Strategies for Reinforcement Learning via
     an Option Framework", arXiv 2310.03342.
@@ -148,8 +152,9 @@ class Lesson(Behaviour):
     def shares(self, values: Float[Array, " options"]) -> Float[Array, " options"]:
         """The probabilities with which options are drawn."""
         drawn = jax.nn.softmax(self.sharpness * values / jnp.maximum(values.max(), 1.0))
-        bounded = jnp.clip(drawn, 0.05, 0.95)
-        return bounded / bounded.sum()
+        # The agent's own is the first here, and the last in the authors' code.
+        upto = jnp.minimum(jnp.cumsum(jnp.clip(drawn[1:], 0.05, 0.95)), 1.0)
+        return jnp.concatenate([1 - upto[-1:], jnp.diff(upto, prepend=0.0)])
 
     def act(
         self,
@@ -189,7 +194,7 @@ class Lesson(Behaviour):
         written = clock.steps // agent.num_envs * width  # of many agents each step has a transition each
         kept = rollout._replace(aux=(), note=(rollout.aux, novelty))
         ring = write(state.ring, kept, clock._replace(steps=written))
-        state = state._replace(ring=ring, novelty=state.novelty.update(novelty.reshape(-1)))
+        state = state._replace(ring=ring, novelty=state.novelty.update(novelty.reshape(-1), rollout.counts.reshape(-1)))
 
         stored = jnp.minimum(written + novelty.size, capacity * width)
         batch = read(ring, jax.random.randint(key, (self.batch_size,), 0, stored), 1)
@@ -219,7 +224,8 @@ class Lesson(Behaviour):
         now = of(state.target.options, batch.observation)
         behind = chosen(now, option) - now.max(-1)
         ended = chosen(jax.nn.sigmoid(of(networks.terminations, batch.observation)), option)
-        termination = jnp.where(batch.terminated, 0.0, ended * fixed(behind - behind.mean()))
+        average = jnp.sum(batch.counts * behind) / jnp.maximum(batch.counts.sum(), 1)
+        termination = jnp.where(batch.terminated, 0.0, ended * fixed(behind - average))
 
         mask = spaces.split_mask(batch.next_observation)[1]
         later = of(state.target.explorer, batch.next_observation)

@@ -10,14 +10,19 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key
 
-from forage.nn.networks import MLP, Torso
+from forage.nn.layers import MLP, is_large
+from forage.nn.networks import Torso
 
 LIMIT = 5.0
 """Normalised observations are clipped to plus or minus this (Burda et al., 2018, arXiv 1810.12894, section 2.4)."""
 
 
 class Embedding(equinox.Module):
-    """From a normalised observation to `size` numbers: CNN for an image, else MLP; then `extra_layers`, then linear."""
+    """From a normalised observation to `size` numbers: CNN for an image, else MLP; then `extra_layers`, then linear.
+
+    Of images of 64 pixels and more the convolutions' own features are what the linear layer sees, as in the papers of
+    bonuses, and extra layers have 512 units; smaller ones have a dense layer between.
+    """
 
     torso: Torso
     head: MLP
@@ -29,8 +34,10 @@ class Embedding(equinox.Module):
         # Normalised observations are floats about zero, also where the environment's are bytes.
         space = spaces.Box(-LIMIT, LIMIT, shape, np.float32)
         gain = 2**0.5
-        self.torso = Torso(torso_key, space, hidden_sizes, "relu", gain)
-        sizes = (self.torso.size,) * (1 + extra_layers) + (size,)
+        large = is_large(shape)
+        self.torso = Torso(torso_key, space, hidden_sizes, "relu", gain, dense=not large)
+        width = 512 if large else self.torso.size
+        sizes = (self.torso.size, *(width,) * extra_layers, size)
         self.head = MLP(head_key, sizes, "relu", gain, last_gain=gain)
 
     def __call__(self, observation: Float[Array, "*shape"]) -> Float[Array, " embedding"]:

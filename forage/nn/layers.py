@@ -144,40 +144,46 @@ def scale_of(space: spaces.Space[Any]) -> float:
     return 1 / bound if 100 < bound < 2**31 - 1 else 1.0
 
 
+def is_large(shape: tuple[int, ...]) -> bool:
+    """Whether it is the shape of an image of 64 pixels and more, as of a screen."""
+    return len(shape) == 3 and min(shape[:2]) >= 64
+
+
 CACHE = 2 * 2**20
 """Bytes of patches that a processor's core can be expected to keep near it."""
 
 
 class CNN(equinox.Module):
-    """Convolutions, then one dense layer; rectified throughout.
+    """Convolutions, then one dense layer unless `dense` is false; rectified throughout.
 
     Images of 64 pixels and more: the three layers of Mnih et al. (2015, Nature 518), 32x8/4, 64x4/2, 64x3/1, dense 512.
     Smaller ones: the single layer of Young and Tian (2019, arXiv 1903.03176) for MinAtar, 16x3/1, dense 128.
     """
 
     convolutions: tuple[Conv, ...]
-    dense: Linear
+    dense: Linear | None
+    size: int = equinox.field(static=True)  # number of features
     scale: float = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], space: spaces.Box, gain: float | None):
+    def __init__(self, key: Key[Array, ""], space: spaces.Box, gain: float | None, dense: bool = True):
         height, width, channels = space.shape
-        layers = ((32, 8, 4), (64, 4, 2), (64, 3, 1)) if min(height, width) >= 64 else ((16, 3, 1),)
+        layers = ((32, 8, 4), (64, 4, 2), (64, 3, 1)) if is_large(space.shape) else ((16, 3, 1),)
         keys = jax.random.split(key, len(layers) + 1)
         convolutions = []
         for layer_key, (features, kernel, stride) in zip(keys[:-1], layers, strict=True):
             convolutions.append(Conv(layer_key, channels, features, kernel, stride, gain))
             height, width, channels = (height - kernel) // stride + 1, (width - kernel) // stride + 1, features
         self.convolutions = tuple(convolutions)
-        self.dense = Linear(keys[-1], height * width * channels, 512 if len(layers) == 3 else 128, gain)
+        convolved = height * width * channels
+        self.size = (512 if len(layers) == 3 else 128) if dense else convolved
+        self.dense = Linear(keys[-1], convolved, self.size, gain) if dense else None
         self.scale = scale_of(space)
 
-    @property
-    def size(self) -> int:
-        """Number of features."""
-        return self.dense.bias.shape[-1]
-
     def __call__(self, image: Array) -> Float[Array, " features"]:
-        return jax.nn.relu(self.dense(self.convolve(image)))
+        return self.condense(self.convolve(image))
+
+    def condense(self, x: Float[Array, "*batch flat"]) -> Float[Array, "*batch features"]:
+        return x if self.dense is None else jax.nn.relu(self.dense(x))
 
     def convolve(self, image: Array) -> Float[Array, " flat"]:
         x = image.astype(jnp.float32) * self.scale
@@ -199,7 +205,7 @@ class CNN(equinox.Module):
         # Only what comes out of a convolution is kept for the gradient.
         kept = jax.checkpoint_policies.save_only_these_names("convolved")
         convolve = jax.checkpoint(lambda image: self.convolve(image), policy=kept)  # a bound module is not hashable
-        return jax.nn.relu(self.dense(jax.lax.map(convolve, images, batch_size=fitting)))
+        return self.condense(jax.lax.map(convolve, images, batch_size=fitting))
 
     def fitting(self, height: int, width: int) -> int:
         """How many images' patches fit into `CACHE`, at the layer that has most of them."""

@@ -38,12 +38,14 @@ class Torso(equinox.Module):
         sizes: Sequence[int],
         activation: str,
         gain: float | None = None,
+        dense: bool = True,
     ):
+        """`sizes` of an MLP's layers; of a CNN, `dense` is whether a layer follows the convolutions."""
         space = seen(space)
         self.categories = int(space.n) if isinstance(space, spaces.Discrete) and is_plain(space) else None
         self.encoder = None
         if is_image(space):
-            self.body = CNN(key, space, gain)  # pyrefly: ignore[bad-argument-type]
+            self.body = CNN(key, space, gain, dense)  # pyrefly: ignore[bad-argument-type]
             return
         inputs = input_size(space)
         if not is_plain(space):
@@ -55,8 +57,7 @@ class Torso(equinox.Module):
     @property
     def size(self) -> int:
         """Number of features."""
-        last = self.body.dense if isinstance(self.body, CNN) else self.body.layers[-1]
-        return last.bias.shape[-1]
+        return self.body.size if isinstance(self.body, CNN) else self.body.layers[-1].bias.shape[-1]
 
     @property
     def convolves(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from gymnasium import spaces
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from forage.nn.layers import scale_of
 from forage.spaces import MASK
@@ -24,14 +24,19 @@ class RunningNorm(NamedTuple):
         """Starts as the identity and forgets that start with the first batch."""
         return cls(jnp.zeros(()), jnp.zeros(shape), jnp.ones(shape))
 
-    def update(self, x: Float[Array, "batch *shape"]) -> RunningNorm:
-        """Merges a batch: the result is the mean and variance of all rows ever given."""
-        number = jnp.float32(x.shape[0])
-        mean, variance = x.mean(0), x.var(0)
+    def update(self, x: Float[Array, "batch *shape"], counts: Bool[Array, " batch"] | None = None) -> RunningNorm:
+        """Merges a batch: the result is the mean and variance of all rows ever given, but those that do not count."""
+        counts = jnp.ones(x.shape[0], bool) if counts is None else counts
+        rows = counts.reshape(-1, *(1,) * (x.ndim - 1))
+        number = counts.sum().astype(jnp.float32)
+        some = jnp.maximum(number, 1.0)
+        mean = jnp.where(rows, x, 0.0).sum(0) / some
+        variance = jnp.where(rows, (x - mean) ** 2, 0.0).sum(0) / some
         total = self.count + number
+        share = number / jnp.maximum(total, 1.0)
         delta = mean - self.mean
-        squares = self.variance * self.count + variance * number + delta**2 * self.count * number / total
-        return RunningNorm(total, self.mean + delta * number / total, squares / total)
+        spread = self.variance + share * (variance - self.variance) + delta**2 * share * (1 - share)
+        return RunningNorm(total, self.mean + share * delta, spread)
 
     def __call__(self, x: Float[Array, "*shape"], limit: float = 10.0) -> Float[Array, "*shape"]:
         return jnp.clip((x - self.mean) / jnp.sqrt(self.variance + 1e-8), -limit, limit)
@@ -65,10 +70,10 @@ def normalised(norm: Norms, observation: PyTree[Array]) -> PyTree[Array]:
     return norm(jnp.asarray(observation).astype(jnp.float32))
 
 
-def updated(norm: Norms, observation: PyTree[Array]) -> Norms:
-    """The norms after a rollout of what was seen (leaves `time env ...`, without the mask)."""
+def updated(norm: Norms, observation: PyTree[Array], counts: Bool[Array, "time env"]) -> Norms:
+    """The norms after a rollout of what was seen (leaves `time env ...`, without the mask), where that `counts`."""
     if norm is None:
         return None
     if isinstance(norm, dict):
-        return {name: updated(part, observation[name]) for name, part in norm.items()}
-    return norm.update(observation.reshape(-1, *norm.mean.shape).astype(jnp.float32))
+        return {name: updated(part, observation[name], counts) for name, part in norm.items()}
+    return norm.update(observation.reshape(-1, *norm.mean.shape).astype(jnp.float32), counts.reshape(-1))

@@ -41,7 +41,8 @@ class Bonus(Rewards):
         balanced      w std(R), where R = r + discount R is the running return of what is rewarded, once there is any:
                       the bonus stays as large beside the reward, however that is scaled; 1 stands for std(R) before
 
-    The bonus goes beside the reward that `inner` gives; bonuses within one another add up.
+    The bonus goes beside the reward that `inner` gives; bonuses within one another add up. Where an agent's preset says
+    what is made of the reward, such as clipping in Atari games, that stands within.
     """
 
     weight: float = 1.0
@@ -107,20 +108,20 @@ class Bonus(Rewards):
         own, note, own_metrics = self.study(state.own, rollout, clock, own_key)
         state = state._replace(inner=inner, own=own)
         novelty = self.novelty(own, rollout._replace(note=note))
-        never = jnp.zeros_like(rollout.ended)
+        never, counts = jnp.zeros_like(rollout.ended), rollout.counts.reshape(-1)
         running, returns, rewarded = state.running, state.returns, state.rewarded
         if self.normalise:
             now, seen = discounted_returns(running[0], novelty, never, self.norm_discount)
-            running, returns = running.at[0].set(now), returns.update(seen.reshape(-1))
+            running, returns = running.at[0].set(now), returns.update(seen.reshape(-1), counts)
         if self.schedule == "balanced":
             reward = self.inner.relabel(inner, rollout._replace(note=within)).reward
             now, seen = discounted_returns(running[1], reward, rollout.ended, self.norm_discount)
-            running, rewarded = running.at[1].set(now), rewarded.update(seen.reshape(-1))
+            running, rewarded = running.at[1].set(now), rewarded.update(seen.reshape(-1), counts)
         state = state._replace(
             running=running, returns=returns, rewarded=rewarded, weight=self.scheduled(rewarded, clock)
         )
-        bonus = self.scaled(state, novelty)
-        return state, (within, note), metrics | own_metrics | {"bonus": bonus.mean(), "bonus_weight": state.weight}
+        bonus = jnp.sum(self.scaled(state, novelty) * rollout.counts) / jnp.maximum(rollout.counts.sum(), 1)
+        return state, (within, note), metrics | own_metrics | {"bonus": bonus, "bonus_weight": state.weight}
 
     def scheduled(self, rewarded: RunningNorm, clock: Clock) -> Float[Array, ""]:
         """The weight after a rollout that began at `clock`."""

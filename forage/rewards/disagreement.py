@@ -51,8 +51,9 @@ class Disagreement(Bonus):
     what a random network makes of it where that is an image, as in the paper's Atari games. A rollout's own bonus is
     that of the models before they were trained on it.
 
-    Five members, their share of rows, three epochs and the learning rate are the paper's code's; there each model is a
-    residual network of 512 units, here an MLP, and coins are tossed anew at every gradient step. There the bonus is all
+    Five members, their share of rows, three epochs, minibatches and the learning rate are the paper's code's; there
+    each model is a residual network of 512 units on as many features, here an MLP, coins are tossed anew at every
+    gradient step, and observations are normalised as 10,000 steps of chance found them. There the bonus is all
     that is learned from, its returns going on across the ends of episodes; here it stands beside the reward. The paper
     also differentiates the bonus towards the action, where one step is all that counts; here it is learned from as any
     reward.
@@ -65,7 +66,7 @@ class Disagreement(Bonus):
     keep: float = 0.8  # the chance that a member learns from a transition
     members: int = equinox.field(static=True, default=5)
     epochs: int = equinox.field(static=True, default=3)
-    minibatch_size: int = equinox.field(static=True, default=256)
+    minibatch_size: int = equinox.field(static=True, default=2048)
     embedding_size: int = equinox.field(static=True, default=128)  # of an image
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # of each member
 
@@ -111,7 +112,7 @@ class Disagreement(Bonus):
     ) -> tuple[DisagreementState, PyTree[Array], Metrics]:
         keep_key, fit_key = jax.random.split(key)
         seen = as_rows(own.observations.mean.shape, rollout.next_observation)
-        own = own._replace(scorer=own.ensemble, observations=own.observations.update(seen))
+        own = own._replace(scorer=own.ensemble, observations=own.observations.update(seen, rollout.counts.reshape(-1)))
         rows = as_transitions(own.observations, rollout)
         weight = rows.weight[:, None] * bootstrap(keep_key, len(rows.weight), self.members, self.keep)
         inputs, targets = own.view(rows.observation, rows.action), own.view.phi(rows.next_observation)

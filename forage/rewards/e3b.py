@@ -95,7 +95,7 @@ class E3B(Bonus):
         self, own: E3BState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[E3BState, PyTree[Array], Metrics]:
         rows = as_rows(own.observations.mean.shape, rollout.next_observation)
-        own = own._replace(observations=own.observations.update(rows))
+        own = own._replace(observations=own.observations.update(rows, rollout.counts.reshape(-1)))
         transitions = as_transitions(own.observations, rollout)
         now, after = (
             own.model.embedding.rows(rows).reshape(*rollout.ended.shape, -1)

@@ -53,7 +53,8 @@ class EpisodicNovelty(Bonus):
 
     Constants and learning rates are the paper's (its table of hyper-parameters has epsilon at 0.0001, its text at
     0.001), but for the memory, which holds 30,000 states there. There the bonus is added as it is (`normalise=False`),
-    0.3 at most, and an episode keeps the phi it began with. Not here: the family of policies with a weight of the
+    0.3 at most, an episode keeps the phi it began with, and Adam, with an epsilon of 0.0001 and gradients clipped at
+    40, learns from the last five frames of replayed sequences. Not here: the family of policies with a weight of the
     bonus each, that share one network (the paper's NGU agent); any agent learns from the one bonus.
 
     Source: Badia, Sprechmann, Vitvitskyi, Guo, Piot, Kapturowski, Tieleman, Arjovsky, Pritzel, Bolt, Blundell (2020),
@@ -136,7 +137,7 @@ class EpisodicNovelty(Bonus):
         fit_key, rnd_key = jax.random.split(key)
         lifelong, _, rnd_metrics = self.rnd.study(own.lifelong, rollout, clock, rnd_key)
         error = self.rnd.novelty(lifelong, rollout)
-        errors = own.errors.update(error.reshape(-1))
+        errors = own.errors.update(error.reshape(-1), rollout.counts.reshape(-1))
         scale = jnp.clip(1 + errors(error, jnp.inf), 1.0, self.max_scale)
 
         rows = as_transitions(lifelong.observations, rollout)
@@ -144,7 +145,9 @@ class EpisodicNovelty(Bonus):
             own.model.embedding.rows(seen).reshape(*rollout.ended.shape, -1)
             for seen in (rows.observation, rows.next_observation)
         )
-        recollection, novelty = jax.lax.scan(jax.vmap(self.step), own.recollection, (now, after, rollout.ended))
+        recollection, novelty = jax.lax.scan(
+            jax.vmap(self.step), own.recollection, (now, after, rollout.ended, rollout.counts)
+        )
 
         def loss(model: InverseModel, rows: Transitions) -> Array:
             now, after = (model.embedding.rows(seen) for seen in (rows.observation, rows.next_observation))
@@ -154,16 +157,21 @@ class EpisodicNovelty(Bonus):
             loss, self.optimiser(), own.model, own.optimiser, rows, fit_key, 1, self.minibatch_size
         )
         own = EpisodicNoveltyState(model, optimiser, recollection, lifelong, errors)
-        metrics = {"inverse_loss": value, "episodic_novelty": novelty.mean(), "lifelong_scale": scale.mean()}
+        share = rollout.counts / jnp.maximum(rollout.counts.sum(), 1)
+        metrics = {
+            "inverse_loss": value,
+            "episodic_novelty": (novelty * share).sum(),
+            "lifelong_scale": (scale * share).sum(),
+        }
         return own, novelty * scale, rnd_metrics | metrics
 
     def step(
         self,
         kept: Recollection,
-        seen: tuple[Float[Array, " phi"], Float[Array, " phi"], Bool[Array, ""]],
+        seen: tuple[Float[Array, " phi"], Float[Array, " phi"], Bool[Array, ""], Bool[Array, ""]],
     ) -> tuple[Recollection, Float[Array, ""]]:
         """One step of one environment: r of where it led. An episode's first state is in the memory before that."""
-        now, after, ended = seen
+        now, after, ended, counts = seen
         memory = kept.memory.at[0].set(jnp.where(kept.states == 0, now, kept.memory[0]))
         states = jnp.maximum(kept.states, 1)
 
@@ -173,8 +181,8 @@ class EpisodicNovelty(Bonus):
         there = jnp.isfinite(nearest)
         nearest = jnp.where(there, nearest, 0.0)
 
-        steps = kept.steps + 1
-        rate = jnp.maximum(1 / steps, FORGETTING)
+        steps = kept.steps + counts
+        rate = jnp.where(counts, jnp.maximum(1 / steps, FORGETTING), 0.0)
         distance = kept.distance + rate * (nearest.sum() / there.sum() - kept.distance)
         apart = jnp.maximum(nearest / jnp.maximum(distance, 1e-8) - self.cluster_distance, 0.0)
         kernel = jnp.where(there, self.epsilon / (apart + self.epsilon), 0.0)

@@ -110,7 +110,7 @@ class ICM(Bonus):
         self, own: ICMState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[ICMState, PyTree[Array], Metrics]:
         seen = as_rows(own.observations.mean.shape, rollout.next_observation)
-        own = own._replace(scorer=own.model, observations=own.observations.update(seen))
+        own = own._replace(scorer=own.model, observations=own.observations.update(seen, rollout.counts.reshape(-1)))
 
         def loss(model: Curiosity, rows: Transitions) -> Array:
             inverse, forward = model(rows)

@@ -8,7 +8,7 @@ import equinox
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.nn.embedding import LIMIT, Embedding
 from forage.nn.minibatches import fit
@@ -42,10 +42,12 @@ class RND(Bonus):
     `forage train ppo ENVIRONMENT --rewards rnd --bonus-head true --discount 0.999`. With any other agent the bonus is
     added to the reward.
 
-    Works on vectors, images and numbers; defaults from the paper (which weighs the two advantages 2 to 1), but for the
-    MLP it did not need. Where no `proportion` is told, the predictor trains on as much as 32 environments make, as
-    published: all of it up to 32, a quarter with 128. Published, its networks see only the last of four stacked frames:
-    `--rewards.channels 1`, of grey ones.
+    Works on vectors, images and numbers; defaults from the paper (which weighs the two advantages 2 to 1) and its
+    authors' code, but for the MLP it did not need. Where no `proportion` is told, the predictor trains on as much as 32
+    environments make, as published: all of it up to 32, a quarter with 128. Published, its networks see only the last
+    of four stacked frames: `--rewards.channels 1`, of grey ones. There convolutions are leaky, the first mean and
+    spread of observations come from 6400 steps of chance in each environment, and the last observation of an episode is
+    not seen; here they come from the first rollout, before it is scored, and it is.
 
     Source: Burda, Edwards, Storkey, Klimov (2018), "Exploration by Random Network Distillation", arXiv 1810.12894.
     """
@@ -54,7 +56,7 @@ class RND(Bonus):
     learning_rate: float = 1e-4
     epochs: int = equinox.field(static=True, default=4)
     proportion: float | None = equinox.field(static=True, default=None)
-    minibatch_size: int = equinox.field(static=True, default=256)
+    minibatch_size: int = equinox.field(static=True, default=1024)
     embedding_size: int = equinox.field(static=True, default=512)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # where there is no image
     channels: int | None = equinox.field(static=True, default=None)  # of the last axis, the last so many; None: all
@@ -114,26 +116,33 @@ class RND(Bonus):
         self, own: RNDState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[RNDState, PyTree[Array], Metrics]:
         rows = self.rows(own, rollout)
-        own = own._replace(scorer=own.predictor, observations=own.observations.update(rows))
+        counts = rollout.counts.reshape(-1)
+        own = own._replace(scorer=own.predictor, observations=own.observations.update(rows, counts))
         num_envs = rollout.ended.shape[1]
         proportion = min(1.0, 32 / num_envs) if self.proportion is None else self.proportion
-        predictor, optimiser, loss = self.train(own, rows, key, proportion)
+        predictor, optimiser, loss = self.train(own, rows, counts, key, proportion)
         return own._replace(predictor=predictor, optimiser=optimiser), (), {"rnd_loss": loss}
 
     def train(
-        self, own: RNDState, rows: Float[Array, "row ..."], key: Key[Array, ""], proportion: float
+        self,
+        own: RNDState,
+        rows: Float[Array, "row ..."],
+        counts: Bool[Array, " row"],
+        key: Key[Array, ""],
+        proportion: float,
     ) -> tuple[Embedding, Any, Float[Array, ""]]:
         """Returns the predictor and optimiser after one rollout, and the mean loss on the way."""
 
-        def loss(predictor: Embedding, rows: Array) -> Array:
-            return self.errors(predictor, own.target, own.observations, rows).mean()
+        def loss(predictor: Embedding, given: tuple[Array, Array]) -> Array:
+            rows, counts = given
+            return jnp.mean(counts * self.errors(predictor, own.target, own.observations, rows))
 
         return fit(
             loss,
             self.optimiser(),
             own.predictor,
             own.optimiser,
-            rows,
+            (rows, counts),
             key,
             self.epochs,
             self.minibatch_size,

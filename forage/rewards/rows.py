@@ -19,6 +19,8 @@ def row_shape(who: str, spec: Spec) -> tuple[int, ...]:
     """The shape of an observation as a row of floats. Raises `ForageError` for what is no box, image or number."""
     space = seen(spec.observation_space)
     if isinstance(space, spaces.Discrete):
+        if space.start != 0:
+            raise ForageError(f"{who} sees numbers that count from 0; those of {spec.name} begin at {space.start}.")
         return (int(space.n),)
     if not isinstance(space, spaces.Box):
         raise ForageError(f"{who} sees boxes, images and numbers; {spec.name} gives {describe(space)}; flatten it.")

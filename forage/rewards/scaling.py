@@ -93,7 +93,7 @@ class NormaliseReturn(Rewards):
         inner, note, metrics = self.inner.learn(state.inner, rollout, clock, key)
         reward = self.inner.relabel(inner, rollout._replace(note=note)).reward
         running, returns = discounted_returns(state.running, reward, rollout.ended, self.discount)
-        norm = state.norm.update(returns.reshape(-1))
+        norm = state.norm.update(returns.reshape(-1), rollout.counts.reshape(-1))
         scale = {"return_scale": jnp.sqrt(norm.variance + self.epsilon)}
         return NormaliseReturnState(inner, running, norm), note, metrics | scale
 

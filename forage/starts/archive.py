@@ -82,7 +82,7 @@ class Archive(Starts):
         # Where the episode goes on, what the last step led to is what is seen now.
         observation = environment.kept(jax.tree.map(lambda x: x[-1], rollout.next_observation))
         env_states = jax.tree.map(lambda x: x[-1], visited.env_states)
-        return self.offer(state, (env_states, observation), ~rollout.ended[-1], key)
+        return self.offer(state, (env_states, observation), ~visited.gone[-1], key)
 
     def offer(
         self, state: ArchiveState, places: Any, eligible: Bool[Array, " env"], key: Key[Array, ""]

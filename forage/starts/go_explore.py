@@ -29,6 +29,9 @@ from forage.starts.cell_archive import (
 from forage.starts.cells import NONE, Cells, Scale
 from forage.types import Clock, Experience, ForageError, Spec
 
+ROUNDING = 1e-5
+"""Share of a score that it may differ by where the same rewards are summed in another order."""
+
 
 class Mark(NamedTuple):
     """What an episode began with."""
@@ -44,7 +47,6 @@ class GoExploreState(NamedTuple):
     scale: Scale
     running: Path  # of the episode in each environment
     at: Link  # its last entry
-    fresh: Bool[Array, " env"]  # it has not begun
     best: Best
     lesson: Lesson
 
@@ -57,8 +59,8 @@ class GoExplore(Starts):
     A cell enters the archive when it is first seen; its state gives way to one that was reached with a higher score or
     with the same score in fewer steps since the reset, and its counts begin anew at 0. A visit is an episode that
     begins there, or an episode of a rollout that passes through. An episode begins with a reset instead with
-    1 - `probability`, and while the archive is empty. What began from the archive is truncated after `burst` steps. A
-    full archive takes no new cells.
+    1 - `probability`, and while the archive is empty. What began from the archive is truncated after `burst` steps; the
+    state it is in then can be returned to like those before. A full archive takes no new cells.
 
     Any agent and behaviour explores; as published, actions are random and repeated, 20 times in the mean, which is
     `--behaviour ez-greedy --behaviour.durations geometric --behaviour.end 1` for an agent with replay. A state is
@@ -67,9 +69,11 @@ class GoExplore(Starts):
     Then the backward algorithm makes sure: once `explore` of the run is over, or an episode reached a score of
     `target`, the archive is left as it is and episodes begin on the way of the best episode that ended, first at its
     end: at one of `window` + 1 entries, the nearest to the end being number `stage`. Whenever `episodes` of them are
-    over and a share of `threshold` or more came to the best score (less `tolerance` of its size), the stage moves
-    `stride` entries towards the beginning, where they begin with a reset. The way is that of parents: the entries that
-    the episode left in the archive, and those before the one it began from. Evaluation always begins with a reset.
+    over and a share of `threshold` or more came to the best score, the stage moves `stride` entries towards the
+    beginning, where they begin with a reset. An episode may fall short of that score by `tolerance` of its size,
+    none as published, and by a hundred-thousandth, since the same rewards in another order are rounded otherwise.
+    The way is that of parents: the entries that the episode left in the archive, and those before the one it began
+    from. Evaluation always begins with a reset.
 
     Where levels are drawn anew in every episode one best episode says little of the others; leave `explore` at 1.
 
@@ -77,7 +81,10 @@ class GoExplore(Starts):
     2004.12919, and (2019) "Go-Explore", arXiv 1901.10995; Salimans, Chen (2018), "Learning Montezuma's Revenge from a
     Single Demonstration", arXiv 1812.03381, whose threshold is 0.2. Here what explores may learn meanwhile, and there
     is one best episode where they robustify ten of several runs, and learn from their own best episodes too
-    (self-imitation) meanwhile.
+    (self-imitation) meanwhile. The state of a reset is an entry of theirs, and none here, so with a `probability` of 1
+    no episode that explores begins there again. In their backward algorithm an episode also ends when its score is
+    below what the demonstration had 50 steps before, and soon after it comes to the demonstration's, and 20 % of starts
+    are drawn from all later points of the demonstration.
     """
 
     adapts: ClassVar[bool] = True
@@ -97,7 +104,7 @@ class GoExplore(Starts):
     explore: float = 1.0  # share of the run until robustifying begins; 1: never
     target: float = float("inf")  # score that ends exploring before that
     threshold: float = 0.2
-    tolerance: float = 0.1
+    tolerance: float = 0.0  # share of the best score that an episode may fall short of it
     window: int = equinox.field(static=True, default=2)
     stride: int = equinox.field(static=True, default=1)
     episodes: int = equinox.field(static=True, default=20)
@@ -141,7 +148,6 @@ class GoExplore(Starts):
             self.kind.unmeasured(observation),
             nothing(envs),
             nowhere(envs),
-            jnp.ones(envs, bool),
             best,
             unlearned(self.trail),
         )
@@ -184,14 +190,14 @@ class GoExplore(Starts):
         key: Key[Array, ""],
     ) -> GoExploreState:
         marks, ended = visited.marks, rollout.ended
-        begins = jnp.concatenate([state.fresh[None], ended[:-1]])
+        begins = jnp.concatenate([visited.fresh[None], ended[:-1]])
         paths = follow(state.running, marks.path, begins, rollout.reward)
         seen = flattened(rollout.next_observation)
         rows = flattened(visited.env_states), environment.kept(seen)
         first = clock.steps == 0
         scale = jax.tree.map(lambda new, old: jnp.where(first, new, old), self.kind.measured(seen), state.scale)
         cells = self.kind(environment, scale, rows[0], seen)
-        cells = jnp.where(ended.reshape(-1) | state.lesson.on, NONE, cells)
+        cells = jnp.where(visited.gone.reshape(-1) | state.lesson.on, NONE, cells)
         # A slot may have been used again since the episode began.
         slot, serial = (x.reshape(-1) for x in marks.link)
         there = (slot >= 0) & (state.archive.serial[slot] == serial)
@@ -204,12 +210,12 @@ class GoExplore(Starts):
         archive, found = offer(archive, state.entries, cells, paths, begins, origins, rows)
         at, before = trace(state.at, marks.link, begins, found, ended.shape)
         archive = adopted(archive, found, before)
-        cutoff = jax.vmap(jax.vmap(self.cut))(marks, paths.steps - marks.path.steps) & ~rollout.terminated
-        best = compare(state.best, paths, before, ended & ~cutoff & ~state.lesson.on)
-        successful = paths.score >= best.path.score - self.tolerance * jnp.abs(best.path.score)
+        best = compare(state.best, paths, before, visited.gone & ~state.lesson.on)
+        short = (self.tolerance + ROUNDING) * jnp.abs(best.path.score)
+        successful = paths.score >= best.path.score - short
         ended_here = ended & (marks.stage == state.lesson.stage)
         lesson = judge(state.lesson, successful, ended_here, self.episodes, self.threshold, self.stride)
         over = best.found & ((clock.fraction >= self.explore) & (self.explore < 1) | (best.path.score >= self.target))
         lesson = pick(over & ~lesson.on, prepare(lesson, archive, best.link), lesson)
         running = jax.tree.map(lambda x: x[-1], paths)
-        return GoExploreState(archive, state.entries + found.number, scale, running, at, ended[-1], best, lesson)
+        return GoExploreState(archive, state.entries + found.number, scale, running, at, best, lesson)

@@ -97,7 +97,7 @@ class LatentGoExplore(Starts):
     constants do not change ranks). The encoder learns to tell the action between two observations (`inverse`), the next
     observation (`forward`) or the observation itself (`autoencoder`): one step of Adam on `batch_size` transitions for
     each `every` environment steps. After each rollout all codes and ranks are made anew. What began so is truncated
-    after `burst` steps.
+    after `burst` steps; the state it is in then is kept like others.
 
     Kept are `capacity` states, a uniform sample of all that were visited (reservoir sampling), so that their density is
     that of visits; k is 1 % of them, as in the authors' program in its maze (1000 in any task). A state is restored as
@@ -106,7 +106,8 @@ class LatentGoExplore(Starts):
 
     Source: Gallouédec, Dellandréa (2023), "Cell-Free Latent Go-Explore", ICML, arXiv 2208.14928. There all states are
     kept, images are encoded by VQ-VAEs where the model is not the inverse one, and the forward model is Gaussian. The
-    authors' program begins every episode with a return, and has a weight decay of 1e-5.
+    authors' program begins every episode with a return, has a weight decay of 1e-5, and encodes numbers as they are
+    seen, which are normalised by their running mean and variance here.
     """
 
     adapts: ClassVar[bool] = True
@@ -194,8 +195,8 @@ class LatentGoExplore(Starts):
         told = Transition(rollout.observation, rollout.action, rollout.next_observation)
         rows = flattened((visited.env_states, told))
         keeper = Archive(self.capacity)
-        reservoir = keeper.offer(state.reservoir, rows, ~rollout.ended.reshape(-1), offer_key)
-        norms = updated(state.norms, split_mask(rollout.next_observation)[0])
+        reservoir = keeper.offer(state.reservoir, rows, ~visited.gone.reshape(-1), offer_key)
+        norms = updated(state.norms, split_mask(rollout.next_observation)[0], rollout.counts)
         _, transitions = reservoir.places
         kept = jnp.minimum(reservoir.seen, self.capacity)
         latent, optimiser = self.train(state, norms, transitions, kept, rollout.ended.size // self.every, learn_key)

@@ -49,14 +49,16 @@ class Snapshot(Starts):
     put into `clusters` by their value (k-means), since a teacher is long in some kinds of states and briefly in others
     ("status classification"): a cluster is drawn uniformly, then one of its states. What begins in a snapshot is
     truncated after `truncate` steps, to see more of them ("student trajectory truncation"); as published, for the first
-    tenth of the run. The agent is any; the environment is its own again afterwards, and always in evaluation.
+    tenth of the run. A state is restored as it was, the clock of the environment's own time limit included, which may
+    run out sooner. The agent is any; the environment is its own again afterwards, and always in evaluation.
 
     `teacher`: a function `(observation, key) -> action`, a trained `(agent, agent_state)`, what `forage.load` returns,
     or the directory of a run; or `Snapshots` themselves; or `solver`, in grid worlds, whose levels it solves: then
     there are many levels among the snapshots, and the agent meets the end of many before their beginning.
 
     Source: Zhao, Qian, Wang, Shan, Qin (2024), "Snapshot Reinforcement Learning: Leveraging Prior Trajectories for
-    Efficiency" (S3RL), arXiv 2403.00673. There states are classified by the teacher's critic, here by what it got.
+    Efficiency" (S3RL), arXiv 2403.00673. There states are classified by the teacher's critic, here by what it got, and
+    in the authors' program `truncate` steps from a snapshot take the place of the environment's own limit.
     """
 
     adapts: ClassVar[bool] = True

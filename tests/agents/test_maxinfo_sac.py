@@ -11,9 +11,10 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.maxinfo_sac import MaxInfoSAC
+from forage.agents.maxinfo_sac import MaxInfoSAC, forgetting
 from forage.agents.sac import SAC, SACState
-from forage.types import Batch, Clock, Experience, ForageError, Spec
+from forage.nn.normalise import RunningNorm
+from forage.types import GONE, NOBODY, Batch, Clock, Experience, ForageError, Spec
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(0)
@@ -153,3 +154,31 @@ def test_what_it_cannot_do(options, observed, words):
 def test_says_what_would_work():
     with pytest.raises(ForageError, match="continuous, bounded action space"):
         AGENT.check(Spec("CartPole-v1", SPEC.observation_space, spaces.Discrete(2)))
+
+
+def test_the_ensemble_learns_from_what_an_action_did_alone():
+    agent, state = beginning()
+    learn = jax.jit(agent.learn)
+
+    def world(source, other):
+        """After a batch whose last rows, of this source, lead to `other`, from `other` too where there was no agent."""
+        batch = batch_of()
+        told, last = batch.experience, np.arange(32) >= 16
+        after = jnp.where(last[:, None], other, told.next_observation)
+        before = jnp.where(last[:, None] & (source == GONE), other, told.observation)
+        sources = np.where(last, source, 0).astype(np.int32)[None]
+        batch = batch._replace(
+            experience=told._replace(observation=before, next_observation=after, source=jnp.asarray(sources))
+        )
+        return learn(state, batch, CLOCK, KEY)[0].world
+
+    for source in (NOBODY, GONE):
+        found = [world(source, other) for other in (3.0, -9.0)]
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), *found)
+
+
+def test_what_it_standardises_by_fades():
+    norm = RunningNorm.of(()).update(jnp.zeros(4))._replace(count=jnp.float32(3e6))
+    again = forgetting(forgetting(norm).update(jnp.full(1000, 1.0)))
+    assert float(again.count) == 1e6
+    np.testing.assert_allclose(again.mean, 1e3 / (1e6 + 1e3), rtol=1e-4)

@@ -10,6 +10,8 @@ import small
 from gymnasium import spaces
 
 from forage.agents import tabular
+from forage.agents.dqn import DQN
+from forage.agents.langevin_dqn import LangevinDQN
 from forage.agents.maxent import MaxEnt
 from forage.agents.psrl import PSRL
 from forage.agents.tabular import Counts
@@ -19,7 +21,7 @@ from forage.environments.tabular_makers import chain, river_swim, seeded_garnet
 from forage.environments.tabular_values import finite_horizon, finite_horizon_return, uniform_policy
 from forage.nn.distributions import entropy
 from forage.regret import expected, policy, regret
-from forage.types import Batch, Clock, Experience, ForageError, Spec
+from forage.types import GONE, Batch, Clock, Experience, ForageError, Spec
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(200))
 KEY = jax.random.key(0)
@@ -50,6 +52,25 @@ def test_counts_know_what_ended():
     np.testing.assert_allclose(reward, [[0, 0], [0, 0.75], [1, 0]])
     np.testing.assert_allclose(transition[1, 1], [0, 0.5, 0.5])
     np.testing.assert_allclose(counts.square[1, 1], 1.25)
+
+
+def test_nothing_is_counted_of_who_has_left():
+    there = experience(ROWS)._replace(source=np.array([[0], [0], [0], [GONE]], np.int32))
+    counts = Counts.nothing(STATES, ACTIONS).add(there)
+    without = Counts.nothing(STATES, ACTIONS).add(experience(ROWS[:3]))
+    jax.tree.map(np.testing.assert_array_equal, counts, without)
+
+
+@pytest.mark.parametrize("agent", [UCBVI(bonus_scale=0.0), PSRL(), MaxEnt(episodes=1)], ids=["ucbvi", "psrl", "maxent"])
+def test_agents_learn_nothing_from_who_has_left(agent):
+    """As if the last step were not there, which would have ended an episode."""
+    state = small.at_once(lambda: agent.init(KEY, SPEC))
+    gone = experience(ROWS)._replace(source=np.array([[0], [0], [0], [GONE]], np.int32))
+    one, other = (
+        jax.jit(agent.learn)(state, Batch(rows, np.ones(1), np.zeros(1, int)), CLOCK, KEY)[0]
+        for rows in (gone, experience(ROWS[:3]))
+    )
+    jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
 def plan_by_loops(counts, visits, before, total, kind, scale, failure=0.05):
@@ -133,6 +154,16 @@ def test_posterior_sampling_draws_around_what_was_seen():
     np.testing.assert_allclose(drawn[-1, 2, 0], 1.0, atol=1e-2)
 
 
+def test_a_small_prior_expects_few_next_states():
+    """Its weights are too small for a number, but not their logarithms."""
+    agent = PSRL(prior=0.01)
+    counts = Counts.nothing(30, 4)
+    drawn = np.asarray(jax.jit(agent.transition)(counts, KEY))
+    np.testing.assert_allclose(drawn.sum(-1), 1.0, rtol=1e-5)
+    assert drawn.max(-1).mean() > 0.95
+    assert len(np.unique(drawn.argmax(-1))) > 20  # but not always the same
+
+
 def test_with_all_known_every_plan_is_the_best():
     mdp = seeded_garnet(max_steps=6)
     weight = 1e6
@@ -198,6 +229,32 @@ def test_maxent_goes_where_the_mixture_was_not():
     np.testing.assert_allclose(entropy(np.array([0.25] * 4)), np.log(4), rtol=1e-6)
 
 
+def test_maxent_follows_the_gradient_of_the_smoothed_entropy():
+    agent = MaxEnt(smoothing=0.1)
+    mixture = jnp.array([0.5, 0.3, 0.2])
+    ones = jnp.ones((STATES, ACTIONS))
+    here = Counts(jnp.broadcast_to(jnp.eye(STATES)[:, None], (STATES, ACTIONS, STATES)), ones, ones, ones)
+    gradient = jax.grad(lambda d: -jnp.sum(d * jnp.log(d + 0.1)))(mixture)
+    plan = jax.jit(agent.plan, static_argnums=2)(here, mixture, HORIZON)  # where every action stays
+    paid = np.asarray(gradient - gradient.min())[:, None]
+    np.testing.assert_allclose(plan, np.arange(HORIZON, 0, -1)[:, None, None] * (0 * ones + paid), atol=1e-5)
+
+
+def test_maxent_believes_the_best_of_what_it_never_tried_to_the_end():
+    agent = MaxEnt(smoothing=0.1)
+    # From the rarest state, 2, all leads to the most frequent one, which nothing leaves; nothing was tried in state 1.
+    rows = [(state, action, 0.0, 0, 0) for state in (0, 2) for action in range(ACTIONS)]
+    counts = Counts.nothing(STATES, ACTIONS).add(experience(rows))
+    mixture = jnp.array([0.7, 0.2, 0.1])
+    gradient = np.asarray(-np.log(mixture + 0.1) - mixture / (mixture + 0.1))
+    most = gradient.max() - gradient.min()
+    plan = np.asarray(jax.jit(agent.plan, static_argnums=2)(counts, mixture, HORIZON))
+    for action in range(ACTIONS):
+        np.testing.assert_allclose(plan[:, 0, action], 0.0, atol=1e-6)
+        np.testing.assert_allclose(plan[:, 1, action], most * np.arange(HORIZON, 0, -1), rtol=1e-5)
+        np.testing.assert_allclose(plan[:, 2, action], most, rtol=1e-5)
+
+
 def test_the_mixture_plays_one_policy_for_a_whole_episode():
     agent = MaxEnt(capacity=2)
     state = small.at_once(lambda: agent.init(KEY, SPEC))
@@ -234,6 +291,12 @@ def test_regret_wants_episodes_of_one_length():
         MaxEnt(episodes=0)
     with pytest.raises(ForageError, match="above 0"):
         PSRL(prior=0.0)
+
+
+@pytest.mark.parametrize("agent", [DQN(), LangevinDQN()], ids=["dqn", "langevin-dqn"])
+def test_regret_is_of_what_is_played(agent):
+    with pytest.raises(ForageError, match=r"plays at random as well; .* such as ucbvi, psrl or ppo"):
+        regret(agent, river_swim(max_steps=5), 10, [0])
 
 
 def test_one_hot_states_are_numbered():

@@ -21,7 +21,7 @@ from forage.nn.networks import Recall
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import AGENT, GUIDE, Clock, Experience, ForageError, Spec
+from forage.types import AGENT, GONE, GUIDE, Clock, Experience, ForageError, Spec
 
 
 def spec_of(environment):
@@ -189,6 +189,8 @@ def test_memory_hears_which_action_was_taken(behaviour):
         state = experiment.init(key)
         _, rollouts = jax.lax.scan(turn, state, None, 4)
         greedy = jax.vmap(jax.vmap(lambda o, h: agent.act(state.learner.agent, h, o, key, explore=False)[0]))
+        if behaviour.tells:
+            rollouts = rollouts._replace(aux=rollouts.aux[0])
         rollout = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rollouts)
         return rollout, greedy(rollout.observation, rollout.aux)
 
@@ -201,48 +203,81 @@ def test_memory_hears_which_action_was_taken(behaviour):
     assert not rollout.aux.action[0].any()
 
 
-def rollout_of(reward, ended):
+def rollout_of(reward, ended, stage, source=AGENT):
     reward, ended = jnp.array(reward, jnp.float32), jnp.array(ended, bool)
     zero = jnp.zeros_like(reward)
-    return Experience(zero, zero, reward, zero, ended, jnp.zeros_like(ended), zero.astype(int), ())
+    source, stage = (jnp.broadcast_to(jnp.array(x), reward.shape) for x in (source, stage))
+    return Experience(zero, zero, reward, zero, ended, jnp.zeros_like(ended), source, stage)
+
+
+def listener(behaviour):
+    """Its state at the start, for two environments, and `hear(state, ...)` with what `rollout_of` takes."""
+    state = small.at_once(lambda: behaviour.init(jax.random.key(0), PPO(num_envs=2), spec_of(CartPole())))
+    report = jax.jit(lambda state, rollout: behaviour.report(state, PPO(), (), rollout, CLOCK, jax.random.key(0)))
+    return state, lambda state, *arguments: report(state, rollout_of(*arguments))
 
 
 def test_the_curriculum_judges_episodes_played_wholly_in_a_stage():
     behaviour = Guide(steady, steps=7, tolerance=0.1, stages=2, episodes=2)
-    agent = PPO(num_envs=2)
-    state = small.at_once(lambda: behaviour.init(jax.random.key(0), agent, spec_of(CartPole())))
+    state, hear = listener(behaviour)
     steps = jax.jit(lambda state: behaviour.guided_steps(state, jax.random.key(0)))
-    report = jax.jit(lambda state, rollout: behaviour.report(state, PPO(), (), rollout, CLOCK, jax.random.key(0)))
-
-    def hear(state, *arguments):
-        return report(state, rollout_of(*arguments))
-
     assert steps(state) == 7
     # One episode of return 4 is not enough; it takes two. The other one goes on.
-    state = hear(state, [[1, 5], [3, 0]], [[0, 0], [1, 0]])
+    state = hear(state, [[1, 5], [3, 0]], [[0, 0], [1, 0]], 0)
     assert state.stage == 0 and not jnp.isfinite(state.best) and state.running.tolist() == [0, 5]
     # Returns 4 and 5 + 7 = 12: the first mean, 8, sets the standard and passes.
-    state = hear(state, [[2, 7], [2, 1]], [[0, 1], [0, 0]])
+    state = hear(state, [[2, 7], [2, 1]], [[0, 1], [0, 0]], 0)
     assert state.stage == 1 and state.best == 8 and steps(state) == 4  # ceil(7 / 2)
-    assert state.stale.tolist() == [True, True] and state.running.tolist() == [4, 1]
+    assert state.running.tolist() == [4, 1]
     # What was under way then does not count, however good; 7 and 7 do not reach 0.9 * 8.
-    state = hear(state, [[90, 90], [3, 7], [4, 9]], [[1, 1], [0, 1], [1, 0]])
+    state = hear(state, [[90, 90], [3, 7], [4, 9]], [[1, 1], [0, 1], [1, 0]], [[0, 0], [1, 1], [1, 1]])
     assert state.stage == 1 and state.best == 8 and state.number == 0
     # 7.3 on average does (9 + 1 and 4.6), and does not lower the best.
-    state = hear(state, [[1, 1], [3.6, 0]], [[0, 1], [1, 0]])
+    state = hear(state, [[1, 1], [3.6, 0]], [[0, 1], [1, 0]], 1)
     assert state.stage == 2 and state.best == 8 and steps(state) == 0
     # There is no stage after the last.
-    state = hear(state, [[0, 0], [50, 50]], [[1, 1], [1, 1]])
-    state = hear(state, [[50, 50]], [[1, 1]])
+    state = hear(state, [[0, 0], [50, 50]], [[1, 1], [1, 1]], 2)
+    state = hear(state, [[50, 50]], [[1, 1]], 2)
     assert state.stage == 2 and state.best >= 50 and steps(state) == 0
+
+
+def test_an_episode_tells_the_stage_it_began_in_and_is_heard_in_no_other():
+    """As on the host, where the first action of a rollout is chosen before the report of the rollout before."""
+    behaviour, spec = Guide(steady, steps=7, stages=2, episodes=1), spec_of(CartPole())
+    agent, observation = DQN(hidden_sizes=(4,), num_envs=2), jnp.zeros(4)
+    agent_state = small.at_once(lambda: agent.init(jax.random.key(0), spec))
+    first, hear = listener(behaviour)
+
+    @jax.jit
+    def act(state, hidden):
+        _, hidden, (_, told), _ = behaviour.act(
+            state, agent, agent_state, hidden, observation, spec, CLOCK, jax.random.key(1)
+        )
+        return hidden, told
+
+    begun, told = act(first, behaviour.hidden(agent, spec))
+    state = hear(first, [[5, 5]], [[1, 1]], 0)  # only now the stage is over
+    begun, still = act(state, begun)
+    anew, now = act(state, behaviour.hidden(agent, spec))
+    assert (told, still, now) == (0, 0, 1) and (begun.guided, anew.guided) == (7, 4)
+    after = hear(state, [[90, 0], [90, 0]], [[0, 0], [1, 0]], [[told, now], [still, now]])
+    assert (after.stage, after.number, after.best) == (1, 0, 5)
+    after = hear(after, [[1, 6]], [[0, 1]], [[now, now]])
+    assert (after.stage, after.best) == (2, 6)
+
+
+def test_who_has_left_finishes_no_episodes():
+    state, hear = listener(Guide(steady, steps=7, episodes=3))
+    state = hear(state, [[4, 1], [0, 1], [0, 2]], [[1, 0], [1, 0], [1, 1]], 0, [[0, 0], [GONE, 0], [GONE, 0]])
+    assert (state.stage, state.number, state.total) == (0, 2, 8)
 
 
 def test_tolerance_is_lenient_for_negative_returns_too():
     behaviour = Guide(steady, steps=4, tolerance=0.1, stages=4, episodes=1)
-    state = Curriculum(jnp.int32(1), jnp.float32(-100), jnp.float32(0), jnp.int32(0), jnp.zeros(1), jnp.zeros(1, bool))
+    state = Curriculum(jnp.int32(1), jnp.float32(-100), jnp.float32(0), jnp.int32(0), jnp.zeros(1))
 
     def stage(total):
-        rollout = rollout_of([[total]], [[1]])
+        rollout = rollout_of([[total]], [[1]], 1)
         return behaviour.report(state, PPO(), (), rollout, CLOCK, jax.random.key(0)).stage
 
     assert stage(-109.0) == 2

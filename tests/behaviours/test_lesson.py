@@ -21,7 +21,7 @@ from forage.nn.normalise import RunningNorm
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import Clock, Experience, ForageError, Spec
+from forage.types import GONE, Clock, Experience, ForageError, Spec
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(4))
 AGENT = DQN(hidden_sizes=(8,), num_envs=2, rollout_length=4, n_step=1, learning_starts=8, batch_size=4)
@@ -65,11 +65,24 @@ def following(option, repeated=0):
     return Followed((), jnp.bool_(True), jnp.int32(option), jnp.int32(repeated))
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([50.0, 0.0, 0.0, 0.0], [0.85, 0.05, 0.05, 0.05]),
+        ([0.0, 50.0, 0.0, 0.0], [0.0, 0.95, 0.05, 0.0]),
+        ([0.0, 0.0, 0.0, 50.0], [0.0, 0.05, 0.05, 0.9]),
+        ([0.0, 0.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]),
+    ],
+)
+def test_the_agents_own_option_has_what_the_others_leave(values, expected):
+    np.testing.assert_allclose(Lesson().shares(jnp.array(values)), expected, atol=1e-6)
+
+
 def test_options_are_drawn_by_their_values_within_bounds():
     values = np.array([2.0, 1.0, -50.0, 0.0])
     weights = np.exp(3 * values / 2)
     expected = np.clip(weights / weights.sum(), 0.05, 0.95)
-    expected /= expected.sum()
+    expected[0] = 1 - expected[1:].sum()
     np.testing.assert_allclose(LESSON.shares(jnp.asarray(values)), expected, rtol=1e-5)
     state, _ = beginning()
     state = state._replace(networks=saying(state.networks, options=values.tolist()))
@@ -132,6 +145,38 @@ def test_the_loss_by_hand():
     exploring = abs(new[0] + 0.5 * 6 - 2) - 0.5, (new[1] - 0.5) ** 2 / 2
     expected = np.mean([choice[i] + termination[i] + exploring[i] for i in range(2)])
     np.testing.assert_allclose(jax.jit(LESSON.loss)(networks, state, batch), expected, rtol=1e-4)
+
+
+def test_nothing_is_learned_of_who_has_left():
+    state, _ = beginning()
+    rows = jnp.arange(8).reshape(4, 2) % 3
+    source = jnp.zeros((4, 2), jnp.int32).at[2:, 1].set(GONE)
+    no = jnp.zeros((4, 2), bool)
+
+    @jax.jit
+    def report(seen):
+        rollout = Experience(rows, rows, 1.0 * rows, seen, no, no | (source == GONE), source, rows)
+        return LESSON.report(state, AGENT, beginning()[1], rollout, CLOCK, KEY)
+
+    one, other = report(rows), report(jnp.where(source == GONE, (rows + 1) % 3, rows))
+    assert one.novelty.count == 6
+    jax.tree.map(np.testing.assert_array_equal, one.novelty, other.novelty)
+
+
+def test_an_end_is_compared_with_those_of_who_is_there():
+    state, _ = beginning()
+    state = state._replace(target=saying(state.target, options=[1.0, 2.0, 3.0, 4.0]))
+    rows = jnp.zeros(3, jnp.int32)
+    no = jnp.zeros(3, bool)
+
+    @jax.jit
+    def slope(options):
+        source = jnp.array([0, 0, GONE])
+        batch = Experience(rows, rows, 1.0 * rows, rows, no, no, source, (), (options, jnp.zeros(3)))
+        return jax.grad(LESSON.loss)(state.networks, state, batch).terminations.top.layers[-1].bias
+
+    for gone in (0, 1):  # which option that one followed makes no difference
+        np.testing.assert_allclose(slope(jnp.array([1, 3, gone])), [0, -1 / 12, 0, 1 / 12], atol=1e-6)
 
 
 @pytest.mark.thorough

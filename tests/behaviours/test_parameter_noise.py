@@ -17,7 +17,7 @@ from forage.agents.sac_discrete import SACDiscrete
 from forage.agents.td3 import TD3
 from forage.behaviours.parameter_noise import SCALES, ParameterNoise, ParameterNoiseState, log_policy, perturbed
 from forage.nn.layers import Conv, Linear
-from forage.types import AGENT, Experience, ForageError, Spec
+from forage.types import AGENT, GONE, Experience, ForageError, Spec
 
 
 class Line(NamedTuple):
@@ -111,6 +111,21 @@ def test_the_scale_grows_until_the_distance_is_what_is_wanted(values, share):
     else:
         distance, wanted = np.sqrt((((weights - [1, -1]) * x / 2) ** 2).mean((1, 2))), 0.1  # the box is 4 wide
     assert np.mean(distance < wanted) == pytest.approx(0.5, abs=0.08)
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_what_who_has_left_sees_makes_no_distance(values):
+    agent, behaviour = Linearly(values=values), ParameterNoise(initial_scale=9.0, start=0.01)
+    spec = TWO if values else CONTINUOUS
+    rollout = rollout_of(jnp.array([[[0.0, 0.0], [2.0, 0.0]]]))
+
+    @jax.jit
+    def grows(source):
+        state = behaviour.init(prng.key(0), agent, spec)
+        told = rollout._replace(source=source)
+        return behaviour.report(state, agent, agent.init(None, spec), told, at(0.0), prng.key(1)).scale > state.scale
+
+    assert grows(jnp.array([[AGENT, GONE]])) and not grows(jnp.array([[AGENT, AGENT]]))
 
 
 @pytest.mark.thorough

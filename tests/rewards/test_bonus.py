@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from rewarded import KEY, experience_of, spec_of
+from rewarded import KEY, experience_of, learn, spec_of
 
 from forage.agents.ppo import PPO
 from forage.behaviours.own import Own
@@ -16,8 +16,13 @@ from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.nn.normalise import RunningNorm
 from forage.rewards.bonus import Bonus
-from forage.rewards.scaling import Scale
-from forage.types import Clock, Experience, ForageError
+from forage.rewards.disagreement import Disagreement
+from forage.rewards.e3b import E3B
+from forage.rewards.episodic_novelty import EpisodicNovelty
+from forage.rewards.icm import ICM
+from forage.rewards.rnd import RND
+from forage.rewards.scaling import NormaliseReturn, Scale
+from forage.types import GONE, Clock, Experience, ForageError
 
 
 class Noted(Bonus):
@@ -121,3 +126,41 @@ def test_an_agent_gets_the_sum_or_hears_of_the_bonus_by_itself(own_head, monkeyp
 def test_a_schedule_that_is_none_is_named():
     with pytest.raises(ForageError, match="no schedule 'cosine'; there are fixed, linear, exponential, balanced"):
         Noted(schedule="cosine")
+
+
+SMALL = {"hidden_sizes": (16,), "embedding_size": 8, "minibatch_size": 8}
+LEARNING = {
+    "rnd": RND(learning_rate=1e-2, **SMALL),
+    "icm": ICM(learning_rate=1e-2, head_size=8, **SMALL),
+    "disagreement": Disagreement(learning_rate=1e-2, **SMALL),
+    "e3b": E3B(learning_rate=1e-2, head_size=8, **SMALL),
+    "episodic-novelty": EpisodicNovelty(learning_rate=1e-2, head_size=8, lifelong_size=8, memory_size=20, **SMALL),
+    "balanced": RND(schedule="balanced", **SMALL),
+    "normalise-return": NormaliseReturn(),
+}
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_nothing_is_learned_from_agents_that_have_left(name):
+    """What the rows of those who left hold is all the same."""
+    rewards, rng = LEARNING[name], np.random.default_rng(0)
+    state = small.at_once(lambda: rewards.init(KEY, spec_of(), 6))
+    seen, paid = rng.normal(size=(5, 6, 2)).astype(np.float32), rng.normal(size=(5, 6)).astype(np.float32)
+    gone = np.arange(6) >= 3
+    found = []
+    for other in (7.0, -3.0):
+        observation = np.where(gone[:, None], np.float32(other), seen)
+        rollout = experience_of(np.where(gone, 0, paid), np.broadcast_to(gone, (5, 6)), None, observation)
+        rollout = rollout._replace(
+            action=rollout.action.astype(np.int32),
+            source=np.broadcast_to(np.where(gone, GONE, 0).astype(np.int32), (5, 6)),
+        )
+        after, rollout, metrics = learn(rewards, state, rollout, KEY)
+        found.append((after, metrics))
+
+    def present(leaf):
+        """Of what is kept for each environment, those that are there."""
+        return leaf[:3] if leaf.shape[:1] == (6,) else leaf[:, :3] if leaf.shape == (2, 6) else leaf
+
+    one, other = (jax.tree.map(present, each) for each in found)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), one, other)

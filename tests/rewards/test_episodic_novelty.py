@@ -21,7 +21,8 @@ def walk(rewards, states, ended=None):
     states = np.asarray(states, np.float32)
     ended = np.zeros(len(states) - 1, bool) if ended is None else np.asarray(ended)
     kept = Recollection(np.zeros((rewards.memory_size, states.shape[1])), *NOTHING)
-    return jax.jit(lambda *steps: jax.lax.scan(rewards.step, kept, steps))(states[:-1], states[1:], ended)
+    steps = states[:-1], states[1:], ended, np.ones_like(ended)
+    return jax.jit(lambda *steps: jax.lax.scan(rewards.step, kept, steps))(*steps)
 
 
 def by_hand(states, k, size, epsilon, cluster, constant, limit):
@@ -60,7 +61,7 @@ def test_each_episode_has_a_memory_of_its_own():
     kept, found = walk(rewards, np.concatenate([states, states]), np.arange(17) == 8)
     assert kept.states == 9
     fresh = Recollection(kept.memory * 0 + 5.0, jnp.int32(0), kept.distance, kept.steps)
-    after, again = rewards.step(fresh, (states[0], states[1], jnp.bool_(False)))
+    after, again = rewards.step(fresh, (states[0], states[1], jnp.bool_(False), jnp.bool_(True)))
     # What an episode before left in the memory is not seen: one neighbour, its own first state.
     apart = max(np.square(states[1] - states[0]).sum() / float(after.distance) - 0.008, 0)
     assert float(again) == pytest.approx(1 / (np.sqrt(0.1 / (apart + 0.1)) + 1e-3), rel=1e-4)
@@ -89,7 +90,9 @@ def test_the_bonus_is_noted_and_scaled_by_how_new_it_is_to_the_run():
         jax.vmap(jax.vmap(lambda o: before.own.model.embedding(norm(o, 5.0))))(seen)
         for seen in (rollout.observation, rollout.next_observation)
     )
-    _, episodic = jax.lax.scan(jax.vmap(rewards.step), before.own.recollection, (now, after, rollout.ended))
+    _, episodic = jax.lax.scan(
+        jax.vmap(rewards.step), before.own.recollection, (now, after, rollout.ended, rollout.counts)
+    )
     everything = np.concatenate(errors)
     alpha = 1 + (np.asarray(error) - everything.mean()) / everything.std()
     expected = 2 * np.asarray(episodic) * np.clip(alpha, 1, 1.5)

@@ -16,6 +16,8 @@ def test_rnd_says_what_it_can_see():
     space = gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)])
     with pytest.raises(ForageError, match="boxes, images and numbers"):
         RND().check(spec_of(space))
+    with pytest.raises(ForageError, match="begin at 1"):
+        RND().check(spec_of(gymnasium.spaces.Discrete(4, start=1)))
 
 
 # Random network distillation
@@ -143,6 +145,14 @@ def test_it_sees_the_last_of_the_stacked_frames_where_it_is_told():
         bonuses.append(relabel(rewards, after, rollout).bonus)
     np.testing.assert_array_equal(*bonuses)
     assert (bonuses[0] > 0).all()
+
+
+def test_large_images_are_seen_by_the_networks_of_the_paper():
+    space = gymnasium.spaces.Box(0, 255, (84, 84, 4), np.uint8)
+    own = jax.eval_shape(lambda: RND(channels=1).init(KEY, spec_of(space), 1)).own
+    sizes = [[layer.weight.shape for layer in network.head.layers] for network in (own.target, own.predictor)]
+    assert sizes == [[(3136, 512)], [(3136, 512), (512, 512), (512, 512)]]
+    assert own.target.torso.body.dense is None
 
 
 @pytest.mark.parametrize("space", ["box", "number"])

@@ -39,15 +39,21 @@ def started(score, steps, slot=-1, serial=0, stage=-1, envs=1):
     return jax.tree.map(lambda x: np.broadcast_to(x, (envs,)), mark)
 
 
-def visit(starts, state, cells, rewards, ended, marks, clock=CLOCK):
-    """One rollout `[time, env]` through numbered cells; the observation of each state is filled with its number."""
+def visit(starts, state, cells, rewards, ended, marks, clock=CLOCK, cut=None, fresh=None):
+    """One rollout `[time, env]` through numbered cells; the observation of each state is filled with its number.
+
+    `cut`: where episodes were truncated, though they had not `ended`; nowhere. `fresh`: which episodes begin with the
+    rollout; those in environments where nothing was lived yet.
+    """
     cells = np.asarray(cells, np.int32)
     seen = np.broadcast_to(cells[..., None, None], (*cells.shape, 4, 4)).astype(np.float32)
     flags, ended = np.zeros(cells.shape, bool), np.asarray(ended, bool)
-    rollout = Experience(seen, flags, np.asarray(rewards, np.float32), seen, ended, flags, flags, ())
+    cut = flags if cut is None else np.asarray(cut, bool) & ~ended
+    fresh = state.running.steps == 0 if fresh is None else np.asarray(fresh, bool)
+    rollout = Experience(seen, flags, np.asarray(rewards, np.float32), seen, ended, cut, flags, ())
     envs = jax.tree.map(lambda x: np.broadcast_to(x, cells.shape), first_state())._replace(column=cells)
     marks = jax.tree.map(lambda x: np.broadcast_to(x, cells.shape), marks)
-    return report(starts, state, Visited(envs, marks), rollout, clock)
+    return report(starts, state, Visited(envs, marks, ended, fresh), rollout, clock)
 
 
 @functools.cache
@@ -89,7 +95,7 @@ def test_the_archive_keeps_the_best_way_to_each_cell():
     assert entries(state)[3] == (2.0, 5, 0, 2)
     assert state.running.steps.tolist() == [5, 3] and state.running.score.tolist() == [2, 3]
     # The same score in as many steps changes nothing but the visits; in fewer it is better.
-    state = visit(starts, state, [[5, 9]], [[-1, 0]], [[0, 0]], started(0, 0, envs=2))
+    state = visit(starts, state, [[5, 9]], [[-1, 0]], [[0, 0]], started(0, 0, envs=2), fresh=[0, 1])
     assert entries(state)[5] == (1.0, 1, 1, None)
     state = visit(starts, state, [[4, 3]], [[0, 2]], [[0, 0]], started(0, 0, envs=2))
     assert entries(state)[3] == (2.0, 2, 0, 9)
@@ -103,10 +109,33 @@ def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
     assert entries(state)[3] == (3.0, 3, 0, 2)
     two = int(np.flatnonzero(state.archive.observation[:, 0, 0] == 2)[0])
     serial = int(state.archive.serial[two])
-    state = visit(starts, state, [[6], [7]], [[5], [1]], [[0], [1]], started(2, 2, two, serial))
+    state = visit(starts, state, [[6], [7]], [[5], [1]], [[0], [1]], started(2, 2, two, serial), fresh=[1])
     assert entries(state)[6] == (7.0, 3, 0, 2)
     assert state.archive.chosen[two] == 1
     assert state.best.path.score == 8 and state.best.path.steps == 4
+
+
+def test_the_state_that_a_burst_ends_in_is_kept():
+    starts = GoExplore(capacity=16, burst=2)
+    state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
+    state = visit(starts, state, [[1], [9]], [[0], [0]], [[0], [1]], started(0, 0))
+    slot = int(np.flatnonzero(state.archive.observation[:, 0, 0] == 1)[0])
+    mark = started(0, 1, slot, int(state.archive.serial[slot]))
+    # Two bursts; the second one's last step also runs into the end of the episode.
+    cells, rewards, cut = [[3], [4], [5], [6]], [[0], [1], [0], [7]], [[0], [1], [0], [1]]
+    state = visit(starts, state, cells, rewards, [[0], [0], [0], [1]], mark, cut=cut, fresh=[1])
+    assert entries(state) == {1: (0.0, 1, 2, None), 3: (0.0, 2, 0, 1), 4: (1.0, 3, 0, 3), 5: (0.0, 2, 0, 1)}
+    # A burst that was cut came to no end; the other one is the best that did.
+    assert state.best.path.score == 7 and state.best.path.steps == 3
+
+
+def test_an_episode_that_was_lost_is_not_gone_on_with():
+    """After a failure new episodes begin with the next rollout, although none ended."""
+    starts = GoExplore(capacity=16)
+    state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 2))
+    state = visit(starts, state, [[1, 2]], [[5, 5]], [[0, 0]], started(0, 0, envs=2))
+    state = visit(starts, state, [[3, 4]], [[1, 1]], [[0, 0]], started(0, 0, envs=2), fresh=[1, 0])
+    assert entries(state)[3] == (1.0, 1, 0, None) and entries(state)[4] == (6.0, 2, 0, 2)
 
 
 def test_an_episode_visits_the_cell_it_began_from_once():
@@ -117,7 +146,7 @@ def test_an_episode_visits_the_cell_it_began_from_once():
     serial = int(state.archive.serial[one])
     # The first begins from 1, leaves it and comes back; the second begins with a reset, and passes through.
     marks = jax.tree.map(lambda a, b: np.stack([a[..., 0], b[..., 0]], -1), started(0, 1, one, serial), started(0, 0))
-    state = visit(starts, state, [[1, 3], [4, 1], [1, 3]], [[0, 0]] * 3, [[0, 0]] * 3, marks)
+    state = visit(starts, state, [[1, 3], [4, 1], [1, 3]], [[0, 0]] * 3, [[0, 0]] * 3, marks, fresh=[1, 1])
     assert entries(state)[1][2] == 2 and state.archive.chosen[one] == 1
     # The same episodes in the next rollout: the first is still at home, the second counts once more.
     state = visit(starts, state, [[1, 1]], [[0, 0]], [[0, 0]], marks)
@@ -125,7 +154,8 @@ def test_an_episode_visits_the_cell_it_began_from_once():
     # What was kept there since is another entry, which was neither chosen nor visited.
     gone = started(0, 1, one, serial + 99)
     state = visit(starts, state, [[7, 7]], [[0, 0]], [[1, 1]], marks)
-    state = visit(starts, state, [[7, 7]], [[0, 0]], [[0, 0]], jax.tree.map(lambda x: np.repeat(x, 2, -1), gone))
+    gone = jax.tree.map(lambda x: np.repeat(x, 2, -1), gone)
+    state = visit(starts, state, [[7, 7]], [[0, 0]], [[0, 0]], gone, fresh=[1, 1])
     assert entries(state)[1][2] == 3 and state.archive.chosen[one] == 1
 
 
@@ -210,9 +240,21 @@ def test_what_robustifies_begins_near_the_end_of_the_best_way():
         assert set(env_state.column.tolist()) == places
         assert set(mark.stage.tolist()) == {stage}
     before = entries(state)
-    state = visit(starts, state, [[5], [6]], [[9], [0]], [[0], [1]], started(0, 2, stage=0))
+    state = visit(starts, state, [[5], [6]], [[9], [0]], [[0], [1]], started(0, 2, stage=0), fresh=[1])
     assert entries(state) == before and state.best.path.score == 3  # left as it was
     assert state.lesson.successes == state.lesson.episodes == 1
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "score", "successful"),
+    [(0.0, 3.0, True), (0.0, 3 - 3e-6, True), (0.0, 2.9, False), (0.1, 2.9, True), (0.1, 2.6, False)],
+)
+def test_what_robustifies_comes_to_the_best_score(tolerance, score, successful):
+    starts = GoExplore(capacity=8, target=3.0, tolerance=tolerance)
+    state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
+    state = visit(starts, state, [[1], [2]], [[0], [3]], [[0], [1]], started(0, 0))
+    state = visit(starts, state, [[2]], [[score]], [[1]], started(0, 1, stage=0), fresh=[1])
+    assert state.lesson.episodes == 1 and state.lesson.successes == successful
 
 
 @pytest.mark.thorough

@@ -19,6 +19,7 @@ from forage.starts.cells import NONE
 from forage.starts.go_explore import GoExplore
 from forage.starts.latent_go_explore import LatentGoExplore
 from forage.starts.levels import Levels
+from forage.starts.reset import Reset
 from forage.types import Clock, Experience, ForageError
 
 PPO = {"num_envs": 4, "rollout_length": 16, "minibatches": 2, "epochs": 1, "hidden_sizes": (8,)}
@@ -98,7 +99,7 @@ def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
     observation, age = environment.reset(0), np.zeros(4, np.int32)
     begun_elsewhere, seen = 0, {}
     for turn in range(6):
-        steps, actions, first = [], [], observation
+        steps, actions, first, fresh = [], [], observation, age == 0
         for time in range(8):
             actions.append(random_actions(environment.action_space, 4, 8 * turn + time))
             result = starts.after(environment.step(actions[-1]), age)
@@ -112,7 +113,7 @@ def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
             observation = result.observation
             if part.every_state:
                 seen |= ticketed(starts, result.step.observation)
-        starts.report(rollout_of(steps, actions, first), Clock(np.int32(32 * turn), np.float32(192)))
+        starts.report(rollout_of(steps, actions, first), Clock(np.int32(32 * turn), np.float32(192)), fresh)
         if not part.every_state:
             seen |= ticketed(starts, result.step.observation)
     assert begun_elsewhere > 5
@@ -130,6 +131,61 @@ def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
         tickets, told = starts.state.part.reservoir.places
         for slot in range(min(int(starts.state.part.reservoir.seen), part.capacity)):
             np.testing.assert_array_equal(told.next_observation[slot], seen[int(tickets.number[slot])])
+
+
+class Heard(Reset):
+    """Cuts episodes after four steps, and keeps what `report` hears of the last rollout."""
+
+    every_state = cuts = True
+
+    def cut(self, mark, length):
+        return length >= 4
+
+    def report(self, state, environment, visited, rollout, clock, key):
+        return visited
+
+
+@pytest.mark.parametrize("depth", [6, 4])
+def test_where_an_episode_was_cut_can_be_gone_back_to(depth):
+    """In a sea of six steps; in one of four, the end of the episode comes with the cut."""
+    environment = OnHost(DeepSea(depth), 2, "Sea")
+    starts = HostStarts(Heard(), environment, environment.spec, seed=0)
+    first, age = environment.reset(0), np.zeros(2, np.int32)
+    steps, actions = [], []
+    for time in range(6):
+        actions.append(random_actions(environment.action_space, 2, time))
+        steps.append(starts.after(environment.step(actions[-1]), age))
+        age = np.where(steps[-1].step.terminated | steps[-1].step.truncated, 0, age + 1)
+    rollout = rollout_of(steps, actions, first)
+    starts.report(rollout, Clock(np.int32(0), np.float32(100)), np.ones(2, bool))
+    assert rollout.ended[:, 0].tolist() == [False, False, False, True, False, False]
+    visited = starts.state.part
+    assert visited.fresh.all() and visited.gone[:, 0].tolist() == [False, False, False, depth == 4, False, False]
+    numbers = np.asarray(visited.env_states.number)
+    np.testing.assert_array_equal(numbers == FRESH, visited.gone)
+    assert set(starts.saved) == set(numbers.ravel()) - {FRESH}
+    for time, index in zip(*np.nonzero(numbers != FRESH), strict=True):
+        seen = environment.put(0, unpacked(starts.saved[int(numbers[time, index])]))
+        np.testing.assert_array_equal(seen, rollout.next_observation[time, index])
+
+
+def test_after_a_failure_new_episodes_have_nothing_behind_them():
+    """Every state that is kept was reached in as many steps as it lies deep, although the first episodes were lost."""
+    starts = GoExplore(capacity=64, probability=0.5, burst=3)
+    setup = make_setup("ppo", sea, steps=1000, seeds=[0], agent_options=PPO | {"rollout_length": 4}, starts=starts)
+    road = setup.road()
+    road.begin()
+    road.advance(1)
+    road.failed = True
+    again = setup.road()
+    again.restore(road.state, road.steps)
+    again.advance(4)
+    found = again.experiments[0].starts
+    archive = found.state.part.archive
+    kept = np.flatnonzero(archive.cell != NONE)
+    places = [found.environment.put(0, unpacked(found.saved[int(archive.env_state.number[slot])])) for slot in kept]
+    assert len(kept) > 5
+    assert [int(place.any(1).argmax()) for place in places] == archive.path.steps[kept].tolist()
 
 
 def ticketed(starts, observation):

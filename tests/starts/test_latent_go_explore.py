@@ -15,12 +15,12 @@ from forage.environments.deep_sea import DeepSea
 from forage.experiment import Experiment
 from forage.learner import Learner
 from forage.memory.rollout import LastRollout
-from forage.ports import Environment
+from forage.ports import Environment, Visited
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.latent_go_explore import LatentGoExplore, Transition, density, drawn_rank
 from forage.tasks.phases import Phases
 from forage.tasks.same import Same
-from forage.types import Clock, ForageError, Spec
+from forage.types import Clock, Experience, ForageError, Spec
 
 KEY = jax.random.key(0)
 
@@ -90,6 +90,27 @@ def test_what_began_in_a_kept_state_is_cut():
     starts = LatentGoExplore(burst=4)
     assert starts.cut(jnp.bool_(True), jnp.int32(4)) and not starts.cut(jnp.bool_(True), jnp.int32(3))
     assert not starts.cut(jnp.bool_(False), jnp.int32(100))
+
+
+def test_the_state_that_a_burst_ends_in_is_kept():
+    environment = DeepSea(4)
+    starts = LatentGoExplore(capacity=8, neighbours=1, batch_size=2, latent_size=2, hidden_sizes=(4,))
+    seen = np.arange(3.0, dtype=np.float32)[:, None, None, None] * np.ones((3, 1, 4, 4), np.float32)
+    flags = np.zeros((3, 1), bool)
+    cut, gone = np.array([[0], [1], [0]], bool), np.array([[0], [0], [1]], bool)
+    rollout = Experience(seen, flags.astype(np.int32), 0.0 * flags, seen, gone, cut, flags.astype(np.int32), ())
+
+    @jax.jit
+    def run(rollout):
+        state = starts.init(KEY, environment, spec_of(environment), 1)
+        env_states = jax.tree.map(lambda x: jnp.broadcast_to(x, (3, 1, *x.shape)), environment.reset(KEY)[0])
+        visited = Visited(env_states, ~flags, gone, flags[0])
+        clock = Clock(jnp.int32(0), jnp.float32(100))
+        return starts.report(state, environment, visited, rollout, clock, KEY).reservoir
+
+    reservoir = run(rollout)
+    assert reservoir.seen == 2
+    np.testing.assert_array_equal(reservoir.places[1].next_observation[:2, 0, 0], [0, 1])
 
 
 @pytest.mark.thorough

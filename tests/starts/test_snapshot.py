@@ -76,7 +76,7 @@ def test_episodes_begin_in_snapshots_until_the_early_phase_is_over():
     flags = np.zeros((10, 5), bool)
     rollout = Experience((), flags, flags, (), flags, flags, flags, ())
     reported = [
-        starts.report(state, SEA, Visited((), ()), rollout, Clock(jnp.int32(s), jnp.float32(400)), KEY)
+        starts.report(state, SEA, Visited((), (), flags, flags[0]), rollout, Clock(jnp.int32(s), jnp.float32(400)), KEY)
         for s in (0, 49, 50, 200)
     ]
     assert [bool(each.early) for each in reported] == [True, True, False, False]  # a quarter of 400, less the rollout
