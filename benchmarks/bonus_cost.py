@@ -75,12 +75,13 @@ def measure(bench: Bench, rounds: int) -> dict[str, dict[str, Any]]:
 
 
 def page(results: dict[str, dict[str, dict[str, Any]]], rounds: int) -> str:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     lines = [
         "# What a bonus costs",
         "",
         f"Time per environment step of training with a bonus over that without, the median of {rounds} rounds in which",
         "all took turns, one seed, in one run; in brackets the microseconds a step. No program calls the host.",
-        f"{os.cpu_count()} cores, {platform.system()}. Made by `python benchmarks/bonus_cost.py`. What is replayed",
+        f"Cores: {cores}; {platform.system()}. Made by `python benchmarks/bonus_cost.py`. What is replayed",
         "gets the bonus of its day, so an agent with replay pays for the batch of every update: DQN, whose own network",
         "is small, for five transitions of each of 128 returns.",
         "",
