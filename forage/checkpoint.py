@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import os
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -66,14 +67,38 @@ def write_atomically(path: Path, write: Any) -> None:
 
 
 def save(path: Path, tree: PyTree, header: dict[str, Any]) -> None:
-    """Saves the leaves of `tree` and a small JSON `header`."""
-    leaves = {
-        name: np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf) for name, leaf in named_leaves(tree)
-    }
-    text = np.frombuffer(json.dumps({"format": FORMAT, **header}).encode(), np.uint8)
-    arrays = {f"{part}{i}": array for i, leaf in enumerate(leaves.values()) for part, array in _packed(leaf).items()}
-    names = np.frombuffer(json.dumps(list(leaves)).encode(), np.uint8)
-    write_atomically(path, lambda file: np.savez(file, header=text, names=names, **arrays))  # pyrefly: ignore[bad-argument-type]
+    """Saves the leaves of `tree` and a small JSON `header`, as `numpy.savez` would, but with one leaf in memory."""
+    leaves = named_leaves(tree)
+    text, names = (
+        np.frombuffer(json.dumps(words).encode(), np.uint8)
+        for words in ({"format": FORMAT, **header}, [name for name, _ in leaves])
+    )
+
+    def write(file: Any) -> None:
+        with zipfile.ZipFile(file, "w") as archive:
+
+            def add(name: str, array: np.ndarray) -> None:
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, array, allow_pickle=False)
+
+            add("header", text)
+            add("names", names)
+            for i, (_, leaf) in enumerate(leaves):
+                for part, array in _packed(_on_host(leaf)).items():
+                    add(f"{part}{i}", array)
+
+    write_atomically(path, write)
+
+
+def _on_host(leaf: Any) -> np.ndarray:
+    """The leaf in the host's memory. JAX would keep what it gathers from several devices as long as the leaf."""
+    leaf = jax.random.key_data(leaf) if is_key(leaf) else leaf
+    if not isinstance(leaf, jax.Array) or leaf.is_fully_replicated:
+        return np.asarray(leaf)
+    array = np.empty(leaf.shape, leaf.dtype)
+    for shard in leaf.addressable_shards:
+        array[shard.index] = shard.data
+    return array
 
 
 def _packed(leaf: np.ndarray) -> dict[str, np.ndarray]:

@@ -49,6 +49,18 @@ def test_what_was_saved_is_loaded_bit_for_bit(path, tree):
     assert [p.name for p in path.parent.iterdir()] == ["1.npz"]  # no temporary file stays
 
 
+def test_what_lies_on_several_devices_is_saved_whole(tmp_path):
+    devices = jax.local_devices()[:2]
+    assert len(devices) == 2
+    mesh = jax.sharding.Mesh(np.array(devices), ("seed",))
+    values = np.arange(24.0, dtype=np.float32).reshape(4, 3, 2)
+    places = {"all": jax.P("seed"), "second": jax.P(None, None, "seed"), "each": jax.P()}
+    tree = {name: jax.device_put(values, jax.sharding.NamedSharding(mesh, place)) for name, place in places.items()}
+    checkpoint.save(tmp_path / "1.npz", tree, {})
+    for name, loaded in checkpoint.load(tmp_path / "1.npz", tree)[0].items():
+        np.testing.assert_array_equal(loaded, values, err_msg=name)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "bool"])
 def test_zeros_take_no_room(tmp_path, dtype):
     """A memory that is nearly empty; its last bytes, which fill no block, and a minus zero are kept."""
