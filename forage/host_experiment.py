@@ -279,6 +279,11 @@ class HostExperiment:
             self.observation = self.environment.reset(self.seed + self.steps)
             self.ended = np.ones_like(self.ended)
             self.episode_return, self.episode_length = self.episode_return * 0, self.episode_length * 0
+            if self.pending is not None:
+                truncated = jnp.asarray(self.pending.truncated).at[-1].set(~self.pending.terminated[-1])
+                self.pending = self.pending._replace(truncated=truncated)
+            else:
+                self.state = self.learner.end(self.state, self.clock(self.steps))
             if self.starts is not None:
                 every = np.ones(self.environment.num_envs, bool)
                 self.observation = self.starts.begin_anew(self.observation, every, ~every)

@@ -174,6 +174,10 @@ class Learner(Part):
             metrics = jax.tree.map(lambda x: x / updates, total) | {"updates": count.astype(jnp.float32)}
         return LearnerState(carry[0], behaviour_state, rewards_state, carry[1]), metrics | reward_metrics
 
+    def end(self, state: LearnerState, clock: Clock) -> LearnerState:
+        """After the episodes under way were lost. `clock` reads as it does after the newest rollout."""
+        return state._replace(memory=self.memory.end(state.memory, transitions(clock, self.spec.num_agents)))
+
 
 BEHAVIOUR = 6_100_019
 """What the behaviour's key is folded with, so that the other keys are what they are without one."""

@@ -349,6 +349,13 @@ class Memory(Part):
     def add(self, state: State, rollout: Experience, clock: Clock) -> State:
         """Keeps a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
 
+    def end(self, state: State, clock: Clock) -> State:
+        """Truncates the episodes under way: they were lost, and what is added next is of others.
+
+        `clock` reads as it does after the newest rollout.
+        """
+        return state
+
     @abc.abstractmethod
     def sample(self, state: State, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
         """Draws `size` segments of `length` transitions. `clock` reads as it does after the newest rollout."""

@@ -28,6 +28,13 @@ def write(ring: Experience, rollout: Experience, clock: Clock) -> Experience:
     return jax.tree.map(lambda x, new: jax.lax.dynamic_update_slice_in_dim(x, new, position, 0), ring, rollout)
 
 
+def end(ring: Experience, clock: Clock) -> Experience:
+    """Truncates the episodes of the newest step, which nothing will go on with. `clock` reads as after that step."""
+    capacity, num_envs = ring.terminated.shape
+    newest = (clock.steps // num_envs - 1) % capacity
+    return ring._replace(truncated=ring.truncated.at[newest].set(~ring.terminated[newest]))
+
+
 def read(ring: Experience, index: Int[Array, " batch"], length: int) -> Experience:
     """Copies out the segments of `length` transitions that start at `index = time * num_envs + env`."""
     capacity, num_envs = ring.terminated.shape

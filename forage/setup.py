@@ -288,8 +288,9 @@ def make_setup(
         for value in values:
             check_number(key, value, registry.part_name(agent))
     steps = default_steps(agent, name) if steps is None else steps
-    if not 1 <= steps <= MOST:
-        raise ForageError(f"A run takes from 1 to {MOST:,} steps of each seed, not {steps:,}.")
+    most = MOST // spec.num_agents  # a memory counts what every agent lived through
+    if not 1 <= steps <= most:
+        raise ForageError(f"A run takes from 1 to {most:,} steps of each seed, not {steps:,}.")
     check_actions(evaluation_actions)
     return Setup(
         name=name,

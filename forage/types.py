@@ -92,8 +92,8 @@ class Clock(NamedTuple):
 
     @property
     def fraction(self) -> Float[Array, ""]:
-        """Share of the planned steps already taken, in [0, 1)."""
-        return self.steps / self.total
+        """Share of the planned steps already taken, 1 at most: the last rollout may take more than were planned."""
+        return jnp.minimum(1.0, self.steps / self.total)
 
     def anneal(self, start: float, end: float, fraction: float) -> Float[Array, ""]:
         """From `start` to `end`, linearly over the first `fraction` of the run, and `end` from then on."""

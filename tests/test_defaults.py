@@ -2,11 +2,14 @@
 
 import pytest
 
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.together import Together
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.icm import ICM
 from forage.rewards.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
 from forage.setup import make_setup
+from forage.types import ForageError
 
 USUAL = {  # agent: environment, behaviour, memory
     "ppo": ("CartPole-v1", "Own", "LastRollout"),
@@ -46,3 +49,10 @@ def test_a_bonus_stands_beside_what_the_preset_makes_of_the_reward():
             found.append(type(part))
             part = getattr(part, "inner", None)
         assert found == kinds
+
+
+def test_what_all_agents_live_through_is_counted_in_32_bits():
+    two = Together(CartPole(), 2)
+    make_setup("ppo", two, steps=2**30 - 1, seeds=1)
+    with pytest.raises(ForageError, match="from 1 to 1,073,741,823 steps"):
+        make_setup("ppo", two, steps=2**30, seeds=1)

@@ -71,6 +71,29 @@ def test_segments_are_consecutive_and_every_valid_start_is_drawn(Memory, rollout
     np.testing.assert_array_equal(np.asarray(batch.index), time[0] % 6 * 2 + env[0])
 
 
+@pytest.mark.parametrize("Memory", MEMORIES)
+@pytest.mark.parametrize("rollouts", [2, 3])  # the newest row at the end of the ring, and in its middle
+def test_episodes_that_were_lost_are_truncated_at_the_newest_step(Memory, rollouts):
+    memory = Memory(capacity=13)
+    state, clock = filled(memory, rollouts)
+    ring = state if Memory is UniformReplay else state.experience
+    terminated = ring.terminated.at[(rollouts * 3 - 1) % 6, 1].set(True)
+    state = (
+        ring._replace(terminated=terminated)
+        if Memory is UniformReplay
+        else state._replace(experience=ring._replace(terminated=terminated))
+    )
+    state = memory.end(state, clock)
+    ring = state if Memory is UniformReplay else state.experience
+    expected = np.zeros((6, 2), bool)
+    expected[(rollouts * 3 - 1) % 6, 0] = True  # not where the episode had come to its end
+    np.testing.assert_array_equal(ring.truncated, expected)
+
+
+def test_a_run_is_never_more_than_over():
+    assert float(clock_at(1500).fraction) == 1 and float(clock_at(500).fraction) == 0.5
+
+
 def chi_square_is_plausible(counts, expected):
     """Whether counts could come from these expectations: all but one in a million would."""
     assert counts[expected == 0].sum() == 0

@@ -242,3 +242,26 @@ def test_a_polite_stop_saves_and_says_how_to_go_on(tmp_path, number):
         assert differing_files(tmp_path / "stopped" / last, tmp_path / "whole" / last) == []
         rows = [[row["steps"] for row in Run(tmp_path / name).rows] for name in ("stopped", "whole")]
         assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("learned", [False, True], ids=["pending", "remembered"])
+def test_what_is_learned_does_not_go_on_into_another_episode(learned):
+    """Where environments cannot be put back, new episodes begin after the newest step that is known."""
+    options = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (8,), "learning_starts": 16, "batch_size": 4}
+    setup = make_setup("dqn", "gymnasium:Acrobot-v1", steps=100, seeds=1, agent_options=options)
+    road, again = setup.road(), setup.road()
+    road.begin()
+    road.advance(3)
+    experiment = road.experiments[0]
+    if learned:  # as after a failure in the middle of the next rollout
+        experiment.learn(experiment.pending, experiment.clock(16))
+        experiment.pending = None
+    road.failed = True
+    again.restore(road.state, road.steps)
+    found = again.experiments[0]
+    ring = found.state.memory if learned else found.pending
+    newest = 11 if learned else 3
+    assert ring.truncated[newest].all() and not ring.terminated[newest].any()
+    assert not np.asarray(ring.truncated)[:newest].any()
+    road.close()
+    again.close()

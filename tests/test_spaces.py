@@ -135,6 +135,15 @@ def test_large_whole_numbers_are_seen_over_their_largest_bound():
     assert norms_of(unbounded) is not None
 
 
+def test_what_stands_beside_an_observation_is_not_normalised():
+    norm = norms_of(gym.Box(-np.inf, np.inf, (2,), np.float32))._replace(count=9.0, mean=np.array([1.0, 2.0]))
+    beside = {"state": np.ones(3), "present": np.ones(2, bool), "action_mask": np.ones(4)}
+    for names in (("state",), ("state", "present"), ("action_mask", "state", "present")):
+        seen = normalised(norm, {"observation": np.array([2.0, 2.0])} | {name: beside[name] for name in names})
+        np.testing.assert_allclose(seen["observation"], [1.0, 0.0], rtol=1e-5)
+        assert all(seen[name] is beside[name] for name in names)
+
+
 def test_boxes_of_floats_are_normalised_where_they_are():
     norm = norms_of(MIXED)
     assert norm["image"] is None and norm["inner"] is None

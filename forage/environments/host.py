@@ -303,3 +303,8 @@ class Check:
 
 def _when(when: str | int) -> str:
     return f"step {when}" if isinstance(when, int) else when
+
+
+def seeds(seed: int, num_envs: int) -> list[int]:
+    """One seed for each environment: unlike `seed + i`, no two runs with neighbouring seeds share an environment."""
+    return [int(number) for number in np.random.SeedSequence(seed).generate_state(num_envs) >> 1]  # below 2^31

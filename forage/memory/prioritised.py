@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.ports import Memory
-from forage.ring import empty_ring, read, write
+from forage.ring import empty_ring, end, read, write
 from forage.types import Batch, Clock, Experience
 
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
@@ -36,7 +36,7 @@ class PrioritisedReplay(Memory):
     Draws are stratified: one in each of `size` equal parts of the total.
 
     Source: Schaul, Quan, Antonoglou, Silver, 2015, "Prioritized Experience Replay", arXiv:1511.05952, the proportional
-    variant (section 3.3, appendix B.2.1), with the exponents of its table 3.
+    variant (section 3.3, appendix B.2.1), with the exponents of its table 3; it keeps 1,000,000 transitions.
     """
 
     capacity: int = equinox.field(static=True, default=100_000)
@@ -52,6 +52,9 @@ class PrioritisedReplay(Memory):
         first = clock.steps % experience.terminated.size
         tree = fill(state.tree, first, rollout.terminated.size, state.highest)
         return PrioritisedState(experience, tree, state.highest)
+
+    def end(self, state: PrioritisedState, clock: Clock) -> PrioritisedState:
+        return state._replace(experience=end(state.experience, clock))
 
     def sample(self, state: PrioritisedState, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
         capacity, num_envs = state.experience.terminated.shape

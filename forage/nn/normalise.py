@@ -9,7 +9,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PyTree
 
 from forage.nn.layers import scale_of
-from forage.spaces import MASK
+from forage.spaces import carries_more
 
 
 class RunningNorm(NamedTuple):
@@ -60,10 +60,10 @@ def norms_of(space: spaces.Space[Any]) -> Norms:
 
 
 def normalised(norm: Norms, observation: PyTree[Array]) -> PyTree[Array]:
-    """The observation, normalised where there is a `norm`; a mask beside it stays as it is."""
+    """The observation, normalised where there is a `norm`; what is beside it, such as a mask, stays as it is."""
     if norm is None:
         return observation
-    if isinstance(observation, dict) and MASK in observation:
+    if isinstance(observation, dict) and carries_more(observation):
         return observation | {"observation": normalised(norm, observation["observation"])}
     if isinstance(norm, dict):
         return {name: normalised(norm[name], part) for name, part in observation.items()}

@@ -13,8 +13,7 @@ from small import differing
 
 from forage import spaces
 from forage.environments import make
-from forage.environments.adapters.gymnasium import seeds
-from forage.environments.host import HostEnvironment
+from forage.environments.host import HostEnvironment, seeds
 
 SEED, BESIDE = 3, 2
 ON = 3  # steps that are played after an end

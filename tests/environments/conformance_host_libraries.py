@@ -64,9 +64,6 @@ class EnvPool(HostDriver):
     def __init__(self, id: str, **options: Any):
         self.id, self.options = id, {name: value for name, value in options.items() if name != "flatten"}
 
-    def seed(self, seed: int, index: int) -> int:
-        return seed + index
-
     def reset(self, seed: int | None) -> Seen:
         import envpool
 

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from jaxtyping import PyTree, UInt8
 
 from forage.environments.adapters.gymnasium_spaces import apart, apart_space, has_loose_mask, mask_fits
-from forage.environments.host import HostEnvironment, HostStep, array_dtype
+from forage.environments.host import HostEnvironment, HostStep, array_dtype, seeds
 from forage.spaces import Tokens, leaves
 from forage.types import ForageError, Step
 
@@ -34,7 +34,8 @@ class EnvPoolEnvironment(HostEnvironment):
     - `info` names entries of EnvPool's info that `Step.info` shall hold, `float32[env]`.
     - Its state cannot be saved: `snapshot` is `None`.
 
-    EnvPool takes its seed when it is made, so `reset` with another seed makes it anew.
+    EnvPool takes its seeds when it is made, so `reset` with another seed makes it anew. Environment `i` is seeded with
+    entry `i` of `seeds(seed, num_envs)`: of one number EnvPool would make neighbours, shared with the next run's.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class EnvPoolEnvironment(HostEnvironment):
                 self._target,
                 env_type="gymnasium",
                 num_envs=num_envs,
-                seed=seed,
+                seed=seeds(seed, num_envs),
                 **{"render_mode": "rgb_array", **self._options},
             )
 

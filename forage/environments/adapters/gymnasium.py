@@ -17,7 +17,7 @@ from forage.environments.adapters.gymnasium_actions import Door
 from forage.environments.adapters.gymnasium_batch import Arrays, Layout, copied, nested, write_batch
 from forage.environments.adapters.gymnasium_make import failure, horizon, is_class, make_single, mapped, reward_names
 from forage.environments.adapters.gymnasium_spaces import travelling
-from forage.environments.host import HostEnvironment, HostStep
+from forage.environments.host import HostEnvironment, HostStep, seeds
 from forage.types import ForageError, Step
 
 
@@ -261,9 +261,6 @@ class GymnasiumEnvironment(HostEnvironment):
             self._vector.close()
 
 
-def seeds(seed: int, num_envs: int) -> list[int]:
-    """One seed for each environment: unlike `seed + i`, no two runs with neighbouring seeds share an environment."""
-    return [int(number) for number in np.random.SeedSequence(seed).generate_state(num_envs) >> 1]  # below 2^31
 
 
 def _environment_info(info: dict[str, Any], index: int, ended: bool) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from gymnasium.spaces.utils import flatten, flatten_space
 from jaxtyping import PyTree, UInt8
 
 from forage.environments.adapters import foreign
-from forage.environments.adapters.gymnasium import seeds
-from forage.environments.host import HostEnvironment, HostStep
+from forage.environments.host import HostEnvironment, HostStep, seeds
 from forage.spaces import MASK, PRESENCE, PRESENT, STATE
 from forage.types import ForageError, Step
 
