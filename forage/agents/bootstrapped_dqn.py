@@ -194,7 +194,11 @@ class BootstrappedDQN(Agent):
         network, optimiser = self.optimiser().step(gradient, state.optimiser, state.network)
         count = state.updates + 1
         target = followed(self, state.target, network, count)
-        return BootstrappedDQNState(network, target, state.prior, optimiser, count), metrics, error
+        return (
+            BootstrappedDQNState(network, target, state.prior, optimiser, count),
+            metrics,
+            error * batch.experience.counts[0],
+        )
 
     def loss(
         self, network: Heads, target: Heads, prior: Heads, batch: Batch

@@ -207,7 +207,9 @@ class DQN(Agent):
         network, optimiser_state = self.optimiser(rate).step(gradient, state.optimiser, state.network)
         count = state.updates + 1
         target = followed(self, state.target, network, count)
-        return DQNState(network, target, optimiser_state, count), metrics, self.surprise(jnp.abs(error))
+        start, length = self.window
+        error = jnp.abs(error) * batch.experience.counts[start : start + length]
+        return DQNState(network, target, optimiser_state, count), metrics, self.surprise(error)
 
     def surprise(self, error: Float[Array, "time batch"]) -> Float[Array, " batch"]:
         """One number for each segment; for sequences the mixture of R2D2, section 2.3."""

@@ -149,7 +149,7 @@ class LangevinDQN(Agent):
         network = unravel(weights)
         count = state.updates + 1
         target = followed(self, state.target, network, count)
-        return LangevinDQNState(network, target, drift, count), metrics, jnp.abs(error[0])
+        return LangevinDQNState(network, target, drift, count), metrics, jnp.abs(error[0]) * batch.experience.counts[0]
 
     def step(
         self,

@@ -33,6 +33,7 @@ from forage.agents.sac import SAC, Actor
 from forage.nn.critics import ActionValue, twin_values
 from forage.nn.distributions import Actions
 from forage.nn.ensemble import Ensemble, spread
+from forage.nn.minibatches import weighted_mean
 from forage.nn.networks import input_size
 from forage.nn.normalise import RunningNorm
 from forage.nn.optimiser import adam, blend
@@ -195,34 +196,35 @@ class MaxInfoSAC(Agent):
         def actor_loss(actor: Actor) -> tuple[Array, Array]:
             chosen, log = actor(now.observation).from_noise(noise)
             worth = twin_values(critics, now.observation, chosen).min(0)
-            return jnp.mean(alpha * log - beta * self.information(world, before, chosen) - worth), log
+            return weighted_mean(alpha * log - beta * self.information(world, before, chosen) - worth, now.counts), log
 
         (loss, log), gradient = jax.value_and_grad(actor_loss, has_aux=True)(state.actor)
         actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
 
         log_temperature, temperature_optimiser = state.log_temperature, state.temperature_optimiser
         if self.learn_temperature:
-            gradient = jax.grad(base.temperature_loss)(log_temperature, log, action.shape[1])
+            gradient = jax.grad(base.temperature_loss)(log_temperature, log, action.shape[1], now.counts)
             log_temperature, temperature_optimiser = optimiser.step(gradient, temperature_optimiser, log_temperature)
         log_information, information_optimiser = state.log_information, state.information_optimiser
         if self.learn_information:
             spread = jnp.sqrt(world.gains.variance + 1e-8)
-            gradient = jnp.mean(own_gain - slow_gain) / spread
+            gradient = weighted_mean(own_gain - slow_gain, now.counts) / spread
             log_information, information_optimiser = optimiser.step(gradient, information_optimiser, log_information)
 
         followed = jnp.concatenate([after - before, now.reward[:, None]], axis=1)
         world, world_loss = self.study(world, asked, followed, now.counts & (now.source != NOBODY))
         target_actor, target_critics = blend((actor, critics), (state.target_actor, state.target_critics), self.polyak)
         metrics = {
-            "critic_loss": critic_loss, "actor_loss": loss, "value": value, "entropy": -log.mean(),
-            "temperature": alpha, "information": own_gain.mean(), "information_weight": beta, "world_loss": world_loss,
+            "critic_loss": critic_loss, "actor_loss": loss, "value": value,
+            "entropy": -weighted_mean(log, now.counts), "temperature": alpha,
+            "information": weighted_mean(own_gain, now.counts), "information_weight": beta, "world_loss": world_loss,
         }  # fmt: skip
         optimisers = actor_optimiser, critic_optimiser, temperature_optimiser, information_optimiser
         weights = log_temperature, log_information
         return (
             MaxInfoSACState(actor, target_actor, critics, target_critics, *weights, *optimisers, world),
             metrics,
-            error,
+            error * now.counts,
         )
 
     def gain(

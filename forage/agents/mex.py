@@ -111,8 +111,8 @@ class MEX(Agent):
         gradient, (report, hope) = jax.grad(self.critic_loss, has_aux=True)(
             state.critics, now.observation, (action, policy, after, random), target, batch.weight * now.counts
         )
-        state = base.step(state, gradient, now.observation)
-        return state, {"critic_loss": report.loss, "value": report.value, "hope": hope}, report.error
+        state = base.step(state, gradient, now.observation, counts=now.counts)
+        return state, {"critic_loss": report.loss, "value": report.value, "hope": hope}, report.error * now.counts
 
     def critic_loss(
         self,

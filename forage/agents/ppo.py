@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
 from forage import prng
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Gaussian
-from forage.nn.minibatches import shuffled, standardised
+from forage.nn.minibatches import shuffled, standardised, weighted_mean
 from forage.nn.networks import Recall, input_size
 from forage.nn.normalise import Norms, normalised, norms_of, updated
 from forage.nn.optimiser import Optimiser, adam
@@ -204,7 +204,9 @@ class PPO(Agent):
         advantage, goal = gains.sum(-1), gains + value
         targets = Targets(action, log_probability, advantage, by_agent, goal, earlier_value, counts)
 
-        rate = self.learning_rate * (1 - clock.fraction * (1 - self.final_learning_rate))
+        # As when the rollout began, so that the first update is made at the full rate; the clock reads as after it.
+        began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
+        rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
         optimiser = self.optimiser(rate)
 
         def minibatch(carry, data):
@@ -214,13 +216,15 @@ class PPO(Agent):
 
         def epoch(carry, bits):
             observations, cut, threads = self.cut(bits, observation, targets, thread)
-            gain = standardised(cut.gain) if self.normalise_advantage else cut.gain
+            gain = standardised(cut.gain, cut.by_agent) if self.normalise_advantage else cut.gain
             return jax.lax.scan(minibatch, carry, (observations, cut._replace(gain=gain * cut.by_agent), threads))
 
         units = advantage.size if thread is None else advantage.shape[1]
         bits = jax.random.bits(key, (self.epochs, units))
         carry, means = jax.lax.scan(epoch, (state.network, state.optimiser), bits)
         metrics: Metrics = dict(zip(METRICS, means.mean((0, 1)), strict=True))
+        own = jnp.maximum(weighted_mean(by_agent, counts), 1e-8)
+        metrics |= {name: metrics[name] / own for name in METRICS[2:]}  # of the steps that were the agent's
         metrics["explained_variance"] = 1 - gains[..., 0].var() / jnp.maximum(goal[..., 0].var(), 1e-8)
         # After learning: what acted is what learned.
         norm = updated(state.norm, split_mask(raw)[0], experience.counts)
@@ -233,7 +237,8 @@ class PPO(Agent):
         next_value: Float[Array, "time env streams"],
     ) -> Float[Array, "time env streams"]:
         """GAE of each stream. The bonus's goes on across the ends of episodes (Burda et al., 2018, arXiv 1810.12894,
-        section 2.3): what comes after an end is the next episode's beginning."""
+        section 2.3): what comes after an end is the next episode's beginning. Only where an agent leaves before the
+        others does it end: what comes while it is gone is not to its credit."""
         estimate = jax.vmap(gae, in_axes=(1, 1, 1, 1, 1, None, None), out_axes=1)
         reward, terminated, truncated = experience.reward, experience.terminated, experience.truncated
         own = estimate(reward, value[..., 0], next_value[..., 0], terminated, truncated, self.discount, self.gae_lambda)
@@ -241,9 +246,10 @@ class PPO(Agent):
             return own[..., None]
         bonus = jnp.zeros_like(reward) if experience.bonus is None else experience.bonus
         after = jnp.concatenate([value[1:, :, 1], next_value[-1:, :, 1]])  # of the last end, what it led to stands in
-        after = jnp.where(experience.ended, after, next_value[..., 1])
-        never = jnp.zeros_like(terminated)
-        bonus = estimate(bonus, value[..., 1], after, never, never, self.bonus_discount, self.gae_lambda)
+        left = jnp.zeros_like(terminated).at[:-1].set(~experience.counts[1:])
+        after = jnp.where(experience.ended & ~left, after, next_value[..., 1])
+        ends = left & terminated, left & ~terminated
+        bonus = estimate(bonus, value[..., 1], after, *ends, self.bonus_discount, self.gae_lambda)
         return jnp.stack([own, bonus], -1)
 
     def cut(
@@ -267,7 +273,8 @@ class PPO(Agent):
     ) -> tuple[Float[Array, ""], Float[Array, " metrics"]]:
         """The loss, and the means that `METRICS` names."""
         log_probability, entropy, value = self.forward(network, observation, targets.action, thread)
-        log_ratio = log_probability - targets.log_probability
+        # Where another chose the action the policy is held to be as it was: its ratio may be beyond all bounds there.
+        log_ratio = targets.by_agent * (log_probability - targets.log_probability)
         ratio = jnp.exp(log_ratio)
         clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
         gain = jnp.minimum(ratio * targets.gain, clipped * targets.gain)
@@ -276,6 +283,7 @@ class PPO(Agent):
             near = targets.value + jnp.clip(value - targets.value, -self.clip, self.clip)
             error = jnp.maximum(error, 0.5 * (near - targets.goal) ** 2)
         error = error.sum(-1)
+        entropy = targets.by_agent * entropy  # a bonus where the policy learns, and nowhere else
         terms = [-gain, error, entropy, ratio - 1 - log_ratio, (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32)]
         if targets.counts is not None:
             share = targets.counts / jnp.maximum(targets.counts.mean(), 1e-8)

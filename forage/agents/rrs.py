@@ -130,10 +130,10 @@ class RRS(Agent):
             td3.critics, now.observation, action, target, batch.weight * now.counts
         )
         followed = lambda critics: jax.tree.map(lambda x: x[state.mood, 0], critics)  # noqa: E731
-        td3 = self.base.step(td3, gradient, now.observation, followed)
+        td3 = self.base.step(td3, gradient, now.observation, followed, now.counts)
         due = td3.updates % updates_in(self, self.redraw_interval) == 0
         metrics = {"critic_loss": report.loss, "value": report.value, "shift": jnp.array(self.shifts)[state.mood]}
-        return RRSState(*td3, jnp.where(due, self.drawn(mood_key), state.mood)), metrics, report.error
+        return RRSState(*td3, jnp.where(due, self.drawn(mood_key), state.mood)), metrics, report.error * now.counts
 
     def targets(
         self, td3: TD3State, reward: Float[Array, " batch"], *after: PyTree[Array]

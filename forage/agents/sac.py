@@ -24,6 +24,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 from forage import prng
 from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions, SquashedGaussian
+from forage.nn.minibatches import weighted_mean
 from forage.nn.networks import Linear, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam, blend
 from forage.nn.state_noise import log_deviation, standardised
@@ -150,13 +151,13 @@ class SAC(Agent):
         critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
 
         gradient, (log_probability, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
-            state.actor, critics, state.log_temperature, now.observation, noise
+            state.actor, critics, state.log_temperature, now.observation, noise, now.counts
         )
         actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
 
         log_temperature, temperature_optimiser = state.log_temperature, state.temperature_optimiser
         if self.learn_temperature:
-            gradient = jax.grad(self.temperature_loss)(log_temperature, log_probability, action.shape[1])
+            gradient = jax.grad(self.temperature_loss)(log_temperature, log_probability, action.shape[1], now.counts)
             log_temperature, temperature_optimiser = optimiser.step(gradient, temperature_optimiser, log_temperature)
 
         target_critics = blend(critics, state.target_critics, self.polyak)
@@ -165,10 +166,10 @@ class SAC(Agent):
             "critic_loss": critic_loss,
             "actor_loss": actor_loss,
             "value": value,
-            "entropy": -log_probability.mean(),
+            "entropy": -weighted_mean(log_probability, now.counts),
             "temperature": jnp.exp(state.log_temperature),
         }
-        return SACState(actor, critics, target_critics, log_temperature, *optimisers), metrics, error
+        return SACState(actor, critics, target_critics, log_temperature, *optimisers), metrics, error * now.counts
 
     def target(
         self,
@@ -203,15 +204,23 @@ class SAC(Agent):
         log_temperature: Float[Array, ""],
         observation: PyTree[Array],
         noise: Float[Array, "batch dimensions"],
+        counts: Bool[Array, " batch"] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Mean of alpha log pi(b|s) - min_i Q_i(s, b), b ~ pi(.|s); beside it the log-probabilities and the loss."""
+        """Mean of alpha log pi(b|s) - min_i Q_i(s, b), b ~ pi(.|s), over what counts.
+
+        Beside it the log-probabilities and the loss.
+        """
         action, log_probability = actor(observation).from_noise(noise)
         value = twin_values(critics, observation, action).min(0)
-        loss = jnp.mean(jnp.exp(log_temperature) * log_probability - value)
+        loss = weighted_mean(jnp.exp(log_temperature) * log_probability - value, counts)
         return loss, (log_probability, loss)
 
     def temperature_loss(
-        self, log_temperature: Float[Array, ""], log_probability: Float[Array, " batch"], dimensions: int
+        self,
+        log_temperature: Float[Array, ""],
+        log_probability: Float[Array, " batch"],
+        dimensions: int,
+        counts: Bool[Array, " batch"] | None = None,
     ) -> Float[Array, ""]:
         """-alpha mean(log pi + H): falls as alpha does while the entropy is above its target, and the other way."""
-        return -jnp.exp(log_temperature) * jnp.mean(log_probability + self.target_entropy * dimensions)
+        return -jnp.exp(log_temperature) * weighted_mean(log_probability + self.target_entropy * dimensions, counts)

@@ -23,6 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.nn.critics import CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions, Categorical
+from forage.nn.minibatches import weighted_mean
 from forage.nn.networks import Linear, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
@@ -130,12 +131,12 @@ class SACDiscrete(Agent):
         critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
 
         gradient, (entropy, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
-            state.actor, critics, state.log_temperature, now.observation
+            state.actor, critics, state.log_temperature, now.observation, now.counts
         )
         actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
 
         gradient = jax.grad(self.temperature_loss)(
-            state.log_temperature, entropy, self.entropy_target(state.actor, now.observation)
+            state.log_temperature, entropy, self.entropy_target(state.actor, now.observation), now.counts
         )
         log_temperature, temperature_optimiser = optimiser.step(
             gradient, state.temperature_optimiser, state.log_temperature
@@ -147,10 +148,11 @@ class SACDiscrete(Agent):
             "critic_loss": critic_loss,
             "actor_loss": actor_loss,
             "value": value,
-            "entropy": entropy.mean(),
+            "entropy": weighted_mean(entropy, now.counts),
             "temperature": jnp.exp(state.log_temperature),
         }
-        return SACDiscreteState(actor, critics, target_critics, log_temperature, *optimisers), metrics, error
+        state = SACDiscreteState(actor, critics, target_critics, log_temperature, *optimisers)
+        return state, metrics, error * now.counts
 
     def target(
         self,
@@ -185,24 +187,36 @@ class SACDiscrete(Agent):
         critics: ActionScores,
         log_temperature: Float[Array, ""],
         observation: PyTree[Array],
+        counts: Bool[Array, " batch"] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Mean of sum_a pi(a|s) (alpha log pi(a|s) - min_i Q_i(s, a)); beside it the entropies and the loss."""
+        """Mean of sum_a pi(a|s) (alpha log pi(a|s) - min_i Q_i(s, a)) over what counts.
+
+        Beside it the entropies and the loss.
+        """
         probability, log_probability = policies(actor, observation)
         value = twin_values(critics, observation).min(0)
-        loss = jnp.mean(jnp.sum(probability * (jnp.exp(log_temperature) * log_probability - value), axis=1))
+        expected = jnp.sum(probability * (jnp.exp(log_temperature) * log_probability - value), axis=1)
+        loss = weighted_mean(expected, counts)
         return loss, (-jnp.sum(probability * log_probability, axis=1), loss)
 
     def entropy_target(self, actor: ActionScores, observation: PyTree[Array]) -> Float[Array, " batch"]:
-        """The share `target_entropy` of the entropy of choosing evenly among the actions allowed."""
+        """The share `target_entropy` of the entropy of choosing evenly among the actions allowed.
+
+        To one that has left none may be: a target of 0 rather than of no number.
+        """
         mask = split_mask(observation)[1]
-        allowed = jnp.float32(actor.head.bias.shape[0]) if mask is None else mask.sum(1)
+        allowed = jnp.float32(actor.head.bias.shape[0]) if mask is None else jnp.maximum(mask.sum(1), 1)
         return self.target_entropy * jnp.log(allowed)
 
     def temperature_loss(
-        self, log_temperature: Float[Array, ""], entropy: Float[Array, " batch"], target: Float[Array, " *batch"]
+        self,
+        log_temperature: Float[Array, ""],
+        entropy: Float[Array, " batch"],
+        target: Float[Array, " *batch"],
+        counts: Bool[Array, " batch"] | None = None,
     ) -> Float[Array, ""]:
         """alpha mean(entropy - H): falls as alpha does while the entropy is above its target, and the other way."""
-        return jnp.exp(log_temperature) * jnp.mean(entropy - target)
+        return jnp.exp(log_temperature) * weighted_mean(entropy - target, counts)
 
 
 def policies(

@@ -24,6 +24,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions
+from forage.nn.minibatches import weighted_mean
 from forage.nn.networks import Linear, Torso, input_size
 from forage.nn.optimiser import Optimiser, adam, blend
 from forage.ports import Agent, Metrics
@@ -142,8 +143,8 @@ class TD3(Agent):
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
             state.critics, now.observation, action, target, batch.weight * now.counts
         )
-        state = self.step(state, gradient, now.observation)
-        return state, {"critic_loss": critic_loss, "value": value}, error
+        state = self.step(state, gradient, now.observation, counts=now.counts)
+        return state, {"critic_loss": critic_loss, "value": value}, error * now.counts
 
     def step(
         self,
@@ -151,10 +152,12 @@ class TD3(Agent):
         gradient: ActionValue,
         observation: PyTree[Array],
         judge: Callable[[ActionValue], ActionValue] = first,
+        counts: Bool[Array, " batch"] | None = None,
     ) -> TD3State:
         """One step of the critics down their gradient and, when it is time, of the policy and the targets.
 
-        `judge`: which of the critics says how good the policy's actions are.
+        `judge`: which of the critics says how good the policy's actions are. `counts`: where the policy learns; `None`:
+        everywhere.
         """
         critics, critic_optimiser = self.optimiser().step(gradient, state.critic_optimiser, state.critics)
         count = state.updates + 1
@@ -162,7 +165,8 @@ class TD3(Agent):
         # it, whereas both branches of a `cond` would run at every update.
         slow = (state.actor, state.actor_optimiser, state.target_actor, state.target_critics)
         turns = jnp.where(count % self.policy_delay == 0, 1, 0)
-        slow = jax.lax.fori_loop(0, turns, lambda _, slow: self.delayed(slow, critics, judge, observation), slow)
+        turn = lambda _, slow: self.delayed(slow, critics, judge, observation, counts)  # noqa: E731
+        slow = jax.lax.fori_loop(0, turns, turn, slow)
         actor, actor_optimiser, target_actor, target_critics = slow
         return TD3State(actor, critics, target_actor, target_critics, actor_optimiser, critic_optimiser, count)
 
@@ -192,9 +196,15 @@ class TD3(Agent):
         values = twin_values(critics, observation, action)
         return squared_error(values, target, weight)
 
-    def actor_loss(self, actor: Actor, critic: ActionValue, observation: PyTree[Array]) -> Float[Array, ""]:
-        """Mean of -Q(s, pi(s))."""
-        return -jnp.mean(critic(observation, actor(observation)))
+    def actor_loss(
+        self,
+        actor: Actor,
+        critic: ActionValue,
+        observation: PyTree[Array],
+        counts: Bool[Array, " batch"] | None = None,
+    ) -> Float[Array, ""]:
+        """Mean of -Q(s, pi(s)) over what counts."""
+        return -weighted_mean(critic(observation, actor(observation)), counts)
 
     def delayed(
         self,
@@ -202,10 +212,11 @@ class TD3(Agent):
         critics: ActionValue,
         judge: Callable[[ActionValue], ActionValue],
         observation: PyTree[Array],
+        counts: Bool[Array, " batch"] | None,
     ) -> tuple[Actor, Any, Actor, ActionValue]:
         """One step of the policy, then one of both targets."""
         actor, actor_optimiser, target_actor, target_critics = slow
-        gradient = jax.grad(self.actor_loss)(actor, judge(critics), observation)
+        gradient = jax.grad(self.actor_loss)(actor, judge(critics), observation, counts)
         actor, actor_optimiser = self.optimiser().step(gradient, actor_optimiser, actor)
         target_actor, target_critics = blend((actor, critics), (target_actor, target_critics), self.polyak)
         return actor, actor_optimiser, target_actor, target_critics

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
 from forage.nn.optimiser import Optimiser
 
@@ -24,11 +24,23 @@ def shuffled(bits: UInt32[Array, " count"]) -> Int[Array, " count"]:
     return (jnp.sort(numbered) & jnp.uint32(2**low - 1)).astype(jnp.int32)
 
 
-def standardised(gain: Float[Array, "minibatch *rows"]) -> Float[Array, "minibatch *rows"]:
-    """Mean zero and deviation one within each minibatch."""
-    rows = gain.reshape(gain.shape[0], -1)
-    rows = (rows - rows.mean(1, keepdims=True)) / (rows.std(1, keepdims=True) + 1e-8)
-    return rows.reshape(gain.shape)
+def weighted_mean(
+    x: Float[Array, "*rows"], weight: Float[Array, "*rows"] | Bool[Array, "*rows"] | None = None
+) -> Float[Array, ""]:
+    """The mean of the rows of weight 1 rather than 0; of all without a weight, and 0 where there are none."""
+    return x.mean() if weight is None else jnp.sum(weight * x) / jnp.maximum(weight.sum(), 1.0)
+
+
+def standardised(
+    gain: Float[Array, "minibatch *rows"], weight: Float[Array, "minibatch *rows"] | None = None
+) -> Float[Array, "minibatch *rows"]:
+    """Mean zero and deviation one within each minibatch, of its rows of weight 1 (`None`: of all)."""
+
+    def one(gain: Float[Array, "*rows"], weight: Float[Array, "*rows"] | None) -> Float[Array, "*rows"]:
+        gain = gain - weighted_mean(gain, weight)
+        return gain / (jnp.sqrt(weighted_mean(gain**2, weight)) + 1e-8)
+
+    return jax.vmap(one)(gain, weight)
 
 
 def fit(

@@ -22,7 +22,7 @@ from forage.ports import Environment
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import Batch, Clock, Experience, ForageError, Spec, Step
+from forage.types import GONE, Batch, Clock, Experience, ForageError, Spec, Step
 
 STATES = 5
 SPEC = Spec("Table", spaces.Discrete(STATES), spaces.Discrete(2))
@@ -94,6 +94,9 @@ def test_weights_multiply_the_loss_and_errors_are_returned():
     np.testing.assert_allclose(loss, (0.25 * (27 - 0.5) + 1.0 * (7 - 0.5)) / 2, rtol=1e-6)
     _, _, errors = compute(agent.learn, state, batch, CLOCK, jax.random.key(0))
     np.testing.assert_allclose(errors, [27, 7], rtol=1e-6)  # sizes, without the weights
+    left = batch._replace(experience=batch.experience._replace(source=np.array([[GONE, 0]])))
+    _, _, errors = compute(agent.learn, state, left, CLOCK, jax.random.key(0))
+    np.testing.assert_allclose(errors, [0, 7], rtol=1e-6)  # there is nothing to learn where an agent had left
 
 
 @pytest.mark.parametrize("double", [False, True])
@@ -190,6 +193,17 @@ def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
     np.testing.assert_allclose(error[:, 0], np.array(goals) - np.array(estimates), rtol=1e-5)
     sizes = np.abs(error[:, 0])
     np.testing.assert_allclose(agent.surprise(jnp.abs(error)), [0.9 * sizes.max() + 0.1 * sizes.mean()], rtol=1e-5)
+
+
+def test_the_surprise_of_a_sequence_is_that_of_its_steps_that_count():
+    state = at_once(lambda: RECURRENT.init(jax.random.key(0), SPEC))
+    aux = Recall(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))
+    batch = segment([0, 1, 2, 3, 1], [0] * 5, [1.0, 2.0, 50.0, 70.0, 0.0], [1, 2, 3, 1, 3], [0] * 5, [0] * 5, aux=aux)
+    _, (error, _) = compute(RECURRENT.loss, state.network, state.target, batch)
+    source = np.array([0, 0, 0, GONE, GONE])[:, None]  # the first warms up, the next three are learned from
+    batch = batch._replace(experience=batch.experience._replace(source=source))
+    found = compute(RECURRENT.learn, state, batch, CLOCK, jax.random.key(0))[2]
+    np.testing.assert_allclose(found, RECURRENT.surprise(jnp.abs(error) * np.array([[1], [1], [0]])), rtol=1e-5)
 
 
 def test_no_gradient_flows_through_the_burn_in():

@@ -156,11 +156,11 @@ def test_says_what_would_work():
         AGENT.check(Spec("CartPole-v1", SPEC.observation_space, spaces.Discrete(2)))
 
 
-def test_the_ensemble_learns_from_what_an_action_did_alone():
+def test_the_ensemble_learns_from_what_an_action_did_alone_and_nothing_does_from_agents_that_have_left():
     agent, state = beginning()
     learn = jax.jit(agent.learn)
 
-    def world(source, other):
+    def learned(source, other):
         """After a batch whose last rows, of this source, lead to `other`, from `other` too where there was no agent."""
         batch = batch_of()
         told, last = batch.experience, np.arange(32) >= 16
@@ -170,11 +170,16 @@ def test_the_ensemble_learns_from_what_an_action_did_alone():
         batch = batch._replace(
             experience=told._replace(observation=before, next_observation=after, source=jnp.asarray(sources))
         )
-        return learn(state, batch, CLOCK, KEY)[0].world
+        return learn(state, batch, CLOCK, KEY)
 
+    near = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)  # noqa: E731
     for source in (NOBODY, GONE):
-        found = [world(source, other) for other in (3.0, -9.0)]
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), *found)
+        (one, _, errors), (two, *_) = (learned(source, other) for other in (3.0, -9.0))
+        jax.tree.map(near, one.world, two.world)
+        if source == GONE:
+            jax.tree.map(near, one, two)
+        assert (errors[:16] > 0).all() and (errors[16:] > 0).all() == (source == NOBODY)
+        assert errors[16:].any() == (source == NOBODY)
 
 
 def test_what_it_standardises_by_fades():

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from forage.agents.ppo import PPO, Targets, Thread
 from forage.nn.minibatches import shuffled, standardised
 from forage.nn.networks import Recall
-from forage.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Spec
+from forage.types import AGENT, GONE, GUIDE, NOBODY, Batch, Clock, Experience, ForageError, Spec
 
 SPEC = Spec("Table", spaces.Discrete(2), spaces.Discrete(2))
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
@@ -67,6 +67,19 @@ def test_the_loss_is_a_mean_over_the_minibatch():
     np.testing.assert_allclose(total, -3.0 + 0.5 * (0.5 * 4 / 2) - 0.1 * (H0 + H1) / 2, rtol=1e-5)
 
 
+def test_entropy_and_ratios_are_of_the_agents_own_steps():
+    given = targets([1, 0], [0.5, 0.25], [2.0, 0.0], [2.0, -1.0])
+    means = lambda given: jax.jit(PLAIN.loss)(table(), jnp.array([0, 1]), given, None)[1]  # noqa: E731
+    alone = [-2.4, 0, H0, 0.5 - np.log(1.5), 1]
+    np.testing.assert_allclose(means(given._replace(by_agent=np.array([1.0, 0.0]))), np.array(alone) / 2, rtol=1e-5)
+    # An action that the policy would hardly have taken does no harm.
+    rare = given._replace(by_agent=np.array([1.0, 0.0]), log_probability=np.array([np.log(0.5), -1e3]))
+    np.testing.assert_allclose(means(rare), np.array(alone) / 2, rtol=1e-5)
+    # As the policy's loss, they are means over all that counts.
+    left = given._replace(by_agent=np.array([1.0, 0.0]), counts=np.array([1.0, 0.0]))
+    np.testing.assert_allclose(means(left), alone, rtol=1e-5)
+
+
 @pytest.mark.parametrize(("earlier", "error"), [(2.0, 0.5 * 9), (1.0, 0.5 * 3.8**2), (3.0, 0.5 * 9)])
 def test_a_clipped_value_counts_the_larger_error(earlier, error):
     # The value is 2, the goal 5: from 1 it may count as 1.2 at most, from 3 as 2.8 at least, and 2 is further off.
@@ -113,8 +126,57 @@ def test_the_bonus_has_a_value_of_its_own_that_goes_on_across_ends():
     np.testing.assert_allclose(bonus, [errors[0] + 0.4 * last, last, errors[2]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("truncated", [False, True])
+def test_the_bonus_ends_where_an_agent_leaves_before_the_others(truncated):
+    """It ends at the first step, is gone at the second and third, and begins anew at the fourth."""
+    agent = PPO(num_envs=1, rollout_length=4, minibatches=1, bonus_head=True, gae_lambda=0.5, bonus_discount=0.8)
+    experience = rollout([0] * 4, [1] * 4, [0] * 4, [1] * 4, [not truncated, 1, 1, 0], [truncated, 0, 0, 0], AGENT)
+    experience = experience.experience._replace(
+        bonus=np.array([[10.0], [99.0], [99.0], [30.0]]), source=np.array([[AGENT], [GONE], [GONE], [AGENT]])
+    )
+    value = np.stack([np.zeros(4), np.array([5.0, 77.0, 77.0, 7.0])], -1)[:, None]
+    after = np.stack([np.zeros(4), np.array([6.0, 88.0, 88.0, 8.0])], -1)[:, None]
+    bonus = jax.jit(agent.advantages)(experience, value, after)[:, 0, 1]
+    np.testing.assert_allclose(bonus[0], 10 + (0.8 * 6 if truncated else 0) - 5, rtol=1e-6)
+    np.testing.assert_allclose(bonus[3], 30 + 0.8 * 8 - 7, rtol=1e-6)
+
+
+def test_the_learning_rate_falls_from_the_first_update_on():
+    agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=3, epochs=1)
+    state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
+    batch = rollout([0, 0, 1], [1, 1, 0], [1, 2, 3], [0, 1, 1], [0, 0, 1], [0, 1, 0], AGENT)
+
+    def step(final, steps):
+        """How far one update goes after which so many of 30 steps are taken."""
+        clock = Clock(jnp.int32(steps), jnp.float32(30))
+        after = jax.jit(dataclasses.replace(agent, final_learning_rate=final).learn)(state, batch, clock, KEY)[0]
+        return np.asarray(after.network.critic.weight - state.network.critic.weight)
+
+    full = step(1.0, 3)
+    assert np.abs(full).max() > 1e-5
+    for steps, share in (3, 1.0), (6, 0.9), (30, 0.1):
+        np.testing.assert_allclose(step(0.0, steps), share * full, rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize("source", [GUIDE, NOBODY, GONE])
+def test_advantages_are_standardised_and_entropy_is_told_of_the_agents_own_steps(source):
+    agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=4, epochs=1, discount=0.0, max_gradient_norm=1e9)
+    state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))._replace(network=table())
+
+    def learned(other):
+        """From the agent's own steps in state 0, worth 1 and -1 more than expected, and from another's in state 1."""
+        batch = rollout([0, 0, 1, 1], [0, 1, 0, 0], [3, 1, other, other], [0] * 4, [1] * 4, [0] * 4, AGENT)
+        experience = batch.experience._replace(source=np.array([[AGENT], [AGENT], [source], [source]]))
+        return jax.jit(agent.learn)(state, batch._replace(experience=experience), CLOCK, KEY)
+
+    little, much = learned(0.0), learned(1000.0)
+    np.testing.assert_allclose(little[0].network.actor.weight, much[0].network.actor.weight, atol=1e-7)
+    np.testing.assert_allclose([little[1]["policy_loss"], much[1]["policy_loss"]], 0.0, atol=1e-6)
+    np.testing.assert_allclose([little[1]["entropy"], much[1]["entropy"]], H0, rtol=1e-5)
+
+
 def test_only_the_agents_own_actions_move_the_policy():
-    agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=2, epochs=1, entropy_coefficient=0.0)
+    agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=2, epochs=1)
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
 
     def learned(source):
@@ -138,6 +200,14 @@ def test_shuffled_is_a_permutation_and_depends_on_its_bits(count):
 def test_standardised_within_each_minibatch():
     gain = standardised(np.array([[1.0, 3.0], [10.0, 40.0]]))
     np.testing.assert_allclose(gain, [[-1, 1], [-1, 1]], rtol=1e-5)
+    gain, weight = np.array([[1.0, 900.0, 3.0], [10.0, 40.0, 50.0]]), np.array([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(standardised(gain, weight)[0, ::2], [-1, 1], rtol=1e-5)
+    assert np.isfinite(standardised(gain, weight)).all()
+    for given in (gain, gain[..., None] * np.arange(2)):  # transitions, or steps of segments
+        rows = given.reshape(2, -1)
+        plain = (rows - rows.mean(1, keepdims=True)) / rows.std(1, keepdims=True)
+        for found in (standardised(given), standardised(given, np.ones_like(given))):
+            np.testing.assert_allclose(found.reshape(2, -1), plain, rtol=1e-5)
 
 
 REMEMBERING = PPO(num_envs=4, rollout_length=5, minibatches=2, memory_size=3, hidden_sizes=(3,))

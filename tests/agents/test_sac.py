@@ -16,7 +16,7 @@ from forage.agents.sac import SAC
 from forage.agents.sac_discrete import SACDiscrete
 from forage.nn.critics import twin_values
 from forage.nn.distributions import SquashedGaussian
-from forage.types import Batch, Clock, Experience, ForageError, Spec
+from forage.types import GONE, Batch, Clock, Experience, ForageError, Spec
 
 BOX = spaces.Box(np.array([-1.0, 2.0], np.float32), np.array([3.0, 2.5], np.float32))
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), BOX)
@@ -108,6 +108,54 @@ def test_critic_loss_is_weighted():
     np.testing.assert_allclose(loss, 0.5 * ((2 * 2**2 + 0.5 * 4**2) / 2 + (2 * 4**2 + 0.5 * 2**2) / 2), rtol=1e-6)
     np.testing.assert_allclose(error, [3.0, 3.0])
     np.testing.assert_allclose(value, 4.0)
+
+
+def without(batch, left, other):
+    """The batch as it is where, in its rows `left`, an agent had gone and saw `other`."""
+    source = jnp.where(left, GONE, 0)[None].astype(jnp.int32)
+    see = lambda x: jnp.where(left[None, :, None], jnp.asarray(other, x.dtype), x)  # noqa: E731
+    told = batch.experience._replace(source=source)
+    seen, after = (jax.tree.map(see, o) for o in (told.observation, told.next_observation))
+    return batch._replace(experience=told._replace(observation=seen, next_observation=after))
+
+
+def test_nothing_is_learned_from_agents_that_have_left():
+    left = np.array([False, True, True])
+    pairs = [
+        (AGENT, SPEC, transitions(np.ones((3, 3)), *THREE[1:]), (2.0, -7.0)),
+        (DISCRETE, MASKED, transitions(masked([[1, 1, 0]] * 3), np.array([0, 1, 1]), *THREE[2:]), (1, 0)),
+    ]
+    for agent, spec, batch, others in pairs:
+        state, learn = beginning(agent, spec), jax.jit(agent.learn)
+        found = [learn(state, without(batch, left, other), CLOCK, jax.random.key(0)) for other in others]
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found))  # also where nothing is allowed
+        (one, *_, error), (two, *_, again) = found
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), one, two)
+        assert one.log_temperature != state.log_temperature
+        for errors in (error, again):
+            assert errors[0] > 0 and not errors[1:].any()
+        nothing = learn(state, without(batch, np.ones(3, bool), others[0]), CLOCK, jax.random.key(0))[0]
+        jax.tree.map(np.testing.assert_array_equal, nothing.actor, state.actor)
+        assert nothing.log_temperature == state.log_temperature
+
+
+def test_means_are_over_what_counts():
+    state, counts = sac_state(AGENT, mean=(0.2, 0.0)), np.array([True, False, True])
+    noise = np.array([[0.5, -1.0], [9.0, 9.0], [0.0, 2.0]])
+    now = state.actor, state.critics, jnp.float32(0)
+    loss = lambda x, *counts: AGENT.actor_loss(*now, jnp.zeros((len(x), 3)), x, *counts)  # noqa: E731
+    some, (log, _) = compute(loss, noise, counts)
+    np.testing.assert_allclose(some, compute(loss, noise[counts])[0], rtol=1e-5)
+    found = [AGENT.temperature_loss(jnp.float32(0), x, 2, *more) for x, more in ((log, (counts,)), (log[counts], ()))]
+    np.testing.assert_allclose(*found, rtol=1e-5)
+    discrete = discrete_state(DISCRETE, [math.log(3), 0.0, 9.0], [[1.0, 2.0, 90.0]] * 2, [[0.0] * 3] * 2)
+    loss = lambda o, *counts: DISCRETE.actor_loss(discrete.actor, discrete.critics, jnp.float32(0), o, *counts)  # noqa: E731
+    some, (entropy, _) = compute(loss, masked([[1, 1, 0], [0, 0, 0], [1, 0, 0]]), counts)
+    np.testing.assert_allclose(some, compute(loss, masked([[1, 1, 0], [1, 0, 0]]))[0], rtol=1e-5)
+    target = np.array([0.5, 7.0, 0.1])
+    found = DISCRETE.temperature_loss(jnp.float32(0), entropy, target, counts)
+    np.testing.assert_allclose(found, (entropy - target)[counts].mean(), rtol=1e-5)
+    np.testing.assert_array_equal(DISCRETE.entropy_target(discrete.actor, masked([[0, 0, 0]])), [0.0])
 
 
 def drawn(actor, observation, noise):

@@ -111,10 +111,12 @@ def test_masked_actions_are_never_drawn():
     assert set(np.asarray(act(jax.random.split(KEY, 200))).tolist()) == {0, 2}
 
 
+@pytest.mark.parametrize(("first_only", "usable"), [(False, 4), (True, 1)])
 @pytest.mark.thorough
-def test_late_episodes_that_happened_to_be_short_do_not_count():
+def test_late_episodes_that_happened_to_be_short_do_not_count(first_only, usable):
     environment = two_ways(3.0)
-    spec, agent = spec_of(environment, "TwoWays"), dataclasses.replace(AGENT, num_envs=1, rollout_length=6)
+    options = {"num_envs": 1, "rollout_length": 6, "first_only": first_only}
+    spec, agent = spec_of(environment, "TwoWays"), dataclasses.replace(AGENT, **options)
     column = lambda x: np.asarray(x)[:, None]  # noqa: E731
     seen, ended, none = np.zeros((6, 1, 4)), column([True] * 6), column([0] * 6)
     rollout = Experience(
@@ -122,7 +124,8 @@ def test_late_episodes_that_happened_to_be_short_do_not_count():
     )  # six episodes of a step each, of which the last two had no room for three
     batch = Batch(rollout, np.ones(1), np.zeros(1, int))
     _, metrics, _ = jax.jit(agent.learn)(agent.init(KEY, spec), batch, Clock(jnp.int32(0), jnp.float32(100)), KEY)
-    assert metrics["episodes"] == 4
+    assert metrics["usable_episodes"] == usable
+    assert not set(metrics) & {"episodes", "return", "length", "updates"}  # which the curve's points have of their own
 
 
 @pytest.mark.parametrize(

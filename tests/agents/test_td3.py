@@ -13,7 +13,7 @@ from gymnasium import spaces
 from small import at_once, compute
 
 from forage.agents.td3 import TD3, first
-from forage.types import Batch, Clock, Experience, ForageError, Spec
+from forage.types import GONE, Batch, Clock, Experience, ForageError, Spec
 
 BOX = spaces.Box(-2.0, 6.0, (1,), np.float32)
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), BOX)
@@ -110,6 +110,36 @@ def test_actor_loss_is_of_the_first_critic():
     loss, gradient = compute(jax.value_and_grad(AGENT.actor_loss), state.actor, first(state.critics), jnp.zeros((2, 3)))
     np.testing.assert_allclose(loss, -(3 + 2 * 0.5), rtol=1e-5)
     np.testing.assert_allclose(gradient.head.bias, [-2 * (1 - 0.5**2)], rtol=1e-4)
+
+
+def test_nothing_is_learned_from_agents_that_have_left():
+    agent = dataclasses.replace(AGENT, policy_delay=1)
+    state, left = beginning(agent), np.array([False, True, True])
+
+    def learned(other, left=left):
+        told = BATCH.experience
+        see = lambda x: jnp.where(left[None, :, None], other, x + 1.0)  # noqa: E731
+        told = told._replace(
+            observation=see(told.observation),
+            next_observation=see(told.next_observation),
+            source=jnp.where(left, GONE, 0)[None].astype(jnp.int32),
+        )
+        return compute(agent.learn, state, BATCH._replace(experience=told), CLOCK, jax.random.key(0))
+
+    (one, _, error), (two, _, again) = learned(2.0), learned(-7.0)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), one, two)
+    assert not same(one.actor, state.actor) and same(learned(2.0, np.ones(3, bool))[0].actor, state.actor)
+    for errors in (error, again):
+        assert errors[0] > 0 and not errors[1:].any()
+
+
+def test_the_actors_loss_is_a_mean_over_what_counts():
+    state, seen = beginning(AGENT), np.arange(9.0).reshape(3, 3)
+    counts = np.array([True, False, True])
+    some = compute(AGENT.actor_loss, state.actor, first(state.critics), seen, counts)
+    np.testing.assert_allclose(
+        some, compute(AGENT.actor_loss, state.actor, first(state.critics), seen[counts]), rtol=1e-5
+    )
 
 
 def same(a, b):
