@@ -66,7 +66,7 @@ forage tune AGENT ENVIRONMENT --over NAME=RANGE [--over ...] [OPTIONS]
   --method tpe | random | hyperband | pbt   how settings are proposed; pbt changes them while it trains
   --trials N             settings tried, or the size of the population; 32
   --batch N              trials at once, in one program where their shapes allow it; 8
-  --tuning-seeds a,b,c   seeds that every trial trains on; 0,1,2
+  --tuning-seeds a,b,c   seeds that every trial trains on, but those of pbt; 0,1,2
   --seeds a,b,c          seeds that the best and the default are judged on; ten others
   --steps, --directory, --wrap, --env.NAME, ports and the agent's options   as of forage train
 

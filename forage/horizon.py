@@ -2,7 +2,8 @@
 
 Laidlaw, Zhu, Russell, Dragan (2023), "The Effective Horizon Explains Deep RL Performance in Stochastic Environments",
 arXiv 2312.08369, section 4. Shallow Q-iteration is run with ever more steps k of planning and ever more episodes m for
-each decision, and H = k + log_A m is least over those that solve the task, A being the number of actions:
+each decision, and H = k + log_A m is least over those that solve the task, A being the number of actions. To have m
+of them exactly, SQIRL learns from the first whole episode of each of m environments and from no other:
 
     from forage.horizon import measure
     measure("tabular:GridWorld-3x4", solved=0.6)
@@ -64,9 +65,8 @@ def measure(
     spec = spec_of(native, environment if isinstance(environment, str) else type(environment).__name__)
     if spec.horizon is None:
         raise ForageError(f"The episodes of {spec.name} have no known end; put a time limit around it.")
-    usual: dict[str, Any] = {"rollout_length": 2 * spec.horizon} | (
-        options or {}
-    )  # one episode is surely whole in each environment
+    # One episode is surely whole in each environment.
+    usual: dict[str, Any] = {"rollout_length": 2 * spec.horizon} | (options or {})
     SQIRL(**usual).check(spec)
     actions = Actions.of(spec.action_space).outputs
     least, found, tried = math.inf, (None, None), []
@@ -82,7 +82,7 @@ def measure(
                     steps=m * usual["rollout_length"] * spec.horizon,
                     seeds=list(seeds),
                     directory=Path(directory or temporary) / f"{k}-{m}",
-                    agent_options=usual | {"planning_depth": k, "num_envs": m},
+                    agent_options=usual | {"planning_depth": k, "num_envs": m, "first_only": True},
                     display="quiet",
                 )
                 assert run.evaluation is not None

@@ -102,8 +102,12 @@ class Setup:
         for member in members:
             agent = dataclasses.replace(self.agent, **{name: member[name] for name in self.sweep})
             learners.append(equinox.tree_at(lambda learner: learner.agent, learner, agent))
-        way = Way(None if isinstance(self.starts, Reset) else self.starts, self.visits)
-        return HostRoad(learners, self.environment, seeds, self.steps, way)
+        return HostRoad(learners, self.environment, seeds, self.steps, self.way)
+
+    @property
+    def way(self) -> Way:
+        """What else a run on the host is asked for."""
+        return Way(None if isinstance(self.starts, Reset) else self.starts, self.visits)
 
     def check_host(self) -> None:
         """Raises `ForageError` where episodes cannot begin on the host as the parts say."""

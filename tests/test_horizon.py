@@ -7,6 +7,7 @@ import pytest
 
 from forage import horizon
 from forage.environments.tabular import Tabular
+from forage.points import read_rows
 from forage.types import ForageError
 
 
@@ -23,10 +24,14 @@ def two_ways():
 @pytest.mark.thorough
 def test_one_step_of_planning_solves_what_none_does(tmp_path):
     options = {"regression_steps": 150, "hidden_sizes": (16,), "rollout_length": 24}
-    found = horizon.measure(two_ways(), 2.0, (1, 2), (32,), (0, 1), tmp_path, options)
-    assert (found.horizon, found.steps, found.episodes) == (2 + 5, 2, 32)
-    assert [(t.steps, t.episodes, t.solved) for t in found.tried] == [(1, 32, False), (2, 32, True)]
+    found = horizon.measure(two_ways(), 2.0, (1, 2), (256,), (0, 1), tmp_path, options)
+    assert (found.horizon, found.steps, found.episodes) == (2 + 8, 2, 256)
+    assert [(t.steps, t.episodes, t.solved) for t in found.tried] == [(1, 256, False), (2, 256, True)]
     assert found.tried[0].returns == [1.0, 1.0] and found.tried[1].returns == [3.0, 3.0]
+    points = read_rows(tmp_path / "2-256" / "metrics.jsonl")
+    for point in points:  # m episodes for each decision, of the four times as many and more that were played
+        assert point["usable_episodes"] == [256, 256] and min(point["episodes"]) > 1000
+    assert points
 
 
 def test_what_cannot_do_better_is_left_out(monkeypatch, tmp_path):
@@ -39,6 +44,7 @@ def test_what_cannot_do_better_is_left_out(monkeypatch, tmp_path):
     def train(name, **settings):
         options = settings["agent_options"]
         asked.append((options["planning_depth"], options["num_envs"]))
+        assert options["first_only"]
         assert settings["steps"] == options["num_envs"] * 6 * 3  # a rollout of two episodes for each decision
         return Run(3.0 if asked[-1] in {(1, 16), (2, 4)} else 0.0)
 

@@ -1,5 +1,6 @@
 """Tuning: what is searched, trials side by side, populations, and seeds that do not meet."""
 
+import dataclasses
 import json
 
 import jax
@@ -8,6 +9,8 @@ import pytest
 import small
 
 from forage.setup import make_setup
+from forage.starts.archive import Archive
+from forage.starts.levels import Levels
 from forage.tuning import population, search
 from forage.tuning.batch import Batch
 from forage.tuning.space import Over, is_traced, over, with_settings
@@ -57,6 +60,40 @@ def test_what_can_share_a_program():
     assert {text: is_traced(setup(), over(text, setup())) for text in names} == names
     changed = with_settings(setup(), {"learning_rate": 0.5})
     assert changed.agent.learning_rate == 0.5 and changed.agent.clip == setup().agent.clip
+    for environment, together in (("CartPole-v1", True), ("gymnasium:CartPole-v1", False)):
+        one = dataclasses.replace(setup(environment), starts=Archive())
+        share = over("starts.probability=0.2:0.8", one)
+        assert is_traced(one, share) == together  # where episodes begin is the same for all seeds of a host road
+        if not together:
+            with pytest.raises(ForageError, match="probability is the same for all seeds"):
+                population.check(one, [share], 5)
+
+
+def test_trials_on_the_host_begin_episodes_where_the_run_does():
+    one = dataclasses.replace(setup("gymnasium:CartPole-v1"), starts=Archive(), visits=True)
+    batch, run = Batch(one, [{"learning_rate": 0.01}], [3], 2), one.road()
+    assert batch.road.experiments[0].way == run.experiments[0].way and batch.road.experiments[0].starts is not None
+    batch.close()
+    run.close()
+    with pytest.raises(ForageError, match="runs on the host, where episodes begin"):
+        Batch(dataclasses.replace(one, starts=Levels()), [{"learning_rate": 0.01}], [3], 2)
+
+
+@pytest.mark.parametrize("method", ["random", "tpe"])
+def test_a_later_sitting_proposes_what_none_did(method, monkeypatch, tmp_path):
+    def run(plan, asked, first):
+        return [search.Trial(first + i, dict(one.params), [0.0], 160, "complete") for i, one in enumerate(asked)]
+
+    monkeypatch.setattr(search, "run", run)
+    plan = search.Plan(setup(), [Over("learning_rate", 1e-4, 1e-1, log=True)], [0], 2, method, 4)
+
+    def rates(trials, name):
+        done = search.search(plan, trials, tmp_path / name, lambda found, seconds: None)
+        return [trial.settings["learning_rate"] for trial in done]
+
+    stopped, gone_on = rates(8, "one"), rates(16, "one")
+    assert gone_on[:8] == stopped and len(set(gone_on)) == 16
+    assert rates(16, "two") == rates(16, "three")  # and one sitting is as another
 
 
 @pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
@@ -170,6 +207,8 @@ def test_bad_input(tmp_path):
     rate = ["learning_rate=0.1:0.2"]
     for more, space, error in (
         ({"seeds": [1, 2], "tuning_seeds": [2, 3]}, rate, "2 is among both"),
+        ({"method": "pbt", "trials": 10, "seeds": [9999, 10003]}, rate, "10003 is among both .*10000 to 10009"),
+        ({"starts": "levels", "environment": "gymnasium:CartPole-v1"}, rate, "runs on the host"),
         ({"method": "grid"}, rate, "tpe, random, hyperband, pbt, not 'grid'"),
         ({"trials": 0}, rate, "1 trial or more"),
         ({}, [], "needs --over"),
@@ -178,6 +217,7 @@ def test_bad_input(tmp_path):
         ({"method": "pbt", "trials": 3}, rate, "5 members or more"),
     ):
         with pytest.raises(ForageError, match=error):
-            tune("ppo", "CartPole-v1", space, **words | more)
+            tune("ppo", space=space, **{"environment": "CartPole-v1"} | words | more)
+    assert not (tmp_path / "x").exists()
     assert "not shown" in judged(np.array([1.0, 2, 3]), np.array([1.5, 2, 2]))
     assert judged(np.array([1.0, 2]), np.array([8.0, 9])).startswith("default is better than tuned")

@@ -68,7 +68,9 @@ class SQIRL(Agent):
 
     Each rollout decides one time step, so a run of T rollouts, `num_envs * rollout_length * T` environment steps, is
     all that it can use; later ones change nothing. A rollout is long enough for a whole episode in each environment;
-    one that began before the last decision does not count. In evaluation, too, times that are not decided are random.
+    one that began before the last decision does not count. Where more than one is whole in an environment, all count,
+    or with `first_only` the first alone, so that m of the paper is `num_envs`. In evaluation, too, times that are not
+    decided are random.
     """
 
     on_policy: ClassVar[bool] = True
@@ -79,6 +81,7 @@ class SQIRL(Agent):
     planning_depth: int = equinox.field(static=True, default=1)  # k; 1: greedy on the random policy's values
     num_envs: int = equinox.field(static=True, default=64)
     rollout_length: int = equinox.field(static=True, default=200)  # at least twice the longest episode
+    first_only: bool = equinox.field(static=True, default=False)  # one episode of each environment counts
     regression_steps: int = equinox.field(static=True, default=300)
     minibatch_size: int = equinox.field(static=True, default=128)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))
@@ -138,6 +141,8 @@ class SQIRL(Agent):
         begun = jnp.arange(self.rollout_length)[:, None] - experience.aux.time
         usable = whole & (begun <= self.rollout_length - times) & (experience.aux.stage == state.stage)
         usable &= experience.counts
+        if self.first_only:
+            usable &= begun == jnp.argmax(usable & (experience.aux.time == 0), 0)
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (experience, returns, usable))
 
         def back(later: Values, step: tuple[Int[Array, ""], Key[Array, ""]]) -> tuple[Values, Array]:
@@ -154,7 +159,7 @@ class SQIRL(Agent):
         metrics = {
             "loss": losses[-1],
             "stage": stage.astype(jnp.float32),
-            "episodes": usable_starts(usable, experience),
+            "usable_episodes": usable_starts(usable, experience),
         }
         return SQIRLState(decided, state.fresh, stage), metrics, jnp.zeros(batch.weight.shape)
 

@@ -15,10 +15,9 @@ from forage.host import HostRoad
 from forage.ports import Environment
 from forage.session import step_limit
 from forage.setup import Setup, prepare_devices
-from forage.tuning.space import with_settings
+from forage.tuning.space import OUTSIDE, with_settings
 
 EVALUATION = 700_001  # what the episodes of an evaluation are drawn from; training never uses it
-OUTSIDE = ("tasks", "starts")  # parts that are not the learner's
 
 Settings = Mapping[str, float]
 
@@ -34,7 +33,8 @@ class Batch:
             prepare_devices(len(seeds))
             self.road = DeviceRoad(self.varied(), self.seeds, setup.steps)
         else:
-            self.road = HostRoad(self.learners(), setup.environment, self.seeds, setup.steps)
+            setup.check_host()
+            self.road = HostRoad(self.learners(), setup.environment, self.seeds, setup.steps, setup.way)
         self.road.begin()
 
     def varied(self) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from forage.points import Rows
 from forage.setup import Setup
 from forage.tuning.batch import Batch
-from forage.tuning.space import Over, is_traced
+from forage.tuning.space import OUTSIDE, Over, is_traced
 from forage.types import ForageError
 
 PARTS = 20  # of a run, after each of which the population looks at itself
@@ -86,6 +86,8 @@ def check(setup: Setup, space: Sequence[Over], size: int) -> None:
     for one in space:
         if one.choices or not is_traced(setup, one):
             why = "given as choices" if one.choices else "part of the program's shape"
+            if one.port in OUTSIDE and not setup.native and not one.choices:
+                why = "the same for all seeds that run together on the host"
             raise ForageError(
                 f"A population changes numbers while it trains, and {one.name} is {why}; --method tpe searches it."
             )

@@ -56,7 +56,9 @@ class Plan(NamedTuple):
 def search(plan: Plan, trials: int, path: Path, tell: Callable[[list[Trial], float], None]) -> list[Trial]:
     """Runs trials until there are `trials`; those that `path` holds already count. `tell` hears of each batch."""
     optuna = load_optuna()
-    study, done, rows = optuna.create_study(direction="maximize", **samplers(optuna, plan)), read(path), Rows(path)
+    done, rows = read(path), Rows(path)
+    # Hyperband tells brackets apart by the study's name, which is else a random one.
+    study = optuna.create_study(study_name="forage", direction="maximize", **samplers(optuna, plan, len(done)))
     rows.drop_half()
     for trial in done:
         study.add_trial(recorded(optuna, plan, trial))
@@ -124,10 +126,11 @@ def trained(plan: Plan, batch: Batch, asked: Sequence[Any]) -> list[tuple[list[f
     return [results[index] for index in range(len(asked))]
 
 
-def samplers(optuna: Any, plan: Plan) -> dict[str, Any]:
+def samplers(optuna: Any, plan: Plan, done: int) -> dict[str, Any]:
+    """What proposes settings, and what stops trials. `done`: trials of earlier sittings, which it is not to repeat."""
     if plan.method == "random":
-        return {"sampler": optuna.samplers.RandomSampler(seed=0)}
-    sampler = optuna.samplers.TPESampler(seed=0, multivariate=True, constant_liar=True)
+        return {"sampler": optuna.samplers.RandomSampler(seed=done)}
+    sampler = optuna.samplers.TPESampler(seed=done, multivariate=True, constant_liar=True)
     if plan.method == "tpe":
         return {"sampler": sampler}
     pruner = optuna.pruners.HyperbandPruner(min_resource=1, max_resource=RUNGS, reduction_factor=FACTOR)

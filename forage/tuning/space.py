@@ -13,6 +13,8 @@ from forage.ranges import check_number
 from forage.setup import PORTS, Setup
 from forage.types import ForageError
 
+OUTSIDE = ("tasks", "starts")  # parts that are not the learner's
+
 
 @dataclasses.dataclass(frozen=True)
 class Over:
@@ -74,7 +76,12 @@ def over(text: str, setup: Setup) -> Over:
 
 
 def is_traced(setup: Setup, one: Over) -> bool:
-    """Whether trials that differ in it can share a program: it is a number that no shape depends on."""
+    """Whether trials that differ in it can share a program: it is a number that no shape depends on.
+
+    On the host, the seeds of a program share where episodes begin.
+    """
+    if one.port in OUTSIDE and not setup.native:
+        return False
     part = getattr(setup, one.port)
     own = next(field for field in dataclasses.fields(part) if field.name == one.field)
     return isinstance(getattr(part, one.field), float) and not own.metadata.get("static", False)

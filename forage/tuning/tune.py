@@ -26,6 +26,7 @@ from forage.versions import versions
 
 TUNING = (0, 1, 2)
 TEST = tuple(range(5000, 5010))
+POPULATION = 10_000  # the seed of a population's first member
 
 
 def tune(
@@ -47,25 +48,29 @@ def tune(
     """Searches hyper-parameters and says what they are worth. Returns what tune.json holds.
 
     `space`: `learning_rate=1e-4:1e-2:log`, `epochs=1,4,10`, `memory.exponent=0.3:0.9`. `method`: `tpe`, `random`,
-    `hyperband` or `pbt` (`trials` is then the population). Trials train on `tuning_seeds`, `batch` of them at once;
-    the best is then trained on `seeds` beside the default. The two sets may not meet. `options` as of `forage.train`.
+    `hyperband` or `pbt` (`trials` is then the population). Trials train on `tuning_seeds`, `batch` of them at once, and
+    a population on seeds of its own, from 10,000 on; the best is then trained on `seeds` beside the default. The two
+    sets may not meet. `options` as of `forage.train`.
     A search that was stopped goes on when it is called again with the same directory.
     """
     methods = (*METHODS, "pbt")
     if method not in methods:
         raise ForageError(f"A search is by {', '.join(methods)}, not {method!r}.")
-    if shared := sorted(set(tuning_seeds) & set(seeds)):
+    population = [POPULATION + number for number in range(trials)] if method == "pbt" else list(tuning_seeds)
+    if shared := sorted(set(population) & set(seeds)):
+        own = f" (a population trains on {population[0]} to {population[-1]})" if method == "pbt" else ""
         raise ForageError(
-            f"Seeds for tuning and for testing are to be different, and {shared[0]} is among both; what was tuned on a "
-            f"seed says too much of itself there."
+            f"Seeds for tuning and for testing are to be different, and {shared[0]} is among both{own}; what was tuned "
+            f"on a seed says too much of itself there."
         )
     for what, number in (("trial", trials), ("trial at once", batch)):
         if number < 1:
             raise ForageError(f"A search takes 1 {what} or more, not {number}.")
     if not space:
         raise ForageError("A search needs --over NAME=LOW:HIGH, or choices NAME=A,B; again for another.")
-    population = [10_000 + number for number in range(trials)] if method == "pbt" else list(tuning_seeds)
     setup = make_setup(agent, environment, steps=steps, seeds=population, **options)
+    if not setup.native:
+        setup.check_host()
     episodes = episodes or (32 if setup.native else 10)
     ranges = [over(text, setup) for text in space]
     if len({one.name for one in ranges}) < len(ranges):

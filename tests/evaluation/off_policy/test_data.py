@@ -70,6 +70,23 @@ def test_what_is_refused(changes, words):
         Logged(**{**GOOD, **changes})
 
 
+def test_equal_observations_are_one_state_wherever_they_stand():
+    """Sums over a row are not the same to the last bit in every row of a matrix, so no state may hang on one."""
+    random = np.random.default_rng(0)
+    for count in (101, 203, 1003):
+        seen = random.normal(size=(6, 20))
+        seen[0, 3], states = 0.0, np.append(np.arange(6), random.integers(0, 6, count - 6))
+        following, ended = np.roll(states, -1), np.arange(count) == count - 1
+        observation = seen[states]
+        observation[states == 0, 3] *= random.choice([-1.0, 1.0], (states == 0).sum())  # -0.0 is 0.0
+        log = Logged(observation, states % 2, states * 1.0, seen[following], ended, np.zeros(count, bool))
+        found, after, number = log.states
+        assert number == 6
+        for ours, theirs in ((found, states), (after, following)):
+            assert len(np.unique(ours)) == len(set(zip(ours, theirs, strict=True))) == 6
+        np.testing.assert_array_equal(found[1:], after[:-1])
+
+
 def test_from_episodes_and_from_arrays_are_one():
     parts = [{name: x[:2] for name, x in GOOD.items()}, {name: x[2:] for name, x in GOOD.items()}]
     log, whole = Logged.from_episodes(parts), Logged(**GOOD)
