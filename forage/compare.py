@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from forage import registry
 from forage.errors import ForageError
-from forage.evaluation.comparison import bootstrap_difference, probability_of_improvement
+from forage.evaluation.comparison import probability_of_improvement, welch_difference
 from forage.evaluation.plots import curve
 from forage.evaluation.power import seeds_needed
+from forage.fields import value_of
 from forage.run import Run
+from forage.setup import resolve_environment
+from forage.tasks.contexts import Draws
+from forage.tasks.distributions import Fixed
 
 
 class Compared(NamedTuple):
@@ -34,9 +40,10 @@ def gather(directories: Sequence[str]) -> list[Compared]:
     """The runs, each with a label of its own. Raises `ForageError` where they cannot be compared."""
     runs = [Run(directory) for directory in directories]
     for what, found in (
-        ("environments", {run.config["spec"]["name"] for run in runs}),
-        ("numbers of steps", {f"{run.config['steps']:,}" for run in runs}),
-        ("kinds of actions in evaluation", {run.config.get("evaluation_actions", "greedy") for run in runs}),
+        ("environments", {environment_of(run) for run in runs}),
+        ("tasks in evaluation", {tasks_of(run) for run in runs}),
+        ("numbers of steps", {f"{steps_of(run):,}" for run in runs}),
+        ("kinds of actions in evaluation", {actions_of(run) for run in runs}),
     ):
         if len(found) > 1:
             raise ForageError(f"These runs are of different {what} ({', '.join(sorted(found))}); compare like.")
@@ -46,6 +53,76 @@ def gather(directories: Sequence[str]) -> list[Compared]:
         if run.config["sweep"]:
             raise ForageError(f"{run.directory} is a sweep, whose settings are different agents; compare single ones.")
     return [Compared(label, run, scores_of(run)) for label, run in zip(labels(runs), runs, strict=True)]
+
+
+def environment_of(run: Run) -> str:
+    """What a run was trained in, in words: two runs' are the same where their environments are."""
+    stored, name = run.config["environment"], run.config["spec"]["name"]
+    if "object" in stored:  # of which only the class is kept, so what was made of it has to tell the rest
+        name += (
+            f", {without_address(stored['object'])}, of {run.config['spec'].get('horizon') or 'any number of'} steps"
+        )
+    if options := stored.get("options"):
+        name += f" with {', '.join(f'{option}={options[option]}' for option in sorted(options))}"
+    if wrapped := stored.get("wrap"):
+        name += f" in {', '.join(wrapped)}"
+    return name
+
+
+def tasks_of(run: Run) -> str:
+    """Which tasks evaluation draws, in words. Those of training may be others, as physics drawn for one of the runs."""
+    stored = run.config.get("tasks", {"part": "same"})
+    try:
+        tasks: Any = registry.from_config(stored).evaluation()
+        if isinstance(tasks, Draws):
+            tasks = without_own(tasks, run.config["environment"])
+    except ForageError:  # a Python object, or a part that is not here: what is kept of it has to do
+        return in_words(stored)
+    return in_words(registry.to_config(tasks))
+
+
+def without_own(tasks: Draws, stored: Mapping[str, Any]) -> Any:
+    """The draws less those that only say what the environment has anyway, as tests in its usual physics do."""
+    if "id" not in stored:
+        return tasks
+    _, environment, _ = resolve_environment(stored["id"], stored.get("options", {}), stored.get("wrap", ()))
+
+    def own(one: Any) -> bool:
+        return isinstance(one, Fixed) and np.allclose(value_of(environment, one.field), one.value, rtol=1e-6, atol=0)
+
+    left = tuple(one for one in tasks.chosen if not own(one))
+    return Draws(left, tasks.region) if left else registry.build("tasks", "same", {})
+
+
+def steps_of(run: Run) -> int:
+    """The steps of each seed that a run's score is of: what was asked for, or less where it was evaluated sooner.
+
+    That the last rollout goes a little beyond what was asked for makes no other budget.
+    """
+    asked = run.config["steps"]
+    return asked if run.evaluation is None else min(asked, run.evaluation.get("steps", asked))
+
+
+def actions_of(run: Run) -> str:
+    """How the agent acted in evaluation, or will: `greedy` or `sampled`."""
+    asked = run.config.get("evaluation_actions", "greedy")
+    return asked if run.evaluation is None else run.evaluation.get("actions", asked)
+
+
+def in_words(value: Any) -> str:
+    """A part's configuration in a line: `uniform(field=length, low=0.25, high=1.0)`."""
+    if isinstance(value, Mapping) and "part" in value:
+        fields = ", ".join(f"{name}={in_words(inner)}" for name, inner in value.items() if name != "part")
+        name = value["part"].rpartition(":")[2].lower()
+        return f"{name}({fields})" if fields else name
+    if isinstance(value, list):
+        return f"[{', '.join(map(in_words, value))}]"
+    return without_address(str(value))
+
+
+def without_address(text: str) -> str:
+    """What Python says of an object, less the place in memory, which is another in each process."""
+    return re.sub(r" at 0x[0-9a-f]*", "", text)
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -88,7 +165,7 @@ def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
     """Which of two is better, by how much, how often, and how many seeds would settle what is open."""
     if min(len(a), len(b)) < 2:
         return f"One seed says nothing about others, so whether {better} is better than {worse} is open; train more."
-    value, low, high = bootstrap_difference(a, b)
+    value, low, high = welch_difference(a, b)
     if value == 0:
         return f"{better} and {worse} have the same mean, {a.mean():.4g}, over {len(a)} and {len(b)} seeds."
     chance = probability_of_improvement(a, b)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from forage import checkpoint
-from forage.compare import Compared, gather, verdicts
+from forage.compare import Compared, actions_of, gather, steps_of, verdicts
 from forage.errors import ForageError
 from forage.evaluation.plots import curve, profiles
 from forage.evaluation.profiles import score_distribution
@@ -76,10 +76,13 @@ def report(directories: Sequence[str], output: str, threshold: float | None = No
 
 
 def budget(runs: Sequence[Compared]) -> str:
-    config = runs[0].run.config
-    acting = "drawn from the policy" if config.get("evaluation_actions") == "sampled" else "the policy's best guess"
+    """What the runs have in common: how long each was, and how it was scored."""
+    run = runs[0].run
+    acting = "drawn from the policy" if actions_of(run) == "sampled" else "the policy's best guess"
+    steps, asked = steps_of(run), sorted({one.run.config["steps"] for one in runs})
+    stopped = f", where {' and '.join(f'{number:,}' for number in asked)} were asked for" if asked != [steps] else ""
     return (
-        f"{config['steps']:,} steps of each seed; a score is the mean return of a seed's evaluation episodes, played "
+        f"{steps:,} steps of each seed{stopped}; a score is the mean return of a seed's evaluation episodes, played "
         f"apart from training with {acting}. Numbers over seeds are interquartile means with 95 % bootstrap intervals."
     )
 
@@ -211,9 +214,10 @@ def printed(runs: Sequence[Compared]) -> list[str]:
         interval = (
             "no interval" if total.low is None else f"95 % bootstrap interval [{total.low:.4g}, {total.high:.4g}]"
         )
-        episodes = read_json(one.run.directory / "evaluation.json")["episodes"]
+        evaluation = read_json(one.run.directory / "evaluation.json")
+        episodes, steps = evaluation["episodes"], evaluation.get("steps", one.run.rows[-1]["steps"])
         lines.append(
-            f"After {one.run.rows[-1]['steps']:,} steps {one.label} reaches a return of {total.value:.4g} on "
+            f"After {steps:,} steps {one.label} reaches a return of {total.value:.4g} on "
             f"{config['spec']['name']} ({'interquartile mean over ' if seeds > 3 else 'mean over '}{seeds} "
             f"seed{'s' if seeds > 1 else ''} of {episodes} evaluation episodes each, {interval}; forage "
             f"{made['forage']}, jax {made['jax']})."

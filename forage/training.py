@@ -73,7 +73,8 @@ def train(
     }
     with locked(path):
         trackers = open_trackers(extras, path)
-        write_json(path / "versions.json", versions())
+        made = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
+        write_json(path / "versions.json", versions() | made)
         write_json(path / "config.json", setup.config() | settings)  # last: it is what makes a directory a run
         return Session(path, setup, road, settings, shown, trackers).run()
 
@@ -118,13 +119,16 @@ def resume(
 def finished(agent: Any, environment: Any, *, directory: Path, display: str, **options: Any) -> Run:
     """The run that `train` would make: as it lies in `directory`, gone on with where it was stopped, or begun.
 
+    What was evaluated before its end, or with other actions than its own, is gone on with as well, and evaluated anew.
     That what lies there was asked for in the same words is for the caller to know.
     """
     if not Run.begun(directory):
         return train(agent, environment, directory=directory, display=display, **options)
     run = Run(directory)
     if run.evaluation is not None:
-        return run
+        own = run.config.get("evaluation_actions", "greedy")
+        if run.evaluation.get("steps", 0) >= run.config["steps"] and run.evaluation.get("actions", own) == own:
+            return run
     # Python objects are not kept in a run's configuration; named parts and environments are.
     given = {port: part for port, part in options.items() if port in PORTS and not isinstance(part, str | None)}
     return resume(

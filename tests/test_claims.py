@@ -3,22 +3,24 @@
 import importlib.util
 import json
 from inspect import signature
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 import small
 
 from forage import training
 from forage.claims import running
-from forage.claims.claim import Effect, Rule, area, effects, judged, late, verdict
-from forage.evaluation.comparison import bootstrap_difference
-from forage.run import Run
+from forage.claims.claim import Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
+from forage.run import Run, read_json, write_json
 from forage.setup import make_setup
 from forage.types import ForageError
 
 small.keep_compiled()
 NEEDS = {"central-critic": "jaxmarl"}
 EXAMPLE = "learning-rate-annealing"
+ROOT = Path(__file__).parent.parent
 
 
 def test_the_rule():
@@ -45,15 +47,35 @@ def test_effects_are_differences_of_means():
     assert effects(lower, values)[0].value == -9.0 and effects(lower, values)[0].verdict == "fails"
 
 
-def test_the_interval_of_a_difference_is_that_of_the_formula():
-    random = np.random.default_rng(0)
-    a, b = random.normal(1.0, 1.0, 400), random.normal(0.0, 2.0, 300)
-    value, low, high = bootstrap_difference(a, b)
-    deviation = np.sqrt(a.var() / 400 + b.var() / 300)
-    assert value == pytest.approx(a.mean() - b.mean())
-    np.testing.assert_allclose([low, high], [value - 1.96 * deviation, value + 1.96 * deviation], atol=0.02)
-    with pytest.raises(ForageError, match="2 or more finite scores"):
-        bootstrap_difference(np.array([1.0]), b)
+def test_an_effect_of_few_seeds_has_an_interval_for_few():
+    claim = running.load("level-generalisation")
+    few, many = claim.baselines[0], claim.treatment
+    # Whichever seeds are drawn anew, many levels are ahead; but p = 0.1 by Welch's test.
+    values = {few: np.array([0.6, 0.94, 0.9, 0.94, 0.95]), many: np.array([0.97, 0.96, 0.97, 0.96, 0.96])}
+    (found,) = effects(claim, values)
+    test = scipy.stats.ttest_ind(values[many], values[few], equal_var=False)
+    assert found.verdict == "undecided" and test.pvalue > 0.05
+    assert (found.low, found.high) == pytest.approx(tuple(test.confidence_interval()))
+    (found,) = effects(claim, {few: np.zeros(5), many: np.full(5, 0.99)})
+    assert (found.low, found.high, found.verdict) == (0.99, 0.99, "holds")  # no spread at all
+
+
+def test_pages_say_what_the_rule_says_of_the_results():
+    spec = importlib.util.spec_from_file_location("claims_pages", ROOT / "docs" / "claims.py")
+    pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    paths = sorted((pages.PAGES / "results").glob("*.json"))
+    results = [json.loads(path.read_text()) for path in paths if path.stem in running.names()]
+    for result in results:
+        again = pages.judged_again(result)
+        assert again["verdict"] == result["verdict"]
+        for stored, found in zip(result["effects"], again["effects"], strict=True):
+            assert stored == pytest.approx(found), f"run python docs/claims.py: {result['claim']} is stale"
+        assert (pages.PAGES / f"{result['claim']}.md").read_text() == pages.page(result)
+    assert (pages.PAGES / "README.md").read_text() == pages.overview(results)
+    said = [result["verdict"] for result in results]
+    holds, undecided = said.count("holds"), said.count("undecided")
+    assert f"{holds} hold here, {undecided} are undecided" in (ROOT / "README.md").read_text()
 
 
 def test_measures_of_a_curve(tmp_path):
@@ -143,6 +165,100 @@ def test_goes_on_where_it_was(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("b/*/checkpoints")) and len(list(tmp_path.glob("b/*/agent.npz"))) > 1
     monkeypatch.setattr(training, "train", once)
     assert running.run(EXAMPLE, "smoke", tmp_path / "b", "quiet")["effects"] == whole["effects"]
+
+
+@pytest.fixture
+def little(monkeypatch):
+    """A claim of two short arms, whose measure needs the checkpoints. Returns what sets the options of one arm anew."""
+    whole = running.load("gsde")
+
+    def use(gsde_options=(), **parts):
+        arms = {
+            "white": Arm("ppo", small.PPO),
+            "gSDE": Arm("ppo", small.PPO | {"state_dependent_noise": True} | dict(gsde_options), lambda: parts),
+        }
+        claim = whole._replace(arms=arms, smoke=Scale(160, (1000, 1001)))
+        monkeypatch.setattr(running, "load", lambda name: claim)
+
+    use()
+    return use
+
+
+def scores(result):
+    return {label: arm["values"] for label, arm in result["arms"].items()}
+
+
+def no_training(monkeypatch):
+    def refuse(*arguments, **options):
+        raise AssertionError("nothing was to be trained")
+
+    monkeypatch.setattr(training, "train", refuse)
+    monkeypatch.setattr(training, "resume", refuse)
+
+
+def test_what_is_over_can_be_judged_again(tmp_path, monkeypatch, little):
+    first = running.run("gsde", "smoke", tmp_path, "quiet")
+    assert not list(tmp_path.glob("*/checkpoints"))
+    for made in tmp_path.glob("*/versions.json"):  # made some time ago, in another place
+        write_json(made, read_json(made) | {"date": "2020-02-02", "cores": 77, "python": "3.0"})
+    no_training(monkeypatch)
+    again = running.run("gsde", "smoke", tmp_path, "quiet")
+    assert scores(again) == scores(first) and again["effects"] == first["effects"]
+    assert again["date"] == "2020-02-02" and "date" not in again["versions"]
+    assert (again["versions"]["cores"], again["versions"]["python"]) == (77, "3.0")
+    assert first["date"] > "2020-02-02" and first["versions"].keys() == again["versions"].keys()
+    # What another measure found is not taken for this one's.
+    kept = read_json(tmp_path / "white" / "measured.json")
+    write_json(tmp_path / "white" / "measured.json", kept | {"measure": "another"})
+    with pytest.raises(ForageError, match=r"white is over and cannot be measured anew .*no checkpoint"):
+        running.run("gsde", "smoke", tmp_path, "quiet")
+
+
+def test_a_measure_is_told_from_others_by_what_it_says():
+    from forage.claims import domain_randomisation as lengths
+
+    assert running.recipe(late("q", 0.5)) == running.recipe(late("q", 0.5))
+    assert running.recipe(late("q", 0.5)) != running.recipe(late("q", 0.1))
+    assert str(lengths.LENGTHS) in running.recipe(lengths.outside)
+
+
+def test_runs_of_other_settings_or_code_are_not_taken_for_this_claim(tmp_path, capsys, little):
+    first = running.run("gsde", "smoke", tmp_path, "quiet")
+    little({"learning_rate": 0.01}, rewards="normalise-return")
+    capsys.readouterr()
+    other = running.run("gsde", "smoke", tmp_path, "plain")
+    said = capsys.readouterr().out
+    assert "gsde was made with other settings (agent.learning_rate, rewards." in said
+    assert "it is kept as gsde-before-1, and the arm is trained anew." in said
+    assert "white was made" not in said
+    assert scores(other)["white"] == scores(first)["white"] and scores(other)["gSDE"] != scores(first)["gSDE"]
+    assert Run(tmp_path / "gsde").config["agent"]["learning_rate"] == 0.01
+    assert Run(tmp_path / "gsde-before-1").config["agent"]["learning_rate"] != 0.01
+
+    made = tmp_path / "white" / "versions.json"
+    write_json(made, read_json(made) | {"code": "older"})
+    again = running.run("gsde", "smoke", tmp_path, "plain")
+    assert "white was made with other code of forage" in capsys.readouterr().out
+    assert (tmp_path / "white-before-1").exists() and not (tmp_path / "gsde-before-2").exists()
+    assert scores(again) == scores(other) and again["versions"]["code"] == read_json(made)["code"] != "older"
+
+
+def test_a_run_that_was_evaluated_before_its_end_is_gone_on_with(tmp_path, little):
+    whole = running.run("gsde", "smoke", tmp_path / "whole", "quiet")
+    claim, place = running.load("gsde"), tmp_path / "stopped" / "white"
+    run = running.trained(claim, "white", claim.smoke, "smoke", place, "quiet")
+    last, evaluation = run.checkpoints[-1], run.evaluation
+    last.unlink()  # the one before it is of the beginning
+    training.evaluate(place, episodes=2, actions="greedy")
+    assert Run(place).evaluation["steps"] < 160
+    again = running.trained(claim, "white", claim.smoke, "smoke", place, "quiet")
+    assert again.evaluation == evaluation
+    training.evaluate(place, episodes=2, actions="sampled")
+    assert running.trained(claim, "white", claim.smoke, "smoke", place, "quiet").evaluation == evaluation
+    # What the last rollout has beyond what was asked for is no other run.
+    write_json(place / "evaluation.json", evaluation | {"steps": 176})
+    assert running.trained(claim, "white", claim.smoke, "smoke", place, "quiet").evaluation["steps"] == 176
+    assert running.run("gsde", "smoke", tmp_path / "stopped", "quiet")["effects"] == whole["effects"]
 
 
 def test_arms_have_directories_of_their_own(tmp_path, monkeypatch):

@@ -349,7 +349,7 @@ def test_runs_are_compared(finished, tmp_path):
 
     rewritten("config.json", lambda c: c["spec"].update(name="Pong"), "different environments")
     rewritten("config.json", lambda c: c.update(steps=99), "different numbers of steps .160, 99.")
-    rewritten("config.json", lambda c: c.update(evaluation_actions="sampled"), "kinds of actions")
+    rewritten("evaluation.json", lambda e: e.update(actions="sampled"), "kinds of actions")
     rewritten("evaluation.json", lambda e: e["return"].__setitem__(0, None), "no finite score for 1 of its 2 seeds")
     with pytest.raises(ForageError, match="is a sweep"):
         compare([str(finished.directory), str(finished.directory)], picture)
@@ -366,6 +366,9 @@ def test_what_is_said_of_two():
     assert said.startswith("a is better than b, by 9 [") and "probability 1.00" in said
     said = verdict("a", good, "b", good - np.array([2, -2, 0, 1, 0.0]))
     assert "not shown to be better" in said and "seeds of each would show it" in said
+    # Of so few seeds, one far off: a bootstrap of them would be sure.
+    few = verdict("a", np.array([0.97, 0.96, 0.97, 0.96, 0.96]), "b", np.array([0.6, 0.94, 0.9, 0.94, 0.95]))
+    assert "not shown to be better" in few
     assert "One seed says nothing" in verdict("a", good[:1], "b", bad)
     assert "the same mean, 5, over 2 and 3 seeds" in verdict("a", np.array([5.0, 5]), "b", np.array([4.0, 5, 6]))
 

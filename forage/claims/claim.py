@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.evaluation.comparison import bootstrap_difference
+from forage.evaluation.comparison import welch_difference
 from forage.run import Run
 
 SEEDS = tuple(range(1000, 1010))
@@ -49,8 +49,8 @@ class Rule(NamedTuple):
     """How a verdict follows from the numbers; fixed before the run.
 
     The effect is the treatment's mean over seeds less the baseline's (the other way round where lower is better), with
-    its bootstrap interval. The claim holds where the whole interval lies above `margin`, fails where it lies below,
-    and is undecided otherwise.
+    Welch's interval (`welch_difference`). The claim holds where the whole interval lies above `margin`, fails where it
+    lies below, and is undecided otherwise.
     """
 
     margin: float = 0.0
@@ -100,7 +100,7 @@ def effects(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
         better, worse = values[claim.treatment], values[baseline]
         if not claim.rule.higher:
             better, worse = worse, better
-        value, low, high = bootstrap_difference(better, worse, confidence=claim.rule.confidence)
+        value, low, high = welch_difference(better, worse, claim.rule.confidence)
         found.append(Effect(baseline, value, low, high, judged(low, high, claim.rule.margin)))
     return found
 

@@ -9,10 +9,13 @@ from forage.checkpoint import arrays
 from forage.claims.claim import Arm, Claim, Paper, Rule, Scale
 from forage.run import Run
 from forage.spaces import from_json
+from forage.types import ForageError
 
 
 def continuity_cost(run: Run) -> list[float]:
     """100 E[((a_{t+1} - a_t) / (high - low))^2] of each seed, over the last rollout that it learned from."""
+    if not run.checkpoints:
+        raise ForageError(f"{run.directory} has no checkpoint, in which its last rollout would be.")
     saved, space = arrays(run.checkpoints[-1]), from_json(run.config["spec"]["action_space"])
     low, high = space.low, space.high  # pyrefly: ignore[missing-attribute]
     memory = ".learner.memory"

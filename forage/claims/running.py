@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import importlib
+import inspect
+import json
 import os
 import pkgutil
 import re
@@ -17,14 +19,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from forage import claims, registry, training
-from forage.claims.claim import Claim, Effect, Scale, effects, verdict
+from forage import claims, progress, registry, training
+from forage.claims.claim import Claim, Effect, Measure, Scale, effects, verdict
 from forage.claims.picture import draw
+from forage.compare import without_address
 from forage.defaults import default_memory
 from forage.evaluation.statistics import score
-from forage.run import Run, write_json
+from forage.locking import locked
+from forage.report import flattened
+from forage.run import Run, read_json, write_json
+from forage.setup import PORTS, make_setup, prepare_devices
 from forage.types import ForageError
-from forage.versions import versions
+from forage.versions import differences
 
 SCALES = ("laptop", "smoke", "paper")
 SMOKE_CAPACITY = 10_000
@@ -79,7 +85,7 @@ def run(
         started = time.monotonic()
         runs[label] = trained(claim, label, size, scale, path / slug(label), display)
         seconds[label] = round(max(runs[label].rows[-1]["seconds"], time.monotonic() - started), 1)
-    values = {label: np.array(claim.measure(run), float) for label, run in runs.items()}
+    values = {label: measured(claim.measure, run) for label, run in runs.items()}
     found = effects(claim, values)
     result = described(name, claim, scale, size, runs, values, found, seconds)
     write_json(path / "result.json", result)
@@ -96,7 +102,7 @@ def size_of(claim: Claim, scale: str) -> Scale:
 
 
 def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, display: str) -> Run:
-    """One arm's run: as it lies there, gone on with, or begun."""
+    """One arm's run: as it lies there, gone on with, or begun; begun, too, where what lies there is not of this arm."""
     arm = claim.arms[label]
     environment, options = arm.environment or claim.environment, dict(arm.options)
     if scale == "paper":
@@ -104,23 +110,80 @@ def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, 
         options |= {**claim.paper.options, **claim.paper.arms.get(label, {})}
     if callable(environment):
         environment = environment()
+    parts = arm.parts()
+    if scale == "smoke":
+        parts = with_little_memory(arm.agent, parts)
+    parts |= {"steps": size.steps, "seeds": size.seeds, "agent_options": options}
     if Run.begun(directory):
         config = Run(directory).config
         if config["steps"] != size.steps or tuple(config["seeds"]) != size.seeds:
             raise ForageError(f"{directory} holds a run of another size; name another --directory or remove it.")
-    parts = arm.parts()
-    if scale == "smoke":
-        parts = with_little_memory(arm.agent, parts)
+        if other := otherness(config, arm.agent, environment, parts, directory):
+            aside = set_aside(directory)
+            progress.make(display).note(
+                f"{directory} was made with {other}; it is kept as {aside.name}, and the arm is trained anew."
+            )
     return training.finished(
         arm.agent,
         environment,
-        steps=size.steps,
-        seeds=size.seeds,
         directory=directory,
-        agent_options=options,
         display=display,
         **parts,
     )
+
+
+def otherness(stored: dict[str, Any], agent: str, environment: Any, words: dict[str, Any], directory: Path) -> str:
+    """In what a run is not the one that `forage.train` would make of these words with this code, or nothing."""
+    of_setup = {*inspect.signature(make_setup).parameters, *PORTS}
+    setup = make_setup(agent, environment, **{name: value for name, value in words.items() if name in of_setup})
+    wanted = setup.config() | {name: value for name, value in words.items() if name not in of_setup}
+    now = flattened(json.loads(json.dumps(wanted)))
+    then = flattened({name: stored.get(name) for name in wanted})
+    differing = [n for n in now | then if without_address(then.get(n, "")) != without_address(now.get(n, ""))]
+    if differing:
+        return f"other settings ({', '.join(differing)})"
+    # As for a run that is gone on with: before a look at the versions makes JAX settle on its devices.
+    prepare_devices(stored.get("devices") or len(setup.members))
+    return differences(read_json(directory / "versions.json"))
+
+
+def set_aside(directory: Path) -> Path:
+    """Gives a run's directory another name, beside its own, which it returns. Nobody may be training it."""
+    number = 1
+    while (aside := directory.with_name(f"{directory.name}-before-{number}")).exists():
+        number += 1
+    with locked(directory):
+        return directory.rename(aside)
+
+
+def measured(measure: Measure, run: Run) -> np.ndarray:
+    """One number for each seed. It is kept beside the run, for a time when the checkpoints it was taken from are gone.
+
+    What another measure found is not taken for this one's.
+    """
+    path = run.directory / "measured.json"
+    measure_now = recipe(measure)
+    if not run.checkpoints and path.exists() and (kept := read_json(path))["measure"] == measure_now:
+        return np.array(kept["values"], float)
+    try:
+        values = np.array(measure(run), float)
+    except ForageError as error:
+        if run.checkpoints:
+            raise
+        raise ForageError(
+            f"{run.directory} is over and cannot be measured anew ({str(error).rstrip('.')}); remove it, and the arm "
+            f"is trained again."
+        ) from None
+    write_json(path, {"measure": measure_now, "values": values.tolist()})
+    return values
+
+
+def recipe(measure: Measure) -> str:
+    """What tells a measure from others: its source, and the numbers and words that it takes from around it."""
+    around = inspect.getclosurevars(measure)
+    names = {**around.globals, **around.nonlocals}
+    plain = {name: value for name, value in names.items() if isinstance(value, int | float | str | list | tuple)}
+    return f"{inspect.getsource(measure)}# {plain}"
 
 
 def with_little_memory(agent: str, parts: dict[str, Any]) -> dict[str, Any]:
@@ -146,6 +209,7 @@ def described(
     """What was claimed, done and found, as plain data."""
     environment = claim.paper.environment if scale == "paper" else next(iter(runs.values())).config["spec"]["name"]
     arms = {}
+    made = max((made_with(run) for run in runs.values()), key=lambda one: one["date"])
     for label, run in runs.items():
         total = score(values[label])
         steps, returns = run.curve()
@@ -178,9 +242,16 @@ def described(
         "effects": [effect._asdict() for effect in found],
         "verdict": verdict(found),
         "seconds": round(sum(seconds.values()), 1),
-        "date": datetime.date.today().isoformat(),
-        "versions": versions() | {"cores": os.cpu_count()},
+        "date": made["date"],
+        "versions": {name: value for name, value in made.items() if name != "date"},
     }
+
+
+def made_with(run: Run) -> dict[str, Any]:
+    """What a run was trained with, and when."""
+    over = datetime.date.fromtimestamp((run.directory / "evaluation.json").stat().st_mtime)
+    unsaid = {"date": over.isoformat(), "cores": os.cpu_count()}  # in a run of a time when these were not kept
+    return unsaid | read_json(run.directory / "versions.json")
 
 
 def plain(values: np.ndarray) -> list[list[float | None]]:

@@ -57,11 +57,11 @@ def seeds_needed(
 ) -> SeedsNeeded:
     """The fewest seeds with which the difference seen, were it the true one, is found with probability `power`.
 
-    Found: Welch's t-test rejects equal means at `significance`, two-sided; with `paired`, where `a` and `b` are in the
-    same order of seeds, the t-test of their differences. Experiments with n seeds each are simulated from the scores
-    at hand by a smoothed bootstrap: scores drawn with replacement, with normal noise, scaled to the mean and the
-    unbiased variance seen. Without noise, few scores give many ties, and ties look like certainty. Beyond `most` seeds
-    the answer is more than `most`.
+    Found: Welch's t-test rejects equal means at `significance`, two-sided, which is where the interval of
+    `welch_difference` leaves out 0; with `paired`, where `a` and `b` are in the same order of seeds, the t-test of
+    their differences. Experiments with n seeds each are simulated from the scores at hand by a smoothed bootstrap:
+    scores drawn with replacement, with normal noise, scaled to the mean and the unbiased variance seen. Without noise,
+    few scores give many ties, and ties look like certainty. Beyond `most` seeds the answer is more than `most`.
 
     The check is the normal approximation, with z the quantiles of a standard normal:
 

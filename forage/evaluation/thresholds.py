@@ -31,7 +31,10 @@ class Times(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Duration:
-    """How long it takes, with its interval. Infinity: longer than any run was watched. `low` is None for one seed."""
+    """How long it takes, with its interval. `low` and `high` are None for one seed.
+
+    Infinity in `value` and `low`: longer than any run was watched; in `high`: nothing bounds it.
+    """
 
     value: float
     low: float | None
@@ -43,7 +46,8 @@ class Duration:
         count = f"({self.reached} of {self.seeds} seed{'s' if self.seeds > 1 else ''} reached it"
         if self.low is None or self.high is None:
             return f"{_written(self.value)} {count}, no interval)"
-        return f"{_written(self.value)} [{_written(self.low)}, {_written(self.high)}] {count})"
+        high = "unbounded" if math.isinf(self.high) else _written(self.high)
+        return f"{_written(self.value)} [{_written(self.low)}, {high}] {count})"
 
 
 class Survival(NamedTuple):
@@ -114,7 +118,12 @@ def median_time(times: Times, confidence: float = 0.95) -> Duration:
 
         the smallest time t with share(t) <= 1/2, share as in `kaplan_meier`
 
-    The interval holds every time at which the band of `share` has 1/2 within it; its upper end is often infinity.
+    The interval lies between the times at which the lower and the upper end of the band of `share` first are 1/2 or
+    less. Its upper end is infinity where that of the band never is: at 95 %, always below 7 seeds. Where no run is left
+    there is no band, as a few runs that all arrived do not show that half of all would have by then; the lower end lies
+    there at the latest. Below 5 seeds that end, the first arrival, is less sure than 95 %: with exponential times, all
+    reached, the interval holds the median in about 75, 87, 94 and 97 % of experiments with 2, 3, 4 and 5 seeds, and in
+    93 to 98 % with 6 to 20.
     Source: Brookmeyer and Crowley, 1982, "A confidence interval for the median survival time".
     """
     survival = kaplan_meier(times, confidence)
@@ -122,10 +131,8 @@ def median_time(times: Times, confidence: float = 0.95) -> Duration:
     reached, seeds = int(np.sum(times.reached)), len(times.time)
     if seeds == 1:
         return Duration(value, None, None, reached, seeds)
-    # Where all have arrived there is no band, yet no doubt either that the share has fallen below a half.
-    gone = survival.share == 0
-    low, high = (_first(survival.times, (end <= 0.5) | gone) for end in (survival.low, survival.high))
-    return Duration(value, low, high, reached, seeds)
+    low = _first(survival.times, (survival.low <= 0.5) | (survival.share == 0))
+    return Duration(value, low, _first(survival.times, survival.high <= 0.5), reached, seeds)  # NaN is above all
 
 
 def restricted_mean_time(

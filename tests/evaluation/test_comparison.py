@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from forage.evaluation.comparison import Paired, paired_comparison, probability_of_improvement, sign_flip_test
+from forage.evaluation.comparison import (
+    Paired,
+    bootstrap_difference,
+    paired_comparison,
+    probability_of_improvement,
+    sign_flip_test,
+    welch_difference,
+)
 from forage.evaluation.statistics import Score
 from forage.types import ForageError
 
@@ -43,6 +50,41 @@ def test_probability_of_improvement_is_mann_and_whitneys_and_its_interval_a_plai
         drawn_a, drawn_b = random.choice(a, 9), random.choice(b, 7)
         plain.append(np.mean(drawn_a[:, None] > drawn_b))
     assert (found.low, found.high) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.03)
+
+
+def test_the_interval_of_a_difference_by_hand():
+    # Means 4 and 1, squared errors 4 / 2 and 1 / 2: 2.5 in all, with 2.5^2 / (2^2 + 0.5^2) = 1.47 degrees of freedom.
+    a, b = [4 - 2**0.5, 4 + 2**0.5], [1 - 0.5**0.5, 1 + 0.5**0.5]
+    half = scipy.stats.t.isf(0.025, 6.25 / 4.25) * 2.5**0.5
+    assert welch_difference(a, b) == pytest.approx((3, 3 - half, 3 + half))
+    # All of the error is that of one side, and so are the degrees of freedom: 1 +- 4.303 / sqrt(3).
+    assert welch_difference([1.0, 2, 3], [1.0, 1, 1, 1]) == pytest.approx((1, 1 - 2.4841, 1 + 2.4841), abs=1e-4)
+    for few in (2, 3, 7):  # the mean of equal numbers is not always one of them
+        assert welch_difference([0.3] * few, [0.1] * 9) == pytest.approx((0.3 - 0.1,) * 3, abs=1e-15)
+        assert np.ptp(welch_difference([0.3] * few, [0.1] * 9)) == 0
+    assert welch_difference([2.0, 2], [2.0, 2]) == (0, 0, 0)
+
+
+def test_the_interval_of_a_difference_is_scipys():
+    random = np.random.default_rng(0)
+    a, b = random.exponential(size=5), 3 * random.normal(size=9)
+    for confidence in (0.8, 0.95):
+        expected = scipy.stats.ttest_ind(a, b, equal_var=False).confidence_interval(confidence)
+        assert welch_difference(a, b, confidence)[1:] == pytest.approx(tuple(expected))
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5, 10])
+def test_equal_algorithms_are_seldom_called_different_however_few_seeds(seeds):
+    random = np.random.default_rng(seeds)
+    for drawn in (random.normal, random.exponential):
+        found = [welch_difference(*drawn(size=(2, seeds))) for _ in range(1000)]
+        assert np.mean([low > 0 or high < 0 for _, low, high in found]) < 0.065
+
+
+def test_the_bootstrap_of_a_difference_is_that_of_the_formula_with_many_seeds():
+    random = np.random.default_rng(0)
+    a, b = random.normal(1.0, 1.0, 400), random.normal(0.0, 2.0, 300)
+    assert bootstrap_difference(a, b) == pytest.approx(welch_difference(a, b), abs=0.02)
 
 
 def test_paired_comparison_by_hand():
@@ -129,6 +171,10 @@ def test_equal_algorithms_are_called_different_about_as_often_as_the_level_says(
     [
         (lambda: probability_of_improvement(np.ones((2, 3)), np.ones((2, 4))), "same tasks"),
         (lambda: probability_of_improvement([], [1.0]), "at least one of each"),
+        (lambda: welch_difference([1.0], [1.0, 2.0]), "2 or more finite scores"),
+        (lambda: welch_difference([1.0, NAN], [1.0, 2.0]), "2 or more finite scores"),
+        (lambda: welch_difference([1.0, 2.0], [1.0, 2.0], confidence=95), "between 0 and 1"),
+        (lambda: bootstrap_difference([1.0], [1.0, 2.0]), "2 or more finite scores"),
         (lambda: paired_comparison([1.0], [2.0]), "share 1 seed, and"),
         (lambda: paired_comparison([1.0, 2.0], [2.0]), "a partner for each score, and got 2 and 1"),
         (lambda: paired_comparison([1.0, 2.0], [1.0, 2.0], [0, 1], [2, 3]), "share 0 seeds"),

@@ -71,16 +71,27 @@ def test_kaplan_meier_of_a_published_trial():
 def test_median_of_a_published_trial():
     assert median_time(PLACEBO) == Duration(8, 4, 11, 21, 21)
     assert median_time(TREATED) == Duration(23, 13, math.inf, 9, 21)
-    assert str(median_time(TREATED)) == "23 [13, not reached] (9 of 21 seeds reached it)"
+    assert str(median_time(TREATED)) == "23 [13, unbounded] (9 of 21 seeds reached it)"
 
 
 def test_median_where_most_or_none_arrive():
     assert median_time(times("5+ 5+ 5+")) == Duration(math.inf, math.inf, math.inf, 0, 3)
-    assert median_time(times("5 5 5")) == Duration(5, 5, 5, 3, 3)
+    assert median_time(times("5 5 5")) == Duration(5, 5, math.inf, 3, 3)  # three do not show that half of all would
+    # Of 6 the last share with a band is 1/6, whose upper end is 0.52; of 7 it is 1/7, and that is below a half.
+    assert median_time(times("1 2 3 4 5 6")) == Duration(3, 1, math.inf, 6, 6)
+    assert median_time(times("1 2 3 4 5 6 7")) == Duration(4, 1, 6, 7, 7)
+    assert str(median_time(times("5 5 5"))) == "5 [5, unbounded] (3 of 3 seeds reached it)"
     assert median_time(times("5 9+ 9+")).value == math.inf  # two of three never: half never arrived
     alone = median_time(times("120000"))
     assert alone == Duration(120_000, None, None, 1, 1)
     assert str(alone) == "120000 (1 of 1 seed reached it, no interval)"
+
+
+@pytest.mark.parametrize(("seeds", "least"), [(2, 0.71), (3, 0.84), (5, 0.94), (10, 0.92)])
+def test_the_interval_of_a_median_holds_it_as_often_as_is_said(seeds, least):
+    random, truth = np.random.default_rng(0), math.log(2)
+    found = [median_time(Times(random.exponential(size=seeds), np.ones(seeds, bool))) for _ in range(500)]
+    assert np.mean([d.low <= truth <= d.high for d in found]) > least
 
 
 def test_restricted_mean_by_hand():

@@ -261,8 +261,6 @@ class GymnasiumEnvironment(HostEnvironment):
             self._vector.close()
 
 
-
-
 def _environment_info(info: dict[str, Any], index: int, ended: bool) -> dict[str, Any]:
     """One environment's own info out of what the vector environment merged."""
     if ended:

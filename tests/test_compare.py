@@ -1,0 +1,109 @@
+"""Runs side by side: what is compared with what, and what a report says of both."""
+
+import json
+
+import pytest
+
+from forage import training
+from forage.compare import gather
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.wrappers import TimeLimit
+from forage.report import budget, printed
+from forage.setup import make_setup
+from forage.starts.levels import Levels
+from forage.tasks.contexts import Contexts
+from forage.types import ForageError
+
+WIDE = Contexts(("length=0.25:1.0",))
+
+
+@pytest.fixture
+def lying(tmp_path):
+    """Makes a run's directory as training leaves it, of settings that it would be given."""
+
+    def lie(name, evaluated=None, agent="ppo", environment="CartPole-v1", steps=100_000, **options):
+        directory = tmp_path / name
+        directory.mkdir()
+        config = make_setup(agent, environment, steps=steps, seeds=2, **options).config()
+        (directory / "config.json").write_text(json.dumps(config))
+        (directory / "metrics.jsonl").write_text(json.dumps({"steps": steps, "seconds": 1.0, "return": [1, 2]}) + "\n")
+        (directory / "versions.json").write_text(json.dumps({"forage": "1", "jax": "1"}))
+        found = {"steps": steps, "actions": config["evaluation_actions"], "episodes": 4, "return": [1.0, 2.0]}
+        (directory / "evaluation.json").write_text(json.dumps(found | (evaluated or {})))
+        return str(directory)
+
+    return lie
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"wrap": ["action-noise:0.3"]}, "environments .CartPole-v1, CartPole-v1 in action-noise:0.3.; compare like"),
+        ({"environment_options": {"length": 1.0}}, "environments .CartPole-v1, CartPole-v1 with length=1.0"),
+        ({"tasks": WIDE}, r"tasks in evaluation .*uniform\(field=length, low=0.25, high=1.0\).*same"),
+        ({"tasks": Contexts(("length=0.25:1.0",), test=("length=2.0",))}, "tasks in evaluation"),
+        ({"evaluation_actions": "sampled"}, "kinds of actions in evaluation .greedy, sampled"),
+        ({"evaluated": {"actions": "sampled"}}, "kinds of actions in evaluation .greedy, sampled"),
+        ({"evaluated": {"steps": 20_000}}, "numbers of steps .100,000, 20,000"),
+        ({"steps": 50_000}, "numbers of steps .100,000, 50,000"),
+    ],
+)
+def test_only_like_is_compared(lying, options, what):
+    with pytest.raises(ForageError, match=f"different {what}"):
+        gather([lying("one"), lying("two", **options)])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"agent": "dqn", "memory": "prioritised", "behaviour": "boltzmann"},
+        {"rewards": "rnd"},
+        {"starts": Levels(5)},
+        # What is drawn in training alone makes no other score: where evaluation is in the usual physics, both are.
+        {"tasks": Contexts(("length=0.25:1.0",), test=("length=0.5",))},
+        {"evaluated": {"steps": 100_352}},  # whole rollouts
+        {"evaluated": {"return": [3.0, 4.0, 5.0]}},
+    ],
+)
+def test_what_was_done_otherwise_is_compared(lying, options):
+    assert len(gather([lying("one"), lying("two", **options)])) == 2
+
+
+def test_contexts_with_the_same_test_are_compared(lying):
+    narrow = Contexts(("length=0.5:0.6",), test=("length=1.0:2.0",))
+    assert len(gather([lying("one", tasks=narrow), lying("two", tasks=Contexts(("length=1.0:2.0",)))])) == 2
+    with pytest.raises(ForageError, match="tasks in evaluation"):
+        gather([lying("three", tasks=narrow), lying("four", tasks=WIDE)])
+
+
+def test_of_objects_what_is_kept_of_them_is_compared(lying):
+    def cut(steps):
+        return {"environment": TimeLimit(CartPole(), steps)}
+
+    one, same = lying("one", **cut(20)), lying("two", **cut(20))
+    assert len(gather([one, same])) == 2
+    with pytest.raises(ForageError, match=r"TimeLimit'>, of 20 steps, TimeLimit.*of 30 steps"):
+        gather([one, lying("three", **cut(30))])
+
+
+def test_a_report_says_what_was_scored(lying):
+    said = budget(gather([lying("usual")]))
+    assert said.startswith("100,000 steps of each seed; a score") and "the policy's best guess" in said
+    stopped = {"steps": 20_000, "actions": "sampled"}
+    runs = gather([lying("one", stopped), lying("two", stopped, rewards="rnd")])
+    assert budget(runs).startswith("20,000 steps of each seed, where 100,000 were asked for; a score")
+    assert "drawn from the policy" in budget(runs)
+    assert printed(runs)[0].startswith("After 20,000 steps one reaches")
+
+
+def test_evaluating_again_is_seen(tmp_path):
+    """As `forage evaluate RUN --actions sampled` does, whose mark the configuration does not carry."""
+    import small
+
+    small.keep_compiled()
+    one, two = (small.train(tmp_path / name).directory for name in ("one", "two"))
+    assert len(gather([str(one), str(two)])) == 2
+    training.evaluate(two, episodes=2, actions="sampled")
+    with pytest.raises(ForageError, match=r"different kinds of actions in evaluation \(greedy, sampled\)"):
+        gather([str(one), str(two)])
+    assert "drawn from the policy" in budget(gather([str(two)]))
