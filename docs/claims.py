@@ -57,13 +57,14 @@ def publish(name: str) -> bool:
 
 
 def judged_again(result: dict[str, Any]) -> dict[str, Any]:
-    """The result with what today's rule says of its scores: an older one may have been judged in another way.
+    """The result with what today's rule says of its scores, and in today's words: older ones may have been others.
 
     Margin, direction and confidence are those that it was run with.
     """
     claim = running.load(result["claim"])._replace(rule=Rule(**result["rule"]))
     found = effects(claim, {label: np.array(arm["values"]) for label, arm in result["arms"].items()})
-    return result | {"effects": [effect._asdict() for effect in found], "verdict": verdict(found)}
+    words = {"statement": claim.statement, "note": claim.note}
+    return result | words | {"effects": [effect._asdict() for effect in found], "verdict": verdict(found)}
 
 
 def up_to_date(path: Path) -> dict[str, Any]:
