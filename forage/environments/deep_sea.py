@@ -35,7 +35,9 @@ class DeepSea(Environment):
     - Stochastic: right fails, at full cost, with probability 1/N, and a step from either bottom corner adds N(0, 1) to
       the reward.
 
-    The best return is `1 - move_cost` when deterministic, `(1 - 1/N)^(N-1) - move_cost` in the mean when stochastic.
+    The best return is `1 - move_cost` when deterministic. When stochastic it is, in the mean,
+    `(1 - 1/N)^(N-1) - move_cost (1 - (1 - 1/N)^N)`: right until that fails, then left, for nothing is left to pay for.
+    Always going right has `(1 - 1/N)^(N-1) - move_cost`, which bsuite counts regret from.
 
     Source: Osband et al. (2020), "Behaviour suite for reinforcement learning" (arXiv 1908.03568); Osband, Van Roy,
     Russo and Wen (2019), "Deep exploration via randomized value functions" (arXiv 1703.07608). The mapping for a given

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.environments.limits import check_at_least
+from forage.environments.wrappers.base import Wrapper
 from forage.ports import Environment, State
 from forage.types import ForageError, Step
 
@@ -115,25 +116,25 @@ class GoalConditioned(Environment):
 
     @property
     def inside(self) -> Any:
-        """The environment, which has the three methods that are about goals."""
+        """The environment, which has, or hands on, the three that are about goals."""
         return self.environment
 
     def reset(self, key: Key[Array, ""]) -> tuple[GoalState, PyTree[Array]]:
         reset_key, goal_key = jax.random.split(key)
         inner, observation = self.environment.reset(reset_key)
-        state = GoalState(inner, self.inside.draw_goal(inner, goal_key))
+        state = GoalState(inner, self._draw_goal(inner, goal_key))
         return state, self._show(state, observation)
 
     def step(self, state: GoalState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[GoalState, Step]:
         step_key, goal_key = jax.random.split(key)
         inner, step = self.environment.step(state.inner, action, step_key)
-        achieved = self.inside.achieved(inner)
+        achieved = self._achieved(inner)
         success: Bool[Array, ""] = self.reached(achieved, state.goal)
         reward = self.reward_of(achieved, state.goal)
         terminated = step.terminated | success if self.on_success == "end" else step.terminated
         goal = state.goal
         if self.on_success == "renew":
-            goal = jnp.where(success, self.inside.draw_goal(inner, goal_key), goal)
+            goal = jnp.where(success, self._draw_goal(inner, goal_key), goal)
         new_state = GoalState(inner, goal)
         return new_state, Step(
             self._show(new_state, step.observation),
@@ -151,17 +152,34 @@ class GoalConditioned(Environment):
         """Where the state is, whatever the goal."""
         return self.environment.place(state.inner)
 
+    def _achieved(self, inner: State) -> Float[Array, " goal"]:
+        owner, state = owner_of("achieved", self.environment, inner)
+        return owner.achieved(state)
+
+    def _draw_goal(self, inner: State, key: Key[Array, ""]) -> Float[Array, " goal"]:
+        owner, state = owner_of("draw_goal", self.environment, inner)
+        return owner.draw_goal(state, key)
+
     def _show(self, state: GoalState, observation: PyTree[Array]) -> PyTree[Array]:
         if self.flat:
             return jnp.concatenate([observation, state.goal])
         return {
             "observation": observation,
-            "achieved_goal": self.inside.achieved(state.inner),
+            "achieved_goal": self._achieved(state.inner),
             "desired_goal": state.goal,
         }
 
     def render(self, state: GoalState) -> Any:
         """The environment's own picture, with the goal in it where it can draw one."""
         if getattr(self.environment, "draws_goals", False):
-            return self.inside.render(state.inner, goal=np.asarray(state.goal), reach=float(self.radius))
+            owner, inner = owner_of("draws_goals", self.environment, state.inner)
+            return owner.render(inner, goal=np.asarray(state.goal), reach=float(self.radius))
         return self.environment.render(state.inner)
+
+
+def owner_of(name: str, environment: Environment, state: State) -> tuple[Any, State]:
+    """The environment whose own `name` is, below wrappers that only hand it on, and its part of the state."""
+    while isinstance(environment, Wrapper) and not hasattr(type(environment), name):
+        state = state.inner if environment.remembers else state
+        environment = environment.environment
+    return environment, state

@@ -57,6 +57,7 @@ class Row:
     slow: bool = False  # compiles for minutes: only the table compares it
     cut: int = 4  # a time limit that no episode ends before
     late: int = 0  # steps by which the library's episodes are longer than the limit says
+    each: int = 1  # how many of what the limit counts make a step: frames
 
     @property
     def suite(self) -> str:
@@ -83,7 +84,8 @@ class Case(abc.ABC):
         return self.row.driver(self.row.id.partition(":")[2], **self.options(limit))
 
     def options(self, limit: int | None) -> dict[str, Any]:
-        return {**self.row.options} | ({} if limit is None else {self.row.limit: limit - self.row.late})
+        row = self.row
+        return {**row.options} | ({} if limit is None else {row.limit: (limit - row.late) * row.each})
 
     def sampled(self, time: int, observation: Any, axes: tuple[int, ...]) -> Any:
         """Actions at random among those that are allowed, leaves `*axes ...`."""

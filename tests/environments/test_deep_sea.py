@@ -134,6 +134,33 @@ def test_stochastic_noise_is_at_the_bottom_corners_only(column, mean):
         assert float(steps.reward.std()) == pytest.approx(1, abs=5 / np.sqrt(2 * count))
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("size", [2, 10, 20])
+def test_the_best_return_when_stochastic_stops_paying_where_right_has_failed(size):
+    """Backward induction over the deterministic sea's rewards; the noise has mean 0 and does not count."""
+    environment, cost = DeepSea(size, randomize_actions=False), 0.01
+    cells = jnp.arange(size)
+    reward = np.asarray(
+        jax.vmap(
+            lambda row: jax.vmap(
+                lambda column: jax.vmap(
+                    lambda action: environment.step(DeepSeaState(column, row), action, KEY)[1].reward
+                )(jnp.arange(2))
+            )(cells)
+        )(cells)
+    )
+    best, always = np.zeros(size), np.zeros(size)
+    for row in reversed(range(size)):
+        left = np.maximum(np.arange(size) - 1, 0)
+        right = np.minimum(np.arange(size) + 1, size - 1)
+        go = [reward[row, :, 1] + (1 - 1 / size) * value[right] + value / size for value in (best, always)]
+        best, always = np.maximum(reward[row, :, 0] + best[left], go[0]), go[1]
+    chance = 1 - 1 / size
+    assert always[0] == pytest.approx(chance ** (size - 1) - cost, abs=1e-6)
+    assert best[0] == pytest.approx(chance ** (size - 1) - cost * (1 - chance**size), abs=1e-6)
+    assert best[0] > always[0]
+
+
 def test_too_small_a_sea_is_refused():
     with pytest.raises(ForageError, match="size 1"):
         DeepSea(1)

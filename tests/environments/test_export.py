@@ -16,6 +16,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from forage.environments import export, make
 from forage.environments.catalogue import NATIVE
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.together import Together
 from forage.environments.wrappers import Masked
 from forage.ports import Environment
 from forage.spaces import Tokens
@@ -324,6 +326,12 @@ def test_what_is_no_environment_or_no_action_is_named(monkeypatch):
     monkeypatch.delitem(sys.modules, "forage.environments.export.parallel", raising=False)
     with pytest.raises(ForageError, match=r"pip install 'forage-rl\[pettingzoo\]'"):
         export.to_pettingzoo("CartPole-v1")
+
+
+def test_many_agents_are_not_for_gymnasium():
+    for opened in (export.to_gymnasium, lambda given: export.to_gymnasium_vector(given, 2)):
+        with pytest.raises(ForageError, match=r"Together has 2 agents .* to_pettingzoo works"):
+            opened(Together(CartPole(), 2))
 
 
 @needs_pettingzoo

@@ -13,7 +13,7 @@ from forage.environments.deep_sea import DeepSea
 from forage.environments.goal_entries import Entries
 from forage.environments.goals import REWARDS, GoalConditioned, GoalState
 from forage.environments.maze.point import point_mass
-from forage.environments.wrappers import with_fields
+from forage.environments.wrappers import TimeLimit, with_fields
 from forage.types import ForageError
 
 pytestmark = pytest.mark.thorough
@@ -122,10 +122,29 @@ def test_numbers_inside_can_be_set():
     assert env.environment.environment.length == 1.0 and env.radius == 0.2
 
 
-def test_pictures_show_the_goal():
-    env = GoalConditioned(point_mass("UMaze"))
+@pytest.mark.parametrize("on_success", ["stay", "renew"])
+def test_wrappers_that_remember_may_be_inside(on_success):
+    """A limit that is not reached changes nothing, whether the goals are the environment's own or of entries."""
+    entries = Entries(CartPole(), (0,), (-1.0,), (1.0,))
+    for environment, action in ((point_mass("Open"), jnp.ones(2)), (entries, jnp.int32(1))):
+        plain = GoalConditioned(environment, 0.45, on_success=on_success)
+        wrapped = GoalConditioned(TimeLimit(TimeLimit(environment, 50), 2), 0.45, on_success=on_success)
+        (state, first), (other, same) = plain.reset(KEY), wrapped.reset(KEY)
+        for time in range(2):
+            jax.tree.map(np.testing.assert_array_equal, first, same)
+            (state, step), (other, also) = step_once(plain, state, action), step_once(wrapped, other, action)
+            first, same = step._replace(truncated=time == 1), also
+        jax.tree.map(np.testing.assert_array_equal, first, same)
+
+
+@pytest.mark.parametrize("inside", [point_mass("UMaze"), TimeLimit(point_mass("UMaze"), 50)])
+def test_pictures_show_the_goal(inside):
+    env = GoalConditioned(inside)
     state, _ = env.reset(KEY)
     assert not np.array_equal(env.render(state), env.environment.render(state.inner))
+
+
+def test_an_environment_without_a_picture_of_goals_is_drawn():
     state, _ = cart().reset(KEY)
     assert cart().render(state).shape == (300, 400, 3)
 
@@ -134,6 +153,7 @@ def test_pictures_show_the_goal():
     ("make", "words"),
     [
         (lambda: GoalConditioned(CartPole()), ["CartPole has no goal_space", "Entries(CartPole()"]),
+        (lambda: GoalConditioned(TimeLimit(CartPole(), 9)), ["TimeLimit has no goal_space"]),
         (lambda: Entries(DeepSea(4), (0,), (0.0,), (1.0,)), ["flat Box", "DeepSea"]),
         (lambda: Entries(CartPole(), (4,), (0.0,), (1.0,)), ["entry 4", "0 to 3"]),
         (lambda: Entries(CartPole(), (), (), ()), ["no entry at all"]),

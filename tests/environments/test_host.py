@@ -389,6 +389,26 @@ def test_atari_frames_are_stacked_with_the_newest_last():
 
 
 @needs_atari
+@pytest.mark.parametrize(
+    ("options", "horizon"),
+    [
+        ({}, 27_000),
+        ({"frameskip": 5}, 21_600),
+        ({"frameskip": (2, 5)}, None),
+        ({"max_episode_steps": 9}, 9),
+        ({"max_num_frames_per_episode": 41}, 11),
+    ],
+)
+def test_the_emulators_limit_on_frames_is_a_horizon_without_preprocessing(options, horizon):
+    host = GymnasiumEnvironment("ALE/Breakout-v5", 1, preprocess=False, **options)
+    assert host.horizon == horizon
+    if horizon is not None and horizon < 20:
+        host.reset(0)
+        ends = [bool(host.step(np.array([0])).step.truncated[0]) for _ in range(horizon)]
+        assert ends == [False] * (horizon - 1) + [True]
+
+
+@needs_atari
 def test_episodic_life_ends_the_episode_and_plays_on():
     host = GymnasiumEnvironment(
         "ALE/Breakout-v5", 1, episodic_life=True, info=("lives",), repeat_action_probability=0.0

@@ -3,6 +3,7 @@
 import functools
 
 import equinox
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -149,8 +150,6 @@ class Rooms(DeepSea):
 
     @property
     def observation_space(self):
-        import gymnasium
-
         return gymnasium.spaces.Dict(
             {"observation": super().observation_space, spaces.MASK: gymnasium.spaces.MultiBinary(2)}
         )
@@ -233,6 +232,33 @@ def test_missing_channels():
     _, _, steps = play(Missing(Breakout(), 1.0, (3,)), Breakout)
     assert bare.observation[..., 3].any() and not steps.observation[..., 3].any()
     np.testing.assert_array_equal(steps.observation[..., :3], bare.observation[..., :3])
+
+
+class Plain(Breakout):
+    """Shows Breakout's pictures without channels, as numbers from 1 on."""
+
+    @property
+    def observation_space(self):
+        return gymnasium.spaces.Box(0, 255, (10, 10), np.uint8)
+
+    def reset(self, key):
+        state, seen = super().reset(key)
+        return state, seen.sum(-1).astype(jnp.uint8) + 1
+
+    def step(self, state, action, key):
+        state, step = super().step(state, action, key)
+        return state, step._replace(observation=step.observation.sum(-1).astype(jnp.uint8) + 1)
+
+
+def test_a_picture_without_channels_is_there_or_missing_as_a_whole():
+    _, _, bare = play(Plain(), Plain)
+    _, _, steps = play(Missing(Plain(), 0.5, each_step=True), Plain)
+    there = (steps.observation > 0).reshape(STEPS, -1)
+    assert 0.3 < there.mean() < 0.7  # its standard error is 0.035
+    np.testing.assert_array_equal(there.all(1), there.any(1))
+    np.testing.assert_array_equal(steps.observation[there.all(1)], bare.observation[there.all(1)])
+    with pytest.raises(ForageError, match=r"cannot hide entry 1 .* 0 to 0\."):
+        Missing(Plain(), 0.5, (1,))
 
 
 class Gravity(CartPole):

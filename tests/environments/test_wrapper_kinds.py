@@ -22,12 +22,15 @@ from forage.environments.classic.mountain_car import MountainCar
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.deep_sea import DeepSea
 from forage.environments.minatar.breakout import Breakout
+from forage.environments.randomness import Missing, ObservationNoise
+from forage.environments.together import Together
 from forage.environments.wrappers import (
     ActionRepeat,
     Delay,
     FrameStack,
     Grey,
     Masked,
+    NoisyTV,
     RescaleAction,
     Resize,
     StickyActions,
@@ -377,6 +380,136 @@ def test_a_mask_of_actions_stays_that_of_the_moment():
     assert observation["observation"].shape == (6,)
     np.testing.assert_array_equal(observation[spaces.MASK], [1, 0])
     np.testing.assert_array_equal(environment.step(state, 0, KEY)[1].observation[spaces.MASK], [0, 1])
+
+
+class Countdown(Environment):
+    """Lasts 2 to 5 steps, drawn at its start; shows how many are left and pays them. Even ones end by the clock."""
+
+    @property
+    def observation_space(self):
+        return gymnasium.spaces.Box(-10, 10, (1,), np.float32)
+
+    @property
+    def action_space(self):
+        return gymnasium.spaces.Discrete(2)
+
+    def reset(self, key):
+        left = jax.random.randint(key, (), 2, 6)
+        return (left, left), left.astype(jnp.float32)[None]
+
+    def step(self, state, action, key):
+        start, left = state[0], state[1] - 1
+        over, clock = left == 0, start % 2 == 0
+        return (start, left), Step(left.astype(jnp.float32)[None], left + 1.0, over & ~clock, over & clock, {})
+
+
+def play_many(environment, count):
+    """What a team sees at first and in `count` steps, also after the episode has ended."""
+    state, first = jax.jit(environment.reset)(KEY)
+    advance = jax.jit(lambda state: environment.step(state, jnp.zeros(environment.num_agents, jnp.int32), KEY))
+    steps = []
+    for _ in range(count):
+        state, step = advance(state)
+        steps.append(jax.device_get(step))
+    return jax.device_get(first), steps
+
+
+def team_of(lengths):
+    """Countdowns of these lengths: `Together`, in which they are drawn, with the lengths set."""
+
+    class Team(Together):
+        def reset(self, key):
+            state, _ = super().reset(key)
+            left = jnp.array(lengths)
+            state = state._replace(inner=(left, left))
+            return state, self.show(left.astype(jnp.float32)[:, None], state.left)
+
+    return Team(Countdown(), len(lengths))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda team: FrameStack(team, 2),
+        lambda team: ObservationNoise(team, 0.5, 0.5),
+        lambda team: Missing(team, 0.5),
+    ],
+    ids=["frame-stack", "observation-noise", "missing"],
+)
+def test_what_stands_beside_what_a_team_sees_stays(make):
+    bare, environment = team_of((2, 3, 5)), make(team_of((2, 3, 5)))
+    check_environment(environment, "team")
+    assert set(environment.observation_space.spaces) == {"observation", spaces.PRESENT, spaces.STATE}
+    ours, plain = play_many(environment, 5), play_many(bare, 5)
+    for seen, shown in zip(
+        (ours[0], *(s.observation for s in ours[1])), (plain[0], *(s.observation for s in plain[1])), strict=True
+    ):
+        np.testing.assert_array_equal(seen[spaces.PRESENT], shown[spaces.PRESENT])
+        np.testing.assert_array_equal(seen[spaces.STATE], shown[spaces.STATE])
+    assert (ours[1][1].observation[spaces.PRESENT] == [-1, 1, 1]).all()
+
+
+def test_a_team_sees_its_last_frames():
+    first, steps = play_many(FrameStack(team_of((2, 5)), 2), 2)
+    np.testing.assert_array_equal(first["observation"], [[2, 2], [5, 5]])
+    np.testing.assert_array_equal(steps[1].observation["observation"], [[1, 0], [4, 3]])
+
+
+def test_small_pictures_of_a_team_keep_what_stands_beside_them():
+    environment = Resize(Grey(Together(Pictures(), 2)), 6, 9)
+    check_environment(environment, "pictures")
+    _, steps = play_many(environment, 1)
+    assert steps[0].observation["observation"].shape == (2, 6, 9, 1)
+    np.testing.assert_array_equal(steps[0].observation[spaces.PRESENT], [1, 1])
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 5, 3)])
+def test_each_of_a_team_has_a_television_of_its_own(shape):
+    environment = NoisyTV(Together(Pictures(shape), 2), 1)
+    check_environment(environment, "televisions")
+    corner, rest = (slice(None), *(0,) * min(2, len(shape))), (slice(None), -1)
+    state, first = environment.reset(KEY)
+    _, step = environment.step(state, jnp.array([0, 1]), jax.random.key(1))
+    _, bare = play_many(Together(Pictures(shape), 2), 1)
+    now, before = step.observation["observation"], first["observation"]
+    assert (before[corner][0] != before[corner][1]).any()
+    np.testing.assert_array_equal(now[corner][0], before[corner][0])
+    assert (now[corner][1] != before[corner][1]).any()  # the second one's action changed the channel
+    np.testing.assert_array_equal(now[rest], bare[0].observation["observation"][rest])
+    np.testing.assert_array_equal(step.observation[spaces.PRESENT], [1, 1])
+
+
+def test_a_delay_holds_back_only_what_is_seen():
+    environment = Delay(team_of((2, 3, 5)), observation_delay=2)
+    check_environment(environment, "late")
+    (_, ours), (_, plain) = play_many(environment, 5), play_many(team_of((2, 3, 5)), 5)
+    for now, (step, bare) in enumerate(zip(ours, plain, strict=True)):
+        np.testing.assert_array_equal(step.observation[spaces.PRESENT], bare.observation[spaces.PRESENT])
+        if now >= 2:
+            for name in ("observation", spaces.STATE):
+                np.testing.assert_array_equal(step.observation[name], plain[now - 2].observation[name])
+    state, first = Delay(Choices(), observation_delay=1).reset(KEY)
+    _, step = Delay(Choices(), observation_delay=1).step(state, 0, KEY)
+    np.testing.assert_array_equal(step.observation["observation"], first["observation"])
+    np.testing.assert_array_equal(step.observation[spaces.MASK], [0, 1])
+
+
+def test_each_of_a_team_ends_as_it_did_within_repeated_actions():
+    """Ends after 2 steps by the clock, after 3 for good, after 7 for good, and each action is taken 4 times."""
+    environment = ActionRepeat(team_of((2, 3, 7)), 4)
+    check_environment(environment, "repeated")
+    _, (first, second) = play_many(environment, 2)
+    np.testing.assert_array_equal(first.truncated, [True, False, False])
+    np.testing.assert_array_equal(first.terminated, [False, True, False])
+    np.testing.assert_array_equal(first.observation["observation"][:, 0], [0, 0, 3])
+    np.testing.assert_array_equal(first.observation[spaces.PRESENT], [-1, -1, 1])
+    np.testing.assert_array_equal(first.reward, [3, 6, 7 + 6 + 5 + 4])
+    np.testing.assert_array_equal(second.truncated, [False, False, False])
+    np.testing.assert_array_equal(second.terminated, [True, True, True])
+    np.testing.assert_array_equal(second.reward, [0, 0, 6])
+    # All over by the clock within one step, one before the other.
+    _, (both,) = play_many(ActionRepeat(team_of((2, 4)), 5), 1)
+    assert both.truncated.all() and not both.terminated.any()
 
 
 def test_what_a_wrapper_does_not_know_is_the_inner_environments():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gymnasium
 import numpy as np
@@ -209,11 +209,13 @@ def is_atari(id: str) -> bool:
 
 
 def frames_limit(env: gymnasium.Env[Any, Any]) -> int | None:
-    """Most agent steps an episode of a preprocessed game lasts, from the emulator's own limit on frames."""
-    layer: Any = env
-    while isinstance(layer, gymnasium.Wrapper):
-        if isinstance(layer, AtariPreprocessing):
-            frames = layer.ale.getInt("max_num_frames_per_episode")
-            return -(-frames // layer.frame_skip) if frames > 0 else None
+    """Most agent steps an episode of a game lasts, preprocessed or not, from the emulator's own limit on frames.
+
+    None where there is none, and where the emulator draws how many frames a step takes.
+    """
+    layer, game = env, cast(Any, env.unwrapped)
+    while isinstance(layer, gymnasium.Wrapper) and not isinstance(layer, AtariPreprocessing):
         layer = layer.env
-    return None
+    skip = layer.frame_skip if isinstance(layer, AtariPreprocessing) else game._frameskip
+    frames = game.ale.getInt("max_num_frames_per_episode")
+    return -(-frames // skip) if frames > 0 and isinstance(skip, int) else None

@@ -24,7 +24,8 @@ class CartPoleSwingUp(Environment):
     - Action: 0 pushes left, 1 not at all, 2 right.
     - Reward: 1 where cos θ > `height`, |θ'| < `slow` and |x| < `middle`; less `move_cost` for a push.
     - Terminated: the cart is beyond `position_threshold`.
-    - Truncated: after `max_steps` steps. (There the original terminates.)
+    - Truncated: after `max_steps` steps. (The original terminates, and one step later: it ends where the time is beyond
+      10 s, and a thousand times 0.01, added up in float64, stay below.)
 
     Defaults are bsuite's; its hardest of 20 settings is `height=0.95, middle=0.05`.
 

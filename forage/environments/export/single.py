@@ -33,6 +33,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
 
     def __init__(self, environment: Environment, name: str = "", render_mode: str | None = None):
         self.name = name or type(environment).__name__
+        check_alone(self.name, environment)
         check_render_mode(self.name, environment, render_mode)
         self.environment, self.render_mode = environment, render_mode
         self.metadata = {"render_modes": render_modes(environment), "render_fps": 30}
@@ -78,3 +79,11 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
         if self._state is None:
             raise ForageError(f"{self.name} has nothing to draw before its first reset; call reset() first.")
         return draw(self.environment, self._state)
+
+
+def check_alone(name: str, environment: Environment) -> None:
+    """Raises `ForageError` where many agents act: Gymnasium knows one."""
+    if environment.num_agents > 1:
+        raise ForageError(
+            f"{name} has {environment.num_agents} agents and a Gymnasium environment has one; to_pettingzoo works."
+        )

@@ -23,6 +23,7 @@ from forage.environments.export.common import (
     reward_space,
     shown,
 )
+from forage.environments.export.single import check_alone
 from forage.ports import Environment
 from forage.types import ForageError, Step
 
@@ -48,6 +49,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
     ):
         self.name = name or type(environment).__name__
+        check_alone(self.name, environment)
         if num_envs < 1:
             raise ForageError(f"{self.name} cannot run with num_envs={num_envs}; 1 or more works.")
         check_render_mode(self.name, environment, render_mode)

@@ -1,7 +1,8 @@
 """Maze: walls, start and goal as plain fields of the environment, for curricula that draw, mutate and replay levels.
 
 The task is that of Dennis et al. (2020), "Emergent Complexity and Zero-shot Transfer via Unsupervised Environment
-Design", arXiv 2012.02096: find the goal in a partly seen maze, 250 steps.
+Design", arXiv 2012.02096: find the goal in a partly seen maze, 250 steps. What is seen differs: here 7 x 7 cells, of
+which walls hide some, as MiniGrid has it; in the authors' `AdversarialEnv` 5 x 5 cells, through walls.
 """
 
 from __future__ import annotations

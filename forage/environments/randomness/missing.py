@@ -18,6 +18,7 @@ class Missing(Wrapper):
     What is missing reads 0, or what the bounds have nearest to it. `entries` are those that may be missing, all where
     none is named: with `missing=1` they always are, and `Missing(CartPole(), 1.0, (1, 3))` is a CartPole without
     velocities that an agent of CartPole can still be played in. With `each_step` it is drawn anew in every step.
+    A picture `[height, width]` is one channel.
 
     Source: type 3.2 of Barsainyan, Lim, Liu (2025), "STORI: A Benchmark and Taxonomy for Stochastic Environments",
     arXiv 2509.01793, missing state variables.
@@ -31,13 +32,19 @@ class Missing(Wrapper):
 
     def __check_init__(self):
         check_share(self, "missing", self.missing)
-        size = seen_box(self, (1, 2, 3)).shape[-1]
+        size = self._size
         outside = [entry for entry in self.entries if not 0 <= entry < size]
         if outside:
             raise ForageError(
                 f"Missing cannot hide entry {outside[0]} of {name_of(self.environment)}'s observation; "
                 f"it has entries 0 to {size - 1}."
             )
+
+    @property
+    def _size(self) -> int:
+        """How many entries or channels there are."""
+        shape = seen_box(self, (1, 2, 3)).shape
+        return 1 if len(shape) == 2 else shape[-1]
 
     def reset(self, key: Key[Array, ""]) -> tuple[WrapperState, PyTree[Array]]:
         inner, observation = self.environment.reset(key)
@@ -50,7 +57,7 @@ class Missing(Wrapper):
         return WrapperState(inner, hidden), step._replace(observation=self._without(step.observation, hidden))
 
     def _draw(self, key: Key[Array, ""]) -> Bool[Array, " entries"]:
-        size = seen_box(self).shape[-1]
+        size = self._size
         may = np.isin(np.arange(size), self.entries) if self.entries else np.ones(size, bool)
         return (jax.random.uniform(self.own_key(key), (size,)) < self.missing) & may
 

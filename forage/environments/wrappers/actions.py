@@ -57,7 +57,8 @@ class Delay(Wrapper):
 
     In step t the environment takes the action a_(t - action_delay), which is zero (or what the bounds have nearest to
     it) until the first one arrives, and shows o_(t - observation_delay), the first one until there is another. Reward
-    and the end of an episode come at once. `most` is how much is kept: both delays may be contexts, drawn from 0 to
+    and the end of an episode come at once, and so does what is no observation: which actions are allowed, and who is
+    there to act. `most` is how much is kept: both delays may be contexts, drawn from 0 to
     `most`; a larger one counts as `most`.
 
     Source: Katsikopoulos, Engelbrecht (2003), "Markov decision processes with delays and asynchronous cost
@@ -88,16 +89,17 @@ class Delay(Wrapper):
     def reset(self, key: Key[Array, ""]) -> tuple[WrapperState, PyTree[Array]]:
         inner, observation = self.environment.reset(key)
         length = int(self.most or 0) + 1
-        queues = jax.tree.map(lambda x: jnp.broadcast_to(x, (length, *jnp.shape(x))), (zero_action(self), observation))
+        first = (zero_action(self), late(observation))
+        queues = jax.tree.map(lambda x: jnp.broadcast_to(x, (length, *jnp.shape(x))), first)
         return WrapperState(inner, queues), observation
 
     def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[WrapperState, Step]:
         actions, observations = state.own
         actions = push(actions, action)
         inner, step = self.environment.step(state.inner, at(actions, self.action_delay), key)
-        observations = push(observations, step.observation)
-        seen = at(observations, self.observation_delay)
-        return WrapperState(inner, (actions, observations)), step._replace(observation=seen)
+        observations = push(observations, late(step.observation))
+        shown = in_time(step.observation, at(observations, self.observation_delay))
+        return WrapperState(inner, (actions, observations)), step._replace(observation=shown)
 
 
 class RescaleAction(Wrapper):
@@ -125,6 +127,18 @@ class RescaleAction(Wrapper):
         space: Any = self.inner_spaces[1]
         share = (action - self.low) / (self.high - self.low)
         return self.environment.step(state, space.low + share * (space.high - space.low), key)
+
+
+def late(observation: PyTree[Array]) -> PyTree[Array]:
+    """What of an observation a delay holds back: what is seen, by the agent and by a central critic."""
+    if isinstance(observation, dict) and spaces.carries_more(observation):
+        return {name: part for name, part in observation.items() if name not in (spaces.MASK, spaces.PRESENT)}
+    return observation
+
+
+def in_time(observation: PyTree[Array], seen: PyTree[Array]) -> PyTree[Array]:
+    """The observation of this moment with what was held back in its place."""
+    return {**observation, **seen} if isinstance(observation, dict) else seen
 
 
 def push(queue: PyTree[Array], newest: PyTree[Array]) -> PyTree[Array]:

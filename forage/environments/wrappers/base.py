@@ -131,7 +131,7 @@ def flat_box(wrapper: Wrapper) -> gymnasium.spaces.Box:
 
 
 def seen_box(wrapper: Wrapper, ranks: tuple[int, ...] = ()) -> gymnasium.spaces.Box:
-    """The box of what is seen inside, an action mask set aside; `ForageError` where it has other numbers of axes."""
+    """The box of what is seen inside, without what stands beside it; `ForageError` for other numbers of axes."""
     space = spaces.seen(wrapper.inner_spaces[0])
     if not isinstance(space, gymnasium.spaces.Box) or (ranks and len(space.shape) not in ranks):
         shown = " or ".join(f"{rank}" for rank in ranks)
@@ -141,22 +141,26 @@ def seen_box(wrapper: Wrapper, ranks: tuple[int, ...] = ()) -> gymnasium.spaces.
 
 
 def with_seen_space(space: gymnasium.Space[Any], box: gymnasium.spaces.Box) -> gymnasium.Space[Any]:
-    """The observation space in which what is seen is `box` and the action mask, where there is one, stays."""
-    if isinstance(space, gymnasium.spaces.Dict) and spaces.MASK in space.spaces:
-        return gymnasium.spaces.Dict({"observation": box, spaces.MASK: space[spaces.MASK]})
+    """The observation space in which what is seen is `box`, and what stands beside it stays."""
+    if isinstance(space, gymnasium.spaces.Dict) and spaces.carries_more(space.spaces):
+        return gymnasium.spaces.Dict({**space.spaces, "observation": box})
     return box
 
 
 def change_seen(observation: PyTree[Array], change: Callable[[Array], Array]) -> PyTree[Array]:
-    """The observation with what is seen changed and the action mask, where there is one, as it was."""
-    seen, mask = spaces.split_mask(observation)
-    changed = change(seen)
-    return changed if mask is None else {"observation": changed, spaces.MASK: observation[spaces.MASK]}
+    """The observation with what is seen changed, and what stands beside it as it was."""
+    if isinstance(observation, dict) and spaces.carries_more(observation):
+        return {**observation, "observation": change(observation["observation"])}
+    return change(observation)
 
 
-def where(flag: Bool[Array, ""], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
-    """One of two trees of the same shapes."""
-    return jax.tree.map(lambda a, b: jnp.where(flag, a, b), yes, no)
+def where(flag: Bool[Array, "*agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
+    """One of two trees of the same shapes; with a flag for each agent, one for each, by the leaves' first axis."""
+
+    def chosen(a: Array, b: Array) -> Array:
+        return jnp.where(jnp.expand_dims(flag, tuple(range(jnp.ndim(flag), jnp.ndim(a)))), a, b)
+
+    return jax.tree.map(chosen, yes, no)
 
 
 def least(first: Any, second: Any) -> Any:

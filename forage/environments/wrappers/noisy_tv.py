@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from forage.environments.wrappers.base import Wrapper, WrapperState, change_seen, name_of, seen_box
+from forage.environments.wrappers.base import Wrapper, WrapperState, change_seen, name_of, per_agent, seen_box, where
 from forage.ports import State
 from forage.types import ForageError, Step
 
@@ -20,7 +20,7 @@ class NoisyTV(Wrapper):
     The first `size` by `size` entries of an image (all its channels), or the first `size` entries of a vector, show
     uniform random numbers within the space's bounds, whole ones where the space counts. They stay as they are until
     action `channel` is taken, which also does what it always does; -1 stands for the last action. Action -2 changes
-    the channel at every step, whoever acts.
+    the channel at every step, whoever acts. Each of several agents has a television of its own.
 
     An agent that seeks what it cannot foretell sits down before it. The television hides a corner of the view, the
     same for every method.
@@ -57,13 +57,13 @@ class NoisyTV(Wrapper):
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
         state, observation = self.environment.reset(key)
-        shown = self.draw(self.own_key(key))
+        shown = per_agent(self, self.draw, self.own_key(key))
         return WrapperState(state, shown), self.show(observation, shown)
 
     def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
         inner, step = self.environment.step(state.inner, action, key)
-        drawn = self.draw(self.own_key(key))
-        shown = jnp.where(self.changes(action), drawn, state.own)
+        drawn = per_agent(self, self.draw, self.own_key(key))
+        shown = where(self.changes(action), drawn, state.own)
         return WrapperState(inner, shown), step._replace(observation=self.show(step.observation, shown))
 
     def changes(self, action: PyTree[Array]) -> Array:
@@ -86,4 +86,5 @@ class NoisyTV(Wrapper):
         return jnp.asarray(jnp.minimum(jnp.floor(drawn), high) if whole else drawn, space.dtype)
 
     def show(self, observation: PyTree[Array], shown: Array) -> PyTree[Array]:
-        return change_seen(observation, lambda seen: seen.at[self.corner].set(shown))
+        rest = (slice(None),) * (len(seen_box(self).shape) - len(self.corner))
+        return change_seen(observation, lambda seen: seen.at[(..., *self.corner, *rest)].set(shown))

@@ -97,7 +97,10 @@ class TimeAware(Wrapper):
 
 
 class ActionRepeat(Wrapper):
-    """Takes each action `repeats` times, and adds up the rewards. Stops where the episode ends."""
+    """Takes each action `repeats` times, and adds up the rewards. Stops where the episode ends.
+
+    One of many agents whose own episode ends before the others' keeps what it saw then, and how it ended.
+    """
 
     repeats: int = equinox.field(static=True)  # steps of the environment inside for each one outside
 
@@ -115,9 +118,13 @@ class ActionRepeat(Wrapper):
 
         def again(carry: tuple[PyTree[Array], Step], key: Key[Array, ""]):
             state, step = carry
-            ended = (step.terminated | step.truncated).all()
+            ended = step.terminated | step.truncated
             after, more = self.environment.step(state, action, key)
-            more = more._replace(reward=step.reward + more.reward)
-            return where(ended, carry, (after, more)), None
+            # Inside, who ran out of time is terminated from the step after on: for this step it has been truncated.
+            kept = (step.observation, step.terminated, step.truncated)
+            now = (more.observation, more.terminated, more.truncated)
+            observation, terminated, truncated = where(ended, kept, now)
+            more = Step(observation, step.reward + more.reward, terminated, truncated, more.info)
+            return where(ended.all(), carry, (after, more)), None
 
         return (state, step) if not keys else jax.lax.scan(again, (state, step), jnp.stack(keys))[0]
