@@ -17,7 +17,7 @@ from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.ports import Environment, Visited
 from forage.rewards.environment import EnvironmentReward
-from forage.starts.latent_go_explore import LatentGoExplore, Transition, density, drawn_rank
+from forage.starts.latent_go_explore import LatentGoExplore, Transition, density, drawn_rank, smallest
 from forage.tasks.phases import Phases
 from forage.tasks.same import Same
 from forage.types import Clock, Experience, ForageError, Spec
@@ -29,15 +29,21 @@ def spec_of(environment: Environment) -> Spec:
     return Spec(type(environment).__name__, environment.observation_space, environment.action_space)
 
 
+def test_the_kth_smallest_is_where_sorting_puts_it():
+    numbers = np.asarray([3.0, 0.0, 7.5, 3.0, np.inf, 1e-30, 0.0, 2.5e30], np.float32)
+    for k, wanted in enumerate(np.sort(numbers), 1):
+        assert smallest(jnp.asarray(numbers), jnp.int32(k)) == wanted
+
+
 def test_density_is_by_the_distance_to_the_kth_nearest():
     codes = np.random.default_rng(0).normal(size=(12, 3))
-    found = np.asarray(density(np.asarray(codes, jnp.float32), jnp.int32(9), 4))
+    found = np.asarray(density(jnp.asarray(codes, jnp.float32), jnp.int32(9), 4))
     distance = np.linalg.norm(codes[:9, None] - codes[:9], axis=-1)
     np.testing.assert_allclose(found[:9], -np.sort(distance, axis=1)[:, 4], rtol=1e-4)  # column 0 is itself
     assert np.isinf(found[9:]).all() and (found[9:] > 0).all()
-    few = np.asarray(density(np.asarray(codes, jnp.float32), jnp.int32(3), 4))
+    few = np.asarray(density(jnp.asarray(codes, jnp.float32), jnp.int32(3), 4))
     np.testing.assert_allclose(few[:3], -distance[:3, :3].max(1), rtol=1e-4)
-    assert np.isfinite(density(np.asarray(codes, jnp.float32), jnp.int32(0), 4)).sum() == 0
+    assert np.isfinite(density(jnp.asarray(codes, jnp.float32), jnp.int32(0), 4)).sum() == 0
 
 
 @pytest.mark.parametrize(("p", "kept"), [(0.3, 4), (0.05, 1000), (0.0, 5), (0.9, 1)])
