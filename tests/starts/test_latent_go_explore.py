@@ -17,7 +17,8 @@ from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.ports import Environment, Visited
 from forage.rewards.environment import EnvironmentReward
-from forage.starts.latent_go_explore import LatentGoExplore, Transition, density, drawn_rank, smallest
+from forage.starts.latent import Transition, density, smallest
+from forage.starts.latent_go_explore import LatentGoExplore, drawn_rank
 from forage.tasks.phases import Phases
 from forage.tasks.same import Same
 from forage.types import Clock, Experience, ForageError, Spec
@@ -117,6 +118,33 @@ def test_the_state_that_a_burst_ends_in_is_kept():
     reservoir = run(rollout)
     assert reservoir.seen == 2
     np.testing.assert_array_equal(reservoir.places[1].next_observation[:2, 0, 0], [0, 1])
+
+
+def test_states_are_ranked_after_each_period():
+    environment = DeepSea(4)
+    starts = LatentGoExplore(
+        capacity=8, neighbours=1, batch_size=2, latent_size=2, hidden_sizes=(4,), every=2, period=6, probability=1.0
+    )
+    seen = np.random.default_rng(0).random((4, 1, 4, 4)).astype(np.float32)
+    flags = np.zeros((4, 1), bool)
+    rollout = Experience(seen, flags.astype(np.int32), 0.0 * flags, seen, flags, flags, flags.astype(np.int32), ())
+
+    @jax.jit
+    def turn(state, rollout, steps, key):
+        env_states = jax.tree.map(lambda x: jnp.broadcast_to(x, (4, 1, *x.shape)), environment.reset(KEY)[0])
+        visited = Visited(env_states, ~flags, flags, flags[0])
+        return starts.report(state, environment, visited, rollout, Clock(steps, jnp.float32(100)), key)
+
+    begin = jax.jit(lambda state, key: starts.begin(state, environment, key)[2])
+    state, ranked, trained = starts.init(KEY, environment, spec_of(environment), 1), [], []
+    for steps in (0, 4, 8, 12):
+        assert begin(state, KEY) == (state.ranked > 0)
+        before, state = state, turn(state, rollout, jnp.int32(steps), jax.random.fold_in(KEY, steps))
+        ranked.append(int(state.ranked))
+        moved = jax.tree.map(lambda x, y: (x != y).any(), before.latent, state.latent)
+        trained.append(any(jax.tree.leaves(moved)))
+    assert ranked == [0, 8, 8, 8]  # 6 steps are over in the second rollout, 12 in the third, 18 in none
+    assert trained == [False, True, True, False] and state.reservoir.seen == 16
 
 
 @pytest.mark.thorough
