@@ -109,6 +109,13 @@ PRESENCE = spaces.Box(-1, 1, (), np.int8)
 """The space of `present`."""
 
 
+class OneHot(spaces.Box):
+    """A number below `size`, as a vector that is 1 there and 0 elsewhere. A box, for those who need not know."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(0.0, 1.0, (size,), np.float32)
+
+
 def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """The space of what is seen, without what stands beside it."""
     return space["observation"] if isinstance(space, spaces.Dict) and carries_more(space.spaces) else space

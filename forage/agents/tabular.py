@@ -11,7 +11,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Int, PyTree
 
 from forage.nn.values import best
-from forage.spaces import check_discrete, describe, seen, split_mask
+from forage.spaces import OneHot, check_discrete, describe, seen, split_mask
 from forage.types import Experience, ForageError, Spec
 
 Plan = Float[Array, "time state action"]
@@ -58,10 +58,7 @@ class Counts(NamedTuple):
 def check(who: str, spec: Spec) -> None:
     """Raises `ForageError` where states are not numbered, or episodes have no end."""
     space = seen(spec.observation_space)
-    one_hot = (
-        isinstance(space, spaces.Box) and len(space.shape) == 1 and (space.low == 0).all() and (space.high == 1).all()
-    )
-    if not (isinstance(space, spaces.Discrete) or one_hot):
+    if not isinstance(space, spaces.Discrete | OneHot):
         raise ForageError(
             f"{who} needs numbered states, as numbers or one-hot; {spec.name} gives {describe(space)}. "
             f"Try tabular:RiverSwim-6."

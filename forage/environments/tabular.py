@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 from forage.environments import drawing
 from forage.environments.limits import check_at_least
 from forage.ports import Environment
+from forage.spaces import OneHot
 from forage.types import ForageError, Step
 
 
@@ -103,8 +104,8 @@ class Tabular(Environment):
         return self.transition.shape[-2]
 
     @property
-    def observation_space(self) -> gymnasium.spaces.Box:
-        return gymnasium.spaces.Box(0.0, 1.0, (self.num_states,), np.float32)
+    def observation_space(self) -> OneHot:
+        return OneHot(self.num_states)
 
     @property
     def action_space(self) -> gymnasium.spaces.Discrete:

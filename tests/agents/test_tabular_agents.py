@@ -299,6 +299,15 @@ def test_regret_is_of_what_is_played(agent):
         regret(agent, river_swim(max_steps=5), 10, [0])
 
 
+def test_a_vector_that_is_no_number_is_refused():
+    """One of zeros and ones looks alike; its largest entry says nothing."""
+    halves = spec(river_swim(max_steps=5))
+    halves = dataclasses.replace(halves, observation_space=spaces.Box(0.0, 1.0, (6,), np.float32))
+    for agent in (UCBVI(), PSRL(), MaxEnt()):
+        with pytest.raises(ForageError, match=r"needs numbered states, as numbers or one-hot; .* gives Box\(6,\)"):
+            agent.check(halves)
+
+
 def test_one_hot_states_are_numbered():
     assert tabular.index(np.eye(3)).tolist() == [0, 1, 2]
     mdp = river_swim(max_steps=5)
