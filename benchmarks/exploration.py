@@ -151,6 +151,7 @@ METHODS: dict[str, Method] = {
     "ez-greedy": way("ez-greedy"),
     "pink": way("pink"),
     "ornstein-uhlenbeck": way("ornstein-uhlenbeck"),
+    "ornstein-uhlenbeck, temperature 1": way("ornstein-uhlenbeck")._replace(options={"initial_temperature": 1.0}),
     "gsde": way("held-noise")._replace(options={"state_dependent_noise": True}),
     "parameter-noise": way("parameter-noise"),
     "archive": start("archive"),
@@ -183,6 +184,7 @@ EXTRA = (
     "rnd, own value head",
     "counts, weight 1",
     "epsilon-greedy, longer",
+    "ornstein-uhlenbeck, temperature 1",
     "go-explore, short bursts",
     "go-explore, by chance",
 )

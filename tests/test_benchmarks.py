@@ -153,6 +153,10 @@ def test_table_is_made_of_the_newest_record_of_each_row(harness: ModuleType, tmp
     assert "0.5 cores busy" in text
 
 
+def test_the_page_is_what_its_results_say(harness: ModuleType) -> None:
+    assert (harness.RESULTS / "TABLE.md").read_text() == harness.table(harness.newest_records(harness.RESULTS))
+
+
 def test_the_result_is_the_last_line(harness: ModuleType) -> None:
     assert harness.last_json_line('a warning\n{"steps": 3}\n') == {"steps": 3}
     for output in ("", '{"steps": 3}\nTraceback'):
