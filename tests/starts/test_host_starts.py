@@ -89,7 +89,8 @@ def rollout_of(steps, actions, first):
     return Experience(np.stack(before), np.stack(actions), told.reward, told.observation, *ends, source, ())
 
 
-PARTS = (Archive(8, 0.9), GoExplore(capacity=16, burst=3), LatentGoExplore(capacity=8, neighbours=2, burst=3, period=32))
+LATENT = LatentGoExplore(capacity=8, neighbours=2, burst=3, period=32)
+PARTS = (Archive(8, 0.9), GoExplore(capacity=16, burst=3), LATENT)
 
 
 @pytest.mark.parametrize("part", [PARTS[0], *(pytest.param(part, marks=pytest.mark.thorough) for part in PARTS[1:])])
