@@ -136,7 +136,7 @@ class Counts(Bonus):
     Of a space of few whole numbers (up to 2^20 states) every state is counted by itself. Of any other, states with the
     same hash are one: `bits` signs of random projections (SimHash). Codes that do not fit into one table of `buckets`
     are counted in several, modulo different primes, and n is the least of what they say, as in a count-min sketch.
-    More bits tell more states apart.
+    A hash sees in which direction from zero the numbers lie: of two numbers 32 bits make 64 cells, of one at most two.
 
     `of="state-action"` counts what was done where, which needs numbered actions: in tables it is the bonus of
     model-based interval estimation, MBIE-EB, whose weight beta the theory puts at about the range of returns. What is
@@ -184,6 +184,11 @@ class Counts(Bonus):
     def cells(self, key: Key[Array, ""], spec: Spec) -> Cells | SimHash:
         space = seen(spec.observation_space)
         digits = few(space)
+        if digits is None and isinstance(space, spaces.Box) and math.prod(space.shape) == 1:
+            raise ForageError(
+                f"Counts hash by the signs of projections, and {spec.name} shows one number, of which they see nothing "
+                f"but the sign; rnd works there."
+            )
         return SimHash(key, space, self.bits, self.buckets, self.tables) if digits is None else Cells(*digits)
 
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> CountsState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import equinox
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,8 @@ from forage.types import ForageError
 KINDS = ("observation", "binned", "image", "position")
 NONE = np.uint32(0xFFFFFFFF)
 """The fingerprint of no cell."""
+FAR = 1e9
+"""What lies further out is no bound."""
 
 
 class Scale(NamedTuple):
@@ -29,9 +32,10 @@ class Scale(NamedTuple):
 class Cells(Part):
     """Two states are in one cell where they have the same
 
-    - `observation`: observation, exactly; for grids and tables.
-    - `binned`: whole numbers floor((x - low) / width) of all numbers seen. `width` is given, one for each or one for
-      all, or else it is 1 / `bins` of the range of the first rollout, whose lowest value is `low`.
+    - `observation`: observation: whole numbers as they are, others in bins, for they hardly come twice.
+    - `binned`: bins floor((x - low) / width) of all numbers seen, whole ones too. `width` is given, one for each or one
+      for all, and `low` is 0; or else it is 1 / `bins` of the range that begins at `low`: that of the observation
+      space, or of numbers without bounds that of the first rollout (where they did not change in it, 1).
     - `image`: picture, made grey (of stacked frames, their mean), shrunk to `size` (columns, rows), and its range
       parted into `shades`: that of the observation space, or where it has no bounds that of the first rollout. The
       defaults are those of Ecoffet et al. (2019), arXiv 1901.10995: 11 x 8 with 8 shades.
@@ -64,9 +68,13 @@ class Cells(Part):
         example, _ = spaces.split_mask(spaces.example(environment.observation_space))
         if self.kind == "image" and getattr(example, "ndim", 0) not in (2, 3):
             raise ForageError(f"{name} shows no image; use cells of kind binned or observation.")
-        numbers = sum(leaf.size for leaf in jax.tree.leaves(example))
-        if self.kind == "binned" and len(self.width) not in (0, 1, numbers):
+        numbers = sum(leaf.size for leaf in jax.tree.leaves(example) if self.bins_of(leaf))
+        if self.kind in ("binned", "observation") and len(self.width) not in (0, 1, numbers):
             raise ForageError(f"Give 1 width or {numbers}, one for each number of {name}; not {len(self.width)}.")
+
+    def bins_of(self, leaf: Array) -> bool:
+        """Whether the numbers of this leaf are put into bins."""
+        return self.kind == "binned" or (self.kind == "observation" and jnp.issubdtype(leaf.dtype, jnp.floating))
 
     def unmeasured(self, observation: PyTree[Array]) -> Scale:
         """The scale before anything was seen, shaped as for one observation."""
@@ -81,16 +89,15 @@ class Cells(Part):
     def numbers(self, observations: PyTree[Array]) -> Float[Array, "row number"]:
         """What bins are made of, or the shrunk grey image (leaves `row ...`)."""
         seen, _ = spaces.split_mask(observations)
-        if self.kind == "binned":
-            leaves = jax.tree.leaves(seen)
-            return jnp.concatenate([leaf.reshape(leaf.shape[0], -1).astype(jnp.float32) for leaf in leaves], axis=1)
         if self.kind == "image":
             grey = seen.astype(jnp.float32)
             grey = grey.mean(-1) if grey.ndim == 4 else grey
             columns, rows = self.size
             shrunk = jax.image.resize(grey, (grey.shape[0], rows, columns), "linear")
             return shrunk.reshape(grey.shape[0], -1)
-        return jnp.zeros((jax.tree.leaves(seen)[0].shape[0], 0))
+        leaves = jax.tree.leaves(seen)
+        nothing = jnp.zeros((leaves[0].shape[0], 0))
+        return jnp.concatenate([nothing, *(flat(leaf).astype(jnp.float32) for leaf in leaves if self.bins_of(leaf))], 1)
 
     def __call__(
         self, environment: Environment, scale: Scale, env_states: Any, observations: PyTree[Array]
@@ -98,33 +105,48 @@ class Cells(Part):
         """The fingerprints of states and what is seen in them (leaves `row ...`)."""
         if self.kind == "position":
             return fingerprint(jax.vmap(environment.place)(env_states)[:, None])
-        if self.kind == "observation":
-            leaves = jax.tree.leaves(spaces.split_mask(observations)[0])
-            return fingerprint(jnp.concatenate([words(leaf) for leaf in leaves], axis=1))
         rows = self.numbers(observations)
         if self.kind == "image":
             low, high = bounds(environment) or (scale.low.min(), scale.high.max())
             share = (rows - low) / jnp.maximum(high - low, 1e-8)
             return fingerprint(words(jnp.clip(jnp.floor(self.shades * share), 0, self.shades - 1).astype(jnp.int32)))
-        low = 0.0 if self.width else scale.low
-        width = jnp.array(self.width) if self.width else jnp.maximum(scale.high - scale.low, 1e-8) / self.bins
-        return fingerprint(words(jnp.floor((rows - low) / width).astype(jnp.int32)))
+        low, width = jnp.zeros(()), jnp.array(self.width)
+        if not self.width:
+            low, high = self.ends(environment, scale)
+            width = jnp.where(high > low, (high - low) / self.bins, 1.0)
+        bins = jnp.floor((rows - low) / width).astype(jnp.int32)
+        exact = [leaf for leaf in jax.tree.leaves(spaces.split_mask(observations)[0]) if not self.bins_of(leaf)]
+        return fingerprint(jnp.concatenate([words(leaf) for leaf in (*exact, bins)], axis=1))
+
+    def ends(self, environment: Environment, scale: Scale) -> tuple[Float[Array, " number"], Float[Array, " number"]]:
+        """The least and the greatest value of each number that is put into bins."""
+        low, high = [np.zeros(0)], [np.zeros(0)]
+        for _, leaf in sorted(spaces.leaves(spaces.seen(environment.observation_space)).items()):  # as JAX has them
+            example = spaces.example(leaf)
+            if self.bins_of(example):
+                given = isinstance(leaf, gymnasium.spaces.Box)
+                low.append(leaf.low.ravel().astype(float) if given else np.full(example.size, np.nan))
+                high.append(leaf.high.ravel().astype(float) if given else np.full(example.size, np.nan))
+        least, most = np.concatenate(low), np.concatenate(high)
+        given = (np.abs(least) < FAR) & (np.abs(most) < FAR)
+        return jnp.where(given, least, scale.low), jnp.where(given, most, scale.high)
 
 
 def bounds(environment: Environment) -> tuple[float, float] | None:
     """The least and the greatest value of an image, where the observation space says so."""
     space = spaces.seen(environment.observation_space)
     low, high = float(np.min(space.low)), float(np.max(space.high))  # pyrefly: ignore[missing-attribute]
-    return (low, high) if np.isfinite([low, high]).all() and high - low < 1e9 else None
+    return (low, high) if max(abs(low), abs(high)) < FAR else None
 
 
 def words(leaf: Array) -> UInt32[Array, "row word"]:
-    """Any array as 32-bit words; numbers that are equal give equal words."""
-    rows = leaf.reshape(leaf.shape[0], -1)
-    if jnp.issubdtype(rows.dtype, jnp.floating):
-        rows = jnp.where(rows == 0, 0.0, rows.astype(jnp.float32))  # minus zero becomes zero
-        return jax.lax.bitcast_convert_type(rows, jnp.uint32)
-    return rows.astype(jnp.int32).astype(jnp.uint32)
+    """Whole numbers as 32-bit words."""
+    return flat(leaf).astype(jnp.int32).astype(jnp.uint32)
+
+
+def flat(leaf: Array) -> Array:
+    """Each row of `leaf` as one line."""
+    return leaf.reshape(leaf.shape[0], -1)
 
 
 def fingerprint(rows: Array) -> UInt32[Array, " row"]:

@@ -175,6 +175,7 @@ def test_agents_that_have_left_are_not_counted():
         (lambda: Counts(bits=0), None, "bits=0"),
         (lambda: Counts(buckets=1), None, "buckets=1"),
         (lambda: Counts(), gymnasium.spaces.Tuple([NUMBER(2)]), "Counts cannot read"),
+        (lambda: Counts(), BOX(0, 100, (1,), np.float32), "nothing but the sign; rnd works there"),
     ],
 )
 def test_what_cannot_be_counted(make, space, words):

@@ -1,16 +1,19 @@
 """Go-Explore: what enters the archive, what is chosen from it, and how starts move backward."""
 
 import functools
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from gymnasium.spaces import Box, Dict, Discrete
 
 from forage.agents.ppo import PPO
 from forage.behaviours.own import Own
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.mountain_car import MountainCar
 from forage.environments.deep_sea import DeepSea
 from forage.environments.grid.empty import Empty
 from forage.experiment import Experiment
@@ -260,11 +263,22 @@ def test_what_robustifies_comes_to_the_best_score(tolerance, score, successful):
 @pytest.mark.thorough
 def test_cells():
     numbers = np.array([[0.0, 0.0], [0.04, 0.0], [0.06, 0.0], [-0.01, 0.0], [0.0, 0.3]])
-    assert same(Cells("observation"), numbers) == [0, 1, 2, 3, 4]
-    assert same(Cells("observation"), np.array([[0.0], [-0.0]])) == [0, 0]
-    assert same(Cells("binned", width=(0.05, 1.0)), numbers) == [0, 0, 2, 3, 0]
-    scale = Scale(np.array([0.0, 0.0]), np.array([0.5, 0.5]))
-    assert same(Cells("binned", bins=5), numbers, scale) == [0, 0, 0, 3, 4]
+    for kind in ("observation", "binned"):
+        assert same(Cells(kind, width=(0.05, 1.0)), numbers) == [0, 0, 2, 3, 0]
+        scale = Scale(np.array([0.0, 0.0]), np.array([0.5, 0.5]))
+        assert same(Cells(kind, bins=5), numbers, scale) == [0, 0, 0, 3, 4]
+        assert same(Cells(kind, bins=5), np.array([[0.0, 0.0], [-0.0, 0.0]]), scale) == [0, 0]
+        assert same(Cells(kind, bins=5), numbers, space=Box(-1, 1, (2,))) == [0, 0, 0, 0, 4]  # -1, -0.6, -0.2, 0.2
+        assert same(Cells(kind), np.array([[0.5, 7.0], [0.6, 7.0], [0.5, 8.0]])) == [0, 1, 2]
+        steady = Scale(np.array([0.0, 7.0]), np.array([1.0, 7.0]))  # the second did not change: bins of 1
+        assert same(Cells(kind), np.array([[0.0, 7.2], [0.0, 7.9], [0.0, 8.1]]), steady) == [0, 0, 2]
+    whole, space = np.array([[3], [4], [3], [100]]), Box(0, 255, (1,), np.uint8)
+    assert same(Cells("observation"), whole, space=space) == [0, 1, 0, 3]
+    assert same(Cells("binned"), whole, space=space) == [0, 0, 0, 3]
+    assert same(Cells("binned"), whole, space=Box(0, 19, (1,), np.uint8)) == [0, 1, 0, 3]
+    both = {"b": np.array([[0.01], [0.02], [0.2]]), "a": np.array([1, 1, 1]), "c": np.array([[5.0], [5.0], [5.0]])}
+    kinds = Dict({"b": Box(0, 1, (1,)), "a": Discrete(2), "c": Box(0, 100, (1,))})
+    assert same(Cells("observation"), both, space=kinds) == [0, 0, 2]
     half = jnp.zeros((4, 8, 8, 1)).at[1, :, :4].set(0.98).at[2, :, :4].set(1.0).at[3, 4:].set(1.0)  # of 0 to 1
     cells = Cells("image", size=(2, 2), shades=4)
     assert cells.numbers(half).shape == (4, 4)
@@ -274,10 +288,11 @@ def test_cells():
     assert len(np.unique(swapped)) == 4
 
 
-def same(cells, observations, scale=None):
-    """For each row the first row that is in the same cell."""
+def same(cells, observations, scale=None, space=None):
+    """For each row the first row that is in the same cell. Without `space`, numbers have no bounds."""
     scale = cells.measured(observations) if scale is None else scale
-    found = np.asarray(cells(SEA, scale, (), observations))
+    environment = SimpleNamespace(observation_space=space or Box(-np.inf, np.inf, np.shape(observations)[1:]))
+    found = np.asarray(cells(environment, scale, (), observations))
     return [int(np.flatnonzero(found == cell)[0]) for cell in found]
 
 
@@ -352,3 +367,13 @@ def test_an_empty_archive_is_never_drawn():
     state = GoExplore(capacity=4, probability=1.0).init(KEY, SEA, SPEC, 1)
     *_, mark = GoExplore(capacity=4, probability=1.0).begin(state, SEA, KEY)
     assert mark.link.slot == -1 and mark.path.steps == 0
+
+
+def test_what_is_seen_as_numbers_comes_into_bins():
+    """A car in a valley never shows the same numbers twice; the archive has room for all places it may be in."""
+    environment = MountainCar()
+    low, high = environment.observation_space.low, environment.observation_space.high
+    seen = np.random.default_rng(0).uniform(low, high, (10_000, 2)).astype(np.float32)
+    starts = GoExplore()
+    found = np.unique(starts.kind(environment, starts.kind.measured(seen[:10]), (), seen))
+    assert len(found) == 400 < starts.capacity
