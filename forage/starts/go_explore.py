@@ -63,9 +63,9 @@ class GoExplore(Starts):
     state it is in then can be returned to like those before. A full archive takes no new cells.
 
     What is one cell, `cells` says: `observation`, where whole numbers are the same, and others lie in the same of
-    `bins` between their bounds, or what the first rollout had; `binned`, where whole numbers lie in bins as well, or all
-    in bins of a given `width`; `image`, where pictures are the same once shrunk to `size` in `shades` of grey;
-    `position`, where the place on the environment's map is, whatever is carried.
+    `bins` between their bounds, or what the first rollout had; `binned`, where whole numbers lie in bins too, or all in
+    bins of a given `width`; `image`, where pictures are the same once shrunk to `size` in `shades` of grey; `position`,
+    where the place on the environment's map is, whatever is carried.
 
     Any agent and behaviour explores; as published, actions are random and repeated, 20 times in the mean, which is
     `--behaviour ez-greedy --behaviour.durations geometric --behaviour.end 1` for an agent with replay. A state is
