@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import equinox
@@ -23,7 +24,10 @@ FAR = 1e9
 
 
 class Scale(NamedTuple):
-    """What the bins of numbers and the shades of images are measured by: the range of the first rollout."""
+    """What the bins of numbers and the shades of images are measured by: bounds, or the range of the first rollout.
+
+    NaN where neither is known yet.
+    """
 
     low: Float[Array, " number"]
     high: Float[Array, " number"]
@@ -76,15 +80,26 @@ class Cells(Part):
         """Whether the numbers of this leaf are put into bins."""
         return self.kind == "binned" or (self.kind == "observation" and jnp.issubdtype(leaf.dtype, jnp.floating))
 
-    def unmeasured(self, observation: PyTree[Array]) -> Scale:
-        """The scale before anything was seen, shaped as for one observation."""
-        size = self.numbers(jax.tree.map(lambda x: x[None], observation)).shape[-1]
-        return Scale(jnp.zeros(size), jnp.ones(size))
+    def bounds(self, space: gymnasium.spaces.Space[Any]) -> Scale:
+        """The scale that the observation space gives."""
+        low, high = [np.zeros(0)], [np.zeros(0)]
+        for _, leaf in sorted(spaces.leaves(spaces.seen(space)).items()):  # in the order of JAX
+            example = spaces.example(leaf)
+            if self.kind == "image":
+                low.append(np.full(math.prod(self.size), np.min(leaf.low)))  # pyrefly: ignore[missing-attribute]
+                high.append(np.full(math.prod(self.size), np.max(leaf.high)))  # pyrefly: ignore[missing-attribute]
+            elif self.bins_of(example):
+                given = isinstance(leaf, gymnasium.spaces.Box)
+                low.append(leaf.low.ravel().astype(float) if given else np.full(example.size, np.nan))
+                high.append(leaf.high.ravel().astype(float) if given else np.full(example.size, np.nan))
+        least, most = np.concatenate(low), np.concatenate(high)
+        known = (np.abs(least) < FAR) & (np.abs(most) < FAR)
+        return Scale(*(jnp.where(known, x, jnp.nan).astype(jnp.float32) for x in (least, most)))
 
-    def measured(self, observations: PyTree[Array]) -> Scale:
-        """The scale by what was seen in the first rollout (leaves `row ...`)."""
-        rows = self.numbers(observations)
-        return Scale(rows.min(0), rows.max(0))
+    def measured(self, scale: Scale, observations: PyTree[Array]) -> Scale:
+        """`scale`, and what it does not know by what is seen (leaves `row ...`)."""
+        rows, known = self.numbers(observations), ~jnp.isnan(scale.low)
+        return Scale(jnp.where(known, scale.low, rows.min(0)), jnp.where(known, scale.high, rows.max(0)))
 
     def numbers(self, observations: PyTree[Array]) -> Float[Array, "row number"]:
         """What bins are made of, or the shrunk grey image (leaves `row ...`)."""
@@ -107,36 +122,15 @@ class Cells(Part):
             return fingerprint(jax.vmap(environment.place)(env_states)[:, None])
         rows = self.numbers(observations)
         if self.kind == "image":
-            low, high = bounds(environment) or (scale.low.min(), scale.high.max())
+            low, high = scale.low.min(), scale.high.max()
             share = (rows - low) / jnp.maximum(high - low, 1e-8)
             return fingerprint(words(jnp.clip(jnp.floor(self.shades * share), 0, self.shades - 1).astype(jnp.int32)))
         low, width = jnp.zeros(()), jnp.array(self.width)
         if not self.width:
-            low, high = self.ends(environment, scale)
-            width = jnp.where(high > low, (high - low) / self.bins, 1.0)
+            low, width = scale.low, jnp.where(scale.high > scale.low, (scale.high - scale.low) / self.bins, 1.0)
         bins = jnp.floor((rows - low) / width).astype(jnp.int32)
         exact = [leaf for leaf in jax.tree.leaves(spaces.split_mask(observations)[0]) if not self.bins_of(leaf)]
         return fingerprint(jnp.concatenate([words(leaf) for leaf in (*exact, bins)], axis=1))
-
-    def ends(self, environment: Environment, scale: Scale) -> tuple[Float[Array, " number"], Float[Array, " number"]]:
-        """The least and the greatest value of each number that is put into bins."""
-        low, high = [np.zeros(0)], [np.zeros(0)]
-        for _, leaf in sorted(spaces.leaves(spaces.seen(environment.observation_space)).items()):  # as JAX has them
-            example = spaces.example(leaf)
-            if self.bins_of(example):
-                given = isinstance(leaf, gymnasium.spaces.Box)
-                low.append(leaf.low.ravel().astype(float) if given else np.full(example.size, np.nan))
-                high.append(leaf.high.ravel().astype(float) if given else np.full(example.size, np.nan))
-        least, most = np.concatenate(low), np.concatenate(high)
-        given = (np.abs(least) < FAR) & (np.abs(most) < FAR)
-        return jnp.where(given, least, scale.low), jnp.where(given, most, scale.high)
-
-
-def bounds(environment: Environment) -> tuple[float, float] | None:
-    """The least and the greatest value of an image, where the observation space says so."""
-    space = spaces.seen(environment.observation_space)
-    low, high = float(np.min(space.low)), float(np.max(space.high))  # pyrefly: ignore[missing-attribute]
-    return (low, high) if max(abs(low), abs(high)) < FAR else None
 
 
 def words(leaf: Array) -> UInt32[Array, "row word"]:

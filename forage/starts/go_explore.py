@@ -150,7 +150,7 @@ class GoExplore(Starts):
         return GoExploreState(
             empty(self.capacity, place),
             jnp.int32(0),
-            self.kind.unmeasured(observation),
+            self.kind.bounds(spec.observation_space),
             nothing(envs),
             nowhere(envs),
             best,
@@ -199,8 +199,7 @@ class GoExplore(Starts):
         paths = follow(state.running, marks.path, begins, rollout.reward)
         seen = flattened(rollout.next_observation)
         rows = flattened(visited.env_states), environment.kept(seen)
-        first = clock.steps == 0
-        scale = jax.tree.map(lambda new, old: jnp.where(first, new, old), self.kind.measured(seen), state.scale)
+        scale = self.kind.measured(state.scale, seen)
         cells = self.kind(environment, scale, rows[0], seen)
         cells = jnp.where(visited.gone.reshape(-1) | state.lesson.on, NONE, cells)
         # A slot may have been used again since the episode began.

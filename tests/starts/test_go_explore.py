@@ -1,7 +1,6 @@
 """Go-Explore: what enters the archive, what is chosen from it, and how starts move backward."""
 
 import functools
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,6 @@ from gymnasium.spaces import Box, Dict, Discrete
 from forage.agents.ppo import PPO
 from forage.behaviours.own import Own
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.classic.mountain_car import MountainCar
 from forage.environments.deep_sea import DeepSea
 from forage.environments.grid.empty import Empty
 from forage.experiment import Experiment
@@ -21,6 +19,7 @@ from forage.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.ports import Visited
 from forage.rewards.environment import EnvironmentReward
+from forage.setup import make_setup
 from forage.starts.backward import judge, prepare, unlearned
 from forage.starts.cell_archive import Link, empty, nowhere
 from forage.starts.cells import NONE, Cells, Scale, fingerprint
@@ -290,9 +289,9 @@ def test_cells():
 
 def same(cells, observations, scale=None, space=None):
     """For each row the first row that is in the same cell. Without `space`, numbers have no bounds."""
-    scale = cells.measured(observations) if scale is None else scale
-    environment = SimpleNamespace(observation_space=space or Box(-np.inf, np.inf, np.shape(observations)[1:]))
-    found = np.asarray(cells(environment, scale, (), observations))
+    space = space or Box(-np.inf, np.inf, np.shape(observations)[1:])
+    scale = cells.measured(cells.bounds(space), observations) if scale is None else scale
+    found = np.asarray(cells(SEA, scale, (), observations))
     return [int(np.flatnonzero(found == cell)[0]) for cell in found]
 
 
@@ -303,7 +302,7 @@ def test_cells_by_position_forget_what_is_carried_and_seen():
     env_states, observations = jax.vmap(environment.reset)(keys)
     x = np.array([1, 2, 1, 1, 2, 3])
     env_states = env_states._replace(x=x, y=np.ones(6, int), direction=np.arange(6) % 4)
-    found = np.asarray(Cells("position")(environment, Cells().unmeasured(observations), env_states, observations))
+    found = np.asarray(Cells("position")(environment, (), env_states, observations))
     assert len(np.unique(found)) == 3 and found[0] == found[2] == found[3] and found[1] == found[4]
 
 
@@ -370,10 +369,21 @@ def test_an_empty_archive_is_never_drawn():
 
 
 def test_what_is_seen_as_numbers_comes_into_bins():
-    """A car in a valley never shows the same numbers twice; the archive has room for all places it may be in."""
-    environment = MountainCar()
-    low, high = environment.observation_space.low, environment.observation_space.high
-    seen = np.random.default_rng(0).uniform(low, high, (10_000, 2)).astype(np.float32)
-    starts = GoExplore()
-    found = np.unique(starts.kind(environment, starts.kind.measured(seen[:10]), (), seen))
-    assert len(found) == 400 < starts.capacity
+    """A car in a valley never shows the same numbers twice, and the archive has room for all places it may be in."""
+    setup = make_setup(
+        "ppo",
+        "MountainCar-v0",
+        steps=4000,
+        seeds=[0],
+        agent_options={"num_envs": 4, "rollout_length": 250, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,)},
+        starts=GoExplore(),
+    )
+    road = setup.road()
+    road.begin()
+    road.advance(4)
+    kept = jax.tree.map(lambda x: np.asarray(x[0]), road.state.starts)
+    np.testing.assert_allclose((kept.scale.low, kept.scale.high), [[-1.2, -0.07], [0.6, 0.07]], rtol=1e-6)
+    full = kept.archive.cell != NONE
+    low, high = kept.scale
+    bins = np.floor((kept.archive.env_state.variables[full] - low) / ((high - low) / 20))
+    assert 20 < full.sum() == len(np.unique(bins, axis=0)) < 400
