@@ -11,7 +11,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Int, PyTree
 
 from forage.nn.values import best
-from forage.spaces import OneHot, check_discrete, describe, seen, split_mask
+from forage.spaces import MASK, OneHot, check_discrete, describe, seen, split_mask
 from forage.types import Experience, ForageError, Spec
 
 Plan = Float[Array, "time state action"]
@@ -56,7 +56,7 @@ class Counts(NamedTuple):
 
 
 def check(who: str, spec: Spec) -> None:
-    """Raises `ForageError` where states are not numbered, or episodes have no end."""
+    """Raises `ForageError` where states are not numbered, actions are forbidden, or episodes have no end."""
     space = seen(spec.observation_space)
     if not isinstance(space, spaces.Discrete | OneHot):
         raise ForageError(
@@ -64,6 +64,11 @@ def check(who: str, spec: Spec) -> None:
             f"Try tabular:RiverSwim-6."
         )
     check_discrete(who, spec)
+    # A forbidden action is never tried, so that a plan would go on expecting the best of it.
+    if isinstance(spec.observation_space, spaces.Dict) and MASK in spec.observation_space.spaces:
+        raise ForageError(
+            f"{who} plans over all actions, and what {spec.name} shows forbids some by a mask. Try dqn or ppo."
+        )
     if spec.horizon is None:
         raise ForageError(f"{who} plans over whole episodes, and those of {spec.name} have no limit; give it one.")
 
@@ -98,9 +103,8 @@ def backward(
 
 
 def chosen(plan: Plan, time: Int[Array, ""], observation: PyTree[Array]) -> Int[Array, ""]:
-    """The best allowed action at this step of the episode; of equally good ones the first."""
-    values = plan[jnp.minimum(time, plan.shape[0] - 1), index(observation)]
-    return best(values, split_mask(observation)[1])
+    """The best action at this step of the episode; of equally good ones the first."""
+    return best(plan[jnp.minimum(time, plan.shape[0] - 1), index(observation)], None)
 
 
 def when(condition: Array, compute: Any, otherwise: Any) -> Any:

@@ -280,6 +280,9 @@ def test_what_they_cannot_do(agent):
         agent.check(Spec("Push", spaces.Discrete(3), spaces.Box(-1, 1, (1,)), horizon=5))
     with pytest.raises(ForageError, match="have no limit"):
         agent.check(dataclasses.replace(SPEC, horizon=None))
+    masked = spaces.Dict({"observation": spaces.Discrete(3), "action_mask": spaces.MultiBinary(2)})
+    with pytest.raises(ForageError, match=r"what Table shows forbids some by a mask\. Try dqn or ppo"):
+        agent.check(dataclasses.replace(SPEC, observation_space=masked))
 
 
 def test_regret_wants_episodes_of_one_length():
