@@ -106,6 +106,11 @@ class PPO(Agent):
         if units % self.minibatches:
             what = "environments (whole segments, as the agent has memory)" if self.memory_size else "transitions"
             raise ForageError(f"PPO cannot cut {units} {what} into {self.minibatches} equal minibatches.")
+        if self.normalise_advantage and self.num_envs * self.rollout_length * spec.num_agents == self.minibatches:
+            raise ForageError(
+                f"PPO measures each advantage against the others of its minibatch, and {self.minibatches} minibatches "
+                f"have one transition each; take fewer, or normalise_advantage=false."
+            )
         space = seen(spec.observation_space)
         input_size(space)
         if self.normalise_observation and norms_of(space) is None:

@@ -299,5 +299,11 @@ def test_what_it_cannot_do():
         PPO(minibatches=3).check(SPEC)
     with pytest.raises(ForageError, match=r"cannot cut 8 environments .* into 16 equal minibatches"):
         PPO(minibatches=16, memory_size=4).check(SPEC)
+    alone = PPO(num_envs=4, rollout_length=2, minibatches=8)
+    with pytest.raises(ForageError, match="8 minibatches have one transition each; take fewer, or normalise_advantage"):
+        alone.check(SPEC)
+    dataclasses.replace(alone, normalise_advantage=False).check(SPEC)
+    alone.check(dataclasses.replace(SPEC, num_agents=2))
+    PPO(num_envs=4, rollout_length=2, minibatches=4, memory_size=4).check(SPEC)
     with pytest.raises(ForageError, match="Only numbers can be normalised"):
         PPO(normalise_observation=True).check(SPEC)
