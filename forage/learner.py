@@ -32,6 +32,7 @@ class Learner(Part):
         self.rewards.check(self.spec)
         self.agent.check(self.spec)
         self.behaviour.check(self.agent, self.spec)
+        self.memory.check(self.agent)
 
     def init(self, key: Key[Array, ""]) -> LearnerState:
         keys = jax.random.split(key, 3)

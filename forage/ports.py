@@ -341,6 +341,23 @@ class Rewards(Part):
 class Memory(Part):
     """What is kept, and what is replayed?"""
 
+    on_policy: ClassVar[bool] = False
+    """It gives the last rollout, whole, to agents that learn from nothing older; others draw from what is older too."""
+
+    def check(self, agent: Agent) -> None:
+        """Raises `ForageError` for an agent that does not learn from what this memory gives."""
+        who, memory = type(agent).__name__, type(self).__name__
+        if agent.on_policy and not self.on_policy:
+            raise ForageError(
+                f"{who} learns only from the rollout it has just lived through, and {memory} replays older ones; use "
+                f"--memory rollout, or an agent that learns from a replay memory, such as dqn."
+            )
+        if self.on_policy and not agent.on_policy:
+            raise ForageError(
+                f"{who} learns from batches that are drawn from a replay memory, and {memory} gives the last rollout "
+                f"whole; use --memory uniform or prioritised, or an agent that learns from its rollouts, such as ppo."
+            )
+
     @abc.abstractmethod
     def init(self, example: Experience, num_envs: int, rollout_length: int) -> State:
         """Makes an empty memory for transitions like `example` (no leading axes)."""

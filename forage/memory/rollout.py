@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
@@ -12,6 +14,8 @@ from forage.types import Batch, Clock, Experience
 
 class LastRollout(Memory):
     """What on-policy agents learn from: one segment for each environment, as long as the rollout."""
+
+    on_policy: ClassVar[bool] = True
 
     def init(self, example: Experience, num_envs: int, rollout_length: int) -> Experience:
         return jax.tree.map(lambda x: jnp.zeros((rollout_length, num_envs, *x.shape), x.dtype), example)
