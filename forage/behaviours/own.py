@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from forage import spaces
+from forage.behaviours.fit import check_replay
 from forage.ports import Agent, Behaviour
 from forage.types import AGENT, Clock, Spec
 
@@ -21,6 +22,10 @@ class Own(Behaviour):
     """
 
     random_steps: int = equinox.field(static=True, default=0)
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        if self.random_steps:
+            check_replay("a start at random (random_steps)", agent)
 
     def act(
         self,
