@@ -16,7 +16,7 @@ def pump(observation, key):
 def main(steps: int = 100_000, seeds: int = 3, directory: str = "runs/exploration") -> None:
     bonus = RND()
     for agent, environment in (("ppo", "DeepSea-10"), ("dqn", "DeepSea-10"), ("sac", "Pendulum-sparse")):
-        few = steps if agent != "sac" else steps // 10
+        few = steps if agent != "sac" else max(1_100, steps // 10)  # it begins to learn after 1,000
         run = forage.train(
             agent, environment, rewards=bonus, steps=few, seeds=seeds, visits=True, directory=f"{directory}-{agent}"
         )

@@ -203,7 +203,7 @@ class Agent(Part):
 
     @property
     def learning_starts(self) -> int:
-        """Environment steps before the first update."""
+        """Environment steps before the first update; 2^31 - 1, as many as a run can have, to learn nothing at all."""
         return 0
 
     @property

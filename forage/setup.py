@@ -73,6 +73,7 @@ class Setup:
         sampled = self.evaluation_actions == "sampled"
         learner = Learner(self.agent, self.behaviour, self.rewards, self.memory, self.spec, sampled)
         learner.check()
+        check_learning(self.agent, self.steps)
         return learner
 
     def experiment(self) -> Experiment:
@@ -310,6 +311,16 @@ def make_setup(
         evaluation_actions=evaluation_actions,
         visits=visits,
     )
+
+
+def check_learning(agent: Agent, steps: int) -> None:
+    """Raises `ForageError` for a run that is over before the agent begins to learn."""
+    each = agent.num_envs * agent.rollout_length
+    if -(-steps // each) * each < agent.learning_starts < MOST:
+        raise ForageError(
+            f"{registry.part_name(agent)} begins to learn after {agent.learning_starts:,} steps (learning_starts), and "
+            f"this run has {steps:,}; take more steps, or a smaller learning_starts."
+        )
 
 
 def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

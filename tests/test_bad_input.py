@@ -44,6 +44,10 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo CartPole-v1 --steps 0", "from 1 to 2,147,483,647 steps of each seed, not 0"),
     ("train ppo CartPole-v1 --steps -5", "from 1 to 2,147,483,647 steps of each seed, not -5"),
     ("train ppo CartPole-v1 --steps 5B", "not 5,000,000,000"),
+    (
+        "train dqn CartPole-v1 --steps 500",
+        r"dqn begins to learn after 1,000 steps \(learning_starts\), and this run has 500; take more steps",
+    ),
     ("train ppo CartPole-v1 --steps 5 --steps 6", "--steps is given twice"),
     ("train ppo CartPole-v1 --seeds 0", "one or more different whole numbers"),
     ("train ppo CartPole-v1 --seeds 1,1", "one or more different whole numbers"),

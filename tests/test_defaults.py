@@ -56,3 +56,17 @@ def test_what_all_agents_live_through_is_counted_in_32_bits():
     make_setup("ppo", two, steps=2**30 - 1, seeds=1)
     with pytest.raises(ForageError, match="from 1 to 1,073,741,823 steps"):
         make_setup("ppo", two, steps=2**30, seeds=1)
+
+
+@pytest.mark.parametrize(("steps", "learns"), [(992, False), (993, True)])
+def test_a_run_that_is_over_before_the_agent_learns_is_refused(steps, learns):
+    """Whole rollouts are lived, of 16 steps here; who is told to learn at no step that there can be, may."""
+    options = {"num_envs": 2, "rollout_length": 8, "learning_starts": 1000}
+    setup = make_setup("dqn", "CartPole-v1", steps=steps, agent_options=options)
+    if not learns:
+        with pytest.raises(
+            ForageError, match=r"after 1,000 steps \(learning_starts\), and this run has 992; take more"
+        ):
+            setup.learner()
+        setup = make_setup("dqn", "CartPole-v1", steps=steps, agent_options=options | {"learning_starts": 2**31 - 1})
+    setup.learner()
