@@ -25,7 +25,7 @@ from forage.host_experiment import Way
 from forage.host_starts import Hosted
 from forage.learner import Learner
 from forage.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
-from forage.ranges import check_number, check_ranges
+from forage.ranges import check_ranges
 from forage.rewards.bonus import Bonus
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
@@ -154,8 +154,12 @@ class Setup:
 
 def members_of(sweep: dict[str, list[float]], seeds: list[int]) -> list[dict[str, Any]]:
     """Each combination of the values of a sweep, with each seed."""
-    settings = [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
-    return [{"seed": seed, **setting} for setting in settings for seed in seeds]
+    return [{"seed": seed, **setting} for setting in settings_of(sweep) for seed in seeds]
+
+
+def settings_of(sweep: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """Each combination of the values of a sweep; without one, the one that changes nothing."""
+    return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
 
 
 def devices_of(road: Road) -> int:
@@ -290,8 +294,11 @@ def make_setup(
             raise ForageError(f"A sweep is over a number of the agent, not {key!r}{registry.nearest(key, numbers)}")
         if not values or len(set(values)) != len(values):
             raise ForageError(f"A sweep takes one or more different values, as in {key}=0.0003,0.001; not {values}.")
-        for value in values:
-            check_number(key, value, registry.part_name(agent))
+    # In plain numbers, which the agent looks at: in the program they are traced.
+    for setting in settings_of(swept) if swept else ():
+        member = dataclasses.replace(agent, **setting)
+        check_ranges(member, registry.part_name(agent))
+        member.check(spec)
     steps = default_steps(agent, name) if steps is None else steps
     most = MOST // spec.num_agents  # a memory counts what every agent lived through
     if not 1 <= steps <= most:
