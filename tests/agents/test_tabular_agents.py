@@ -16,9 +16,14 @@ from forage.agents.maxent import MaxEnt
 from forage.agents.psrl import PSRL
 from forage.agents.tabular import Counts
 from forage.agents.ucbvi import UCBVI, bound
+from forage.environments.randomness.missing import Missing
+from forage.environments.randomness.observation import ObservationNoise
+from forage.environments.randomness.reward import RewardNoise
 from forage.environments.tabular import Tabular
 from forage.environments.tabular_makers import chain, river_swim, seeded_garnet
 from forage.environments.tabular_values import finite_horizon, finite_horizon_return, uniform_policy
+from forage.environments.wrappers.noisy_tv import NoisyTV
+from forage.environments.wrappers.time import TimeLimit
 from forage.nn.distributions import entropy
 from forage.regret import expected, policy, regret
 from forage.types import GONE, Batch, Clock, Experience, ForageError, Spec
@@ -309,6 +314,17 @@ def test_a_vector_that_is_no_number_is_refused():
     for agent in (UCBVI(), PSRL(), MaxEnt()):
         with pytest.raises(ForageError, match=r"needs numbered states, as numbers or one-hot; .* gives Box\(6,\)"):
             agent.check(halves)
+
+
+@pytest.mark.parametrize("wrapper", [ObservationNoise, Missing, NoisyTV])
+def test_states_that_are_blurred_are_no_longer_numbered(wrapper):
+    """What is one-hot stays so where only time, actions or rewards change."""
+    blurred = wrapper(river_swim(max_steps=5))
+    assert blurred.observation_space == blurred.environment.observation_space  # trained agents can be played there
+    for environment in (blurred, TimeLimit(blurred, 3)):
+        with pytest.raises(ForageError, match=r"needs numbered states, .* gives Box\(6,\)"):
+            PSRL().check(spec(environment))
+    PSRL().check(spec(RewardNoise(TimeLimit(river_swim(max_steps=5), 3))))
 
 
 def test_one_hot_states_are_numbered():

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key, PyTree
 
-from forage.environments.wrappers.base import Wrapper, WrapperState, change_seen, check_share, name_of, seen_box
+from forage.environments.wrappers.base import (
+    Wrapper,
+    WrapperState,
+    blurred,
+    change_seen,
+    check_share,
+    name_of,
+    seen_box,
+)
 from forage.types import ForageError, Step
 
 
@@ -45,6 +56,10 @@ class Missing(Wrapper):
         """How many entries or channels there are."""
         shape = seen_box(self, (1, 2, 3)).shape
         return 1 if len(shape) == 2 else shape[-1]
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        return blurred(self)
 
     def reset(self, key: Key[Array, ""]) -> tuple[WrapperState, PyTree[Array]]:
         inner, observation = self.environment.reset(key)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from forage.environments.wrappers.base import Wrapper, change_seen, check_least, check_share, seen_box
+from forage.environments.wrappers.base import Wrapper, blurred, change_seen, check_least, check_share, seen_box
 from forage.ports import State
 from forage.types import Step
 
@@ -31,6 +34,10 @@ class ObservationNoise(Wrapper):
         check_share(self, "blanking", self.blanking)
         if seen_box(self).dtype == np.bool_:
             check_share(self, "observation_noise", self.observation_noise)
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        return blurred(self)
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
         state, observation = self.environment.reset(key)

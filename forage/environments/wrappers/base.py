@@ -11,6 +11,7 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage import spaces
@@ -145,6 +146,15 @@ def with_seen_space(space: gymnasium.Space[Any], box: gymnasium.spaces.Box) -> g
     if isinstance(space, gymnasium.spaces.Dict) and spaces.carries_more(space.spaces):
         return gymnasium.spaces.Dict({**space.spaces, "observation": box})
     return box
+
+
+def blurred(wrapper: Wrapper) -> gymnasium.Space[Any]:
+    """The inner environment's observation space, with a plain box for what was one-hot and no longer is."""
+    space = wrapper.environment.observation_space
+    seen = spaces.seen(space)
+    if not isinstance(seen, spaces.OneHot):
+        return space
+    return with_seen_space(space, gymnasium.spaces.Box(seen.low, seen.high, dtype=np.float32))
 
 
 def change_seen(observation: PyTree[Array], change: Callable[[Array], Array]) -> PyTree[Array]:

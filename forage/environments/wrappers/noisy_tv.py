@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox
 import gymnasium
 import jax
@@ -9,7 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from forage.environments.wrappers.base import Wrapper, WrapperState, change_seen, name_of, per_agent, seen_box, where
+from forage.environments.wrappers.base import (
+    Wrapper,
+    WrapperState,
+    blurred,
+    change_seen,
+    name_of,
+    per_agent,
+    seen_box,
+    where,
+)
 from forage.ports import State
 from forage.types import ForageError, Step
 
@@ -54,6 +65,10 @@ class NoisyTV(Wrapper):
                 f"There is no action {self.channel} to change the channel by; there are 0 to {int(actions.n) - 1}, "
                 f"-1 for the last one, and -2 for every step."
             )
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        return blurred(self)
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
         state, observation = self.environment.reset(key)
