@@ -35,6 +35,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "final_learning_rate": (0, 1),
     "max_gradient_norm": (0, INFINITE),
     "discount": (0, 1),
+    "bonus_discount": (0, 1),
+    "norm_discount": (0, 1),
     "gae_lambda": (0, 1),
     "polyak": (0, 1),
     "target_rate": (0, 1),
@@ -44,7 +46,18 @@ RANGES: dict[str, tuple[float, float]] = {
     "fraction": (0, 1),
     "start": (0, 1),
     "end": (0, 1),
+    # weights and bounds
+    "initial_temperature": (0, INFINITE),
+    "initial_information": (0, INFINITE),
+    "priority_exponent": (0, INFINITE),
+    "importance_exponent": (0, INFINITE),
+    "target_noise_clip": (0, INFINITE),
+    "final_weight": (0, INFINITE),
 }
+ABOVE = {"max_gradient_norm", "initial_temperature", "initial_information"}
+"""What is never its least number: nothing would be learned by it, or its logarithm is taken."""
+BELOW = {"norm_discount"}
+"""What is never its greatest: what is summed across the ends of episodes would have no bound."""
 
 
 def check_ranges(part: Any, name: str) -> None:
@@ -60,11 +73,21 @@ def check_ranges(part: Any, name: str) -> None:
 def check_number(field: str, number: float, name: str) -> None:
     """Raises `ForageError` when a number cannot be the hyper-parameter called `field`."""
     low, high = RANGES.get(field, (-INFINITE, INFINITE))
-    if not low <= number <= high:  # so that NaN never fits
+    fits = low <= number <= high  # so that NaN never fits
+    if not fits or (field in ABOVE and number == low) or (field in BELOW and number == high):
         shown = field.replace("_", "-")
-        wanted = f"from {low:g} to {high:g}" if high < INFINITE else f"{low:g} or more"
-        wanted = "a number" if low == -INFINITE else wanted
+        wanted = wanted_of(field, low, high)
         raise ForageError(f"{shown} of {name} is {wanted}, not {number:g}.")
+
+
+def wanted_of(field: str, low: float, high: float) -> str:
+    """The numbers from `low` to `high`, or to just before them, in words."""
+    if low == -INFINITE:
+        return "a number"
+    if high == INFINITE:
+        return f"above {low:g}" if field in ABOVE else f"{low:g} or more"
+    end = f"below {high:g}" if field in BELOW else f"{high:g}"
+    return f"above {low:g} and {end}" if field in ABOVE else f"from {low:g} to {end}"
 
 
 def numbers(value: Any) -> Iterator[float]:

@@ -1,5 +1,7 @@
 """What stands at a port when nothing is named."""
 
+import math
+
 import pytest
 
 from forage.environments.classic.cartpole import CartPole
@@ -70,3 +72,11 @@ def test_a_run_that_is_over_before_the_agent_learns_is_refused(steps, learns):
             setup.learner()
         setup = make_setup("dqn", "CartPole-v1", steps=steps, agent_options=options | {"learning_starts": 2**31 - 1})
     setup.learner()
+
+
+def test_numbers_at_the_ends_of_their_ranges():
+    """Without an end nothing is clipped, and a bonus may fall to nothing by a straight line."""
+    options = {"max_gradient_norm": math.inf, "bonus_discount": 1.0, "discount": 0.0}
+    setup = make_setup("ppo", "CartPole-v1", agent_options=options, rewards=RND(schedule="linear", final_weight=0.0))
+    setup.learner()
+    assert make_setup("maxent", "tabular:Chain-5", agent_options={"step": 0.0}).agent.step == 0

@@ -55,6 +55,12 @@ def test_ranges_that_cannot_be(text, error):
         over(text, setup())
 
 
+def test_a_part_looks_at_the_ends_of_its_range_itself():
+    table = make_setup("ucbvi", "tabular:Chain-5", steps=160, seeds=[0])
+    with pytest.raises(ForageError, match="failure is a probability above 0 and below 1, not 0"):
+        over("failure=0:0.1", table)
+
+
 def test_what_can_share_a_program():
     names = {"learning_rate=0.1:0.2": True, "epochs=1:4": False, "activation=tanh,relu": False, "clip=0.1,0.2": True}
     assert {text: is_traced(setup(), over(text, setup())) for text in names} == names

@@ -68,6 +68,8 @@ class MaxEnt(Agent):
             raise ForageError(
                 f"MaxEnt needs episodes and capacity of 1 or more, not {self.episodes} and {self.capacity}."
             )
+        if isinstance(self.step, int | float) and not 0 <= self.step <= 1:
+            raise ForageError(f"MaxEnt's step is from 0, for 1 / (rounds + 1), to 1, not {self.step:g}.")
 
     def check(self, spec: Spec) -> None:
         tabular.check("MaxEnt", spec)

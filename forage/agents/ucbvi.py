@@ -62,6 +62,8 @@ class UCBVI(Agent):
     def __check_init__(self):
         if self.bonus not in BONUSES:
             raise ForageError(f"UCBVI has no bonus {self.bonus!r}; there are {' and '.join(BONUSES)}.")
+        if isinstance(self.failure, int | float) and not 0 < self.failure < 1:
+            raise ForageError(f"UCBVI's failure is a probability above 0 and below 1, not {self.failure:g}.")
 
     def check(self, spec: Spec) -> None:
         tabular.check("UCBVI", spec)

@@ -55,6 +55,11 @@ class Bonus(Rewards):
     def __check_init__(self):
         if self.schedule not in SCHEDULES:
             raise ForageError(f"A bonus has no schedule {self.schedule!r}; there are {', '.join(SCHEDULES)}.")
+        if self.schedule == "exponential" and isinstance(self.final_weight, int | float) and self.final_weight == 0:
+            raise ForageError(
+                "No weight falls to 0 exponentially: all bonus after the first rollout would be 0; take a small "
+                "final_weight such as 0.001, or the schedule linear."
+            )
 
     @abc.abstractmethod
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:

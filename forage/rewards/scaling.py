@@ -73,6 +73,10 @@ class NormaliseReturn(Rewards):
     epsilon: float = 1e-8
     inner: Rewards = equinox.field(default_factory=EnvironmentReward)
 
+    def __check_init__(self):
+        if isinstance(self.limit, int | float) and not self.limit > 0:
+            raise ForageError(f"normalise-return's limit is above 0, not {self.limit:g}; inf clips nothing.")
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> NormaliseReturnState:
         return NormaliseReturnState(self.inner.init(key, spec, num_envs), jnp.zeros(num_envs), RunningNorm.of(()))
 
