@@ -100,6 +100,7 @@ CLAIMS = {
     "td3": ("td3-delay",),
     "contexts": ("domain-randomisation",),
     "levels": ("level-generalisation",),
+    "archive": ("restart-distribution",),
     "guide": ("jump-start",),
     "prioritised": ("prioritised-replay",),
     "rnd": ("rnd-exploration",),

@@ -29,9 +29,10 @@ class Archive(Starts):
     A state is restored as it was, the environment's own clock included, so what is left of a time limit is what was
     left then.
 
-    Source: Ecoffet, Huizinga, Lehman, Stanley, Clune (2021), "First return, then explore", Nature 590,
-    arXiv 2004.12919, of which this is the return, without its cells and its choice among them. The reservoir: Vitter
-    (1985), "Random sampling with a reservoir".
+    Source: Tavakoli, Levdik, Islam, Smith, Kormushev (2018), "Exploring Restart Distributions", arXiv 1811.11298, whose
+    uniform restarts these are. It is the return of Go-Explore (Ecoffet, Huizinga, Lehman, Stanley, Clune, 2021, "First
+    return, then explore", Nature 590, arXiv 2004.12919) without its cells and its choice among them. The reservoir:
+    Vitter (1985), "Random sampling with a reservoir".
     """
 
     adapts: ClassVar[bool] = True
