@@ -5,6 +5,8 @@
     python benchmarks/exploration.py --problem deep-sea-20          # one column
     python benchmarks/exploration.py --method rnd --problem valley --again
 
+Each cell has a core to itself, and as many are run at once as there are cores (`--at-once`). Most take 2 to 25 minutes.
+
 A problem says which agent explores it and with which settings; a method puts parts at one port, or at the ports it
 names, or is an agent of its own, with its own settings. What does not fit together is left out by the library's own
 checks, and the reason is kept. Results are kept in results/exploration, a file for each cell, and
@@ -20,10 +22,14 @@ import platform
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from forage.options import whole_number
 
 RESULTS = Path(__file__).parent / "results" / "exploration"
 TABLE = RESULTS.parent / "EXPLORATION.md"
@@ -383,6 +389,8 @@ def main() -> None:
     parser.add_argument("--method", action="append", choices=METHODS)
     parser.add_argument("--problem", action="append", choices=PROBLEMS)
     parser.add_argument("--again", action="store_true", help="also cells that have a result")
+    parser.add_argument("--at-once", type=whole_number, help="cells at a time; else one for each core")
+    parser.add_argument("--core", type=int, help="where one cell runs; for the processes that this one starts")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--table", action="store_true", help="write the page only")
     arguments = parser.parse_args()
@@ -394,10 +402,16 @@ def main() -> None:
         return
     RESULTS.mkdir(parents=True, exist_ok=True)
     if not arguments.table:
-        for method, problem in cells:
-            if arguments.again or state(method, problem) != "done":
-                one_cell(method, problem, alone=len(cells) == 1)
-    TABLE.write_text(table())
+        asked_for = [cell for cell in cells if arguments.again or state(*cell) != "done"]
+        if len(cells) == 1:
+            if cores():  # before JAX starts its threads
+                os.sched_setaffinity(0, {cores()[0] if arguments.core is None else arguments.core})
+            for cell in asked_for:
+                one_cell(*cell)
+        else:
+            each_by_itself(asked_for, arguments.at_once)
+    if arguments.core is None:  # or else who asked for this cell writes it, when no other cell is being written
+        TABLE.write_text(table())
 
 
 def state(method: str, problem: str) -> str:
@@ -406,13 +420,33 @@ def state(method: str, problem: str) -> str:
     return "" if cell is None else "old" if outdated(method, problem, cell) else "done"
 
 
-def one_cell(method: str, problem: str, alone: bool) -> None:
-    """In a process of its own where there are several: JAX's devices are set once a process."""
-    if not alone:
+def cores() -> list[int]:
+    """The cores that this process may use; none where the system does not say."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def each_by_itself(cells: list[tuple[str, str]], at_once: int | None) -> None:
+    """Every cell in a process of its own, as JAX's devices are set once a process, and on a core of its own."""
+    places = cores()
+    free: SimpleQueue[int | None] = SimpleQueue()
+    number = at_once or len(places) or 1
+    for i in range(number):
+        free.put(places[i % len(places)] if places else None)
+
+    def run(cell: tuple[str, str]) -> None:
+        method, problem = cell
+        core = free.get()
         command = [sys.executable, __file__, "--method", method, "--problem", problem, "--again"]
-        if subprocess.call(command):
+        if subprocess.call(command + ([] if core is None else ["--core", str(core)])):
             print(f"{method} on {problem} failed; the others go on.", flush=True)
-        return
+        free.put(core)
+
+    with ThreadPoolExecutor(number) as pool:
+        list(pool.map(run, cells))
+
+
+def one_cell(method: str, problem: str) -> None:
+    """Here and now."""
     reason = fits(method, problem)
     cell = {"method": method, "problem": problem, "reason": reason} if reason else measure(method, problem)
     cell |= {"asked": asked(method, problem)}

@@ -7,6 +7,7 @@ import importlib
 import json
 import re
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -214,11 +215,11 @@ def test_a_cell_of_exploration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setitem(exploration.PROBLEMS, "valley", valley)
     monkeypatch.setattr(exploration, "SEEDS", [0, 1])
     assert exploration.found("counts", "valley") is None
-    exploration.one_cell("counts", "valley", alone=True)
+    exploration.one_cell("counts", "valley")
     cell = exploration.found("counts", "valley")
     assert cell["seeds"] == [0, 1] and len(cell["return_by_seed"]) == 2
     assert cell["config"]["rewards"]["part"] == "counts" and all(places > 0 for places in cell["places_visited"])
-    exploration.one_cell("mex", "valley", alone=True)
+    exploration.one_cell("mex", "valley")
     assert "continuous, bounded action space" in exploration.found("mex", "valley")["reason"]
     table = exploration.table()
     assert "| counts | rewards | 0% [0%, 0%] |" in table and "Do not fit: mex." in table
@@ -234,6 +235,27 @@ def test_a_cell_of_exploration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     # A cell of other settings is not this one.
     monkeypatch.setitem(exploration.PROBLEMS, "valley", valley._replace(options=quick | {"discount": 0.5}))
     assert exploration.found("counts", "valley") is None
+
+
+def test_cells_at_once_share_no_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    exploration = from_benchmarks("exploration", monkeypatch)
+    monkeypatch.setattr(exploration, "cores", lambda: [3, 5])
+    both, busy, done = threading.Barrier(2, timeout=30), set(), []
+
+    def call(command: list[str]) -> int:
+        core = command[command.index("--core") + 1]
+        assert core in ("3", "5") and core not in busy
+        busy.add(core)
+        both.wait()  # two at once, and never more
+        done.append(command[command.index("--method") + 1])
+        both.wait()
+        busy.remove(core)
+        both.wait()
+        return len(done) % 2  # that one fails stops no other
+
+    monkeypatch.setattr(exploration.subprocess, "call", call)
+    exploration.each_by_itself([(method, "valley") for method in ("plain", "rnd", "icm", "e3b")], None)
+    assert sorted(done) == ["e3b", "icm", "plain", "rnd"]
 
 
 def test_tables_are_made_of_the_data_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
