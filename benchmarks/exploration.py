@@ -427,17 +427,17 @@ def cores() -> list[int]:
 
 def each_by_itself(cells: list[tuple[str, str]], at_once: int | None) -> None:
     """Every cell in a process of its own, as JAX's devices are set once a process, and on a core of its own."""
-    places = cores()
-    free: SimpleQueue[int | None] = SimpleQueue()
-    number = at_once or len(places) or 1
+    places = cores() or [-1]  # not looked at where the system has no word for a core
+    free: SimpleQueue[int] = SimpleQueue()
+    number = at_once or len(places)
     for i in range(number):
-        free.put(places[i % len(places)] if places else None)
+        free.put(places[i % len(places)])
 
     def run(cell: tuple[str, str]) -> None:
         method, problem = cell
         core = free.get()
-        command = [sys.executable, __file__, "--method", method, "--problem", problem, "--again"]
-        if subprocess.call(command + ([] if core is None else ["--core", str(core)])):
+        command = [sys.executable, __file__, "--method", method, "--problem", problem, "--again", "--core", str(core)]
+        if subprocess.call(command):
             print(f"{method} on {problem} failed; the others go on.", flush=True)
         free.put(core)
 
