@@ -104,8 +104,12 @@ def _on_host(leaf: Any) -> np.ndarray:
 def _packed(leaf: np.ndarray) -> dict[str, np.ndarray]:
     """The arrays that stand for a leaf: itself, or its blocks that hold anything, where most of them hold zeros.
 
-    A memory that has begun to fill is all but empty, and would be gigabytes of zeros in every checkpoint.
+    A memory that has begun to fill is all but empty, and would be gigabytes of zeros in every checkpoint. Numbers that
+    are not NumPy's own, such as bfloat16, are kept as their bits beside the name of their type.
     """
+    if leaf.dtype.isbuiltin == 2:
+        bits = np.asarray(leaf, order="C").view(f"u{leaf.dtype.itemsize}")
+        return {**_packed(bits), "type": np.frombuffer(leaf.dtype.name.encode(), np.uint8)}
     flat = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
     blocks = flat[: flat.size // BLOCK * BLOCK].reshape(-1, BLOCK)
     filled = blocks.view(np.uint64).max(axis=1, initial=0) > 0
@@ -120,8 +124,11 @@ def _packed(leaf: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _unpacked(file: Mapping[str, np.ndarray], i: int) -> np.ndarray:
-    if f"leaf{i}" in file:
-        return file[f"leaf{i}"]
+    leaf = file[f"leaf{i}"] if f"leaf{i}" in file else _with_its_zeros(file, i)
+    return leaf.view(file[f"type{i}"].tobytes().decode()) if f"type{i}" in file else leaf
+
+
+def _with_its_zeros(file: Mapping[str, np.ndarray], i: int) -> np.ndarray:
     like, filled, packed = file[f"like{i}"], file[f"filled{i}"], file[f"bytes{i}"]
     leaf = np.zeros(like.shape[1:], like.dtype)
     flat = leaf.reshape(-1).view(np.uint8)

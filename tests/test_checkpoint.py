@@ -49,6 +49,19 @@ def test_what_was_saved_is_loaded_bit_for_bit(path, tree):
     assert [p.name for p in path.parent.iterdir()] == ["1.npz"]  # no temporary file stays
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float8_e4m3fn", "int4"])
+def test_numbers_of_few_bits_are_kept(tmp_path, dtype):
+    """Also those that NumPy does not know by itself, and where most are zero."""
+    tree = {"one": jnp.asarray(3, dtype), "few": jnp.arange(-3, 4).astype(dtype), "zeros": jnp.zeros(200_000, dtype)}
+    checkpoint.save(tmp_path / "1.npz", tree, {})
+    loaded = checkpoint.load(tmp_path / "1.npz", tree)[0]
+    assert {name: leaf.dtype for name, leaf in loaded.items()} == dict.fromkeys(tree, jnp.dtype(dtype))
+    assert differing(loaded, tree) == []
+    other = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, jnp.uint8), tree)
+    with pytest.raises(ForageError, match=f"is {dtype}.* there and uint8"):
+        checkpoint.load(tmp_path / "1.npz", other)
+
+
 def test_what_lies_on_several_devices_is_saved_whole(tmp_path):
     devices = jax.local_devices()[:2]
     assert len(devices) == 2
