@@ -21,7 +21,7 @@ from forage.ports import Visited
 from forage.rewards.environment import EnvironmentReward
 from forage.setup import make_setup
 from forage.starts.backward import judge, prepare, unlearned
-from forage.starts.cell_archive import Link, empty, nowhere
+from forage.starts.cell_archive import Link, empty, nowhere, oldest
 from forage.starts.cells import NONE, Cells, Scale, fingerprint
 from forage.starts.go_explore import GoExplore, Mark, Path
 from forage.tasks.phases import Phases
@@ -101,6 +101,15 @@ def test_the_archive_keeps_the_best_way_to_each_cell():
     assert entries(state)[5] == (1.0, 1, 1, None)
     state = visit(starts, state, [[4, 3]], [[0, 2]], [[0, 0]], started(0, 0, envs=2))
     assert entries(state)[3] == (2.0, 2, 0, 9)
+
+
+def test_what_is_vacant_is_used_oldest_first():
+    """Never used before used, in the order of serial numbers, also where single precision cannot tell them apart."""
+    large = 2**30
+    serial = jnp.array([5, 0, large + 3, 2, 0, large + 1, 1, large + 2], jnp.int32)
+    vacant = jnp.array([1, 1, 1, 0, 1, 1, 1, 1], bool)
+    assert jax.jit(oldest, static_argnums=2)(vacant, serial, 7).tolist() == [1, 4, 6, 0, 5, 7, 2]
+    assert oldest(vacant, serial, 3).tolist() == [1, 4, 6]
 
 
 def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
