@@ -35,9 +35,10 @@ a verdict is about the experiment that was run, not about the paper. Made by `py
 beside it.
 
 What is compared and the margin were fixed before the run; of *sac-discrete* what is compared was changed after a first
-run was halted, as its page says. The interval was not fixed: until 2026-11-23 it was a percentile bootstrap, too narrow for few seeds (of equally good arms one came out ahead in 13 % with 5 and 8 % with 10). All
-results were judged again, from the same scores; *level-generalisation*, which held, became undecided, and no other
-verdict changed.
+run was halted, as its page says. The interval was not fixed: until 2026-11-23 it was a percentile bootstrap,
+too narrow for few seeds (of equally good arms one came out ahead in 13 % with 5 and 8 % with 10). All results
+were judged again, from the same scores; *level-generalisation*, which held, became undecided, and no other verdict
+changed.
 
 | claim | statement | effect | verdict | seeds | steps of each | wall clock |
 |---|---|---|---|---|---|---|
