@@ -70,7 +70,7 @@ def fit(
         return optimiser.step(gradient, state, parameters), value
 
     def epoch(carry: tuple[Parameters, Any], key: Key[Array, ""]) -> tuple[tuple[Parameters, Any], Array]:
-        order = jax.random.permutation(key, count)[:used]
+        order = shuffled(jax.random.bits(key, (count,)))[:used]
         return jax.lax.scan(
             minibatch, carry, jax.tree.map(lambda x: x[order].reshape(minibatches, -1, *x.shape[1:]), rows)
         )
