@@ -12,7 +12,7 @@ import equinox
 import jax
 import jax.numpy as jnp
 
-from forage import registry, spaces
+from forage import prng, registry, spaces
 from forage.defaults import default_behaviour, default_memory, make_agent, preset_parts, suggest
 from forage.device import DeviceRoad, vary
 from forage.environments import HostFactory, make, spec_of
@@ -24,6 +24,7 @@ from forage.host import HostRoad
 from forage.host_experiment import Way
 from forage.host_starts import Hosted
 from forage.learner import Learner
+from forage.nn.encoders import is_image
 from forage.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
 from forage.ranges import check_ranges
 from forage.rewards.bonus import Bonus
@@ -267,6 +268,7 @@ def make_setup(
     if isinstance(agent, str):
         registry.build("agent", agent, agent_options or {})  # options are checked before a preset is laid under them
         agent = make_agent(agent, name, agent_options or {})
+        check_sizes(agent, spec, agent_options or {})
         given = {port: part for port, part in parts.items() if part is not None}
         parts = upon(preset_parts(agent, name), given)
     elif agent_options:
@@ -318,6 +320,23 @@ def make_setup(
         evaluation_actions=evaluation_actions,
         visits=visits,
     )
+
+
+def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
+    """Raises `ForageError` where `hidden_sizes` is given to an agent that sees images and has no use for it."""
+    if "hidden_sizes" not in given or not is_image(spaces.seen(spec.observation_space)):
+        return
+
+    def shapes(agent: Agent) -> Any:
+        return jax.eval_shape(lambda: agent.init(prng.key(0), spec))
+
+    agent.check(spec)
+    changed: dict[str, Any] = {"hidden_sizes": (*given["hidden_sizes"], 1)}
+    if equinox.tree_equal(shapes(agent), shapes(dataclasses.replace(agent, **changed))):
+        raise ForageError(
+            f"hidden_sizes has no effect on {registry.part_name(agent)} in {spec.name}, which shows images: its "
+            f"convolutions are followed by one layer of a size of their own. Leave it out."
+        )
 
 
 def check_learning(agent: Agent, steps: int) -> None:

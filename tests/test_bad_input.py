@@ -48,6 +48,7 @@ COMMANDS: list[tuple[str, str]] = [
         "train dqn CartPole-v1 --steps 500",
         r"dqn begins to learn after 1,000 steps \(learning_starts\), and this run has 500; take more steps",
     ),
+    ("train dqn minatar:Breakout --hidden-sizes 256,256", "hidden_sizes has no effect on dqn in minatar:Breakout"),
     ("train ppo CartPole-v1 --steps 5 --steps 6", "--steps is given twice"),
     ("train ppo CartPole-v1 --seeds 0", "one or more different whole numbers"),
     ("train ppo CartPole-v1 --seeds 1,1", "one or more different whole numbers"),

@@ -1,17 +1,23 @@
 """What stands at a port when nothing is named."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from gymnasium import spaces
 
+from forage.agents.dqn import DQN
+from forage.agents.ppo import PPO
+from forage.agents.sac import SAC
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.together import Together
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.icm import ICM
 from forage.rewards.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
-from forage.setup import make_setup
-from forage.types import ForageError
+from forage.setup import check_sizes, make_setup
+from forage.types import ForageError, Spec
 
 USUAL = {  # agent: environment, behaviour, memory
     "ppo": ("CartPole-v1", "Own", "LastRollout"),
@@ -58,6 +64,18 @@ def test_what_all_agents_live_through_is_counted_in_32_bits():
     make_setup("ppo", two, steps=2**30 - 1, seeds=1)
     with pytest.raises(ForageError, match="from 1 to 1,073,741,823 steps"):
         make_setup("ppo", two, steps=2**30, seeds=1)
+
+
+def test_sizes_of_layers_are_refused_where_nothing_has_them():
+    """Convolutions are followed by one layer of a size of their own; SAC's critics have layers behind it."""
+    image, given = spaces.Box(0, 255, (10, 10, 3), np.uint8), {"hidden_sizes": (7,)}
+    numbered = Spec("Pictures", image, spaces.Discrete(2))
+    for agent in (DQN(hidden_sizes=(7,)), PPO(hidden_sizes=(7,))):
+        with pytest.raises(ForageError, match=r"has no effect on (dqn|ppo) in Pictures, which shows images"):
+            check_sizes(agent, numbered, given)
+        check_sizes(agent, numbered, {})
+        check_sizes(agent, replace(numbered, observation_space=spaces.Box(0, 1, (4,))), given)
+    check_sizes(SAC(hidden_sizes=(7,)), Spec("Pictures", image, spaces.Box(-1, 1, (1,))), given)
 
 
 @pytest.mark.parametrize(("steps", "learns"), [(992, False), (993, True)])
