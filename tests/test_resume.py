@@ -41,6 +41,7 @@ class Case(NamedTuple):
     options: dict[str, Any] = {}
     sweep: dict[str, list[float]] = {}
     environment: str | None = None
+    without: tuple[str, ...] = ()  # options of the row that have no effect there
 
 
 RND = {"embedding_size": 4, "hidden_sizes": (4,), "minibatch_size": 8}
@@ -87,7 +88,8 @@ CASES: dict[str, Case] = {
         lambda: {"behaviour": part("behaviour", "lesson", capacity=32, batch_size=4, hidden_sizes=(4,))},
     ),
     "ppo-together": Case("ppo", options={"central_critic": True}, environment="small:Pair"),
-    "ppo-grid": Case("ppo", environment="grid:Empty-5x5"),  # arrays without entries in its state
+    # Arrays without entries in its state, and images.
+    "ppo-grid": Case("ppo", environment="grid:Empty-5x5", without=("hidden_sizes",)),
     "dqn-together": Case("dqn", environment="small:Pair"),
     "host": Case("ppo", environment="gymnasium:CartPole-v1"),
     "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
@@ -102,6 +104,7 @@ CASES: dict[str, Case] = {
 
 def setup_of(case: Case) -> Setup:
     agent, environment, options = small.AGENTS[case.agent]
+    options = {name: value for name, value in options.items() if name not in case.without}
     return make_setup(
         agent,
         case.environment or environment,
