@@ -6,6 +6,7 @@
     python benchmarks/exploration.py --method rnd --problem valley --again
 
 Each cell has a core to itself, and as many are run at once as there are cores (`--at-once`). Most take 2 to 25 minutes.
+One that was stopped goes on where it was: until it has a result, its run is kept in runs/exploration.
 
 A problem says which agent explores it and with which settings; a method puts parts at one port, or at the ports it
 names, or is an agent of its own, with its own settings. What does not fit together is left out by the library's own
@@ -19,9 +20,9 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -33,6 +34,7 @@ from forage.options import whole_number
 
 RESULTS = Path(__file__).parent / "results" / "exploration"
 TABLE = RESULTS.parent / "EXPLORATION.md"
+RUNS = Path(__file__).resolve().parents[1] / "runs" / "exploration"
 SEEDS = [2000, 2001, 2002, 2003, 2004]
 """Nothing is tuned on them, and no claim runs on them."""
 
@@ -239,24 +241,22 @@ def fits(method: str, problem: str) -> str | None:
     return None
 
 
-def measure(method: str, problem: str, steps: int | None = None, seeds: list[int] | None = None) -> dict[str, Any]:
+def measure(method: str, problem: str) -> dict[str, Any]:
     """Trains one cell. Returns what the table shows, and what it takes to do it again."""
-    import forage
+    from forage.claims.running import of_these_words
     from forage.evaluation.statistics import score
     from forage.training import use_compilation_cache
 
     use_compilation_cache()
-    told = setup_of(method, problem, seeds or SEEDS)
-    told["steps"] = steps or told["steps"]
-    with tempfile.TemporaryDirectory() as directory:
-        run = forage.train(**told, visits=True, directory=directory, display="quiet", evaluation_episodes=50)
-        assert run.evaluation is not None
-        returns = np.array(run.evaluation["episode_returns"])
-        solved = (returns > PROBLEMS[problem].solved).mean(1)
-        first = [None if v is None else int(v) for v in run.rows[-1]["first_reward"]]
-        last = run.rows[-1]
-        versions = json.loads((Path(directory) / "versions.json").read_text())
-        config = {port: run.config[port] for port in ("agent", "behaviour", "rewards", "memory", "starts")}
+    told = setup_of(method, problem, SEEDS) | {"visits": True, "evaluation_episodes": 50}
+    run = of_these_words(**told, directory=run_path(method, problem), display="quiet")
+    assert run.evaluation is not None
+    returns = np.array(run.evaluation["episode_returns"])
+    solved = (returns > PROBLEMS[problem].solved).mean(1)
+    last = run.rows[-1]
+    first = [None if v is None else int(v) for v in last["first_reward"]]
+    versions = json.loads((run.directory / "versions.json").read_text())
+    config = {port: run.config[port] for port in ("agent", "behaviour", "rewards", "memory", "starts")}
     return {
         "method": method,
         "problem": problem,
@@ -284,6 +284,11 @@ def summary(found: Any) -> list[float | None]:
 
 def cell_path(method: str, problem: str) -> Path:
     return RESULTS / f"{problem}--{method.replace(', ', '-').replace(' ', '-')}.json"
+
+
+def run_path(method: str, problem: str) -> Path:
+    """Where a cell's run is kept until the cell has a result."""
+    return RUNS / cell_path(method, problem).stem
 
 
 def asked(method: str, problem: str) -> dict[str, Any]:
@@ -451,6 +456,7 @@ def one_cell(method: str, problem: str) -> None:
     cell = {"method": method, "problem": problem, "reason": reason} if reason else measure(method, problem)
     cell |= {"asked": asked(method, problem)}
     cell_path(method, problem).write_text(json.dumps(cell, indent=1) + "\n")
+    shutil.rmtree(run_path(method, problem), ignore_errors=True)
     print((reason and f"{method} on {problem}: {reason}") or row(method, cell), flush=True)
 
 

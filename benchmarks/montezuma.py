@@ -7,7 +7,8 @@ Rooms are read from the emulator's memory, by which agents neither act nor learn
 random actions that are repeated, always from an archive of cells of the shrunk screen, and, as its authors' program can
 be told, until a life is lost; RND is PPO with the bonus in a value head of its own, as published. Steps are agent's
 steps, of four frames. A result for each way and seed is kept in results/montezuma, and results/MONTEZUMA.md is made of
-them. On one core Go-Explore takes about 20 minutes for 500k steps, RND two hours.
+them. On one core Go-Explore takes about 20 minutes for 500k steps, RND two hours; what was stopped goes on where it
+was, as its run is kept in runs/montezuma until there is a result.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import argparse
 import json
 import os
 import platform
-import tempfile
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from forage.options import whole_number
 
 RESULTS = Path(__file__).parent / "results" / "montezuma"
 PAGE = RESULTS.parent / "MONTEZUMA.md"
+RUNS = Path(__file__).resolve().parents[1] / "runs" / "montezuma"
 SEEDS = (2000, 2001, 2002)  # nothing is tuned on them
 GAME = "gymnasium:ALE/MontezumaRevenge-v5"
 CHANCE: dict[str, Any] = {  # nothing is learned, and nothing but chance acts
@@ -51,27 +53,18 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def measure(way: str, steps: int, seed: int) -> dict[str, Any]:
     """Trains one seed. Returns what the page shows."""
-    import forage
+    from forage.claims.running import of_these_words
     from forage.registry import build
     from forage.training import use_compilation_cache
 
     use_compilation_cache()
     told = {k: build(k, *v) if isinstance(v, tuple) else v for k, v in WAYS[way].items()}
     told = {"environment_options": GAME_OPTIONS} | told
-    with tempfile.TemporaryDirectory() as directory:
-        run = forage.train(
-            environment=GAME,
-            steps=steps,
-            seeds=[seed],
-            visits=True,
-            directory=directory,
-            display="quiet",
-            evaluation_episodes=1,
-            **told,
-        )
-        last, rows = run.rows[-1], run.rows
-        assert run.visits is not None
-        rooms = np.flatnonzero(run.visits[0]).tolist()
+    told |= {"steps": steps, "seeds": [seed], "visits": True, "evaluation_episodes": 1}
+    run = of_these_words(told.pop("agent"), GAME, directory=RUNS / named(way, steps, seed), display="quiet", **told)
+    last, rows = run.rows[-1], run.rows
+    assert run.visits is not None
+    rooms = np.flatnonzero(run.visits[0]).tolist()
     return {
         "way": way,
         "steps": last["steps"],
@@ -82,6 +75,10 @@ def measure(way: str, steps: int, seed: int) -> dict[str, Any]:
         "seconds": round(float(last["seconds"])),
         "machine": {"cores": os.cpu_count(), "system": platform.system()},
     }
+
+
+def named(way: str, steps: int, seed: int) -> str:
+    return f"{way}-{steps}-{seed}"
 
 
 def page(cells: list[dict[str, Any]]) -> str:
@@ -123,7 +120,9 @@ def main() -> None:
     for way in arguments.way or WAYS:
         for seed in arguments.seed or SEEDS:
             found = measure(way, arguments.steps, seed)
-            (RESULTS / f"{way}-{arguments.steps}-{seed}.json").write_text(json.dumps(found, indent=1) + "\n")
+            name = named(way, arguments.steps, seed)
+            (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+            shutil.rmtree(RUNS / name, ignore_errors=True)
             print(way, seed, found["rooms"], f"{found['seconds']} s", flush=True)
     PAGE.write_text(page([json.loads(path.read_text()) for path in RESULTS.glob("*.json")]))
 

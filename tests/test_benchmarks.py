@@ -16,6 +16,8 @@ import jax
 import numpy as np
 import pytest
 
+from forage.run import Run
+
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
 
@@ -210,6 +212,7 @@ def test_trials_side_by_side_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
 def test_a_cell_of_exploration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     exploration = from_benchmarks("exploration", monkeypatch)
     monkeypatch.setattr(exploration, "RESULTS", tmp_path)
+    monkeypatch.setattr(exploration, "RUNS", tmp_path / "runs")
     quick = {"hidden_sizes": (8,), "num_envs": 2, "batch_size": 4, "learning_starts": 64}
     valley = exploration.PROBLEMS["valley"]._replace(steps=500, options=quick)
     monkeypatch.setitem(exploration.PROBLEMS, "valley", valley)
@@ -219,6 +222,13 @@ def test_a_cell_of_exploration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     cell = exploration.found("counts", "valley")
     assert cell["seeds"] == [0, 1] and len(cell["return_by_seed"]) == 2
     assert cell["config"]["rewards"]["part"] == "counts" and all(places > 0 for places in cell["places_visited"])
+    assert not (tmp_path / "runs" / "valley--counts").exists()
+    # What was stopped goes on where it was, and comes to the same.
+    whole = exploration.measure("counts", "valley")
+    run = Run(exploration.run_path("counts", "valley"))
+    run.checkpoints[-1].unlink()  # the one before it is of the beginning
+    (run.directory / "evaluation.json").unlink()
+    assert exploration.measure("counts", "valley") | {"seconds": whole["seconds"]} == whole
     exploration.one_cell("mex", "valley")
     assert "continuous, bounded action space" in exploration.found("mex", "valley")["reason"]
     table = exploration.table()
@@ -268,10 +278,11 @@ def test_tables_are_made_of_the_data_beside_them(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.thorough
-def test_rooms_of_montezuma(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rooms_of_montezuma(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("ale_py", reason="ale-py is not installed")
     montezuma = from_benchmarks("montezuma", monkeypatch)
     monkeypatch.setitem(montezuma.WAYS["go-explore"]["environment_options"], "max_episode_steps", 50)
+    monkeypatch.setattr(montezuma, "RUNS", tmp_path)
     found = montezuma.measure("go-explore", 512, 0)
     assert found["rooms"] == [1] and found["steps"] == 512
 

@@ -229,7 +229,7 @@ def test_runs_of_other_settings_or_code_are_not_taken_for_this_claim(tmp_path, c
     other = running.run("gsde", "smoke", tmp_path, "plain")
     said = capsys.readouterr().out
     assert "gsde was made with other settings (agent.learning_rate, rewards." in said
-    assert "it is kept as gsde-before-1, and the arm is trained anew." in said
+    assert "it is kept as gsde-before-1, and this one is trained anew." in said
     assert "white was made" not in said
     assert scores(other)["white"] == scores(first)["white"] and scores(other)["gSDE"] != scores(first)["gSDE"]
     assert Run(tmp_path / "gsde").config["agent"]["learning_rate"] == 0.01

@@ -118,18 +118,20 @@ def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, 
         config = Run(directory).config
         if config["steps"] != size.steps or tuple(config["seeds"]) != size.seeds:
             raise ForageError(f"{directory} holds a run of another size; name another --directory or remove it.")
-        if other := otherness(config, arm.agent, environment, parts, directory):
-            aside = set_aside(directory)
-            progress.make(display).note(
-                f"{directory} was made with {other}; it is kept as {aside.name}, and the arm is trained anew."
-            )
-    return training.finished(
-        arm.agent,
-        environment,
-        directory=directory,
-        display=display,
-        **parts,
-    )
+    return of_these_words(arm.agent, environment, directory, display, **parts)
+
+
+def of_these_words(agent: str, environment: Any, directory: Path, display: str, **words: Any) -> Run:
+    """The run that `forage.train` makes of these words: as it lies in `directory`, gone on with, or begun.
+
+    A run of other words or other code that lies there is set aside.
+    """
+    if Run.begun(directory) and (other := otherness(Run(directory).config, agent, environment, words, directory)):
+        aside = set_aside(directory)
+        progress.make(display).note(
+            f"{directory} was made with {other}; it is kept as {aside.name}, and this one is trained anew."
+        )
+    return training.finished(agent, environment, directory=directory, display=display, **words)
 
 
 def otherness(stored: dict[str, Any], agent: str, environment: Any, words: dict[str, Any], directory: Path) -> str:
