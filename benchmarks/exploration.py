@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from forage.cli import as_command
 from forage.options import whole_number
 
 RESULTS = Path(__file__).parent / "results" / "exploration"
@@ -249,7 +250,7 @@ def measure(method: str, problem: str) -> dict[str, Any]:
 
     use_compilation_cache()
     told = setup_of(method, problem, SEEDS) | {"visits": True, "evaluation_episodes": 50}
-    run = of_these_words(**told, directory=run_path(method, problem), display="quiet")
+    run = of_these_words(**told, directory=run_path(method, problem), display="notes")
     assert run.evaluation is not None
     returns = np.array(run.evaluation["episode_returns"])
     solved = (returns > PROBLEMS[problem].solved).mean(1)
@@ -461,4 +462,4 @@ def one_cell(method: str, problem: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_command(main)

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from forage.cli import as_command
 from forage.options import whole_number
 
 RESULTS = Path(__file__).parent / "results" / "montezuma"
@@ -61,7 +62,7 @@ def measure(way: str, steps: int, seed: int) -> dict[str, Any]:
     told = {k: build(k, *v) if isinstance(v, tuple) else v for k, v in WAYS[way].items()}
     told = {"environment_options": GAME_OPTIONS} | told
     told |= {"steps": steps, "seeds": [seed], "visits": True, "evaluation_episodes": 1}
-    run = of_these_words(told.pop("agent"), GAME, directory=RUNS / named(way, steps, seed), display="quiet", **told)
+    run = of_these_words(told.pop("agent"), GAME, directory=RUNS / named(way, steps, seed), display="notes", **told)
     last, rows = run.rows[-1], run.rows
     assert run.visits is not None
     rooms = np.flatnonzero(run.visits[0]).tolist()
@@ -128,4 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_command(main)

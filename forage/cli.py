@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from forage import listing, options, registry
 from forage.errors import ForageError
@@ -18,9 +18,13 @@ PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
 def main(arguments: list[str] | None = None) -> None:
     """The entry point of `forage`."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    as_command(lambda: run(sys.argv[1:] if arguments is None else arguments))
+
+
+def as_command(work: Callable[[], int | None]) -> NoReturn:
+    """Does the work as a process of its own does it: ends with its exit code, or with one sentence and 2 or 130."""
     try:
-        sys.exit(run(arguments))
+        sys.exit(work())
     except ForageError as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         sys.exit(130 if type(error).__name__ == "Interrupted" else 2)

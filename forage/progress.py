@@ -36,6 +36,13 @@ class Progress:
         """Called after `stop` when the run is complete."""
 
 
+class Notes(Progress):
+    """What the person should know and no more, beside the output: for scripts with output of their own."""
+
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
 class Plain(Progress):
     """A line at every tenth of the run, and at least one a minute: for logs and pipes."""
 
@@ -141,12 +148,12 @@ NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "epis
 
 
 def make(kind: str | Progress) -> Progress:
-    """`live`, `plain`, `json`, `quiet`, or `auto`: live on a terminal and plain elsewhere; or one's own display."""
+    """`live`, `plain`, `json`, `notes`, `quiet`, or `auto`: live on a terminal, else plain; or one's own display."""
     if isinstance(kind, Progress):
         return kind
     if kind == "auto":
         kind = "live" if sys.stdout.isatty() else "plain"
-    kinds = {"live": Live, "plain": Plain, "json": Json, "quiet": Progress}
+    kinds = {"live": Live, "plain": Plain, "json": Json, "notes": Notes, "quiet": Progress}
     if kind not in kinds:
         raise ForageError(f"A display is auto, {', '.join(kinds)}, not {kind!r}.")
     return kinds[kind]()

@@ -46,7 +46,7 @@ def train(
     `evaluation_actions="sampled"`, as in training, where the best guess (`greedy`) is not meant.
     `evaluation_every` steps of each seed, and before the first, the agent plays `evaluation_episodes` apart from
     training, whose course and clock that does not touch; see `Run.evaluations`.
-    `display`: `auto`, `live`, `plain`, `json`, `quiet` or a `Progress`.
+    `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
 
     >>> import forage
     >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5)  # doctest: +SKIP

@@ -6,6 +6,8 @@ import ast
 import importlib
 import json
 import re
+import shutil
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -16,7 +18,8 @@ import jax
 import numpy as np
 import pytest
 
-from forage.run import Run
+from forage import progress
+from forage.cli import as_command
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
@@ -209,7 +212,9 @@ def test_trials_side_by_side_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.thorough
-def test_a_cell_of_exploration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cell_of_exploration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     exploration = from_benchmarks("exploration", monkeypatch)
     monkeypatch.setattr(exploration, "RESULTS", tmp_path)
     monkeypatch.setattr(exploration, "RUNS", tmp_path / "runs")
@@ -223,12 +228,20 @@ def test_a_cell_of_exploration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert cell["seeds"] == [0, 1] and len(cell["return_by_seed"]) == 2
     assert cell["config"]["rewards"]["part"] == "counts" and all(places > 0 for places in cell["places_visited"])
     assert not (tmp_path / "runs" / "valley--counts").exists()
-    # What was stopped goes on where it was, and comes to the same.
+    # What was stopped says so in a sentence, goes on where it was, and comes to the same.
     whole = exploration.measure("counts", "valley")
-    run = Run(exploration.run_path("counts", "valley"))
-    run.checkpoints[-1].unlink()  # the one before it is of the beginning
-    (run.directory / "evaluation.json").unlink()
+    path = exploration.run_path("counts", "valley")
+    shutil.rmtree(path)
+    with monkeypatch.context() as patched, pytest.raises(SystemExit, match="130"):
+        patched.setattr(progress.Notes, "update", lambda *_: signal.raise_signal(signal.SIGTERM))
+        as_command(lambda: exploration.one_cell("counts", "valley"))
+    assert re.fullmatch(r"Stopped by SIGTERM at step \d+\. Continue with: .*\n", capsys.readouterr().err)
     assert exploration.measure("counts", "valley") | {"seconds": whole["seconds"]} == whole
+    # A run of other settings is set aside, and it is said.
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(config | {"seeds": [0, 2]}))
+    assert exploration.measure("counts", "valley") | {"seconds": whole["seconds"]} == whole
+    assert "was made with other settings (seeds" in capsys.readouterr().err
     exploration.one_cell("mex", "valley")
     assert "continuous, bounded action space" in exploration.found("mex", "valley")["reason"]
     table = exploration.table()
