@@ -21,6 +21,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +39,8 @@ TABLE = RESULTS.parent / "EXPLORATION.md"
 RUNS = Path(__file__).resolve().parents[1] / "runs" / "exploration"
 SEEDS = [2000, 2001, 2002, 2003, 2004]
 """Nothing is tuned on them, and no claim runs on them."""
+STOPPED = 130
+"""The exit code of a cell that was told to stop."""
 
 
 class Problem(NamedTuple):
@@ -432,23 +435,41 @@ def cores() -> list[int]:
 
 
 def each_by_itself(cells: list[tuple[str, str]], at_once: int | None) -> None:
-    """Every cell in a process of its own, as JAX's devices are set once a process, and on a core of its own."""
+    """Every cell in a process of its own, as JAX's devices are set once a process, and on a core of its own.
+
+    A SIGTERM is passed on to them, as the terminal passes Ctrl-C: they keep what they have and end.
+    """
     places = cores() or [-1]  # not looked at where the system has no word for a core
     free: SimpleQueue[int] = SimpleQueue()
     number = at_once or len(places)
     for i in range(number):
         free.put(places[i % len(places)])
+    begun: list[subprocess.Popen[bytes]] = []
 
     def run(cell: tuple[str, str]) -> None:
-        method, problem = cell
         core = free.get()
-        command = [sys.executable, __file__, "--method", method, "--problem", problem, "--again", "--core", str(core)]
-        if subprocess.call(command):
-            print(f"{method} on {problem} failed; the others go on.", flush=True)
+        process = subprocess.Popen(command_for(*cell, core))
+        begun.append(process)
+        if process.wait() not in (0, STOPPED):
+            print("{} on {} failed; the others go on.".format(*cell), flush=True)
         free.put(core)
 
-    with ThreadPoolExecutor(number) as pool:
-        list(pool.map(run, cells))
+    def stop(*_: Any) -> None:
+        for process in begun:
+            process.terminate()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        with ThreadPoolExecutor(number) as pool:
+            list(pool.map(run, cells))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def command_for(method: str, problem: str, core: int) -> list[str]:
+    """One cell in a process of its own."""
+    return [sys.executable, __file__, "--method", method, "--problem", problem, "--again", "--core", str(core)]
 
 
 def one_cell(method: str, problem: str) -> None:

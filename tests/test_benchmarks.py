@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
+import textwrap
 import threading
+import time
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import jax
@@ -236,7 +240,9 @@ def test_a_cell_of_exploration(
         patched.setattr(progress.Notes, "update", lambda *_: signal.raise_signal(signal.SIGTERM))
         as_command(lambda: exploration.one_cell("counts", "valley"))
     assert re.fullmatch(r"Stopped by SIGTERM at step \d+\. Continue with: .*\n", capsys.readouterr().err)
+    begun = (path / "config.json").stat().st_mtime_ns
     assert exploration.measure("counts", "valley") | {"seconds": whole["seconds"]} == whole
+    assert (path / "config.json").stat().st_mtime_ns == begun  # it was not begun anew
     # A run of other settings is set aside, and it is said.
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps(config | {"seeds": [0, 2]}))
@@ -265,7 +271,7 @@ def test_cells_at_once_share_no_core(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploration, "cores", lambda: [3, 5])
     both, busy, done = threading.Barrier(2, timeout=30), set(), []
 
-    def call(command: list[str]) -> int:
+    def work(command: list[str]) -> int:
         core = command[command.index("--core") + 1]
         assert core in ("3", "5") and core not in busy
         busy.add(core)
@@ -277,9 +283,46 @@ def test_cells_at_once_share_no_core(monkeypatch: pytest.MonkeyPatch) -> None:
         both.wait()
         return int(method == "plain")  # that one fails stops no other
 
-    monkeypatch.setattr(exploration.subprocess, "call", call)
+    monkeypatch.setattr(exploration.subprocess, "Popen", lambda command: SimpleNamespace(wait=lambda: work(command)))
     exploration.each_by_itself([(method, "valley") for method in ("plain", "rnd", "icm", "e3b")], None)
     assert sorted(done) == ["e3b", "icm", "plain", "rnd"]
+
+
+def test_cells_end_with_who_began_them(tmp_path: Path) -> None:
+    """Each waits until it is told to stop, and writes that it was; those that were not begun are not begun then."""
+    cell = """
+        import pathlib, signal, sys, time
+        def stop(*_):
+            pathlib.Path(sys.argv[1] + "-stopped").touch()
+            sys.exit(130)
+        signal.signal(signal.SIGTERM, stop)
+        pathlib.Path(sys.argv[1] + "-begun").touch()
+        time.sleep(120)
+    """
+    (tmp_path / "cell.py").write_text(textwrap.dedent(cell))
+    parent = """
+        import sys
+        import exploration
+        exploration.command_for = lambda method, problem, core: [sys.executable, "cell.py", method]
+        cells = [(method, "valley") for method in ("one", "two", "three")]
+        exploration.as_command(lambda: exploration.each_by_itself(cells, 2))
+    """
+    (tmp_path / "parent.py").write_text(textwrap.dedent(parent))
+    process = subprocess.Popen(
+        [sys.executable, "parent.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(BENCHMARKS)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + 60
+    while len(list(tmp_path.glob("*-begun"))) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
+    process.terminate()
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130 and said == ""
+    names = {path.name for path in tmp_path.iterdir()} - {"cell.py", "parent.py"}
+    assert names == {"one-begun", "one-stopped", "two-begun", "two-stopped"}
 
 
 def test_tables_are_made_of_the_data_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
