@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 import jax
 import numpy as np
@@ -227,3 +228,10 @@ def test_bad_input(tmp_path):
     assert not (tmp_path / "x").exists()
     assert "not shown" in judged(np.array([1.0, 2, 3]), np.array([1.5, 2, 2]))
     assert judged(np.array([1.0, 2]), np.array([8.0, 9])).startswith("default is better than tuned")
+
+
+def test_without_its_library_a_search_leaves_nothing_behind(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ForageError, match=r"forage-rl\[tune\]"):
+        tune("ppo", "CartPole-v1", ["learning_rate=1e-4:1e-2:log"], steps=160, directory=tmp_path / "search")
+    assert not list(tmp_path.iterdir()) and not capsys.readouterr().out

@@ -19,7 +19,7 @@ from forage.registry import to_config
 from forage.run import read_json, write_json
 from forage.setup import PORTS, Setup, make_setup
 from forage.tuning.population import check, evolve, replay
-from forage.tuning.search import METHODS, Plan, Trial, best, read, search
+from forage.tuning.search import METHODS, Plan, Trial, best, load_optuna, read, search
 from forage.tuning.space import is_traced, over, with_settings
 from forage.types import ForageError
 from forage.versions import versions
@@ -77,6 +77,8 @@ def tune(
         raise ForageError("Each hyper-parameter is searched once; --over names one twice.")
     if method == "pbt":
         check(setup, ranges, trials)
+    else:
+        load_optuna()  # before anything is said or written
     path = Path(directory) if directory is not None else training.new_directory(setup).with_suffix(".tune")
     say = (lambda text: None) if display in ("quiet", "json") else (lambda text: print(text, flush=True))
     words = {
