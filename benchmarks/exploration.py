@@ -344,7 +344,7 @@ def table() -> str:
         "of a seed until it is first paid, the median of the seeds that were, and how many were. *Places*: how many",
         "cells of the environment's map were visited, where it has one. *Wall clock* is that of all seeds together,",
         "on one core; cells were made on different days, on machines that differ several fold, some beside other work,",
-        "and by the code of the day: its version is in the cell, and today's may differ in a seed or two.",
+        "and by the code of the day: its version is in the cell, and in some seeds today's may bring something else.",
         "Settings are each part's defaults but for what the lines of problems and methods in",
         "`benchmarks/exploration.py` say (a problem's go to its agent, not to agents of their own); nothing was tuned",
         "on these seeds. Variants of methods were run on some problems, and agents that replay were not where PPO",
