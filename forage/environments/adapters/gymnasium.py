@@ -43,8 +43,9 @@ class GymnasiumEnvironment(HostEnvironment):
 
     - Observations: floats become `float32`, long integers `int32`. A nested space stays nested, a Tuple as a Dict with
       the keys "0", "1", ..., a Text as character ids; `flatten=True` makes one vector of it instead (see
-      `gymnasium_spaces`). `without` names parts of a Dict that are left out. An `action_mask` in the info of the first reset makes a Dict `{"observation",
-      "action_mask"}`, with `action_mask` an `int8` array that is 1 where an action is allowed.
+      `gymnasium_spaces`), and `without` names parts of a Dict that are left out. An `action_mask` in the info of the
+      first reset makes a Dict `{"observation", "action_mask"}`, with `action_mask` an `int8` array that is 1 where an
+      action is allowed.
     - Actions count from 0 and are passed on as the space wants them, many choices as one flat MultiDiscrete (see
       `gymnasium_actions`); they are not clipped.
     - A vector reward, which `env.reward_space` announces, is named by `env.reward_names` where it has them.
@@ -104,7 +105,7 @@ class GymnasiumEnvironment(HostEnvironment):
                 self._envs.remove(first)
                 first.close()
                 makers = [functools.partial(make, render=index == 0) for index in range(num_envs)]
-                self._vector = Workers(makers, self._rewards[1:], (first.observation_space, first.action_space))
+                self._vector = Workers(makers, self.reward_names, (first.observation_space, first.action_space))
             while not parallel and len(self._envs) < num_envs:
                 self._envs.append(make())
         except Exception as error:
@@ -170,7 +171,7 @@ class GymnasiumEnvironment(HostEnvironment):
         infos, ended, places = [], [], []
         for index, (env, chosen) in enumerate(zip(self._envs, self._door.singles(action), strict=True)):
             self._at = index
-            seen, earned, over, clock, info = advance(env, chosen, self._rewards[1:])
+            seen, earned, over, clock, info = advance(env, chosen, self.reward_names)
             if self._maps:
                 places.append(self._maps[index].place)
             reward[index] = earned
