@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from forage import prng, team
+from forage import checkpoint, prng, team
 from forage.environments.host import HostEnvironment
 from forage.host_experiment import PLAIN, HostExperiment, HostState, Way
-from forage.learner import Learner, Report
+from forage.learner import Learner, LearnerState, Report
 from forage.types import Clock
 from forage.visits import Visits
 
@@ -56,6 +58,15 @@ class HostRoad:
     def agent_states(self) -> PyTree[Array]:
         """The agents' states, leaves `seed ...`."""
         return jax.tree.map(lambda *x: jnp.stack(x), *(experiment.state.agent for experiment in self.experiments))
+
+    def load_agents(self, path: Path) -> dict[str, Any]:
+        """Takes the agents alone out of a checkpoint, to evaluate them. Returns its header."""
+        header: dict[str, Any] = {}
+        for number, experiment in enumerate(self.experiments):
+            like = experiment.shapes().learner.agent
+            agent, header = checkpoint.load(path, like, f"[{number}].learner.agent")
+            experiment.state, experiment.steps = LearnerState(agent, (), (), ()), header["steps"]
+        return header
 
     @property
     def visits(self) -> np.ndarray | None:
