@@ -17,7 +17,7 @@ AT_THE_END = 1_000_003
 AT_POINTS = 500_009
 """The same during training: each evaluation adds its number."""
 AGAIN = 2_000_003
-"""The same of an evaluation that a person asks for later, who adds a seed: none of the run's own episodes comes back."""
+"""The same of an evaluation asked for later, which adds a seed: none of the run's own episodes comes back."""
 TUNING = 700_001
 """The same of trials in a search."""
 

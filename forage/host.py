@@ -94,11 +94,18 @@ class HostRoad:
 
     def evaluate(self, episodes: int, max_steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Plays `episodes` evaluation episodes for every seed, in environments of their own."""
+        returns, lengths = zip(
+            *(self.evaluate_one(e, episodes, max_steps, seed) for e in self.experiments), strict=True
+        )
+        return np.stack(returns), np.stack(lengths)
+
+    def evaluate_one(
+        self, experiment: HostExperiment, episodes: int, max_steps: int, seed: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Plays `episodes` evaluation episodes for one of the seeds. Returns returns and lengths."""
         if self._evaluation is None or self._evaluation.num_envs != episodes:
             self._evaluation = self.build(episodes)
-        results = [play(e, self._evaluation, max_steps, seed + e.seed) for e in self.experiments]
-        returns, lengths = zip(*results, strict=True)
-        return np.stack(returns), np.stack(lengths)
+        return play(experiment, self._evaluation, max_steps, seed + experiment.seed)
 
     def shapes(self) -> tuple[HostState, ...]:
         return tuple(experiment.shapes() for experiment in self.experiments)

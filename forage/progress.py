@@ -176,7 +176,9 @@ def summary(row: dict[str, Any], settings: int = 1) -> str:
 
 def shown_return(values: Sequence[float | None], settings: int = 1) -> str:
     """`return 483 [471, 490] (5 seeds)`; of a sweep the best setting's, and that it is."""
-    groups = [found for group in np.array_split(np.array(values, object), settings) if len(found := finite_values(group))]
+    groups = [
+        found for group in np.array_split(np.array(values, object), settings) if len(found := finite_values(group))
+    ]
     if not groups:
         return "no episode ended in these steps"
     best = max(groups, key=lambda group: group.mean())
