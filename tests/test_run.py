@@ -146,8 +146,12 @@ def test_runs_that_begin_in_the_same_second_have_directories_of_their_own(tmp_pa
     monkeypatch.setattr(training.datetime, "datetime", Noon)
     found = [training.new_directory(setup) for _ in range(3)] + [training.new_directory(setup, ".tune")]
     assert all(path.is_dir() for path in found) and len(set(found)) == 4
-    assert [path.name[16:] for path in found] == ["20260101-120000", "20260101-120000-1", "20260101-120000-2",
-                                                  "20260101-120000.tune"]
+    assert [path.name[16:] for path in found] == [
+        "20260101-120000",
+        "20260101-120000-1",
+        "20260101-120000-2",
+        "20260101-120000.tune",
+    ]
 
 
 class Noon(datetime.datetime):

@@ -1,6 +1,5 @@
 """What is not finite is named, and never saved over what is."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -64,16 +63,18 @@ def test_a_leaf_that_is_not_finite_is_not_saved(tmp_path, name, shape, index, me
 
 
 def test_what_may_be_infinite_is_saved():
-    for name in (".learner.behaviour.score", ".starts.score", ".actors.at.env_state.observation", ".learner.memory.aux"):
+    for name in (
+        ".learner.behaviour.score",
+        ".starts.score",
+        ".actors.at.env_state.observation",
+        ".learner.memory.aux",
+    ):
         soundness.check_leaf(name, np.array([-np.inf], np.float32))
     with pytest.raises(soundness.NotFinite):
         soundness.check_leaf(".learner.behaviour.score", np.array([np.nan], np.float32))
 
 
 def test_what_a_look_refuses_leaves_the_file_as_it_was(tmp_path):
-    class State(dict):
-        pass
-
     path = tmp_path / "1.npz"
     checkpoint.save(path, {"a": jnp.zeros(2)}, {"steps": 1})
     before = path.read_bytes()
@@ -95,14 +96,8 @@ def test_the_device_names_entry_step_environment_and_seed(tmp_path):
     forage.load(run.directory)
 
 
-def test_an_agent_that_turns_bad_is_named_by_its_leaf(tmp_path):
-    with pytest.raises(ForageError, match=r"parameters became NaN between steps \d+ and \d+ with seed 3, in \S*\.\S+"):
-        small.train(tmp_path / "run", agent_options={"learning_rate": 1e38, "max_grad_norm": 1e38})
-    assert soundness.finite_tree(checkpoint.arrays(tmp_path / "run" / "agent.npz"))
-
-
 def test_evaluation_of_what_is_not_finite_is_no_score():
     with pytest.raises(ForageError, match="infinity as reward in evaluation, in episode 1 with seed 7"):
         soundness.check_returns("Sick", np.array([[1.0, 2.0], [3.0, np.inf]]), [3, 7])
     soundness.check_returns("Well", np.zeros((2, 2)), [3, 7])
-    assert jax.device_get(soundness.first_bad(np.array([1, 2]))) is None
+    assert soundness.first_bad(np.array([1, 2])) is None

@@ -91,7 +91,12 @@ class Reader(pickle.Unpickler):
 
 def read(data: bytes, env: Any) -> Any:
     """Read a snapshot, or a part of one, of `env`. Raises `ForageError` for what would run code that is not its own."""
-    return Reader(data, env).load()
+    try:
+        return Reader(data, env).load()
+    except ForageError:
+        raise
+    except Exception as error:  # what bytes that are no snapshot make of it has no common type
+        raise ForageError(f"A snapshot cannot be read ({type(error).__name__}: {error}).") from error
 
 
 def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: int = 15) -> bool:
