@@ -22,7 +22,7 @@ from forage.types import ForageError
 
 
 def test_several_rewards_are_worth_what_their_weights_say():
-    setup = make_setup("dqn", "DeepSeaTreasure", rewards=RND(inner=Weighted(("treasure", "time"), (1.0, 0.0))))
+    setup = make_setup("dqn", "DeepSeaTreasure-v0", rewards=RND(inner=Weighted(("treasure", "time"), (1.0, 0.0))))
     returns = np.array([[1.0, -1.0], [2.0, -3.0]])  # of two seeds: the plain sum is 0 and -1
     assert setup.rewards.score(returns, setup.spec).tolist() == [1.0, 2.0]
     assert setup.scored == "1 treasure"

@@ -126,7 +126,9 @@ def test_the_score_is_of_the_evaluation(copy):
 
 
 def test_a_display_of_a_sweep_names_the_best_setting():
-    assert progress.shown_return([1.0, 3.0, 5.0, None], 2) == "return 5.0 (1 seed, no interval), the best of 2 settings"
+    assert (
+        progress.shown_return([1.0, 3.0, 5.0, None], 2) == "return 5.00 (1 seed, no interval), the best of 2 settings"
+    )
     assert progress.shown_return([None, None]) == "no episode ended in these steps"
 
 

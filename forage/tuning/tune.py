@@ -121,9 +121,10 @@ def tune(
 
         default = tested_with({}, "default", "default")
         if schedule is not None:
-            values: np.ndarray | None = replay(setup, schedule, seeds, episodes)
-            if not np.isfinite(values).all():
-                values, broke["tuned"] = None, "What the agent learned became NaN, or its environment failed."
+            played = replay(setup, schedule, seeds, episodes)
+            values = played if np.isfinite(played).all() else None
+            if values is None:
+                broke["tuned"] = "What the agent learned became NaN, or its environment failed."
         else:
             values = tested_with(found["best"]["settings"], f"tuned-{found['best']['number']}", "tuned")
     result = {
