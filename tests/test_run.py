@@ -19,12 +19,12 @@ import forage
 from forage import progress, training
 from forage.compare import compare, verdict
 from forage.environments.classic.cartpole import CartPole
+from forage.errors import ForageError, Interrupted
 from forage.learner import Episodes, Report
 from forage.locking import locked
 from forage.points import Rows, Totals, read_rows
 from forage.run import Run
 from forage.setup import make_setup
-from forage.errors import ForageError, Interrupted
 from forage.watch import watch
 
 small.keep_compiled()
