@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from forage import listing, options, registry
-from forage.errors import ForageError
+from forage.errors import ForageError, Interrupted
 from forage.help import COMMANDS_HELP, HELP
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
@@ -26,7 +26,7 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
         sys.exit(work())
     except ForageError as error:
         print(" ".join(str(error).split()), file=sys.stderr)
-        sys.exit(130 if type(error).__name__ == "Interrupted" else 2)
+        sys.exit(130 if isinstance(error, Interrupted) else 2)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
@@ -155,7 +155,11 @@ def wrappers(words: options.Words, option: str) -> list[str]:
 
 
 def display(words: options.Words) -> str:
-    return next((kind for kind in ("quiet", "json", "plain") if words.pop(kind, False)), "auto")
+    """The one display that was asked for. Raises `ForageError` for two, which cannot both be had."""
+    asked = [kind for kind in ("quiet", "json", "plain") if words.pop(kind, False)]
+    if len(asked) > 1:
+        raise ForageError(f"--{asked[0]} and --{asked[1]} are two ways to show a run; give one of them.")
+    return asked[0] if asked else "auto"
 
 
 def one_run(positional: list[str], command: str) -> str:
@@ -201,15 +205,23 @@ def evaluate(positional: list[str], words: options.Words) -> None:
         )
         return
     from forage import training
-    from forage.run import Run
+    from forage.evaluating import cut_sentence
+    from forage.run import Run, scored
 
     training.use_compilation_cache()
     score = training.evaluate(directory, episodes, seed, actions=actions)
+    run = Run(directory)
+    evaluation, scores = run.evaluation or {}, run.scores
     if kind == "json":
-        say({"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds})
+        plain = {"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}
+        say((plain if len(scores) == 1 else {}) | scored(scores, evaluation))
     elif kind != "quiet":
-        print(f"{Run(directory).title}: return {score}")
-        print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval")
+        for label, one in scores.items():
+            print(f"{run.title}{f' with {label}' if label else ''}: return {one}")
+        of = f", of the reward {evaluation['reward']}" if evaluation["reward"] else ""
+        print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval{of}")
+        if cut := cut_sentence(evaluation):
+            print(f"  {cut}")
 
 
 def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: Any) -> None:
@@ -264,7 +276,8 @@ def tune(positional: list[str], words: options.Words) -> None:
     arguments: dict[str, Any] = {"wrap": wrappers(words, "wrap"), "display": kind}
     space = options.many(words, "over")
     words.pop("over", None)
-    for name, wanted in (("method", str), ("trials", int), ("batch", int), ("steps", int), ("directory", str)):
+    kinds = {"method": str, "trials": int, "batch": int, "steps": int, "directory": str, "evaluation_actions": str}
+    for name, wanted in kinds.items():
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), wanted)
     for name in ("seeds", "tuning_seeds"):
@@ -276,7 +289,8 @@ def tune(positional: list[str], words: options.Words) -> None:
             arguments[port] = chosen
     fields = registry.fields(part)
     arguments["agent_options"] = options.fill(words, fields, "", agent)
-    known = ["over", "method", "trials", "batch", "steps", "directory", "seeds", "tuning-seeds", "wrap", *PORTS]
+    known = ["over", "method", "trials", "batch", "steps", "directory", "seeds", "tuning-seeds", "evaluation-actions"]
+    known += ["wrap", *PORTS]
     nothing_left(words, "tune", [*known, *(field.name.replace("_", "-") for field in fields)])
     from forage.training import use_compilation_cache
     from forage.tuning.tune import sentences

@@ -45,6 +45,7 @@ def gather(directories: Sequence[str]) -> list[Compared]:
         ("tasks in evaluation", {tasks_of(run) for run in runs}),
         ("numbers of steps", {f"{steps_of(run):,}" for run in runs}),
         ("kinds of actions in evaluation", {actions_of(run) for run in runs}),
+        ("rewards in their scores", {reward_of(run) for run in runs if run.evaluation}),
     ):
         if len(found) > 1:
             raise ForageError(f"These runs are of different {what} ({', '.join(sorted(found))}); compare like.")
@@ -110,6 +111,19 @@ def actions_of(run: Run) -> str:
     return asked if run.evaluation is None else run.evaluation.get("actions", asked)
 
 
+def reward_of(run: Run) -> str:
+    """Which reward a run's score is of; runs that were evaluated by older versions are of the sum of all."""
+    names = run.config["spec"]["reward_names"]
+    return (run.evaluation or {}).get("reward") or " + ".join(f"1 {name}" for name in names) or "the reward"
+
+
+def cut_of(run: Run) -> str:
+    """Say how many of a run's evaluation episodes were cut; nothing where none was."""
+    evaluation = run.evaluation or {}
+    cut, every = evaluation.get("cut", 0), np.size(evaluation.get("episode_lengths", ()))
+    return f"{cut:,} of {every:,} episodes were cut after {evaluation['cut_after']:,} steps" if cut else ""
+
+
 def in_words(value: Any) -> str:
     """A part's configuration in a line: `uniform(field=length, low=0.25, high=1.0)`."""
     if isinstance(value, Mapping) and "part" in value:
@@ -154,7 +168,10 @@ def scores_of(run: Run) -> np.ndarray | None:
 
 def verdicts(runs: Sequence[Compared]) -> list[str]:
     """A line for each run, and one for each pair of neighbours from the best down."""
-    lines = [f"{one.label}: return {one.run.score if one.scores is not None else 'not evaluated'}" for one in runs]
+    lines = []
+    for one in runs:
+        cut = f"; {cut_of(one.run)}" if cut_of(one.run) else ""
+        lines.append(f"{one.label}: return {one.run.score if one.scores is not None else 'not evaluated'}{cut}")
     scored = [(one.label, one.scores) for one in runs if one.scores is not None]
     ranked = sorted(scored, key=lambda pair: -pair[1].mean())
     for (better, a), (worse, b) in itertools.pairwise(ranked):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from forage import prng, team
+from forage import checkpoint, prng, team
 from forage.environments.host import HostEnvironment
 from forage.host_experiment import PLAIN, HostExperiment, HostState, Way
-from forage.learner import Learner, Report
+from forage.learner import Learner, LearnerState, Report
 from forage.types import Clock
 from forage.visits import Visits
 
@@ -64,6 +65,15 @@ class HostRoad:
         """The agents' states, leaves `seed ...`."""
         return jax.tree.map(lambda *x: jnp.stack(x), *(experiment.state.agent for experiment in self.experiments))
 
+    def load_agents(self, path: Path) -> dict[str, Any]:
+        """Takes the agents alone out of a checkpoint, to evaluate them. Returns its header."""
+        header: dict[str, Any] = {}
+        for number, experiment in enumerate(self.experiments):
+            like = experiment.shapes().learner.agent
+            agent, header = checkpoint.load(path, like, f"[{number}].learner.agent")
+            experiment.state, experiment.steps = LearnerState(agent, (), (), ()), header["steps"]
+        return header
+
     @property
     def visits(self) -> np.ndarray | None:
         """How often each seed was at each place of the environments' map, `seed *place`, where that is measured."""
@@ -95,14 +105,18 @@ class HostRoad:
 
     def played(self, episodes: int, max_steps: int, seed: int) -> Played:
         """As `evaluate`, with what the environments' own information said at the episodes' last steps."""
+        results = [self.evaluate_one(e, episodes, max_steps, seed) for e in self.experiments]
+        return Played(*jax.tree.map(lambda *x: np.stack(x), *results))
+
+    def evaluate_one(self, experiment: HostExperiment, episodes: int, max_steps: int, seed: int) -> Played:
+        """Play `episodes` evaluation episodes for one of the seeds (leaves `episode ...`)."""
         count = min(episodes, self.num_envs)
         if self._evaluation is not None and self._evaluation.num_envs != count:
             self._evaluation.close()
             self._evaluation = None
         if self._evaluation is None:
             self._evaluation = self.build(count)
-        results = [play(e, self._evaluation, episodes, max_steps, seed) for e in self.experiments]
-        return Played(*jax.tree.map(lambda *x: np.stack(x), *results))
+        return play(experiment, self._evaluation, episodes, max_steps, seed)
 
     def retire(self) -> None:
         """Free the environments of training, before an evaluation after which there is none: some open only once."""

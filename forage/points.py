@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +45,20 @@ class Totals:
     def _add(self, name: str, value: Any) -> None:
         self.sums[name] = self.sums.get(name, 0.0) + np.asarray(value, float)
 
-    def point(self, reward_names: tuple[str, ...]) -> dict[str, list[float | None]]:
-        """Means over episodes and updates; every value a list over members, `None` where there was nothing."""
+    def point(
+        self, reward_names: tuple[str, ...], score: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> dict[str, list[float | None]]:
+        """Means over episodes and updates; every value a list over members, `None` where there was nothing.
+
+        `score` says what returns in several rewards are worth together; see `Rewards.score`.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             count, updates = self.sums["episodes"], self.sums["metric updates"]
             point: dict[str, list[float | None]] = {}
             if reward_names:
+                assert score is not None
                 each = self.sums["return"] / count[:, None]
-                point["return"] = to_float(each.sum(1))
+                point["return"] = to_float(score(each))
                 point |= {f"return/{name}": to_float(each[:, i]) for i, name in enumerate(reward_names)}
             else:
                 point["return"] = to_float(self.sums["return"] / count)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import gymnasium
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.types import Batch, Clock, Experience, ForageError, Spec, Step
@@ -322,6 +323,21 @@ class Rewards(Part):
 
         What is paid for exploring goes into `bonus`, beside the reward: most agents learn from the sum.
         """
+
+    def score(self, returns: Float[np.ndarray, "*shape rewards"], spec: Spec) -> Float[np.ndarray, "*shape"]:
+        """Return what episodes are worth, of their returns in each of the environment's several rewards.
+
+        Scores, the best seed and tuning go by it. A part around an `inner` one leaves it to that; where the environment
+        has one reward, a return is its own score.
+        """
+        if not spec.reward_names:
+            return returns
+        if isinstance(inner := getattr(self, "inner", None), Rewards):
+            return inner.score(returns, spec)
+        raise ForageError(
+            f"{spec.name} has several rewards ({', '.join(spec.reward_names)}), and {type(self).__name__} does not say "
+            f"what they are worth together; give it a method score(returns, spec), as Weighted has."
+        )
 
     def note(self, spec: Spec) -> PyTree[Array]:
         """An example of what `learn` notes of one transition; `()` for nothing."""

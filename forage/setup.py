@@ -14,6 +14,7 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from forage import prng, registry, spaces
 from forage.defaults import default_behaviour, default_memory, make_agent, preset_parts, suggest
@@ -74,11 +75,28 @@ class Setup:
         """What sets each member of the run apart: its seed, and its settings where there is a sweep."""
         return members_of(self.sweep, self.seeds)
 
+    @property
+    def settings(self) -> int:
+        """How many settings a sweep has; without one, 1."""
+        return len(settings_of(self.sweep))
+
+    @property
+    def scored(self) -> str | None:
+        """Which reward a score is of, where the environment has several: `1 treasure + 0.1 time`."""
+        names = self.spec.reward_names
+        if not names:
+            return None
+        weights, steps = self.rewards.score(np.eye(len(names)), self.spec), np.arange(1.0, len(names) + 1)
+        if not np.isclose(self.rewards.score(steps[None], self.spec)[0], steps @ weights):
+            return f"the score of {registry.part_name(self.rewards)}"
+        return " + ".join(f"{weight:g} {name}" for weight, name in zip(weights, names, strict=True) if weight) or "0"
+
     def learner(self) -> Learner:
         """What remembers and learns. Raises `ForageError` where its parts do not fit."""
         sampled = self.evaluation_actions == "sampled"
         learner = Learner(self.agent, self.behaviour, self.rewards, self.memory, self.spec, sampled)
         learner.check()
+        _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
         check_learning(self.agent, self.steps)
         return learner
 
@@ -374,7 +392,8 @@ def make_setup(
         check_ranges(member, registry.part_name(agent))
         member.check(spec)
     steps = default_steps(agent, name) if steps is None else steps
-    most = MOST // spec.num_agents  # a memory counts what every agent lived through
+    each = agent.num_envs * agent.rollout_length
+    most = MOST // spec.num_agents // each * each  # whole rollouts; a memory counts what every agent lived through
     if not 1 <= steps <= most:
         raise ForageError(f"A run takes from 1 to {most:,} steps of each seed, not {steps:,}.")
     check_actions(evaluation_actions)

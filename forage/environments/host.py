@@ -160,7 +160,8 @@ class HostEnvironment(abc.ABC):
     def restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         """Continues from a `snapshot`, possibly of another process, and returns the observations to act on.
 
-        Snapshots of foreign environments are pickles: restore only files that you wrote.
+        Snapshots of foreign environments hold plain data and objects of their own library, and what else one names is
+        refused: see `adapters.saving.Reader`.
         """
         self._sent = None
         return self._guard("restoring a snapshot", self._restore, snapshot)

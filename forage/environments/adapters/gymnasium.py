@@ -269,7 +269,7 @@ class GymnasiumEnvironment(HostEnvironment):
         if state is None:
             self._layout.write(following, index, begin(self._envs[index])[0], self._steps)
         else:
-            seen, saved = pickle.loads(state)
+            seen, saved = saving.read(state, self._envs[index])
             saving.load(self._envs[index], saved, chance=False)
             for path, array in seen.items():
                 following[path][index] = array
@@ -287,7 +287,7 @@ class GymnasiumEnvironment(HostEnvironment):
     def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         if self._vector is not None:
             return super()._restore(snapshot)
-        name, observation, saved = pickle.loads(zlib.decompress(snapshot))
+        name, observation, saved = saving.read(zlib.decompress(snapshot), self._envs[0])
         if name != self.name or len(saved) != self.num_envs:
             raise ForageError(
                 f"The snapshot is of {len(saved)} environments of {name}; "
