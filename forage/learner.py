@@ -173,11 +173,16 @@ class Learner(Part):
 
             carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
             metrics = jax.tree.map(lambda x: x / updates, total) | {"updates": count.astype(jnp.float32)}
-        return LearnerState(carry[0], behaviour_state, rewards_state, carry[1]), metrics | reward_metrics
+        learned = LearnerState(carry[0], behaviour_state, rewards_state, self.memory.rest(carry[1]))
+        return learned, metrics | reward_metrics
 
-    def end(self, state: LearnerState, clock: Clock) -> LearnerState:
-        """After the episodes under way were lost. `clock` reads as it does after the newest rollout."""
-        return state._replace(memory=self.memory.end(state.memory, transitions(clock, self.spec.num_agents)))
+    def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
+        """Truncates the episodes under way, which were lost. `clock` reads as it does after the newest rollout."""
+        return state._replace(
+            behaviour=self.behaviour.truncate(state.behaviour, self.agent, clock),
+            rewards=self.rewards.truncate(state.rewards),
+            memory=self.memory.truncate(state.memory, transitions(clock, self.spec.num_agents)),
+        )
 
 
 BEHAVIOUR = 6_100_019

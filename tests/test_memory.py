@@ -83,7 +83,7 @@ def test_episodes_that_were_lost_are_truncated_at_the_newest_step(Memory, rollou
         if Memory is UniformReplay
         else state._replace(experience=ring._replace(terminated=terminated))
     )
-    state = memory.end(state, clock)
+    state = memory.truncate(state, clock)
     ring = state if Memory is UniformReplay else state.experience
     expected = np.zeros((6, 2), bool)
     expected[(rollouts * 3 - 1) % 6, 0] = True  # not where the episode had come to its end

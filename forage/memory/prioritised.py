@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.ports import Memory
-from forage.ring import empty_ring, end, read, write
+from forage.ring import empty_ring, read, truncate, write
 from forage.types import Batch, Clock, Experience
 
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
@@ -53,8 +53,8 @@ class PrioritisedReplay(Memory):
         tree = fill(state.tree, first, rollout.terminated.size, state.highest)
         return PrioritisedState(experience, tree, state.highest)
 
-    def end(self, state: PrioritisedState, clock: Clock) -> PrioritisedState:
-        return state._replace(experience=end(state.experience, clock))
+    def truncate(self, state: PrioritisedState, clock: Clock) -> PrioritisedState:
+        return state._replace(experience=truncate(state.experience, clock))
 
     def sample(self, state: PrioritisedState, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
         capacity, num_envs = state.experience.terminated.shape

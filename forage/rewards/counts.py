@@ -231,6 +231,11 @@ class Counts(Bonus):
         visits = own.visits.at[table, places].add(rollout.counts.reshape(-1).astype(jnp.int32))
         return own._replace(visits=visits, episode=episode), first, {"new_states": fresh}
 
+    def forget(self, own: CountsState) -> CountsState:
+        if not isinstance(own.episode, Episode):
+            return own
+        return own._replace(episode=own.episode._replace(count=jnp.zeros_like(own.episode.count)))
+
 
 def numbered(places: Int[Array, "table time env"]) -> Int[Array, "time env"]:
     """One number for what all tables say."""
