@@ -129,7 +129,7 @@ class Learner(Part):
         Metrics are means over the updates made; all are zero, and `updates` too, before `learning_starts`.
         """
         reward_key, sample_key, learn_key = jax.random.split(key, 3)
-        behaviour_key = jax.random.fold_in(key, BEHAVIOUR)
+        behaviour_key = jax.random.fold_in(key, prng.BEHAVIOUR)
         agents = self.spec.num_agents
         rollout = team.as_streams(rollout, agents)
         told = rollout
@@ -183,10 +183,6 @@ class Learner(Part):
             rewards=self.rewards.truncate(state.rewards),
             memory=self.memory.truncate(state.memory, transitions(clock, self.spec.num_agents)),
         )
-
-
-BEHAVIOUR = 6_100_019
-"""What the behaviour's key is folded with, so that the other keys are what they are without one."""
 
 
 def transitions(clock: Clock, num_agents: int) -> Clock:

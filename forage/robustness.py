@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from forage import prng
 from forage.device import DeviceRoad
 from forage.environments.wrapping import innermost
 from forage.evaluation.statistics import Score, score
@@ -161,7 +162,7 @@ def evaluate_under(
         raise ForageError(f"{directory} has no checkpoint yet, so there is no agent to evaluate.")
     points = []
     for words, other in setups.items():
-        means = play(other, road, combinations, episodes, 1_000_003 + seed)
+        means = play(other, road, combinations, episodes, prng.EVALUATION + seed)
         points += [Point(words, fields, returns) for fields, returns in zip(combinations, means, strict=True)]
     result = Robustness(run.title, episodes, points)
     described = {"wrap": list(wrap), "tasks": to_config(tasks or setup.tasks), "actions": setup.evaluation_actions}
