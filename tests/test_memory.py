@@ -152,6 +152,15 @@ def test_new_transitions_get_the_highest_priority_so_far():
     np.testing.assert_allclose(state.tree[-1][:12], expected, rtol=1e-5)
 
 
+def test_of_copies_of_one_segment_the_largest_error_counts():
+    """Whatever order a device writes them in; what was there before counts no more."""
+    tree = assign(empty_tree(100), jnp.arange(100), jnp.full(100, 9.0))
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]):
+        leaf, value = np.array([7, 40, 7, 7])[order], np.array([2.0, 5.0, 3.0, 1.0], np.float32)[order]
+        leaves = assign(tree, jnp.asarray(leaf), jnp.asarray(value))[-1]
+        assert (leaves[7], leaves[40], leaves[8]) == (3, 5, 9)
+
+
 def test_sums_stay_sums_through_many_updates():
     leaves, rng = 3000, np.random.default_rng(0)
     reference, tree = np.zeros(leaves), empty_tree(leaves)

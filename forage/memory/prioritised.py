@@ -100,10 +100,14 @@ def children(level: Float[Array, " nodes"], parent: Int[Array, "*shape"]) -> Flo
 
 
 def assign(tree: Tree, leaf: Int[Array, " batch"], value: Float[Array, " batch"]) -> Tree:
-    """Sets leaves, then sums upwards. Parents are summed afresh, so repeated leaves and rounding leave no trace."""
+    """Sets leaves, then sums upwards. Parents are summed afresh, so repeated leaves and rounding leave no trace.
+
+    Of a leaf given more than once the largest value counts: errors of two copies of one segment differ where learning
+    draws noise, and which of two writes comes last is not defined on every device.
+    """
     levels, node = list(tree), leaf
     for depth in reversed(range(len(levels))):
-        levels[depth] = levels[depth].at[node].set(value)
+        levels[depth] = levels[depth].at[node].set(0.0).at[node].max(value)
         node = node // BRANCHES
         value = children(levels[depth], node).sum(-1)
     return tuple(levels)
