@@ -73,7 +73,8 @@ class SimHash(equinox.Module):
             for name in path:
                 part = part[name]
             parts.append(part.reshape(-1).astype(jnp.float32) if choice is None else choice(part))
-        code = jnp.concatenate(parts) @ self.projection > 0
+        # Exact on every device: with the few digits of fast products the same state might be counted in two cells.
+        code = jnp.matmul(jnp.concatenate(parts), self.projection, precision="highest") > 0
         return self.powers @ code.astype(jnp.int32) % self.primes
 
 

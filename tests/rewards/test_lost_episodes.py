@@ -67,7 +67,11 @@ class Within(Scale):
 
 
 def test_what_stands_within_hears_of_it():
-    nesting = {name: cls for name, target in registry.PORTS["rewards"].items() if "inner" in fields(cls := registry.load(target))}
+    nesting = {
+        name: cls
+        for name, target in registry.PORTS["rewards"].items()
+        if "inner" in fields(cls := registry.load(target))
+    }
     assert {"scale", "shift", "normalise-return", "rnd"} <= nesting.keys()
     for name, cls in nesting.items():
         rewards = cls(inner=Within(), **{k: v for k, v in SMALL.items() if k in fields(cls)})
