@@ -6,21 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from forage import prng
 from forage.host import HostRoad
 from forage.points import free, to_float
 from forage.run import Run
 from forage.setup import Road, Setup
 from forage.soundness import check_returns
 from forage.types import ForageError
-
-AT_THE_END = 1_000_003
-"""What the episodes at the end of a run are drawn from."""
-AT_POINTS = 500_009
-"""The same during training: each evaluation adds its number."""
-AGAIN = 2_000_003
-"""The same of an evaluation asked for later, which adds a seed: none of the run's own episodes comes back."""
-TUNING = 700_001
-"""The same of trials in a search."""
 
 
 def step_limit(setup: Setup) -> int:
@@ -45,7 +37,7 @@ def load_agents(run: Run, road: Road) -> None:
     raise ForageError(f"{run.directory} has no checkpoint yet, so there is no agent to evaluate.")
 
 
-def evaluate_road(road: Road, setup: Setup, episodes: int, seed: int = AT_THE_END) -> dict[str, Any]:
+def evaluate_road(road: Road, setup: Setup, episodes: int, seed: int = prng.EVALUATION) -> dict[str, Any]:
     """Plays evaluation episodes. Returns what evaluation.json holds.
 
     Raises `ForageError` where a return is not finite.

@@ -316,7 +316,7 @@ class HostExperiment:
             truncated = jnp.asarray(self.pending.truncated).at[-1].set(~self.pending.terminated[-1])
             self.pending = self.pending._replace(truncated=truncated)
         else:
-            self.state = self.learner.end(self.state, self.clock(self.steps))
+            self.state = self.learner.truncate(self.state, self.clock(self.steps))
         if self.starts is not None:
             every = np.ones(self.environment.num_envs, bool)
             self.observation = self.starts.begin_anew(self.observation, every, ~every)

@@ -124,7 +124,7 @@ class HostStarts:
         self.seen: list[Seen] = []
 
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
-        key, part_key = jax.random.split(jax.random.fold_in(key, STARTS))
+        key, part_key = jax.random.split(jax.random.fold_in(key, prng.STARTS))
         part = self.part.init(part_key, self.world, self.world.spec, self.num_envs)
         key, _, marks = self.begin(self.part, part, self.world, key, self.num_envs)
         return HostStartsState(part, marks, jnp.int32(0), key)  # type: ignore[arg-type]
@@ -198,10 +198,6 @@ class HostStarts:
         held = [np.asarray(x.number).ravel() for x in tickets if isinstance(x, Ticket)]
         held = np.unique(np.concatenate(held)) if held else []
         self.saved = {n: packed(self.saved[n]) for n in map(int, held) if n != FRESH}
-
-
-STARTS = 6_100_021
-"""What a seed's key is folded with for its starts, so that the other keys are what they are without them."""
 
 
 ZLIB = b"\x78\x01"

@@ -307,6 +307,13 @@ class Behaviour(Part):
         """
         return state
 
+    def truncate(self, state: State, agent: Agent, clock: Clock) -> State:
+        """Truncates the episodes under way: they were lost, and what is reported next is of others.
+
+        `clock` reads as it does after the newest rollout. What is kept in `hidden` begins anew by itself.
+        """
+        return state
+
 
 class Rewards(Part):
     """What counts as good? Applied when experience is learned from, so old experience gets today's rewards."""
@@ -353,6 +360,10 @@ class Rewards(Part):
         """
         return state, (), {}
 
+    def truncate(self, state: State) -> State:
+        """Truncates the episodes under way: they were lost, and the next rollout begins with others."""
+        return state
+
 
 class Memory(Part):
     """What is kept, and what is replayed?"""
@@ -382,7 +393,7 @@ class Memory(Part):
     def add(self, state: State, rollout: Experience, clock: Clock) -> State:
         """Keeps a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
 
-    def end(self, state: State, clock: Clock) -> State:
+    def truncate(self, state: State, clock: Clock) -> State:
         """Truncates the episodes under way: they were lost, and what is added next is of others.
 
         `clock` reads as it does after the newest rollout.
@@ -395,4 +406,8 @@ class Memory(Part):
 
     def report(self, state: State, batch: Batch, errors: Float[Array, " batch"]) -> State:
         """Hears how surprising each segment was."""
+        return state
+
+    def rest(self, state: State) -> State:
+        """Returns what is kept until the next `add`, once the agent has learned: the shapes are those of `init`."""
         return state

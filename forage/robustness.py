@@ -17,9 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from forage import prng
 from forage.device import DeviceRoad
 from forage.environments.wrapping import innermost
-from forage.evaluating import AGAIN, load_agents, step_limit
+from forage.evaluating import load_agents, step_limit
 from forage.evaluation.statistics import Score, score
 from forage.fields import replace, value_of
 from forage.ports import Environment, Tasks
@@ -159,7 +160,7 @@ def evaluate_under(
     load_agents(run, road)
     points = []
     for words, other in setups.items():
-        means = play(other, road, combinations, episodes, AGAIN + seed)
+        means = play(other, road, combinations, episodes, prng.EVALUATION_AGAIN + seed)
         points += [Point(words, fields, returns) for fields, returns in zip(combinations, means, strict=True)]
     result = Robustness(run.title, episodes, points)
     described = {"wrap": list(wrap), "tasks": to_config(tasks or setup.tasks), "actions": setup.evaluation_actions}

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from forage import checkpoint, progress, soundness
+from forage import checkpoint, prng, progress, soundness
 from forage.device import DeviceRoad
 from forage.errors import Interrupted
-from forage.evaluating import AT_POINTS, cut_sentence, evaluate_road, step_limit
+from forage.evaluating import cut_sentence, evaluate_road, step_limit
 from forage.evaluation.plots import heat_map
 from forage.host import HostRoad
 from forage.learner import Report
@@ -177,7 +177,9 @@ class Session:
     def evaluate(self, number: int) -> float:
         """Plays episodes apart from training, others at each point, and writes what they brought. Returns seconds."""
         began = time.monotonic()
-        found = evaluate_road(self.road, self.setup, self.settings["evaluation_episodes"], AT_POINTS + number)
+        found = evaluate_road(
+            self.road, self.setup, self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
+        )
         self.append(self.evaluations, {"steps": self.road.steps, "return": found["return"], "cut": found["cut"]})
         self.track({"evaluation/return": found["return"]})
         shown = progress.shown_return(found["return"], self.setup.settings)
@@ -194,6 +196,7 @@ class Session:
                 self.missed.add(name)
                 there = f"it has {', '.join(known)}" if known else "it is empty"
                 self.display.note(f"No episode so far ended with {name} in {self.setup.name}'s info; {there}.")
+
     def track(self, row: dict[str, Any]) -> None:
         """Hands numbers of the present step to the trackers."""
         for tracker in self.trackers:

@@ -11,10 +11,10 @@ from typing import Any
 
 import jax
 
-from forage import progress
+from forage import prng, progress
 from forage.capacity import check_memory
 from forage.environments.adapters.loading import check_not_importing
-from forage.evaluating import AGAIN, evaluate_road, load_agents
+from forage.evaluating import evaluate_road, load_agents
 from forage.evaluation.statistics import Score
 from forage.host import HostRoad
 from forage.locking import locked
@@ -170,7 +170,9 @@ def evaluate(
         load_agents(run, road)
         if isinstance(road, HostRoad):
             road.retire()
-        write_json(run.directory / "evaluation.json", evaluate_road(road, setup, episodes, AGAIN + seed))
+        write_json(
+            run.directory / "evaluation.json", evaluate_road(road, setup, episodes, prng.EVALUATION_AGAIN + seed)
+        )
     finally:
         if isinstance(road, HostRoad):
             road.close()

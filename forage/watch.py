@@ -61,7 +61,7 @@ def watch(
 
 
 def play_native(policy: Policy, environment: Environment, steps: int, episode: int, frames: list[np.ndarray]) -> float:
-    key = jax.random.fold_in(prng.key(4_000_037), episode)
+    key = jax.random.fold_in(prng.key(prng.WATCH), episode)
     # Closures, as JAX hashes what it compiles, and an environment that holds arrays has no hash.
     reset = jax.jit(lambda key: environment.reset(key))
     advance = jax.jit(lambda state, action, time: environment.step(state, action, jax.random.fold_in(key, time)))
@@ -84,7 +84,7 @@ def play_native(policy: Policy, environment: Environment, steps: int, episode: i
 def play_host(
     policy: Policy, environment: HostEnvironment, steps: int, episode: int, frames: list[np.ndarray]
 ) -> float:
-    observation = environment.reset(4_000_037 + episode)
+    observation = environment.reset(prng.WATCH + episode)
     policy.reset(episode)
     total = 0.0
     frames.append(environment.render())

@@ -6,6 +6,7 @@ with the gains PPO and DQN use, or uniform in 1/sqrt(inputs) as in PyTorch's def
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -45,7 +46,9 @@ def orthogonal(key: Key[Array, ""], inputs: int, outputs: int, gain: float) -> F
     matrix = jax.random.normal(key, (rows, columns))
     # Any start with singular values in (0, sqrt 3) converges; the bound on the largest is sqrt(rows) + sqrt(columns).
     matrix = matrix / (math.sqrt(rows) + math.sqrt(columns) + 1.0)
-    matrix = jax.lax.fori_loop(0, 40, lambda _, x: 1.5 * x - 0.5 * x @ (x.T @ x), matrix)
+    # Exact products, or on some devices columns would be orthonormal to three digits only.
+    product = functools.partial(jnp.matmul, precision="highest")
+    matrix = jax.lax.fori_loop(0, 40, lambda _, x: 1.5 * x - product(0.5 * x, product(x.T, x)), matrix)
     return gain * (matrix if inputs >= outputs else matrix.T)
 
 

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
+from forage import prng
 from forage.capacity import check_memory
 from forage.device import DeviceRoad, vary
-from forage.evaluating import TUNING, step_limit
+from forage.evaluating import step_limit
 from forage.host import HostRoad
 from forage.learner import Report
 from forage.ports import Environment, Rewards
@@ -107,13 +108,13 @@ class Batch:
         if isinstance(self.road, HostRoad):
             road = self.road
             played = [
-                self._attempt(i, lambda e=e: road.evaluate_one(e, self.episodes, limit, TUNING)[0])
+                self._attempt(i, lambda e=e: road.evaluate_one(e, self.episodes, limit, prng.TUNING)[0])
                 for i, e in enumerate(road.experiments)
             ]
             shape = next((found.shape for found in played if found is not None), (self.episodes,))
             returns = np.array([np.full(shape, -np.inf) if found is None else found for found in played], float)
         else:
-            returns = np.asarray(self.road.evaluate(self.episodes, limit, TUNING)[0], float)
+            returns = np.asarray(self.road.evaluate(self.episodes, limit, prng.TUNING)[0], float)
         # What broke counts for nothing, and infinities would make NaN of what several rewards are worth together.
         finite = np.isfinite(returns.reshape(len(returns), -1)).all(1) & ~self.broken
         returns[~finite] = 0.0
