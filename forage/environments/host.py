@@ -217,8 +217,9 @@ class HostEnvironment(abc.ABC):
             which = "" if self._at is None else f" in environment {self._at}"
             if isinstance(error, Misfit):
                 raise ForageError(f"{self.name} {error.what} at {_when(when)}{which}; {error.should}.") from error
+            said = f"{type(error).__name__}: {str(error) or 'no message'}"
             raise ForageError(
-                f"{self.name} failed at {_when(when)}{which} with {type(error).__name__}: {str(error) or 'no message'}; "
+                f"{self.name} failed at {_when(when)}{which} with {said}; "
                 f"the error is the environment's own, so mend it there or check the action it was given."
             ) from error
 

@@ -43,8 +43,9 @@ class GymnasiumEnvironment(HostEnvironment):
 
     - Observations: floats become `float32`, long integers `int32`. A nested space stays nested, a Tuple as a Dict with
       the keys "0", "1", ..., a Text as character ids; `flatten=True` makes one vector of it instead (see
-      `gymnasium_spaces`). `without` names parts of a Dict that are left out. An `action_mask` in the info of the first reset makes a Dict `{"observation",
-      "action_mask"}`, with `action_mask` an `int8` array that is 1 where an action is allowed.
+      `gymnasium_spaces`), and `without` names parts of a Dict that are left out. An `action_mask` in the info of the
+      first reset makes a Dict `{"observation", "action_mask"}`, with `action_mask` an `int8` array that is 1 where an
+      action is allowed.
     - Actions count from 0 and are passed on as the space wants them, many choices as one flat MultiDiscrete (see
       `gymnasium_actions`); they are not clipped.
     - A vector reward, which `env.reward_space` announces, is named by `env.reward_names` where it has them.

@@ -57,7 +57,7 @@ def make_single(
     `render` it can be drawn where it knows how.
     """
     target = located(target)
-    mode = {"render_mode": "rgb_array"} if render and _draws(target) else {}
+    mode: dict[str, Any] = {"render_mode": "rgb_array"} if render and _draws(target) else {}
     if callable(target):
         env = target(**{**mode, **own})
         if not isinstance(env, gymnasium.Env):
@@ -65,7 +65,8 @@ def make_single(
         if max_episode_steps is not None:
             env = gymnasium.wrappers.TimeLimit(env, max_episode_steps)
     elif is_atari(target):
-        env = make_atari(target, max_episode_steps=max_episode_steps, **{**mode, **own})
+        options: dict[str, Any] = {**mode, **own}
+        env = make_atari(target, max_episode_steps=max_episode_steps, **options)
     else:
         if render and sys.platform == "linux" and not os.environ.get("DISPLAY"):
             # Without a display MuJoCo's own choice fails, and takes the process with it the second time.
@@ -145,8 +146,8 @@ def options_of(target: Target) -> set[str]:
     """The options that the environment's constructor names, those of its base classes too."""
     try:
         made_by = creator(target)
-        chain = getattr(made_by, "__mro__", None)
-        makers = [made_by] if chain is None else [vars(cls)["__init__"] for cls in chain[:-1] if "__init__" in vars(cls)]
+        chain = getattr(made_by, "__mro__", (made_by,))
+        makers = [vars(cls)["__init__"] for cls in chain[:-1] if "__init__" in vars(cls)] or [made_by]
         return {key for maker in makers for key in inspect.signature(maker).parameters} - NOT_OPTIONS
     except (TypeError, ValueError):  # nothing that Python can read a signature of
         return set()

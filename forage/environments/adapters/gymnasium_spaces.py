@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Float, Int
 
+from forage.environments.adapters.gymnasium_calls import begin
 from forage.environments.host import array_dtype
 from forage.spaces import Tokens
 from forage.types import ForageError
@@ -32,7 +33,7 @@ def plain(env: Any, flatten: bool = False) -> Any:
         env = MaskApart(env)
     space = env.observation_space
     masked = is_masked(space)
-    in_info = isinstance(env.action_space, spaces.Discrete) and not masked and "action_mask" in env.reset(seed=0)[1]
+    in_info = isinstance(env.action_space, spaces.Discrete) and not masked and "action_mask" in begin(env, 0)[1]
     if in_info or flatten or not _is_ready(space):
         return ArrayObservation(env, in_info, flatten)
     return env
@@ -60,7 +61,8 @@ class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
         space = env.observation_space
         self.masked = mask_in_info or is_masked(space)
         self._seen = space["observation"] if self.masked and not mask_in_info else space
-        seen = flat_space(str(env), self._seen) if flatten else array_space(str(env), self._seen)
+        name = type(env.unwrapped).__name__
+        seen = flat_space(name, self._seen) if flatten else array_space(name, self._seen)
         if self.masked:
             mask = spaces.MultiBinary(int(env.action_space.n)) if mask_in_info else space["action_mask"]
             seen = spaces.Dict({"observation": seen, "action_mask": mask})
@@ -121,10 +123,10 @@ def _is_ready(space: spaces.Space[Any]) -> bool:
     return isinstance(space, ARRAY_SPACES) and not np.any(getattr(space, "start", 0))
 
 
-def array_space(name: str, space: Any) -> spaces.Space[Any]:
+def array_space(name: str, space: Any, path: tuple[str, ...] = ()) -> spaces.Space[Any]:
     """The space of `as_arrays`. Raises `ForageError` where an observation has no fixed size."""
     if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: array_space(name, part) for key, part in space.spaces.items()})
+        return spaces.Dict({key: array_space(name, part, (*path, key)) for key, part in space.spaces.items()})
     if isinstance(space, spaces.Tuple):
         return spaces.Dict({str(place): array_space(name, part) for place, part in enumerate(space.spaces)})
     if isinstance(space, spaces.Text):
@@ -135,11 +137,29 @@ def array_space(name: str, space: Any) -> spaces.Space[Any]:
         return spaces.MultiDiscrete(space.nvec)
     if isinstance(space, ARRAY_SPACES):
         return space
-    also = "flatten=True works for it" if space.is_np_flattenable else "its size changes"
-    raise ForageError(
-        f"{name} has observations in {space}: {also}; "
+    raise unreadable(name, space, path)
+
+
+def unreadable(name: str, space: Any, path: tuple[str, ...] = ()) -> ForageError:
+    """One sentence for a space, the part at `path` of the observation, that cannot be made arrays."""
+    part = f" as its part {'.'.join(path)}" if path else ""
+    leave = f"; --env.without {'.'.join(path)} leaves that part out" if path else ""
+    try:
+        also, shown = "flatten=True works for it" if space.is_np_flattenable else "its size changes", str(space)
+    except NotImplementedError:  # a space of another library's, whose words may be anything
+        also, shown = "Gymnasium does not know it", type(space).__name__
+    return ForageError(
+        f"{name} has observations in {shown}{part}: {also}{leave}; "
         f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work."
     )
+
+
+def vector_size(space: spaces.Space[Any]) -> bool:
+    """Whether Gymnasium can make one vector of it; it asks spaces of other libraries, which may not know."""
+    try:
+        return space.is_np_flattenable
+    except NotImplementedError:
+        return False
 
 
 def as_arrays(space: Any, value: Any) -> Any:
@@ -182,11 +202,10 @@ def decode_text(space: spaces.Text, ids: Int[np.ndarray, " length"]) -> str:
 
 def flat_space(name: str, space: spaces.Space[Any]) -> spaces.Box:
     """The space of `gymnasium.spaces.flatten`, as `float32`. Raises `ForageError` where the size changes."""
-    if not space.is_np_flattenable:
-        raise ForageError(
-            f"{name} has observations in {space}, whose size changes; "
-            f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work."
-        )
+    if not vector_size(space):
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else ()
+        bad = ((part, (key,)) for key, part in parts if not vector_size(part))
+        raise unreadable(name, *next(bad, (space, ())))
     box: Any = spaces.flatten_space(space)
     return float_box(box.low, box.high) if box.dtype != np.float32 else box
 

@@ -62,15 +62,33 @@ def load_class(target: str) -> type[Any]:
 def name_of(cls: type[Any]) -> str | None:
     """The `module:Class` or `file.py:Class` by which `load_class` finds a class again in any process.
 
-    `None` for a class that was made within a function or in the script that runs: starting that again to find the
-    class would also do whatever else the script does.
+    `None` for a class that was made within a function, or where no file is, as in a notebook.
     """
     module = sys.modules.get(cls.__module__)
-    source = getattr(module, "__file__", None) if cls.__module__.startswith(FILE) else cls.__module__
     found: Any = module
     for part in cls.__qualname__.split("."):
         found = getattr(found, part, None)
-    return f"{source}:{cls.__qualname__}" if found is cls and source and cls.__module__ != "__main__" else None
+    if found is not cls:
+        return None
+    if not cls.__module__.startswith(FILE) and cls.__module__ != "__main__":
+        return f"{cls.__module__}:{cls.__qualname__}"
+    path = Path(getattr(module, "__file__", None) or "").resolve()
+    if path.suffix != ".py":
+        return None
+    return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{cls.__qualname__}"
+
+
+importing: list[str] = []
+"""Files of a person's own that are being imported, the outermost first."""
+
+
+def check_not_importing() -> None:
+    """Raise `ForageError` where a file that is only being imported would train: it has no main guard."""
+    if importing:
+        raise ForageError(
+            f"{importing[0]} trains while its classes are being imported; put what it does as a script under "
+            f"if __name__ == '__main__':."
+        )
 
 
 def load_file(source: str) -> Any:
@@ -85,11 +103,14 @@ def load_file(source: str) -> Any:
         module = importlib.util.module_from_spec(spec)
         look_in(path.parent)
         sys.modules[name] = module
+        importing.append(source)
         try:
             spec.loader.exec_module(module)
         except BaseException as error:
             del sys.modules[name]
             raise refusal(source, error) from error
+        finally:
+            importing.pop()
     return sys.modules[name]
 
 
