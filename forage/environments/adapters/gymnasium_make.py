@@ -168,8 +168,7 @@ def _draws(target: Target) -> bool:
     made_by = creator(target)
     modes = getattr(made_by, "metadata", {})
     modes = modes.get("render_modes", ()) if isinstance(modes, Mapping) else ()
-    # A class of one's own may draw without being asked for a mode; an id's constructor always takes it.
-    return "rgb_array" in (modes or ()) and (isinstance(target, str) or _takes_mode(made_by))
+    return "rgb_array" in (modes or ()) and _takes_mode(made_by)
 
 
 def _takes_mode(made_by: Any) -> bool:
