@@ -93,12 +93,10 @@ def say(data: dict[str, Any]) -> None:
 @contextlib.contextmanager
 def json_alone() -> Iterator[None]:
     """Keep standard output for `say`: what others print, environments and their processes too, goes beside it."""
-    out: Any = sys.stdout
-    kept = None
+    out, kept = sys.stdout, None
     if out is sys.__stdout__:  # else somebody listens, as tests do, and only to this process
-        out.flush()
         kept = os.dup(1)
-        out = os.fdopen(os.dup(1), "w")
+        out = os.fdopen(os.dup(1), "w")  # the one that others have goes on, and ends, as they know it
         os.dup2(2, 1)
     _out.append(out)
     try:

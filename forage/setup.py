@@ -205,7 +205,7 @@ def resolve_environment(
         if given.__module__ != "__main__":
             return resolve_environment(found, options)
         # The class itself: to find it by its name the script that runs would be run again.
-        _, environment, _ = resolve_object(given, options)
+        _, environment, _ = resolve_object(given, options, found)
         return found, environment, {"id": found, "options": to_plain(found, options)}
     if isinstance(given, str):
         kept = to_plain(given, options)
@@ -215,7 +215,7 @@ def resolve_environment(
     return resolve_object(given, options)
 
 
-def resolve_object(given: Any, options: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
+def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple[str, Any, dict[str, Any]]:
     """What `resolve_environment` returns for an object, a class or a function."""
     if isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
         raise ForageError(one_environment(given))
@@ -233,7 +233,7 @@ def resolve_object(given: Any, options: dict[str, Any]) -> tuple[str, Any, dict[
     if isinstance(given, Environment):
         return type(given).__name__, given, {"object": repr(type(given))}
     if callable(given):
-        name = name_of_maker(given)
+        name = name or name_of_maker(given)
         if takes_a_number(given):
             return name, checked(given, name), {"object": repr(given)}
         return name, HostFactory(name, options, given).build, {"object": repr(given)}

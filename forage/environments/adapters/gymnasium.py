@@ -105,7 +105,7 @@ class GymnasiumEnvironment(HostEnvironment):
                 self._envs.remove(first)
                 first.close()
                 makers = [functools.partial(make, render=index == 0) for index in range(num_envs)]
-                self._vector = Workers(makers, self._rewards[1:], (first.observation_space, first.action_space))
+                self._vector = Workers(makers, self.reward_names, (first.observation_space, first.action_space))
             while not parallel and len(self._envs) < num_envs:
                 self._envs.append(make())
         except Exception as error:
@@ -171,7 +171,7 @@ class GymnasiumEnvironment(HostEnvironment):
         infos, ended, places = [], [], []
         for index, (env, chosen) in enumerate(zip(self._envs, self._door.singles(action), strict=True)):
             self._at = index
-            seen, earned, over, clock, info = advance(env, chosen, self._rewards[1:])
+            seen, earned, over, clock, info = advance(env, chosen, self.reward_names)
             if self._maps:
                 places.append(self._maps[index].place)
             reward[index] = earned

@@ -30,15 +30,15 @@ def begin(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     return result
 
 
-def advance(env: Any, action: Any, rewards: tuple[int, ...] = ()) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-    """Step an environment whose reward has the shape `rewards`. Raises `Misfit` for another form of result."""
+def advance(env: Any, action: Any, rewards: tuple[str, ...] = ()) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    """Step an environment whose reward is one number, or one of each name. Raises `Misfit` for another result."""
     result = env.step(action)
     if not (isinstance(result, tuple) and len(result) == 5):
         should = "it should return (observation, reward, terminated, truncated, info)"
         raise Misfit(f"returned {found(result)} from step", should)
     reward = result[1]
-    if (type(reward) is not float or rewards) and not is_reward(reward, rewards):
-        wanted = f"{rewards[0]} numbers" if rewards else "one number"
+    if (type(reward) is not float or rewards) and not is_reward(reward, (len(rewards),) if rewards else ()):
+        wanted = f"{len(rewards)} numbers: {', '.join(rewards)}" if rewards else "one number"
         raise Misfit(f"returned as reward {found(reward)}", f"it should be {wanted}")
     return result
 
@@ -86,7 +86,7 @@ class Stopped(Exception):
 class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment in a process of its own: what it raises can travel, whatever it is."""
 
-    def __init__(self, env: Any, rewards: tuple[int, ...]):
+    def __init__(self, env: Any, rewards: tuple[str, ...]):
         super().__init__(env)
         self.rewards = rewards
 
@@ -132,7 +132,7 @@ def sendable(error: Exception) -> Exception:
     return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def guarded(make: Callable[[], Any], rewards: tuple[int, ...], spaces: tuple[Any, Any]) -> Any:
+def guarded(make: Callable[[], Any], rewards: tuple[str, ...], spaces: tuple[Any, Any]) -> Any:
     """Make an environment in its own process."""
     try:
         return Guarded(make(), rewards)
@@ -145,7 +145,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
 
     at: int | None = None
 
-    def __init__(self, makers: list[Callable[[], Any]], rewards: tuple[int, ...], spaces: tuple[Any, Any]):
+    def __init__(self, makers: list[Callable[[], Any]], rewards: tuple[str, ...], spaces: tuple[Any, Any]):
         """Raises what the making of an environment raised, and `Stopped` where its process ended before."""
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             # A script without a main guard is run again by the process it started. This ends it without a word, and

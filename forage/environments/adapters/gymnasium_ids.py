@@ -58,6 +58,8 @@ def registered(id: str) -> str | None:
     module, _, name = id.rpartition(":")
     if module:
         load_module(module)
+    if name.startswith("ALE/"):
+        register()
     if name in gymnasium.registry:
         return name
     return {known.lower(): known for known in gymnasium.registry}.get(name.lower())

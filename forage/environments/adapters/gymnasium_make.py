@@ -138,8 +138,9 @@ def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any
 
 
 def said(error: BaseException) -> str:
-    """The kind of an error and its words, where it has any."""
-    return f"{type(error).__name__}: {error}" if str(error).strip() else type(error).__name__
+    """An error's words, and its kind where these are no sentence, as a KeyError's are not."""
+    words = str(error).strip()
+    return words if " " in words else f"{type(error).__name__}: {words}".rstrip(": ")
 
 
 def options_of(target: Target) -> set[str]:

@@ -143,14 +143,14 @@ def array_space(name: str, space: Any, path: tuple[str, ...] = ()) -> spaces.Spa
 def unreadable(name: str, space: Any, path: tuple[str, ...] = ()) -> ForageError:
     """One sentence for a space, the part at `path` of the observation, that cannot be made arrays."""
     part = f" as its part {'.'.join(path)}" if path else ""
-    leave = f"; --env.without {'.'.join(path)} leaves that part out" if path else ""
+    leave = f", and --env.without {'.'.join(path)} leaves that part out" if path else ""
     try:
         also, shown = "flatten=True works for it" if space.is_np_flattenable else "its size changes", str(space)
     except NotImplementedError:  # a space of another library's, whose words may be anything
         also, shown = "Gymnasium does not know it", type(space).__name__
     return ForageError(
-        f"{name} has observations in {shown}{part}: {also}{leave}; "
-        f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work."
+        f"{name} has observations in {shown}{part}: {also}; "
+        f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work{leave}."
     )
 
 
