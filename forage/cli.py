@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -50,6 +49,11 @@ def run(arguments: list[str]) -> int:
     if words.pop("help", False):
         print(COMMANDS_HELP.get(command, HELP), end="")
         return 0
+    if words.get("json"):
+        from forage.progress import json_alone
+
+        with json_alone():
+            return COMMANDS[command](positional, words) or 0
     return COMMANDS[command](positional, words) or 0
 
 
@@ -119,6 +123,13 @@ def train(positional: list[str], words: options.Words) -> None:
 
     training.use_compilation_cache()
     training.train(agent, environment, environment_options=environment_options, **arguments)
+
+
+def say(data: dict[str, Any]) -> None:
+    """Print a result as a line of JSON, for `--json`."""
+    from forage import progress
+
+    progress.say(data)
 
 
 def port_part(port: str, words: options.Words) -> Any:
@@ -195,7 +206,7 @@ def evaluate(positional: list[str], words: options.Words) -> None:
     training.use_compilation_cache()
     score = training.evaluate(directory, episodes, seed, actions=actions)
     if kind == "json":
-        print(json.dumps({"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}))
+        say({"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds})
     elif kind != "quiet":
         print(f"{Run(directory).title}: return {score}")
         print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval")
@@ -212,7 +223,7 @@ def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: 
     use_compilation_cache()
     result = evaluate_under(directory, dict(grid), **arguments)
     if kind == "json":
-        print(json.dumps(result.data()))
+        say(result.data())
     elif kind != "quiet":
         print(result)
 
@@ -274,7 +285,7 @@ def tune(positional: list[str], words: options.Words) -> None:
     use_compilation_cache()
     result = search(agent, environment, space, **arguments)
     if kind == "json":
-        print(json.dumps({"event": "tune", **result}))
+        say({"event": "tune", **result})
     elif kind != "quiet":
         print(*sentences(result), sep="\n")
 
@@ -310,7 +321,7 @@ def claim(positional: list[str], words: options.Words) -> None:
     use_compilation_cache()
     result = running.run(positional[0], scale, None if directory is None else str(directory), kind, anyway)
     if kind == "json":
-        print(json.dumps({"event": "claim", **result}))
+        say({"event": "claim", **result})
     elif kind != "quiet":
         print(*running.sentences(result), sep="\n")
 
@@ -333,7 +344,7 @@ def ledger(positional: list[str], words: options.Words) -> int:
     path = checking.ledger_path(None if file is None else str(file), new=action == "measure")
     if action == "list":
         ledger = checking.read_json(path)
-        print(*([json.dumps(ledger)] if kind == "json" else lines(ledger)), sep="\n")
+        say(ledger) if kind == "json" else print(*lines(ledger), sep="\n")
         return 0
     for name in names:  # what cannot be is answered before anything is measured
         checking.row_of(name)
@@ -349,9 +360,10 @@ def ledger(positional: list[str], words: options.Words) -> int:
             data = checking.measure(name)
             checking.store(name, data, path)
             said = lines({name: data}, [name])
-        if kind != "quiet":
-            print(*([json.dumps({"event": action, "row": name, **data})] if kind == "json" else said), sep="\n")
-            sys.stdout.flush()
+        if kind == "json":
+            say({"event": action, "row": name, **data})
+        elif kind != "quiet":
+            print(*said, sep="\n", flush=True)
     return int(failed)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forage import registry
+from forage.environments.plain import from_plain
 from forage.errors import ForageError
 from forage.evaluation.comparison import probability_of_improvement, welch_difference
 from forage.evaluation.plots import curve
@@ -85,7 +86,7 @@ def without_own(tasks: Draws, stored: Mapping[str, Any]) -> Any:
     """The draws less those that only say what the environment has anyway, as tests in its usual physics do."""
     if "id" not in stored:
         return tasks
-    _, environment, _ = resolve_environment(stored["id"], stored.get("options", {}), stored.get("wrap", ()))
+    _, environment, _ = resolve_environment(stored["id"], from_plain(stored.get("options", {})), stored.get("wrap", ()))
 
     def own(one: Any) -> bool:
         return isinstance(one, Fixed) and np.allclose(value_of(environment, one.field), one.value, rtol=1e-6, atol=0)

@@ -110,6 +110,7 @@ class HostExperiment:
         self.seed = seed
         self.total_steps = total_steps
         self.steps = 0
+        self.episodes = 0  # that ended here, in this sitting
         self.overlap = not learner.agent.on_policy
         self.first_hidden = learner.hidden()
         self.observation: PyTree[np.ndarray] = None
@@ -130,6 +131,7 @@ class HostExperiment:
     def advance(self, iterations: int) -> Report:
         objectives = self.episode_return.shape[1:]
         self.count, self.total, self.length = 0, np.zeros(objectives), 0
+        self.infos = {name: np.zeros(2) for name in self.environment.info_names}
         learned: list[dict[str, Array]] = []
         for _ in range(iterations):
             learned.append(self.iterate())
@@ -146,6 +148,7 @@ class HostExperiment:
             np.bool_(True),  # type: ignore[arg-type]  # every step was checked as it came
             np.asarray(finite(self.state.agent)),  # type: ignore[arg-type]
             latest,
+            {name: (total, count) for name, (total, count) in self.infos.items()},  # type: ignore[arg-type]
         )
 
     def iterate(self) -> dict[str, Array]:
@@ -206,6 +209,11 @@ class HostExperiment:
         over = step.terminated | step.truncated
         if over.any():
             self.count += int(over.sum())
+            self.episodes += int(over.sum())
+            for name, sums in self.infos.items():
+                said = step.info[name][over]
+                said = said[~np.isnan(said)]
+                sums += said.sum(), len(said)
             self.total = self.total + self.episode_return[over].sum(0)
             self.length += int(self.episode_length[over].sum())
             self.episode_return[over] = 0

@@ -220,6 +220,7 @@ class Report(NamedTuple):
     environment_finite: Bool[Array, ""]
     agent_finite: Bool[Array, ""]
     latest: Metrics = {}  # what holds at its end, such as where the agent has been so far
+    infos: dict[str, tuple[Array, Array]] = {}  # of episodes' last steps: sums of what the environment says, and counts
 
 
 def select(ended: Bool[Array, "env *agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ class Totals:
         self._add("length", episodes.length)
         for name, value in report.latest.items():
             self.sums[f"latest {name}"] = np.asarray(value, float)
+        for name, (total, count) in report.infos.items():
+            self._add(f"info {name}", total)
+            self._add(f"infos {name}", count)
         for name, value in report.metrics.items():  # means over the updates made
             self._add(f"metric {name}", updates if name == "updates" else np.asarray(value, float) * updates)
 
@@ -59,7 +63,14 @@ class Totals:
                     point[name.removeprefix("latest ")] = to_float(self.sums[name])
                 if name.startswith("metric ") and name != "metric updates":
                     point[name.removeprefix("metric ")] = to_float(self.sums[name] / updates)
+            for name in (sum.removeprefix("info ") for sum in sorted(self.sums) if sum.startswith("info ")):
+                point[free(name, point)] = to_float(self.sums[f"info {name}"] / self.sums[f"infos {name}"])
         return point
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """The name under which something of the environment's own is kept, beside names that are ours."""
+    return f"info/{name}" if name in {*taken, "steps", "seconds", "steps_per_second"} else name
 
 
 class Rows:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -70,13 +73,41 @@ class Json(Progress):
     """One JSON object a line: each point of the curve, then the result."""
 
     def row(self, row: dict[str, Any]) -> None:
-        print(json.dumps({"event": "row", **row}), flush=True)
+        say({"event": "row", **row})
 
     def note(self, text: str) -> None:
-        print(json.dumps({"event": "note", "text": text}), flush=True)
+        say({"event": "note", "text": text})
 
     def finish(self, result: dict[str, Any], lines: list[str]) -> None:
-        print(json.dumps({"event": "result", **result}), flush=True)
+        say({"event": "result", **result})
+
+
+_out: list[Any] = []
+
+
+def say(data: dict[str, Any]) -> None:
+    """Print one line of JSON."""
+    print(json.dumps(data), file=_out[-1] if _out else None, flush=True)
+
+
+@contextlib.contextmanager
+def json_alone() -> Iterator[None]:
+    """Keep standard output for `say`: what others print, environments and their processes too, goes beside it."""
+    out, kept = sys.stdout, None
+    if out is sys.__stdout__:  # else somebody listens, as tests do, and only to this process
+        kept = os.dup(1)
+        out = os.fdopen(os.dup(1), "w")  # the one that others have goes on, and ends, as they know it
+        os.dup2(2, 1)
+    _out.append(out)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _out.pop()
+        if kept is not None:
+            out.close()
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 class Live(Progress):

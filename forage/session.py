@@ -16,7 +16,7 @@ from forage.evaluation.plots import heat_map
 from forage.evaluation.statistics import score
 from forage.host import HostRoad
 from forage.learner import Report
-from forage.points import Rows, Totals, read_rows, to_float
+from forage.points import Rows, Totals, free, read_rows, to_float
 from forage.registry import part_name
 from forage.run import Run, draw_curve, write_json
 from forage.setup import Road, Setup
@@ -49,6 +49,7 @@ class Session:
         self.started: float | None = None  # when this one's loop began
         self.interrupted: str | None = None
         self.saved_at: int | None = None
+        self.missed: set[str] = set()  # names of the environment's own that it does not say
         self.kept: list[Path] = []  # checkpoints, oldest first
 
     @property
@@ -134,6 +135,7 @@ class Session:
             left = (now - learning) / done_here * (self.iterations - done) if done_here else float("nan")
             self.display.update(row, left)
             if done == mark:
+                self.note_missing()
                 self.write_row(row)
                 self.totals, row_from, last_row = Totals(), done, now
             if self.evaluate_every and done % self.evaluate_every == 0:
@@ -161,6 +163,16 @@ class Session:
         if values:
             self.display.note(f"  {self.road.steps:>12,} steps   evaluated: return {score(np.array(values))}")
         return time.monotonic() - began
+
+    def note_missing(self) -> None:
+        """Say once which names of the environment's own information have not occurred."""
+        if not isinstance(self.road, HostRoad):
+            return
+        for name, known in self.road.missing().items():
+            if name not in self.missed:
+                self.missed.add(name)
+                there = f"it has {', '.join(known)}" if known else "it is empty"
+                self.display.note(f"No episode so far ended with {name} in {self.setup.name}'s info; {there}.")
 
     def advance(self, count: int) -> Report:
         try:
@@ -273,6 +285,8 @@ class Session:
     def conclude(self) -> tuple[dict[str, Any], list[str]]:
         """Evaluates, draws the curve, and says how it went."""
         seconds = self.seconds
+        if isinstance(self.road, HostRoad):
+            self.road.retire()
         evaluation = evaluate_road(self.road, self.setup, self.settings["evaluation_episodes"])
         write_json(self.directory / "evaluation.json", evaluation)
         picture = draw_curve(Run(self.directory))
@@ -331,7 +345,11 @@ def step_limit(setup: Setup) -> int:
 def evaluate_road(road: Road, setup: Setup, episodes: int, seed: int = 1_000_003) -> dict[str, Any]:
     """Plays evaluation episodes, on random streams that training never uses. Returns what evaluation.json holds."""
     limit = step_limit(setup)
-    returns, lengths = road.evaluate(episodes, limit, seed)
+    infos: dict[str, np.ndarray] = {}
+    if isinstance(road, HostRoad):
+        returns, lengths, infos = road.played(episodes, limit, seed)
+    else:
+        returns, lengths = road.evaluate(episodes, limit, seed)
     returns, lengths = np.asarray(returns, float), np.asarray(lengths)
     evaluation: dict[str, Any] = {"steps": road.steps, "episodes": episodes, "members": setup.members}
     evaluation["actions"] = setup.evaluation_actions
@@ -342,9 +360,16 @@ def evaluate_road(road: Road, setup: Setup, episodes: int, seed: int = 1_000_003
     evaluation["return"] = to_float(returns.mean(1))
     evaluation["episode_returns"] = returns.tolist()
     evaluation["episode_lengths"] = lengths.tolist()
+    evaluation |= {free(name, evaluation): [mean_of(row) for row in values] for name, values in infos.items()}
     if setup.spec.horizon is None and (lengths >= limit).any():
         evaluation["note"] = f"{int((lengths >= limit).sum())} episodes were cut after {limit:,} steps"
     return evaluation
+
+
+def mean_of(values: np.ndarray) -> float | None:
+    """The mean of the numbers among values, `None` where there are none."""
+    said = values[np.isfinite(values)]
+    return float(said.mean(dtype=float)) if len(said) else None
 
 
 def device_failure(error: Exception, steps: int) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox
+import gymnasium
 import jax
 import jax.numpy as jnp
 
@@ -16,8 +19,10 @@ from forage import prng, registry, spaces
 from forage.defaults import default_behaviour, default_memory, make_agent, preset_parts, suggest
 from forage.device import DeviceRoad, vary
 from forage.environments import HostFactory, make, spec_of
+from forage.environments.adapters.loading import name_of
 from forage.environments.checking import check_environment
 from forage.environments.host import HostEnvironment
+from forage.environments.plain import from_plain, to_plain
 from forage.environments.wrapping import wrap as wrap_environment
 from forage.experiment import Experiment
 from forage.host import HostRoad
@@ -196,25 +201,92 @@ def resolve_environment(
                 f"CartPole-v1; wrap it in its own library instead and name it as module:Class."
             )
         return name, wrap_environment(environment, wrap), config | {"wrap": list(wrap)}
+    if isinstance(given, type) and (found := name_of(given)):
+        if given.__module__ != "__main__":
+            return resolve_environment(found, options)
+        # The class itself: to find it by its name the script that runs would be run again.
+        _, environment, _ = resolve_object(given, options, found)
+        return found, environment, {"id": found, "options": to_plain(found, options)}
     if isinstance(given, str):
+        kept = to_plain(given, options)
         made = make(given, **options)
         name = made.id if isinstance(made, HostFactory) else given
-        return name, made.build if isinstance(made, HostFactory) else made, {"id": given, "options": options}
-    if options:
-        raise ForageError("Options of an environment go with its id; an object already has its own.")
+        return name, made.build if isinstance(made, HostFactory) else made, {"id": given, "options": kept}
+    return resolve_object(given, options)
+
+
+def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple[str, Any, dict[str, Any]]:
+    """What `resolve_environment` returns for an object, a class or a function."""
+    if isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
+        raise ForageError(one_environment(given))
+    if isinstance(given, type) and issubclass(given, Environment):
+        given, options = given(**options), {}
+    if isinstance(given, type) and issubclass(given, HostEnvironment):
+        given, options = functools.partial(given, **options), {}
+    if options and (isinstance(given, Environment | HostFactory) or not callable(given) or takes_a_number(given)):
+        raise ForageError(
+            "Options of an environment go with its id, its class or a function that makes one; an object already has "
+            "its own."
+        )
     if isinstance(given, HostFactory):
-        return given.id, given.build, {"id": given.id, "options": dict(given.options)}
+        return given.id, given.build, {"id": given.id, "options": to_plain(given.id, given.options)}
     if isinstance(given, Environment):
         return type(given).__name__, given, {"object": repr(type(given))}
-    if isinstance(given, type):
-        target = f"{given.__module__}:{given.__qualname__}"
-        return resolve_environment(target, {})
     if callable(given):
-        return getattr(given, "__name__", "environment"), given, {"object": repr(given)}
+        name = name or name_of_maker(given)
+        if takes_a_number(given):
+            return name, checked(given, name), {"object": repr(given)}
+        return name, HostFactory(name, options, given).build, {"object": repr(given)}
     raise ForageError(
-        f"An environment is an id such as CartPole-v1, a forage Environment, a class, or a function from a number of "
-        f"environments to a HostEnvironment; not a {type(given).__name__}."
+        f"An environment is an id such as CartPole-v1, a forage Environment, a class, or a function that makes a "
+        f"gymnasium.Env or, from a number of environments, a HostEnvironment; not a {type(given).__name__}."
     )
+
+
+def one_environment(given: Any) -> str:
+    """Says what to give in place of one environment, where a run makes several."""
+    cls = type(getattr(given, "unwrapped", given)).__name__
+    id = getattr(getattr(given, "spec", None), "id", None)
+    if isinstance(given, gymnasium.vector.VectorEnv):
+        return f"A {cls} is many environments already; give an id, a class, or a function that makes one environment."
+    give = f"'gymnasium:{id}' or lambda: gymnasium.make('{id}')" if id else f"{cls} itself or lambda: {cls}(...)"
+    return f"This {cls} is one environment, and a run makes several of its own; give {give}."
+
+
+def name_of_maker(function: Any) -> str:
+    """How an environment is called that a function or a class makes."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    return "environment" if name == "<lambda>" else name
+
+
+def takes_a_number(function: Any) -> bool:
+    """Whether a function must be given something: the number of environments."""
+    if isinstance(function, type):
+        return False
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return True
+    except ValueError:  # no signature to be read
+        return True
+    return False
+
+
+def checked(build: Callable[[int], Any], name: str) -> Callable[[int], HostEnvironment]:
+    """The same function. What it returns is looked at before anything else is done with it."""
+
+    def built(num_envs: int) -> HostEnvironment:
+        made = build(num_envs)
+        if not isinstance(made, HostEnvironment):
+            raise ForageError(
+                f"The function {name} made a {type(made).__name__} of a number of environments; it should make a "
+                f"forage.environments.host.HostEnvironment, or take no number and make one gymnasium.Env."
+            )
+        return made
+
+    return built
 
 
 def environment_spec(name: str, environment: Any) -> Spec:
@@ -401,7 +473,7 @@ def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -
         stored["id"] if environment is None else environment,
         steps=config["steps"],
         seeds=config["seeds"],
-        environment_options=stored.get("options") if environment is None else None,
+        environment_options=from_plain(stored.get("options")) if environment is None else None,
         sweep=config["sweep"],
         wrap=stored.get("wrap", ()),
         **parts,

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from forage import progress
+from forage.environments.adapters.loading import check_not_importing
 from forage.evaluation.statistics import Score
 from forage.host import HostRoad
 from forage.locking import locked
@@ -40,7 +41,8 @@ def train(
     """Trains an agent and returns the run.
 
     `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.ports.Environment`,
-    or a function that builds a batch on the host. `steps` are of each seed. `options`: parts for the ports by name
+    a class, a function that makes one `gymnasium.Env`, or one that builds a batch on the host from a number of
+    environments. `steps` are of each seed. `options`: parts for the ports by name
     (`behaviour=`, `rewards=`, `memory=`, `tasks=`, `starts=`), `sweep={"learning_rate": [...]}`,
     `agent_options`, `environment_options`, `wrap=["frame-stack:4", "time-limit:200"]` (the first innermost),
     `evaluation_actions="sampled"`, as in training, where the best guess (`greedy`) is not meant.
@@ -51,6 +53,7 @@ def train(
     >>> import forage
     >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5)  # doctest: +SKIP
     """
+    check_not_importing()
     shown = progress.make(display)
     if evaluation_episodes is not None and evaluation_episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {evaluation_episodes}.")
@@ -155,6 +158,8 @@ def evaluate(
     if Session(run.directory, setup, road, run.config, progress.Progress()).load(run) is None:
         raise ForageError(f"{directory} has no checkpoint yet, so there is no agent to evaluate.")
     try:
+        if isinstance(road, HostRoad):
+            road.retire()
         write_json(run.directory / "evaluation.json", evaluate_road(road, setup, episodes, 1_000_003 + seed))
     finally:
         if isinstance(road, HostRoad):

@@ -14,6 +14,18 @@ from forage.spaces import check, describe, leaves, unknown
 from forage.types import ForageError, Spec, Step
 
 
+class Misfit(Exception):
+    """Something that a simulator returned or takes is not as its library has it: `what`, and what it `should` be."""
+
+    @property
+    def what(self) -> str:
+        return self.args[0]
+
+    @property
+    def should(self) -> str:
+        return self.args[1]
+
+
 class HostStep(NamedTuple):
     """What one step of the batch brought.
 
@@ -161,6 +173,21 @@ class HostEnvironment(abc.ABC):
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:
         raise ForageError(f"{self.name} cannot be drawn; a video needs an environment with an rgb_array render mode.")
 
+    @property
+    def frames_per_second(self) -> float | None:
+        """How fast pictures of its steps follow one another; `None` where it does not say."""
+        return None
+
+    @property
+    def info_names(self) -> tuple[str, ...]:
+        """What was named of the environments' own information, so that `Step.info` holds it."""
+        return ()
+
+    @property
+    def info_seen(self) -> tuple[str, ...]:
+        """What the environments' own information has held so far, as far as it was looked at."""
+        return ()
+
     def close(self) -> None:  # noqa: B027 (not every simulator holds something)
         """Frees what the simulators hold. Nothing can be called afterwards."""
 
@@ -189,8 +216,11 @@ class HostEnvironment(abc.ABC):
             raise
         except Exception as error:
             which = "" if self._at is None else f" in environment {self._at}"
+            if isinstance(error, Misfit):
+                raise ForageError(f"{self.name} {error.what} at {_when(when)}{which}; {error.should}.") from error
+            said = f"{type(error).__name__}: {str(error) or 'no message'}"
             raise ForageError(
-                f"{self.name} failed at {_when(when)}{which} with {type(error).__name__}: {error or 'no message'}; "
+                f"{self.name} failed at {_when(when)}{which} with {said}; "
                 f"the error is the environment's own, so mend it there or check the action it was given."
             ) from error
 

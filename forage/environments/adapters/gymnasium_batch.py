@@ -27,9 +27,10 @@ class Layout:
             path: (leaf.shape or (), array_dtype(leaf), choices(leaf)) for path, leaf in leaves(space).items()
         }
 
-    def empty(self) -> Arrays:
+    def empty(self, rows: int | None = None) -> Arrays:
         """New arrays, at each step: JAX may look at NumPy's memory without copying it."""
-        return {path: np.empty((self.num_envs, *shape), dtype) for path, (shape, dtype, _) in self.leaves.items()}
+        rows = self.num_envs if rows is None else rows
+        return {path: np.empty((rows, *shape), dtype) for path, (shape, dtype, _) in self.leaves.items()}
 
     def write(self, arrays: Arrays, index: int, observation: Any, step: int, row: int | None = None) -> None:
         """Put one environment's observation into the batch, at `row` or `index`, if it is one of the space.

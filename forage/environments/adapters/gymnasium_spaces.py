@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Float, Int
 
+from forage.environments.adapters.gymnasium_calls import begin
 from forage.environments.host import array_dtype
 from forage.spaces import Tokens
 from forage.types import ForageError
@@ -39,7 +40,7 @@ def plain(env: Any, flatten: bool = False) -> Any:
             source = "method"
         elif "action_mask" in begin(env, 0)[1]:
             source = "info"
-    if source or is_masked(space) or flatten or not _is_ready(space):
+    if source or flatten or not _is_ready(space):
         return ArrayObservation(env, source, flatten)
     return env
 
@@ -67,10 +68,13 @@ class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
         space = env.observation_space
         self.masked = bool(mask_source) or is_masked(space)
         self._seen = space["observation"] if self.masked and not mask_source else space
-        seen = flat_space(str(env), self._seen) if flatten else array_space(str(env), self._seen)
+        name = name_of(env)
+        seen = flat_space(name, self._seen) if flatten else array_space(name, self._seen)
         if self.masked:
-            entries = sum(sizes(env.action_space)) if is_choices(env.action_space) else 0
-            mask = spaces.MultiBinary(entries) if entries else space["action_mask"]
+            nested = not mask_source and isinstance(space["action_mask"], spaces.Dict | spaces.Tuple)
+            flat = mask_source or (nested and is_choices(env.action_space))
+            mask = spaces.MultiBinary(sum(sizes(env.action_space))) if flat else space["action_mask"]
+            self._flat = bool(flat)
             seen = spaces.Dict({"observation": seen, "action_mask": mask})
         self.observation_space = seen
 
@@ -93,8 +97,11 @@ class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
             mask = self.env.unwrapped.action_masks()
         else:
             mask = info.get("action_mask") if self.mask_source else observation["action_mask"]
-        flat = np.ones(space.shape) if mask is None else flat_mask(name_of(self.env), self.env.action_space, mask)
-        return {"observation": seen, "action_mask": flat.astype(space.dtype)}
+        if mask is None:
+            mask = np.ones(space.shape)
+        elif self._flat:
+            mask = flat_mask(name_of(self.env), self.env.action_space, mask)
+        return {"observation": seen, "action_mask": np.asarray(mask).astype(space.dtype)}
 
 
 def name_of(env: Any) -> str:
@@ -203,10 +210,10 @@ def _is_ready(space: spaces.Space[Any]) -> bool:
     return isinstance(space, ARRAY_SPACES) and not np.any(getattr(space, "start", 0))
 
 
-def array_space(name: str, space: Any) -> spaces.Space[Any]:
+def array_space(name: str, space: Any, path: tuple[str, ...] = ()) -> spaces.Space[Any]:
     """The space of `as_arrays`. Raises `ForageError` where an observation has no fixed size."""
     if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: array_space(name, part) for key, part in space.spaces.items()})
+        return spaces.Dict({key: array_space(name, part, (*path, key)) for key, part in space.spaces.items()})
     if isinstance(space, spaces.Tuple):
         return spaces.Dict({str(place): array_space(name, part) for place, part in enumerate(space.spaces)})
     if isinstance(space, spaces.Text):
@@ -217,11 +224,29 @@ def array_space(name: str, space: Any) -> spaces.Space[Any]:
         return spaces.MultiDiscrete(space.nvec)
     if isinstance(space, ARRAY_SPACES):
         return space
-    also = "flatten=True works for it" if space.is_np_flattenable else "its size changes"
-    raise ForageError(
-        f"{name} has observations in {space}: {also}; "
-        f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work."
+    raise unreadable(name, space, path)
+
+
+def unreadable(name: str, space: Any, path: tuple[str, ...] = ()) -> ForageError:
+    """One sentence for a space, the part at `path` of the observation, that cannot be made arrays."""
+    part = f" as its part {'.'.join(path)}" if path else ""
+    leave = f", and --env.without {'.'.join(path)} leaves that part out" if path else ""
+    try:
+        also, shown = "flatten=True works for it" if space.is_np_flattenable else "its size changes", str(space)
+    except NotImplementedError:  # a space of another library's, whose words may be anything
+        also, shown = "Gymnasium does not know it", type(space).__name__
+    return ForageError(
+        f"{name} has observations in {shown}{part}: {also}; "
+        f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work{leave}."
     )
+
+
+def vector_size(space: spaces.Space[Any]) -> bool:
+    """Whether Gymnasium can make one vector of it; it asks spaces of other libraries, which may not know."""
+    try:
+        return space.is_np_flattenable
+    except NotImplementedError:
+        return False
 
 
 def as_arrays(space: Any, value: Any) -> Any:
@@ -264,11 +289,10 @@ def decode_text(space: spaces.Text, ids: Int[np.ndarray, " length"]) -> str:
 
 def flat_space(name: str, space: spaces.Space[Any]) -> spaces.Box:
     """The space of `gymnasium.spaces.flatten`, as `float32`. Raises `ForageError` where the size changes."""
-    if not space.is_np_flattenable:
-        raise ForageError(
-            f"{name} has observations in {space}, whose size changes; "
-            f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work."
-        )
+    if not vector_size(space):
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else ()
+        bad = ((part, (key,)) for key, part in parts if not vector_size(part))
+        raise unreadable(name, *next(bad, (space, ())))
     box: Any = spaces.flatten_space(space)
     return float_box(box.low, box.high) if box.dtype != np.float32 else box
 
