@@ -172,7 +172,9 @@ def picture(space: spaces.Space[Any]) -> Picture | None:
     if len(shape) == 3:
         first = channels_first(shape)
         height, width, channels = (*shape[1:], shape[0]) if first else shape
-        return Picture((1, 2, 0) if first else (0, 1, 2), (height, width, channels)) if min(height, width) >= 3 else None
+        return (
+            Picture((1, 2, 0) if first else (0, 1, 2), (height, width, channels)) if min(height, width) >= 3 else None
+        )
     if len(shape) == 2 and is_bytes(space) and min(shape) >= LEAST:
         return Picture((0, 1), (*shape, 1))
     if len(shape) == 4 and is_bytes(space):

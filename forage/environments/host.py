@@ -270,8 +270,8 @@ class Expected(NamedTuple):
 class Check:
     """Looks at everything a batch of environments returns, before it can spoil a memory or a network.
 
-    Raises `ForageError` naming the environment, the step and what was wrong: structure, shape, dtype, NaN, infinity, or an
-    episode that both terminated and was truncated. Runs after every step, so what it expects is worked out once.
+    Raises `ForageError` naming the environment, the step and what was wrong: structure, shape, dtype, NaN, infinity, or
+    an episode that both terminated and was truncated. Runs after every step, so what it expects is worked out once.
     """
 
     def __init__(

@@ -83,7 +83,11 @@ class RND(Bonus):
         target_key, predictor_key = jax.random.split(key)
         shape = row_shape("RND", spec)
         if self.channels is not None:
-            shape = (self.channels, *shape[1:]) if len(shape) == 3 and channels_first(shape) else (*shape[:-1], self.channels)
+            shape = (
+                (self.channels, *shape[1:])
+                if len(shape) == 3 and channels_first(shape)
+                else (*shape[:-1], self.channels)
+            )
         predictor = Embedding(predictor_key, shape, self.hidden_sizes, self.embedding_size, extra_layers=2)
         return RNDState(
             Embedding(target_key, shape, self.hidden_sizes, self.embedding_size),
