@@ -202,10 +202,10 @@ def reading(space: spaces.Space[Any]) -> list[str]:
     lines = []
     for path, leaf in leaves(seen(space)).items():
         found = picture(leaf)
-        if found is None or len(leaf.shape or ()) < 2:
+        if found is None:
             continue
         what = f"observation {'.'.join(path)}".strip()
-        size, own = " x ".join(map(str, leaf.shape)), found.shape
+        size, own = " x ".join(map(str, leaf.shape or ())), found.shape
         if found.axes != (0, 1, 2):
             lines.append(f"{what} of {size} is read as a picture {own[0]} high, {own[1]} wide, with {own[2]} channels")
         elif leaf.shape[0] < min(leaf.shape[1:]):  # pyrefly: ignore[unsupported-operation]

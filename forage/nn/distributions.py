@@ -155,7 +155,8 @@ class Actions:
             same = low == high
             fixed = tuple(x if is_same else None for x, is_same in zip(low.tolist(), same.tolist(), strict=True))
             low, high = np.where(low < -ENORMOUS, -np.inf, low), np.where(high > ENORMOUS, np.inf, high)
-            return cls(space.shape, (), *(tuple(b[~same].tolist()) for b in (low, high)), fixed if same.any() else ())
+            least, most = tuple(low[~same].tolist()), tuple(high[~same].tolist())
+            return cls(space.shape, (), least, most, fixed if same.any() else ())
         raise ForageError(
             f"Agents act in Discrete and flat MultiDiscrete spaces that count from 0 and in Box spaces of floats, "
             f"not in {space}; wrap the environment."

@@ -94,7 +94,7 @@ class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
         # At the end of an episode some environments leave the mask out; then every action is allowed.
         space = self.observation_space["action_mask"]  # pyrefly: ignore[bad-index]
         if self.mask_source == "method":
-            mask = self.env.unwrapped.action_masks()
+            mask = self.env.unwrapped.action_masks()  # pyrefly: ignore[missing-attribute]
         else:
             mask = info.get("action_mask") if self.mask_source else observation["action_mask"]
         if mask is None:
@@ -144,8 +144,8 @@ def flat_mask(name: str, space: Any, mask: Any) -> np.ndarray:
     if found is None or [len(part) for part in found] != counts:
         entries = f"{np.size(mask)} entries" if isinstance(mask, np.ndarray | list) else type(mask).__name__
         raise ForageError(
-            f"{name} gives an action_mask of {entries} for actions in {space}; it should have {sum(counts)} entries, one "
-            f"for each option."
+            f"{name} gives an action_mask of {entries} for actions in {space}; it should have {sum(counts)} entries, "
+            f"one for each option."
         )
     return np.concatenate(found) != 0
 
