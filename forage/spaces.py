@@ -222,6 +222,9 @@ def check(name: str, observation_space: spaces.Space[Any], action_space: spaces.
     """Raise `ForageError` for spaces that leave nothing to see or to choose, and for a mask that fits no action."""
     if nothing(seen(observation_space)):
         raise ForageError(f"{name} has observations in {describe(seen(observation_space))}: there is nothing to see.")
+    for path, leaf in leaves(observation_space).items():
+        if leaf.shape is not None and 0 in leaf.shape:
+            raise ForageError(f"{name} shows {'.'.join(path)}, in which there is nothing to see; leave that part out.")
     fixed = isinstance(action_space, spaces.Box) and bool((action_space.low == action_space.high).all())
     if nothing(action_space) or fixed:
         raise ForageError(f"{name} has actions in {action_space}: there is nothing to choose.")

@@ -13,7 +13,7 @@ from forage.agents.sac import SAC
 from forage.agents.td3 import TD3
 from forage.environments.adapters.gymnasium import GymnasiumEnvironment
 from forage.environments.adapters.gymnasium_actions import Door
-from forage.environments.adapters.gymnasium_spaces import flat_mask
+from forage.environments.adapters.gymnasium_spaces import array_space, as_arrays, flat_mask
 from forage.environments.host import array_dtype, fitted
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.encoders import encoder
@@ -215,15 +215,21 @@ def test_keys_of_a_persons_own_are_seen_whatever_they_are_called():
 
 def test_what_holds_nothing_is_left_out_or_refused():
     empty = spaces.Box(-1, 1, (0,))
-    some = spaces.Dict({"a": spaces.Box(-1, 1, (3,)), "b": empty, "c": spaces.MultiDiscrete(np.zeros(0, int))})
-    check("x", some, spaces.Discrete(2))
-    assert encoder(jax.random.key(0), some, None).size == 3
+    none = spaces.MultiDiscrete(np.zeros(0, int))
+    some = spaces.Dict({"a": spaces.Tuple((empty, spaces.Box(-1, 1, (3,)))), "b": empty, "c": none})
+    kept = array_space("x", some)
+    assert kept == spaces.Dict({"a": spaces.Dict({"1": spaces.Box(-1, 1, (3,))})})
+    shown = as_arrays(some, some.sample())
+    assert list(shown) == ["a"] and list(shown["a"]) == ["1"]
+    check("x", kept, spaces.Discrete(2))
+    with pytest.raises(ForageError, match=r"shows b, in which there is nothing to see"):
+        check("x", spaces.Dict({"a": spaces.Box(-1, 1, (3,)), "b": empty}), spaces.Discrete(2))
     for bad in (empty, spaces.Box(0, 255, (8, 8, 0), np.uint8), spaces.Dict({"b": empty})):
         with pytest.raises(ForageError, match="there is nothing to see"):
             check("x", bad, spaces.Discrete(2))
     for still in (empty, spaces.Box(1, 1, (2,)), spaces.MultiDiscrete(np.zeros(0, int))):
         with pytest.raises(ForageError, match="there is nothing to choose"):
-            check("x", some, still)
+            check("x", kept, still)
 
 
 # --- masks ------------------------------------------------------------------------------------------------------------

@@ -206,16 +206,24 @@ def apart_space(parts: Any, fits: bool) -> spaces.Dict:
 def _is_ready(space: spaces.Space[Any]) -> bool:
     """Whether observations are arrays already, or dictionaries of them."""
     if isinstance(space, spaces.Dict):
-        return all(_is_ready(part) for part in space.spaces.values())
+        return all(_is_ready(part) and not is_empty(part) for part in space.spaces.values())
     return isinstance(space, ARRAY_SPACES) and not np.any(getattr(space, "start", 0))
+
+
+def is_empty(space: Any) -> bool:
+    """Whether a part of an observation is an array without numbers; it is left out."""
+    return isinstance(space, ARRAY_SPACES) and 0 in (space.shape or ())
 
 
 def array_space(name: str, space: Any, path: tuple[str, ...] = ()) -> spaces.Space[Any]:
     """The space of `as_arrays`. Raises `ForageError` where an observation has no fixed size."""
     if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: array_space(name, part, (*path, key)) for key, part in space.spaces.items()})
+        kept = {key: part for key, part in space.spaces.items() if not is_empty(part)}
+        return spaces.Dict({key: array_space(name, part, (*path, key)) for key, part in kept.items()})
     if isinstance(space, spaces.Tuple):
-        return spaces.Dict({str(place): array_space(name, part) for place, part in enumerate(space.spaces)})
+        return spaces.Dict(
+            {str(place): array_space(name, part) for place, part in enumerate(space.spaces) if not is_empty(part)}
+        )
     if isinstance(space, spaces.Text):
         return Tokens(space.max_length, len(space.character_set) + 1)
     if isinstance(space, spaces.Discrete):
@@ -252,11 +260,11 @@ def vector_size(space: spaces.Space[Any]) -> bool:
 def as_arrays(space: Any, value: Any) -> Any:
     """An element of `space` as nested dictionaries of arrays."""
     if isinstance(space, spaces.Dict):
-        return {key: as_arrays(part, value[key]) for key, part in space.spaces.items()}
+        return {key: as_arrays(part, value[key]) for key, part in space.spaces.items() if not is_empty(part)}
     if isinstance(space, spaces.Tuple):
         if len(value) != len(space.spaces):
             raise ForageError(f"An observation in {space} has {len(value)} parts; it should have {len(space.spaces)}.")
-        return {str(place): as_arrays(part, value[place]) for place, part in enumerate(space.spaces)}
+        return {str(at): as_arrays(part, value[at]) for at, part in enumerate(space.spaces) if not is_empty(part)}
     if isinstance(space, spaces.Text):
         return encode_text(space, value)
     if isinstance(space, spaces.Discrete):
