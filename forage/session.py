@@ -23,6 +23,7 @@ from forage.registry import part_name
 from forage.run import Run, by_setting, draw_curve, scored, write_json
 from forage.setup import Road, Setup
 from forage.soundness import NotFinite, Unsound, learned_sentence
+from forage.spaces import reading
 from forage.types import ForageError
 
 POINTS = 100  # on the curve
@@ -122,7 +123,7 @@ class Session:
             lines.append(f"{self.setup.name} in {', '.join(wrapped)}")
         if self.setup.why:
             lines.append(f"{part_name(self.setup.agent)} because {self.setup.why}")
-        return lines
+        return lines + reading(self.setup.spec.observation_space)
 
     def loop(self) -> None:
         spi = self.road.steps_per_iteration

@@ -29,7 +29,7 @@ from forage.environments.adapters.gymnasium_make import (
     reward_names,
 )
 from forage.environments.adapters.gymnasium_parts import listed
-from forage.environments.adapters.gymnasium_spaces import travelling
+from forage.environments.adapters.gymnasium_spaces import is_masked, travelling
 from forage.environments.host import HostEnvironment, HostStep, seeds
 from forage.types import ForageError, Step
 
@@ -44,10 +44,10 @@ class GymnasiumEnvironment(HostEnvironment):
     - Observations: floats become `float32`, long integers `int32`. A nested space stays nested, a Tuple as a Dict with
       the keys "0", "1", ..., a Text as character ids; `flatten=True` makes one vector of it instead (see
       `gymnasium_spaces`), and `without` names parts of a Dict that are left out. An `action_mask` in the info of the
-      first reset makes a Dict `{"observation", "action_mask"}`, with `action_mask` an `int8` array that is 1 where an
-      action is allowed.
+      first reset, or a method `action_masks`, makes a Dict `{"observation", "action_mask"}`, with `action_mask` an
+      `int8` array that is 1 where an action is allowed.
     - Actions count from 0 and are passed on as the space wants them, many choices as one flat MultiDiscrete (see
-      `gymnasium_actions`); they are not clipped.
+      `gymnasium_actions`), clipped to its own bounds in its own dtype.
     - A vector reward, which `env.reward_space` announces, is named by `env.reward_names` where it has them.
     - Where an environment says both terminated and truncated, terminated wins.
     - `info` names entries of the environment's info that `Step.info` shall hold, `float32[env]`, NaN where missing.
@@ -105,7 +105,9 @@ class GymnasiumEnvironment(HostEnvironment):
                 self._envs.remove(first)
                 first.close()
                 makers = [functools.partial(make, render=index == 0) for index in range(num_envs)]
-                self._vector = Workers(makers, self.reward_names, (first.observation_space, first.action_space))
+                self._vector = Workers(
+                    makers, self.reward_names, (first.observation_space, first.action_space), self._layout
+                )
             while not parallel and len(self._envs) < num_envs:
                 self._envs.append(make())
         except Exception as error:
@@ -114,6 +116,7 @@ class GymnasiumEnvironment(HostEnvironment):
             if isinstance(error, ForageError):
                 raise
             raise failure(name, target, error, own, copies) from error
+        self._masked = is_masked(self.observation_space)
         self._place = np.zeros(num_envs, np.int32)
         self._maps = [layer for env in self._envs if (layer := mapped(env)) is not None]
 
@@ -136,12 +139,15 @@ class GymnasiumEnvironment(HostEnvironment):
         observation = self._layout.empty()
         if self._vector is not None:
             vector = self._vector
-            batch, _ = self._hear(lambda: vector.reset(seed=list(chosen)))
+            batch, info = self._hear(lambda: vector.reset(seed=list(chosen)))
+            self._no_mask(info)
             write_batch(observation, batch)
         else:
             for index, (env, number) in enumerate(zip(self._envs, chosen, strict=True)):
                 self._at = index
-                self._layout.write(observation, index, begin(env, number)[0], 0)
+                seen, info = begin(env, number)
+                self._no_mask(info)
+                self._layout.write(observation, index, seen, 0)
         self._observation = observation
         return nested(observation)
 
@@ -172,6 +178,7 @@ class GymnasiumEnvironment(HostEnvironment):
         for index, (env, chosen) in enumerate(zip(self._envs, self._door.singles(action), strict=True)):
             self._at = index
             seen, earned, over, clock, info = advance(env, chosen, self.reward_names)
+            self._no_mask(info)
             if self._maps:
                 places.append(self._maps[index].place)
             reward[index] = earned
@@ -193,6 +200,7 @@ class GymnasiumEnvironment(HostEnvironment):
     def _receive_parallel(self) -> HostStep:
         assert self._vector is not None
         batch, reward, terminated, truncated, info = self._hear(self._vector.step_wait)
+        self._no_mask(info)
         following = self._layout.empty()
         write_batch(following, batch)
         observation = following
@@ -212,6 +220,14 @@ class GymnasiumEnvironment(HostEnvironment):
             truncated & ~terminated,
             self._gather(infos, ended),
         )
+
+    def _no_mask(self, info: dict[str, Any]) -> None:
+        """Raise `ForageError` for a mask in the info that agents would not see."""
+        if "action_mask" in info and not self._masked:
+            raise ForageError(
+                f"{self.name} gives an action_mask in its info that cannot be obeyed; its actions, in "
+                f"{self._door.inner}, should be choices, and the mask in the info of each reset too, the first as well."
+            )
 
     def _result(self, observation: Any, following: Any, reward: Any, terminated: Any, truncated: Any, info: Any):
         self._observation = following

@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from forage.environments.adapters.gymnasium_batch import Layout
 from forage.environments.host import Misfit
 
 PATIENCE = 5.0
@@ -86,16 +87,26 @@ class Stopped(Exception):
 class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment in a process of its own: what it raises can travel, whatever it is."""
 
-    def __init__(self, env: Any, rewards: tuple[str, ...]):
+    def __init__(self, env: Any, rewards: tuple[str, ...], layout: Layout, index: int):
         super().__init__(env)
-        self.rewards = rewards
+        self.rewards, self.layout, self.index, self.steps = rewards, layout, index, 0
+        self.looked_at = layout.empty(1)
 
     def reset(self, **words: Any) -> tuple[Any, dict[str, Any]]:
         # No options: many environments have none, and nobody gives any.
-        return portable(functools.partial(begin, self.env, words.get("seed")))
+        result = portable(functools.partial(begin, self.env, words.get("seed")))
+        self.look(result[0])
+        return result
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        return portable(functools.partial(advance, self.env, action, self.rewards))
+        self.steps += 1
+        result = portable(functools.partial(advance, self.env, action, self.rewards))
+        self.look(result[0])
+        return result
+
+    def look(self, observation: Any) -> None:
+        """Raise `ForageError` for what is none of the space, before it is cast into memory that processes share."""
+        self.layout.write(self.looked_at, self.index, observation, self.steps, row=0)
 
     def render(self) -> Any:
         return portable(self.env.render)
@@ -132,10 +143,12 @@ def sendable(error: Exception) -> Exception:
     return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def guarded(make: Callable[[], Any], rewards: tuple[str, ...], spaces: tuple[Any, Any]) -> Any:
+def guarded(
+    make: Callable[[], Any], rewards: tuple[str, ...], spaces: tuple[Any, Any], layout: Layout, index: int
+) -> Any:
     """Make an environment in its own process."""
     try:
-        return Guarded(make(), rewards)
+        return Guarded(make(), rewards, layout, index)
     except Exception as error:
         return Unmade(sendable(error), spaces)
 
@@ -145,7 +158,9 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
 
     at: int | None = None
 
-    def __init__(self, makers: list[Callable[[], Any]], rewards: tuple[str, ...], spaces: tuple[Any, Any]):
+    def __init__(
+        self, makers: list[Callable[[], Any]], rewards: tuple[str, ...], spaces: tuple[Any, Any], layout: Layout
+    ):
         """Raises what the making of an environment raised, and `Stopped` where its process ended before."""
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             # A script without a main guard is run again by the process it started. This ends it without a word, and
@@ -153,7 +168,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
             raise SystemExit(1)
         try:
             super().__init__(
-                [functools.partial(guarded, make, rewards, spaces) for make in makers],
+                [functools.partial(guarded, make, rewards, spaces, layout, index) for index, make in enumerate(makers)],
                 copy=False,  # what comes out is copied into arrays of our own
                 context="forkserver",  # a fork of a process in which JAX has threads can hang
                 autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP,

@@ -21,6 +21,7 @@ from jaxtyping import PyTree, UInt8
 
 from forage.environments.adapters import foreign
 from forage.environments.adapters.gymnasium_make import frames_per_second
+from forage.environments.adapters.gymnasium_spaces import float_box
 from forage.environments.adapters.loading import load_module, look_in
 from forage.environments.host import HostEnvironment, HostStep, seeds
 from forage.spaces import MASK, PRESENCE, PRESENT, STATE
@@ -198,7 +199,7 @@ class PettingZooEnvironment(HostEnvironment):
         if isinstance(self.acts[0], spaces.Discrete):
             return spaces.Discrete(self.most)
         widest = self.acts[int(np.argmax(self.sizes))]
-        return spaces.Box(widest.low.astype(np.float32), widest.high.astype(np.float32), dtype=np.float32)
+        return float_box(widest.low, widest.high)
 
     def spaces(self) -> spaces.Space[Any]:
         number = len(self.agents)
@@ -280,7 +281,7 @@ class PettingZooEnvironment(HostEnvironment):
         space = self.acts[agent]
         if isinstance(space, spaces.Discrete):
             return min(action, self.sizes[agent] - 1) + int(space.start)
-        return np.asarray(action[: self.sizes[agent]], space.dtype)
+        return np.clip(np.asarray(action[: self.sizes[agent]], space.dtype), space.low, space.high)
 
     def nothing(self) -> Seen:
         """Arrays to write to."""
