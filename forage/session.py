@@ -123,7 +123,18 @@ class Session:
             lines.append(f"{self.setup.name} in {', '.join(wrapped)}")
         if self.setup.why:
             lines.append(f"{part_name(self.setup.agent)} because {self.setup.why}")
+        if self.setup.settings_from:
+            lines.append(f"{self.setup.settings_from}: {self.sizes()}")
         return lines + reading(self.setup.spec.observation_space)
+
+    def sizes(self) -> str:
+        """The settings that decide most, as the start of a run says them."""
+        agent = self.setup.agent
+        names = ("learning_rate", "epochs", "minibatches", "entropy_coefficient", "normalise_observation", "batch_size")
+        said = [f"{n.replace('_', ' ')} {getattr(agent, n)}" for n in names if getattr(agent, n, False) is not False]
+        said = [text.removesuffix(" True") for text in said]
+        each = f"{agent.num_envs} environment{'s' if agent.num_envs > 1 else ''} x {agent.rollout_length} steps"
+        return ", ".join([each, *said])
 
     def loop(self) -> None:
         spi = self.road.steps_per_iteration

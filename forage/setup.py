@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from forage import prng, registry, spaces
-from forage.defaults import default_behaviour, default_memory, make_agent, preset_parts, suggest
+from forage.defaults import chosen, default_behaviour, default_memory, make_agent, suggest
 from forage.device import DeviceRoad, vary
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.adapters.loading import name_of
@@ -63,6 +63,7 @@ class Setup:
     seeds: list[int]
     sweep: dict[str, list[float]]
     why: str = ""  # why this agent, when nobody named one
+    settings_from: str = ""  # the preset or rule behind the agent's settings
     evaluation_actions: str = "greedy"  # or sampled
     visits: bool = False  # where the agent goes is counted
 
@@ -355,24 +356,27 @@ def make_setup(
     native = isinstance(environment, Environment)
     if agent is None:
         agent, why = suggest(spec, native)
+    settings_from = ""
     if isinstance(agent, str):
         registry.build("agent", agent, agent_options or {})  # options are checked before a preset is laid under them
-        agent = make_agent(agent, name, agent_options or {})
+        under = chosen(agent, name, spec, native, agent_options or {})
+        settings_from = under.why
+        agent = make_agent(agent, name, agent_options or {}, under)
         check_sizes(agent, spec, agent_options or {})
         given = {port: part for port, part in parts.items() if part is not None}
-        parts = upon(preset_parts(agent, name), given)
+        parts = upon(under.parts, given)
     elif agent_options:
         raise ForageError("agent_options go with an agent's name; an agent that is an object already has its own.")
     if not isinstance(agent, Agent):
         raise ForageError(f"An agent is a forage.ports.Agent or its name, such as 'ppo'; not a {type(agent).__name__}.")
-    chosen = {
+    by_port = {
         "behaviour": parts.get("behaviour") or default_behaviour(agent),
         "rewards": parts.get("rewards") or EnvironmentReward(),
         "memory": parts.get("memory") or default_memory(agent),
         "tasks": parts.get("tasks") or Same(),
         "starts": parts.get("starts") or Reset(),
     }
-    for part in (agent, *chosen.values()):
+    for part in (agent, *by_port.values()):
         check_ranges(part, registry.part_name(part))
     if seeds is None:
         seeds = 5 if native else 3
@@ -403,11 +407,12 @@ def make_setup(
         environment_config=environment_config,
         spec=spec,
         agent=agent,
-        **chosen,
+        **by_port,
         steps=steps,
         seeds=seeds,
         sweep=swept,
         why=why,
+        settings_from=settings_from,
         evaluation_actions=evaluation_actions,
         visits=visits,
     )
