@@ -24,25 +24,33 @@ RUNS = ROOT / "runs" / "claims"
 
 HEAD = """# Claims
 
-The central statement of each paper, as a small experiment that runs from one command, on seeds that nothing was tuned
-on. The verdict follows from a rule: the claim **holds** where the whole 95 % interval of the effect lies above the
-rule's margin (nothing, unless its page says otherwise), **fails** where it lies below, and is **undecided** otherwise.
-The effect is a difference of means over seeds with Welch's interval, which is as wide as few seeds ask for: of two
-arms that are equally good it puts one ahead, with 10 seeds and normal scores, in 5 % of experiments, and with fewer
-seeds in less ([where it errs](../trust.md#what-decides)); the score of an arm is its interquartile mean with a
-bootstrap interval, which decides nothing. A claim with another rule says so. What is small here is said on each page;
-a verdict is about the experiment that was run, not about the paper. Made by `python docs/claims.py` from the results
-beside it.
+The central statement of each paper, as a small experiment that runs from one command, on seeds that no search for
+presets used. The verdict follows from a rule: the claim **holds** where the whole 95 % interval of the effect lies above
+the rule's margin (nothing, unless its page says otherwise), **fails** where it lies below, and is **undecided**
+otherwise. The effect is a difference of means over seeds with Welch's interval, which is as wide as few seeds ask for: of
+two arms that are equally good it puts one ahead, with 10 seeds and normal scores, in 5 % of experiments, and with fewer
+seeds in less ([where it errs](../trust.md#what-decides)); the score of an arm is its interquartile mean with a bootstrap
+interval, which decides nothing. A claim with another rule says so. What is small here is said on each page; a verdict is
+about the experiment that was run, not about the paper. Made by `python docs/claims.py` from the results beside it.
 
-What is compared and the margin were fixed before the run; of *sac-discrete* what is compared was changed after a first
-run was halted, as its page says. The interval was not fixed: until 2026-11-23 it was a percentile bootstrap,
-too narrow for few seeds (of equally good arms one came out ahead in 13 % with 5 and 8 % with 10). All results
-were judged again, from the same scores; *level-generalisation*, which held, became undecided, and no other verdict
-changed.
+Not everything was fixed before the run. A star marks an experiment that was changed, or run again by later code, after a
+first result or a look at one, mostly on the same seeds: [what came before](#history). The interval was changed for all:
+until 2026-11-23 it was a percentile bootstrap, too narrow for few seeds (of equally good arms one came out ahead in 13 %
+with 5 and 8 % with 10). All results were judged again, from the same scores; *level-generalisation*, which held, became
+undecided, and no other verdict changed.
+
+Each result is of the code that its page names, which is older than today's. Each verdict stands by itself, with no
+correction for their number: where arms are equally good, about one *holds* in forty is chance. With Holm's correction
+over the 48 claims that Welch's interval judges, *curiosity*, *disagreement*, *recurrence* and *ucbvi* would not hold;
+with Benjamini and Hochberg's, at 5 %, all would.
 
 | claim | statement | effect | verdict | seeds | steps of each | wall clock |
 |---|---|---|---|---|---|---|
 """
+
+
+HISTORY = json.loads((PAGES / "history.json").read_text())
+"""What of a claim changed after a first result, and what was found before: by hand, from the repository's log."""
 
 
 def publish(name: str) -> bool:
@@ -87,7 +95,7 @@ def row(result: dict[str, Any]) -> str:
     said = "; ".join(f"{effect(e)}" for e in result["effects"])
     name, word = result["claim"], result["verdict"]
     return (
-        f"| [{name}]({name}.md) | {result['statement']} | {said} | **{word}** | {len(result['seeds'])} "
+        f"| [{name}]({name}.md){' *' if name in HISTORY else ''} | {result['statement']} | {said} | **{word}** | {len(result['seeds'])} "
         f"| {result['steps']:,} | {result['seconds']:.0f} s |"
     )
 
@@ -131,6 +139,7 @@ def page(result: dict[str, Any]) -> str:
         f"{versions['jax']}, Python {versions['python']}, {versions['cores']} cores, {versions['machine']['backend']}. "
         f"Data: [results/{name}.json](results/{name}.json).",
     ]
+    lines += history(name)
     paper = running.load(name).paper
     lines.append(
         f"- **The paper's environment and length** (`--scale paper`): {paper.environment}, {paper.seeds} seeds of "
@@ -140,10 +149,21 @@ def page(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def history(name: str) -> list[str]:
+    """Tell what of a claim changed after a first result, and what was found before."""
+    if name not in HISTORY:
+        return []
+    found = "; ".join(
+        f"against *{e['what']}* {effect(e)} ({e['interval']}), {e['verdict']}" for e in HISTORY[name].get("first", [])
+    )
+    return [f"- **History**: {HISTORY[name]['said']}" + (f" Also found: {found}." if found else "")]
+
+
 def overview(results: list[dict[str, Any]]) -> str:
     left = [name for name in running.names() if name not in {result["claim"] for result in results}]
     rest = f"\nNot run yet: {', '.join(left)}.\n" if left else ""
-    return HEAD + "\n".join(map(row, results)) + "\n" + rest
+    changed = [line.replace("**History**", f"[{name}]({name}.md)") for name in HISTORY for line in history(name)]
+    return HEAD + "\n".join(map(row, results)) + "\n" + rest + "\n## History\n\n" + "\n".join(changed) + "\n"
 
 
 def main() -> None:
