@@ -25,19 +25,20 @@ RUNS = ROOT / "runs" / "claims"
 HEAD = """# Claims
 
 The central statement of each paper, as a small experiment that runs from one command, on seeds that no search for
-presets used. The verdict follows from a rule: the claim **holds** where the whole 95 % interval of the effect lies above
-the rule's margin (nothing, unless its page says otherwise), **fails** where it lies below, and is **undecided**
-otherwise. The effect is a difference of means over seeds with Welch's interval, which is as wide as few seeds ask for: of
-two arms that are equally good it puts one ahead, with 10 seeds and normal scores, in 5 % of experiments, and with fewer
-seeds in less ([where it errs](../trust.md#what-decides)); the score of an arm is its interquartile mean with a bootstrap
-interval, which decides nothing. A claim with another rule says so. What is small here is said on each page; a verdict is
-about the experiment that was run, not about the paper. Made by `python docs/claims.py` from the results beside it.
+presets used. The verdict follows from a rule: the claim **holds** where the whole 95 % interval of the effect lies
+above the rule's margin (nothing, unless its page says otherwise), **fails** where it lies below, and is **undecided**
+otherwise. The effect is a difference of means over seeds with Welch's interval, which is as wide as few seeds ask
+for: of two arms that are equally good it puts one ahead, with 10 seeds and normal scores, in 5 % of experiments, and
+with fewer seeds in less ([where it errs](../trust.md#what-decides)); the score of an arm is its interquartile mean
+with a bootstrap interval, which decides nothing. A claim with another rule says so. What is small here is said on
+each page; a verdict is about the experiment that was run, not about the paper. Made by `python docs/claims.py` from
+the results beside it.
 
-Not everything was fixed before the run. A star marks an experiment that was changed, or run again by later code, after a
-first result or a look at one, mostly on the same seeds: [what came before](#history). The interval was changed for all:
-until 2026-11-23 it was a percentile bootstrap, too narrow for few seeds (of equally good arms one came out ahead in 13 %
-with 5 and 8 % with 10). All results were judged again, from the same scores; *level-generalisation*, which held, became
-undecided, and no other verdict changed.
+Not everything was fixed before the run. A star marks an experiment that was changed, or run again by later code,
+after a first result or a look at one, mostly on the same seeds: [what came before](#history). The interval was
+changed for all: until 2026-11-23 it was a percentile bootstrap, too narrow for few seeds (of equally good arms one
+came out ahead in 13 % with 5 and 8 % with 10). All results were judged again, from the same scores;
+*level-generalisation*, which held, became undecided, and no other verdict changed.
 
 Each result is of the code that its page names, which is older than today's. Each verdict stands by itself, with no
 correction for their number: where arms are equally good, about one *holds* in forty is chance. With Holm's correction
@@ -94,8 +95,9 @@ def effect(found: dict[str, Any]) -> str:
 def row(result: dict[str, Any]) -> str:
     said = "; ".join(f"{effect(e)}" for e in result["effects"])
     name, word = result["claim"], result["verdict"]
+    star = " *" if name in HISTORY else ""
     return (
-        f"| [{name}]({name}.md){' *' if name in HISTORY else ''} | {result['statement']} | {said} | **{word}** | {len(result['seeds'])} "
+        f"| [{name}]({name}.md){star} | {result['statement']} | {said} | **{word}** | {len(result['seeds'])} "
         f"| {result['steps']:,} | {result['seconds']:.0f} s |"
     )
 
