@@ -198,7 +198,7 @@ def evaluate(positional: list[str], words: options.Words) -> None:
         print(json.dumps({"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}))
     elif kind != "quiet":
         print(f"{Run(directory).title}: return {score}")
-        print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval")
+        print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % interval")
 
 
 def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: Any) -> None:

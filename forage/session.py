@@ -288,7 +288,7 @@ class Session:
             lines.append(f"{part_name(self.setup.agent)} on {self.setup.name}{what}: return {score(np.array(values))}")
         speed = len(self.setup.members) * self.road.steps / max(seconds, 1e-9)
         lines += [
-            f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval",
+            f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % interval",
             f"  {self.road.steps:,} steps a seed in {progress.duration(seconds)} "
             f"({speed:,.0f} steps/s, compiling included)",
             f"  curve {picture}" + (f", visits {where}" if where else ""),
