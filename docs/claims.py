@@ -6,9 +6,11 @@ they can be made again without running anything. A claim that fails stays.
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 from forage.claims import running
 from forage.claims.claim import Rule, effects, verdict
 from forage.claims.picture import draw
+from forage.claims.provenance import experiment, file_of, git
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "claims"
@@ -54,6 +57,59 @@ HISTORY = json.loads((PAGES / "history.json").read_text())
 """What of a claim changed after a first result, and what was found before: by hand, from the repository's log."""
 
 
+BEFORE = json.loads((PAGES / "before.json").read_text())
+"""Results from before results named the commit of their claim's file: their code, and the last commit of that time."""
+
+
+def against_the_rule(result: dict[str, Any], earlier: Sequence[dict[str, Any]] = ()) -> str:
+    """Return how a result breaks the rule on commits and seeds, in a sentence, or nothing.
+
+    A result names the commit of the claim's file it was run with. An experiment that changes takes other seeds than any
+    result from before the change had: `earlier` are the claim's earlier results.
+    """
+    name = result["claim"]
+    if not result.get("claim_commit") and not exempt(result):
+        return f"{name}'s result does not name the commit of its claim's file; run it from the repository."
+    then, now = experiment_of(result), experiment(file_of(name).read_text())
+    if then and then != now and set(result["seeds"]) & set(running.load(name).laptop.seeds):
+        return f"{name} has changed since its result, whose seeds it still has; give it fresh ones."
+    for one in earlier:
+        before = experiment_of(one)
+        if then and before and before != then and set(one["seeds"]) & set(result["seeds"]):
+            return f"{name} was changed after a result, and run again on the same seeds; give it fresh ones."
+    return ""
+
+
+def exempt(result: dict[str, Any]) -> bool:
+    """Return whether a result was made before results named a commit."""
+    return BEFORE["results"].get(result["claim"]) == result["versions"]["code"]
+
+
+def experiment_of(result: dict[str, Any]) -> str:
+    """Return the experiment that a result is of; empty where git does not know it, as in a shallow clone."""
+    commit = result.get("claim_commit") or BEFORE["commit"]
+    path = file_of(result["claim"])
+    if path.name not in changed_since(commit):
+        return experiment(path.read_text())
+    source = git(ROOT, "show", f"{commit}:{path.relative_to(ROOT).as_posix()}")
+    return experiment(source) if source else ""
+
+
+@functools.cache
+def changed_since(commit: str) -> set[str]:
+    """Return the names of claims' files that differ from a commit's; all of them where git does not know it."""
+    if not git(ROOT, "cat-file", "-t", commit):
+        return {file_of(name).name for name in running.names()}
+    return {Path(line).name for line in git(ROOT, "diff", "--name-only", commit, "--", "forage/claims").splitlines()}
+
+
+def earlier_results(name: str) -> list[dict[str, Any]]:
+    """Return a claim's results from before the one that lies there, as git has them."""
+    path = f"docs/claims/results/{name}.json"
+    commits = git(ROOT, "log", "--format=%H", "--", path).split()
+    return [json.loads(text) for commit in commits if (text := git(ROOT, "show", f"{commit}:{path}"))]
+
+
 def publish(name: str) -> bool:
     """Copies a claim's result, where there is one."""
     source = RUNS / f"{name}-laptop"
@@ -61,6 +117,8 @@ def publish(name: str) -> bool:
         return False
     (PAGES / "results").mkdir(parents=True, exist_ok=True)
     result = json.loads((source / "result.json").read_text())
+    if broken := against_the_rule(result, earlier_results(name)):
+        sys.exit(broken)
     (PAGES / "results" / f"{name}.json").write_text(json.dumps(result, separators=(",", ":")) + "\n")
     shutil.copyfile(source / "picture.png", PAGES / f"{name}.png")
     return True
@@ -138,7 +196,8 @@ def page(result: dict[str, Any]) -> str:
         f"({result['seeds'][0]} to {result['seeds'][-1]}). {result['note']}".rstrip(),
         f"- **Rule**: {said}",
         f"- **Made** on {result['date']} with forage {versions['forage']} (code {versions['code']}), jax "
-        f"{versions['jax']}, Python {versions['python']}, {versions['cores']} cores, {versions['machine']['backend']}. "
+        f"{versions['jax']}, Python {versions['python']}, {versions['cores']} cores, {versions['machine']['backend']}"
+        f"{f', the claim of commit {commit[:12]}' if (commit := result.get('claim_commit')) else ''}. "
         f"Data: [results/{name}.json](results/{name}.json).",
     ]
     lines += history(name)
