@@ -1,10 +1,13 @@
-"""Does it learn? Every row trains an agent with its default settings on seeds that nothing was tuned on.
+"""Does it learn? Every row trains an agent, on seeds that no search for presets used.
 
     python benchmarks/learning.py --list
     python benchmarks/learning.py ppo-cartpole dqn-cartpole
     python benchmarks/learning.py                      # every row that has no result yet
 
-Results are kept in results/learning/results.json, a row each, and results/learning/README.md is made from them.
+    python benchmarks/learning.py --table              # the page alone, from the results
+
+Results are kept in results/learning/results.json, a row each, and results/learning/README.md is made from them. What a
+row that was changed and run again on the same seeds gave at first is kept in first.json, beside them.
 """
 
 from __future__ import annotations
@@ -230,40 +233,73 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# Learning",
         "",
-        "Default settings but where a row says otherwise, on seeds that nothing was tuned on; interquartile mean over",
-        "seeds of evaluation episodes, with its 95 % interval. Stable-Baselines3: same settings, seeds and evaluation.",
+        "An agent's default settings, presets included, but for what *options* says, on seeds that no search for",
+        "presets used; interquartile mean over seeds of evaluation episodes, with its 95 % interval: with fewer than",
+        "five seeds Student's, of the mean, else a bootstrap's, which holds about 90 % with five. *Mean* is that over",
+        "seeds, and in brackets the worst seed. Stable-Baselines3: same settings, seeds and evaluation.",
         "Made by `python benchmarks/learning.py`. Published figures: gymnax's README (its PPO checkpoints), Pgx's",
         "examples/minatar-ppo, and MinAtar's README (DQN with sticky actions and epsilon 0.1, mean of 30 runs).",
         "Some rows shared the machine's two cores with others, or had one; their wall clocks are upper bounds.",
+        "All rows are of the code of their day (2026-11-20 to 22, `results.json` has its hash) and not of today's.",
+        "",
+        "*First result*: where a row's preset, code, evaluation or length was changed after a first result and it was",
+        "run again on the same seeds, what it gave before and what was changed. The later return of these rows is not",
+        "of untouched seeds, and may flatter.",
         "",
         "*At first* is the training return at the first point of the curve, where the agent hardly knows anything.",
         "A star: actions in evaluation were drawn from the policy, as in training, and not its best guess.",
         "",
-        "| row | agent | environment | steps | seeds | at first | return | Stable-Baselines3 | wanted | wall clock |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| row | agent | environment | options | steps | seeds | at first | return | mean | first result "
+        "| Stable-Baselines3 | wanted | wall clock |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
+    firsts = json.loads((RESULTS / "first.json").read_text())
     for name in ROWS:
         if name in results:
             r = results[name]
             peer = shown(r["peer"]) if r.get("peer") else "–"  # noqa: RUF001
             star = " *" if r.get("actions") == "sampled" else ""
             first = next((f"{v:.4g}" for v in r["curve"]["mean"] if v is not None), "")
+            middle, worst = np.mean(r["returns"]), min(r["returns"])
+            before = f"{shown(firsts[name])}: {firsts[name]['changed']}" if name in firsts else ""
             lines.append(
-                f"| {name} | {r['agent']} | {r['environment']} | {r['steps']:,} | {len(r['seeds'])} | {first} "
-                f"| {shown(r)}{star} | {peer} | {ROWS[name].wanted} | {r['seconds']:.0f} s |"
+                f"| {name} | {r['agent']} | {r['environment']} | {in_words(r['options'])} | {r['steps']:,} "
+                f"| {len(r['seeds'])} | {first} | {shown(r)}{star} | {middle:.4g} [{worst:.4g}] | {before} | {peer} "
+                f"| {ROWS[name].wanted} | {r['seconds']:.0f} s |"
             )
     return "\n".join(lines) + "\n"
 
 
+def keep_first(name: str, result: dict[str, Any]) -> None:
+    """Keep what a row gave before it was run again, unless an earlier result is kept."""
+    path = RESULTS / "first.json"
+    firsts = json.loads(path.read_text()) if path.exists() else {}
+    kept = {key: result[key] for key in ("returns", "steps", "seeds")} | {"changed": "run again"}
+    rows = [f" {json.dumps(row)}: {json.dumps(found)}" for row, found in ({name: kept} | firsts).items()]
+    path.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+
+
+def in_words(options: dict[str, Any]) -> str:
+    """Write options as the command line takes them."""
+    return ", ".join(
+        f"{name} {in_words(value) if isinstance(value, dict) else value}".replace("part ", "")
+        for name, value in options.items()
+    )
+
+
 def shown(result: dict[str, Any]) -> str:
-    low, high = result["interval"]
-    return f"{result['score']:.4g}" + (f" [{low:.4g}, {high:.4g}]" if low is not None else "")
+    """Write a score with its interval, as today's `score` makes it of the seeds' returns."""
+    from forage.evaluation.statistics import score
+
+    found = score(np.array(result["returns"]))
+    return f"{found.value:.4g}" + ("" if found.low is None else f" [{found.low:.4g}, {found.high:.4g}]")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
     arguments = parser.parse_args()
     if arguments.list:
@@ -275,6 +311,9 @@ def main() -> None:
         sys.exit(f"There is no row {unknown[0]}; --list shows them.")
     path = RESULTS / "results.json"
     results = json.loads(path.read_text()) if path.exists() else {}
+    if arguments.table:
+        (RESULTS / "README.md").write_text(table(results))
+        return
     for name in arguments.rows or [name for name in ROWS if name not in results]:
         if len(arguments.rows) != 1:  # each row in a process of its own: JAX's devices are set once a process
             status = os.spawnv(os.P_WAIT, sys.executable, [sys.executable, __file__, name, "--seeds", arguments.seeds])
@@ -282,8 +321,10 @@ def main() -> None:
                 print(f"{name} failed; the others go on.", flush=True)
             continue
         seeds = [int(seed) for seed in arguments.seeds.split(",")][: ROWS[name].seeds]
-        results[name] = measure(name, seeds)
+        before, results[name] = results.get(name), measure(name, seeds)
         RESULTS.mkdir(parents=True, exist_ok=True)
+        if before and before["returns"] != results[name]["returns"]:
+            keep_first(name, before)
         path.write_text(json.dumps(results, indent=1) + "\n")
         (RESULTS / "README.md").write_text(table(results))
         shutil.rmtree(under_way(name, seeds))

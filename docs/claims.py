@@ -6,9 +6,11 @@ they can be made again without running anything. A claim that fails stays.
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 from forage.claims import running
 from forage.claims.claim import Rule, effects, verdict
 from forage.claims.picture import draw
+from forage.claims.provenance import experiment, file_of, git
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "claims"
@@ -24,25 +27,87 @@ RUNS = ROOT / "runs" / "claims"
 
 HEAD = """# Claims
 
-The central statement of each paper, as a small experiment that runs from one command, on seeds that nothing was tuned
-on. The verdict follows from a rule: the claim **holds** where the whole 95 % interval of the effect lies above the
-rule's margin (nothing, unless its page says otherwise), **fails** where it lies below, and is **undecided** otherwise.
-The effect is a difference of means over seeds with Welch's interval, which is as wide as few seeds ask for: of two
-arms that are equally good it puts one ahead, with 10 seeds and normal scores, in 5 % of experiments, and with fewer
-seeds in less ([where it errs](../trust.md#what-decides)); the score of an arm is its interquartile mean with a
-bootstrap interval, which decides nothing. A claim with another rule says so. What is small here is said on each page;
-a verdict is about the experiment that was run, not about the paper. Made by `python docs/claims.py` from the results
-beside it.
+The central statement of each paper, as a small experiment that runs from one command, on seeds that no search for
+presets used. The verdict follows from a rule: the claim **holds** where the whole 95 % interval of the effect lies
+above the rule's margin (nothing, unless its page says otherwise), **fails** where it lies below, and is **undecided**
+otherwise. The effect is a difference of means over seeds with Welch's interval, which is as wide as few seeds ask
+for: of two arms that are equally good it puts one ahead, with 10 seeds and normal scores, in 5 % of experiments, and
+with fewer seeds in less ([where it errs](../trust.md#what-decides)); the score of an arm is its interquartile mean
+with a bootstrap interval, which decides nothing. A claim with another rule says so. What is small here is said on
+each page; a verdict is about the experiment that was run, not about the paper. Made by `python docs/claims.py` from
+the results beside it.
 
-What is compared and the margin were fixed before the run; of *sac-discrete* what is compared was changed after a first
-run was halted, as its page says. The interval was not fixed: until 2026-11-23 it was a percentile bootstrap,
-too narrow for few seeds (of equally good arms one came out ahead in 13 % with 5 and 8 % with 10). All results
-were judged again, from the same scores; *level-generalisation*, which held, became undecided, and no other verdict
-changed.
+Not everything was fixed before the run. A star marks an experiment that was changed, or run again by later code,
+after a first result or a look at one, mostly on the same seeds: [what came before](#history). The interval was
+changed for all: until 2026-11-23 it was a percentile bootstrap, too narrow for few seeds (of equally good arms one
+came out ahead in 13 % with 5 and 8 % with 10). All results were judged again, from the same scores;
+*level-generalisation*, which held, became undecided, and no other verdict changed.
+
+Each result is of the code that its page names, which is older than today's. Each verdict stands by itself, with no
+correction for their number: where arms are equally good, about one *holds* in forty is chance. With Holm's correction
+over the 48 claims that Welch's interval judges, *curiosity*, *disagreement*, *recurrence* and *ucbvi* would not hold;
+with Benjamini and Hochberg's, at 5 %, all would.
 
 | claim | statement | effect | verdict | seeds | steps of each | wall clock |
 |---|---|---|---|---|---|---|
 """
+
+
+HISTORY = json.loads((PAGES / "history.json").read_text())
+"""What of a claim changed after a first result, and what was found before: by hand, from the repository's log."""
+
+
+BEFORE = json.loads((PAGES / "before.json").read_text())
+"""Results from before results named the commit of their claim's file: their code, and the last commit of that time."""
+
+
+def against_the_rule(result: dict[str, Any], earlier: Sequence[dict[str, Any]] = ()) -> str:
+    """Return how a result breaks the rule on commits and seeds, in a sentence, or nothing.
+
+    A result names the commit of the claim's file it was run with. An experiment that changes takes other seeds than any
+    result from before the change had: `earlier` are the claim's earlier results.
+    """
+    name = result["claim"]
+    if not result.get("claim_commit") and not exempt(result):
+        return f"{name}'s result does not name the commit of its claim's file; run it from the repository."
+    then, now = experiment_of(result), experiment(file_of(name).read_text())
+    if then and then != now and set(result["seeds"]) & set(running.load(name).laptop.seeds):
+        return f"{name} has changed since its result, whose seeds it still has; give it fresh ones."
+    for one in earlier:
+        before = experiment_of(one)
+        if then and before and before != then and set(one["seeds"]) & set(result["seeds"]):
+            return f"{name} was changed after a result, and run again on the same seeds; give it fresh ones."
+    return ""
+
+
+def exempt(result: dict[str, Any]) -> bool:
+    """Return whether a result was made before results named a commit."""
+    return BEFORE["results"].get(result["claim"]) == result["versions"]["code"]
+
+
+def experiment_of(result: dict[str, Any]) -> str:
+    """Return the experiment that a result is of; empty where git does not know it, as in a shallow clone."""
+    commit = result.get("claim_commit") or BEFORE["commit"]
+    path = file_of(result["claim"])
+    if path.name not in changed_since(commit):
+        return experiment(path.read_text())
+    source = git(ROOT, "show", f"{commit}:{path.relative_to(ROOT).as_posix()}")
+    return experiment(source) if source else ""
+
+
+@functools.cache
+def changed_since(commit: str) -> set[str]:
+    """Return the names of claims' files that differ from a commit's; all of them where git does not know it."""
+    if not git(ROOT, "cat-file", "-t", commit):
+        return {file_of(name).name for name in running.names()}
+    return {Path(line).name for line in git(ROOT, "diff", "--name-only", commit, "--", "forage/claims").splitlines()}
+
+
+def earlier_results(name: str) -> list[dict[str, Any]]:
+    """Return a claim's results from before the one that lies there, as git has them."""
+    path = f"docs/claims/results/{name}.json"
+    commits = git(ROOT, "log", "--format=%H", "--", path).split()
+    return [json.loads(text) for commit in commits if (text := git(ROOT, "show", f"{commit}:{path}"))]
 
 
 def publish(name: str) -> bool:
@@ -52,6 +117,8 @@ def publish(name: str) -> bool:
         return False
     (PAGES / "results").mkdir(parents=True, exist_ok=True)
     result = json.loads((source / "result.json").read_text())
+    if broken := against_the_rule(result, earlier_results(name)):
+        sys.exit(broken)
     (PAGES / "results" / f"{name}.json").write_text(json.dumps(result, separators=(",", ":")) + "\n")
     shutil.copyfile(source / "picture.png", PAGES / f"{name}.png")
     return True
@@ -86,8 +153,9 @@ def effect(found: dict[str, Any]) -> str:
 def row(result: dict[str, Any]) -> str:
     said = "; ".join(f"{effect(e)}" for e in result["effects"])
     name, word = result["claim"], result["verdict"]
+    star = " *" if name in HISTORY else ""
     return (
-        f"| [{name}]({name}.md) | {result['statement']} | {said} | **{word}** | {len(result['seeds'])} "
+        f"| [{name}]({name}.md){star} | {result['statement']} | {said} | **{word}** | {len(result['seeds'])} "
         f"| {result['steps']:,} | {result['seconds']:.0f} s |"
     )
 
@@ -128,9 +196,11 @@ def page(result: dict[str, Any]) -> str:
         f"({result['seeds'][0]} to {result['seeds'][-1]}). {result['note']}".rstrip(),
         f"- **Rule**: {said}",
         f"- **Made** on {result['date']} with forage {versions['forage']} (code {versions['code']}), jax "
-        f"{versions['jax']}, Python {versions['python']}, {versions['cores']} cores, {versions['machine']['backend']}. "
+        f"{versions['jax']}, Python {versions['python']}, {versions['cores']} cores, {versions['machine']['backend']}"
+        f"{f', the claim of commit {commit[:12]}' if (commit := result.get('claim_commit')) else ''}. "
         f"Data: [results/{name}.json](results/{name}.json).",
     ]
+    lines += history(name)
     paper = running.load(name).paper
     lines.append(
         f"- **The paper's environment and length** (`--scale paper`): {paper.environment}, {paper.seeds} seeds of "
@@ -140,10 +210,21 @@ def page(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def history(name: str) -> list[str]:
+    """Tell what of a claim changed after a first result, and what was found before."""
+    if name not in HISTORY:
+        return []
+    found = "; ".join(
+        f"against *{e['what']}* {effect(e)} ({e['interval']}), {e['verdict']}" for e in HISTORY[name].get("first", [])
+    )
+    return [f"- **History**: {HISTORY[name]['said']}" + (f" Also found: {found}." if found else "")]
+
+
 def overview(results: list[dict[str, Any]]) -> str:
     left = [name for name in running.names() if name not in {result["claim"] for result in results}]
     rest = f"\nNot run yet: {', '.join(left)}.\n" if left else ""
-    return HEAD + "\n".join(map(row, results)) + "\n" + rest
+    changed = [line.replace("**History**", f"[{name}]({name}.md)") for name in HISTORY for line in history(name)]
+    return HEAD + "\n".join(map(row, results)) + "\n" + rest + "\n## History\n\n" + "\n".join(changed) + "\n"
 
 
 def main() -> None:

@@ -219,7 +219,7 @@ def evaluate(positional: list[str], words: options.Words) -> None:
         for label, one in scores.items():
             print(f"{run.title}{f' with {label}' if label else ''}: return {one}")
         of = f", of the reward {evaluation['reward']}" if evaluation["reward"] else ""
-        print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval{of}")
+        print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % interval{of}")
         if cut := cut_sentence(evaluation):
             print(f"  {cut}")
 

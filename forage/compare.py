@@ -187,7 +187,8 @@ def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
     if value == 0:
         return f"{better} and {worse} have the same mean, {a.mean():.4g}, over {len(a)} and {len(b)} seeds."
     chance = probability_of_improvement(a, b)
-    by = f"by {value:.4g} [{low:.4g}, {high:.4g}] on average, and a seed of it wins with probability {chance.value:.2f}"
+    interval = f" [{low:.4g}, {high:.4g}]" if np.isfinite(low) else " (fewer than 5 seeds, without any spread)"
+    by = f"by {value:.4g}{interval} on average, and a seed of it wins with probability {chance.value:.2f}"
     by += f" [{chance.low:.2f}, {chance.high:.2f}]"
     if low > 0:
         return f"{better} is better than {worse}, {by}."

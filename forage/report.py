@@ -84,8 +84,8 @@ def budget(runs: Sequence[Compared]) -> str:
     stopped = f", where {' and '.join(f'{number:,}' for number in asked)} were asked for" if asked != [steps] else ""
     return (
         f"{steps:,} steps of each seed{stopped}; a score is the mean return of a seed's evaluation episodes, played "
-        f"apart from training with {acting}{of}. "
-        "Numbers over seeds are interquartile means with 95 % bootstrap intervals."
+        f"apart from training with {acting}{of}. Numbers over seeds are interquartile means with 95 % intervals: the "
+        "bootstrap's, or with fewer than five seeds Student's, of the mean."
     )
 
 
@@ -213,9 +213,7 @@ def printed(runs: Sequence[Compared]) -> list[str]:
         config = one.run.config
         total, seeds = score(one.scores), len(one.scores)
         made = read_json(one.run.directory / "versions.json")
-        interval = (
-            "no interval" if total.low is None else f"95 % bootstrap interval [{total.low:.4g}, {total.high:.4g}]"
-        )
+        interval = "no interval" if total.low is None else f"95 % interval [{total.low:.4g}, {total.high:.4g}]"
         evaluation = read_json(one.run.directory / "evaluation.json")
         episodes, steps = evaluation["episodes"], evaluation.get("steps", one.run.rows[-1]["steps"])
         lines.append(

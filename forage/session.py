@@ -418,9 +418,7 @@ class Session:
             lines.append(f"{part_name(self.setup.agent)} on {self.setup.name}{what}: return {found}")
         speed = len(self.setup.members) * self.road.steps / max(seconds, 1e-9)
         of = f", of the reward {self.setup.scored}" if self.setup.scored else ""
-        lines.append(
-            f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval{of}"
-        )
+        lines.append(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % interval{of}")
         if evaluation["cut"]:
             lines.append(f"  {cut_sentence(evaluation)}")
         lines += [

@@ -215,6 +215,21 @@ def test_trials_side_by_side_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     assert tuning.one_at_a_time("CartPole-v1", 1024, 1) > 0
 
 
+def test_the_page_of_learning_is_what_the_results_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    learning = from_benchmarks("learning", monkeypatch)
+    results = json.loads((learning.RESULTS / "results.json").read_text())
+    page = learning.table(results)
+    assert (learning.RESULTS / "README.md").read_text() == page
+    # Two seeds: Student's interval, 12.706 standard errors to either side of the mean.
+    results["suite-robotics"]["returns"] = [1.0, 3.0]
+    assert "| 2 [-10.71, 14.71] | 2 [1] |" in learning.table(results)
+    # What a row gave at first stays, however often it is run again.
+    monkeypatch.setattr(learning, "RESULTS", tmp_path)
+    for returns in ([1.0, 3.0], [5.0, 5.0]):
+        learning.keep_first("suite-robotics", {"returns": returns, "steps": 10, "seeds": [0, 1]})
+    assert json.loads((tmp_path / "first.json").read_text())["suite-robotics"]["returns"] == [1.0, 3.0]
+
+
 @pytest.mark.thorough
 def test_a_cell_of_exploration(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import subprocess
 from inspect import signature
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import small
 from forage import training
 from forage.claims import running
 from forage.claims.claim import Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
+from forage.claims.provenance import commit_of, file_of, uncommitted
 from forage.run import Run, read_json, write_json
 from forage.setup import make_setup
 from forage.types import ForageError
@@ -60,10 +62,62 @@ def test_an_effect_of_few_seeds_has_an_interval_for_few():
     assert (found.low, found.high, found.verdict) == (0.99, 0.99, "holds")  # no spread at all
 
 
-def test_pages_say_what_the_rule_says_of_the_results():
+@pytest.fixture(scope="module")
+def pages():
     spec = importlib.util.spec_from_file_location("claims_pages", ROOT / "docs" / "claims.py")
-    pages = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pages)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_results_name_their_claims_commit_and_changed_claims_take_fresh_seeds(pages):
+    for path in sorted((pages.PAGES / "results").glob("*.json")):
+        result = json.loads(path.read_text())
+        earlier = [] if pages.exempt(result) else pages.earlier_results(path.stem)
+        assert pages.against_the_rule(result, earlier) == ""
+
+
+def test_what_breaks_the_rule_of_commits_and_seeds(pages, monkeypatch):
+    stored = json.loads((pages.PAGES / "results" / "td3-delay.json").read_text())
+    again = stored | {"versions": stored["versions"] | {"code": "newer"}}
+    assert "does not name the commit" in pages.against_the_rule(again)
+    named = again | {"claim_commit": "today"}
+    monkeypatch.setattr(pages, "changed_since", lambda commit: set() if commit == "today" else {"td3_delay.py"})
+    source = file_of("td3-delay").read_text()
+    monkeypatch.setattr(pages, "git", lambda *words: source.replace("1e-3", "2e-3"))
+    assert pages.against_the_rule(named) == ""
+    assert "whose seeds it still has" in pages.against_the_rule(named | {"claim_commit": "older"})
+    assert "whose seeds it still has" in pages.against_the_rule(stored)  # those from before the rule, too
+    assert "on the same seeds" in pages.against_the_rule(named, [stored])
+    assert pages.against_the_rule(named, [stored | {"seeds": [7, 8]}]) == ""
+    # Words are no part of the experiment.
+    monkeypatch.setattr(pages, "git", lambda *words: f'"""Another."""\n{source}'.replace("small networks", "nets"))
+    assert pages.against_the_rule(named, [stored]) == ""
+
+
+def test_the_commit_of_a_claims_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.py"
+    path.write_text("a = 1\n")
+    assert (commit_of(path), uncommitted(path)) == ("", False)  # where there is no git, nothing is refused
+
+    def git(*words):
+        names = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", "-C", str(tmp_path), *names, *words], check=True, capture_output=True)
+
+    git("init")
+    assert (commit_of(path), uncommitted(path)) == ("", False)  # nor where git knows nothing of the package
+    git("add", "a.py")
+    assert uncommitted(path)
+    git("commit", "-m", "a")
+    assert len(commit_of(path)) == 40 and not uncommitted(path)
+    path.write_text("a = 2\n")
+    assert uncommitted(path)
+    monkeypatch.setattr(running, "file_of", lambda name: path)
+    with pytest.raises(ForageError, match=r"a.py has changes that are not committed; commit them before"):
+        running.run(EXAMPLE, "laptop", tmp_path)
+
+
+def test_pages_say_what_the_rule_says_of_the_results(pages):
     paths = sorted((pages.PAGES / "results").glob("*.json"))
     results = [json.loads(path.read_text()) for path in paths if path.stem in running.names()]
     for result in results:
@@ -269,7 +323,8 @@ def test_arms_have_directories_of_their_own(tmp_path, monkeypatch):
         running.run(EXAMPLE, "smoke", tmp_path, "quiet")
 
 
-def test_bad_input(tmp_path):
+def test_bad_input(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "uncommitted", lambda path: False)  # even while somebody works on it
     with pytest.raises(ForageError, match=r"no claim 'gae-lamda'.*gae-lambda"):
         running.run("gae-lamda")
     with pytest.raises(ForageError, match="laptop, smoke, paper, not 'huge'"):

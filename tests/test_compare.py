@@ -2,10 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from forage import training
-from forage.compare import gather
+from forage.compare import gather, verdict
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers import TimeLimit
 from forage.report import budget, printed
@@ -107,3 +108,10 @@ def test_evaluating_again_is_seen(tmp_path):
     with pytest.raises(ForageError, match=r"different kinds of actions in evaluation \(greedy, sampled\)"):
         gather([str(one), str(two)])
     assert "drawn from the policy" in budget(gather([str(two)]))
+
+
+def test_few_seeds_without_spread_decide_nothing():
+    said = verdict("a", np.full(3, 500.0), "b", np.full(3, 460.0))
+    assert said.startswith("a is not shown to be better than b: ahead by 40 (fewer than 5 seeds, without any spread)")
+    assert "5 seeds of each would show it (2 more)" in said
+    assert verdict("a", np.full(5, 500.0), "b", np.full(5, 460.0)).startswith("a is better than b, by 40 [40, 40]")

@@ -11,7 +11,7 @@ from forage.evaluation.comparison import welch_difference
 from forage.run import Run
 
 SEEDS = tuple(range(1000, 1010))
-"""Seeds that nothing is tuned on: presets were tuned on 0 to 4, learning rows use those from 100."""
+"""Seeds that no search for presets used: presets were tuned on 0 to 4, learning rows use those from 100."""
 
 Measure = Callable[[Run], list[float]]
 """One number for each seed of a trained run."""
@@ -46,7 +46,7 @@ class Paper(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How a verdict follows from the numbers; fixed before the run.
+    """How a verdict follows from the numbers.
 
     The effect is the treatment's mean over seeds less the baseline's (the other way round where lower is better), with
     Welch's interval (`welch_difference`). The claim holds where the whole interval lies above `margin`, fails where it

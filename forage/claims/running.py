@@ -22,6 +22,7 @@ import numpy as np
 from forage import claims, progress, registry, training
 from forage.claims.claim import Claim, Effect, Measure, Scale, effects, verdict
 from forage.claims.picture import draw
+from forage.claims.provenance import commit_of, file_of, uncommitted
 from forage.compare import without_address
 from forage.defaults import default_memory
 from forage.evaluation.statistics import score
@@ -39,7 +40,7 @@ KEPT_POINTS = 50  # of each curve, in the result
 
 def names() -> list[str]:
     """Every claim's name."""
-    inner = ("claim", "running", "picture")
+    inner = ("claim", "running", "picture", "provenance")
     found = (module.name for module in pkgutil.iter_modules(claims.__path__) if module.name not in inner)
     return sorted(name.replace("_", "-") for name in found)
 
@@ -61,7 +62,8 @@ def run(
     """Runs a claim, or goes on with it where it was stopped. Returns what result.json holds.
 
     `scale`: `laptop` (minutes to an hour on two cores), `smoke` (seconds; its verdict means nothing) or `paper`, the
-    paper's own setting, which is refused without an accelerator unless `anyway`.
+    paper's own setting, which is refused without an accelerator unless `anyway`. At other scales than `smoke` the
+    claim's file must be committed, where there is git: the result names the commit, and shows what was fixed before.
     """
     claim = load(name)
     if scale not in SCALES:
@@ -76,6 +78,9 @@ def run(
             f"At the paper's scale {name} trains {there}, which needs {paper.needs}; there is no accelerator here, and "
             f"--anyway starts it all the same."
         )
+    if scale != "smoke" and uncommitted(file_of(name)):
+        raise ForageError(f"{file_of(name)} has changes that are not committed; commit them before {name} is run.")
+    claim_commit = commit_of(file_of(name))
     path = Path(directory) if directory is not None else Path("runs") / "claims" / f"{name}-{scale}"
     places = {slug(label): label for label in claim.arms}
     if len(places) != len(claim.arms):
@@ -87,7 +92,7 @@ def run(
         seconds[label] = round(max(runs[label].rows[-1]["seconds"], time.monotonic() - started), 1)
     values = {label: measured(claim.measure, run) for label, run in runs.items()}
     found = effects(claim, values)
-    result = described(name, claim, scale, size, runs, values, found, seconds)
+    result = described(name, claim, scale, size, runs, values, found, seconds) | {"claim_commit": claim_commit}
     write_json(path / "result.json", result)
     draw(path / "picture.png", result)
     for done in runs.values():  # with replay they are gigabytes, and there is nothing to go on with

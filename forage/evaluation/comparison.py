@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from forage.errors import ForageError
-from forage.evaluation.statistics import Score, Scores, check_interval, check_scores, quantiles
+from forage.evaluation.statistics import FEW, Score, Scores, check_interval, check_scores, quantiles
 
 EXACT = 16  # pairs up to which every choice of signs is tried: 65 536
 DRAWN = 100_000  # choices of signs drawn when there are more
@@ -76,7 +76,8 @@ def welch_difference(
         t: the quantile (1 + confidence) / 2 of Student's t with e^2 / (e_a^2 / (n_a - 1) + e_b^2 / (n_b - 1)) degrees
 
     It leaves out 0 where Welch's t-test says that the means differ, which is what `seeds_needed` plans for. Without
-    any spread on either side it is the difference itself.
+    any spread on either side it is the difference itself, or with fewer than 5 seeds on a side, which decide nothing
+    then, all numbers.
 
     How often, of 200 000 experiments each, it leaves out the truth at 95 %, with 2, 3, 5 and 10 seeds of each:
 
@@ -84,9 +85,11 @@ def welch_difference(
         both exponential                         2.5   2.6   2.7   3.8 %
         one normal, the other without spread     5.0   5.0   5.0   5.0 %
         one exponential, the other without       8.9  11.5  11.8  10.0 %
+        500, 100 in 20 %; the other N(420, 5)     63    52    34    12 %
+        500, 100 in 10 %; the other always 460     0     0    59    35 %
 
-    The last is the case of one side at a limit and rare bad (or good) seeds on the other. Few seeds seldom show the
-    rare ones, so it is on that side that the truth is missed; no interval from such seeds alone knows of them.
+    The last three are the case of one side at a limit and rare bad (or good) seeds on the other. Few seeds seldom show
+    the rare ones, so it is on that side that the truth is missed; no interval from such seeds alone knows of them.
     Source: Welch, 1947, "The Generalization of 'Student's' Problem when Several Different Population Variances are
     Involved"; recommended by Colas et al., 2019, arXiv:1904.06979.
     """
@@ -97,7 +100,7 @@ def welch_difference(
     # The mean of equal numbers may differ from them in the last digit, which is no spread.
     errors = np.array([0.0 if np.ptp(v) == 0 else v.var(ddof=1) / len(v) for v in (a, b)])
     if not (error := errors.sum()):
-        return value, value, value
+        return (value, value, value) if min(len(a), len(b)) >= FEW else (value, -math.inf, math.inf)
     from scipy.special import stdtrit  # slow to import, which only those who ask should pay
 
     freedom = 1 / np.sum((errors / error) ** 2 / [len(a) - 1, len(b) - 1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-FIRST_SEED = 100  # seeds that nothing was tuned on
+FIRST_SEED = 100  # seeds that no search for presets used
 
 
 @dataclasses.dataclass(frozen=True)

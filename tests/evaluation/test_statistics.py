@@ -17,6 +17,7 @@ from forage.evaluation.statistics import (
     median,
     optimality_gap,
     score,
+    student_interval,
     task_median,
 )
 from forage.types import ForageError
@@ -106,6 +107,20 @@ def test_interval_of_two_seeds_by_hand():
     assert bootstrap_interval(np.array([3.0, 3.0, 3.0])) == (3, 3)
 
 
+def test_scores_of_fewer_than_five_seeds_have_students_interval():
+    # One degree of freedom: 1/2 +- tan(0.475 pi) / 2. Two: 2 +- 4.3027 / sqrt(3). Three: 3.1824 standard errors.
+    assert student_interval([0.0, 1.0]) == pytest.approx((0.5 - 6.3531, 0.5 + 6.3531), abs=1e-4)
+    assert student_interval([1.0, 2, 3]) == pytest.approx((2 - 2.4841, 2 + 2.4841), abs=1e-4)
+    assert student_interval([0.0, 0, 2, 2]) == pytest.approx((1 - 3.1824 / 3**0.5, 1 + 3.1824 / 3**0.5), abs=1e-4)
+    for few in ([0.0, 1.0], [1.0, 2, 3], [0.0, 0, 0, 2]):
+        assert (score(few).low, score(few).high) == student_interval(few)
+        assert score(few, statistic=mean).value == pytest.approx(np.mean(few))
+    assert student_interval([0.3] * 3) == (0.3, 0.3)  # the mean of equal numbers is not always one of them
+    many = [1.0, 2, 3, 4, 50]
+    assert (score(many).low, score(many).high) == bootstrap_interval(many)
+    assert score([1.0, 2, 3], statistic=median).low == bootstrap_interval([1.0, 2, 3], median)[0]
+
+
 def test_interval_agrees_with_scipys_bootstrap():
     scores = np.random.default_rng(3).exponential(size=12)
     expected = scipy.stats.bootstrap(
@@ -174,6 +189,8 @@ def test_score():
     ("call", "message"),
     [
         (lambda: bootstrap_interval([1.0]), "at least 2 seeds"),
+        (lambda: student_interval([1.0]), "at least 2 seeds"),
+        (lambda: student_interval(np.ones((3, 2))), "one number for each seed, and got 2 tasks"),
         (lambda: bootstrap_interval([1.0, 2.0], confidence=95), "between 0 and 1"),
         (lambda: bootstrap_interval([1.0, 2.0], resamples=0), "at least 1 resample"),
         (lambda: score([1.0, NAN, np.inf]), "2 of 3 scores that are not finite"),
