@@ -85,8 +85,8 @@ def budget(runs: Sequence[Compared]) -> str:
     return (
         f"{steps:,} steps of each seed{stopped}; a score is the mean return of a seed's evaluation episodes, played "
         f"apart from training with {acting}{of}. "
-        "Numbers over seeds are interquartile means with 95 % intervals: the bootstrap's, or with fewer than five seeds "
-        "Student's, of the mean."
+        "Numbers over seeds are interquartile means with 95 % intervals: the bootstrap's, or with fewer than five "
+        "seeds Student's, of the mean."
     )
 
 
