@@ -84,8 +84,9 @@ def budget(runs: Sequence[Compared]) -> str:
     stopped = f", where {' and '.join(f'{number:,}' for number in asked)} were asked for" if asked != [steps] else ""
     return (
         f"{steps:,} steps of each seed{stopped}; a score is the mean return of a seed's evaluation episodes, played "
-        f"apart from training with {acting}{of}. Numbers over seeds are interquartile means with 95 % intervals: the "
-        "bootstrap's, or with fewer than five seeds Student's, of the mean."
+        f"apart from training with {acting}{of}. "
+        "Numbers over seeds are interquartile means with 95 % intervals: the bootstrap's, or with fewer than five "
+        "seeds Student's, of the mean."
     )
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from forage.errors import ForageError
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.profiles import Profile
+from forage.evaluation.statistics import FEW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -217,7 +218,8 @@ def _describe(seeds: list[int], confidence: float) -> str:
         return "1 seed, no interval" if len(seeds) == 1 else "1 seed each, no interval"
     number = f"{seeds[0]}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
     thin = ", each seed a thin line" if len(seeds) == 1 else ""
-    return f"interquartile mean of {number} seeds, {confidence * 100:g} % interval shaded{thin}"
+    narrow = " (too narrow for so few)" if min(seeds) < FEW else ""
+    return f"interquartile mean of {number} seeds, {confidence * 100:g} % interval{narrow} shaded{thin}"
 
 
 def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str]]) -> None:
