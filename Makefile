@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 # Python keeps what it compiles, also where a machine's settings say otherwise.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: train test more thorough check clean
+.PHONY: train test newest more thorough check clean
 
 train: $(VENV)/installed
 	$(BIN)/forage train ppo CartPole-v1 --seeds 5
@@ -16,19 +16,19 @@ test: $(VENV)/installed-test
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-# XLA's code generator that users get. With the older one, which tests take because it is quick, LLVM has been seen to
-# compile an optimised program without an end: a random number in a loop that it vectorised.
-AS_USED = XLA_FLAGS=--xla_cpu_use_fusion_emitters=true
+# Trains, resumes and evaluates on the newest Python here with the newest JAX allowed, in an environment of its own.
+newest: $(VENV)/bin/python
+	$(BIN)/python benchmarks/versions.py --newest
 
 # As much of what `make test` leaves out as fits in so many minutes, another part of it for each commit.
 MINUTES ?= 12
 more: $(VENV)/installed-test
-	$(AS_USED) FORAGE_TEST_MINUTES=$(MINUTES) FORAGE_TEST_ORDER=$$(git rev-parse HEAD) \
+	FORAGE_TEST_AS_USED=1 FORAGE_TEST_MINUTES=$(MINUTES) FORAGE_TEST_ORDER=$$(git rev-parse HEAD) \
 		$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m thorough
 
 # All tests, also those that `make test` leaves out (tests/tiers.py says which); an hour or more.
 thorough: $(VENV)/installed-test
-	$(AS_USED) FORAGE_TEST_KILLS=3 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "thorough or not thorough"
+	FORAGE_TEST_AS_USED=1 FORAGE_TEST_KILLS=3 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "thorough or not thorough"
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff check . && $(BIN)/pyrefly check --python-interpreter-path $(BIN)/python

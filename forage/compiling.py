@@ -9,7 +9,39 @@ import jax
 from jaxtyping import PyTree
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-"""Compiler options for what runs once on the CPU: compiled in a fifth of the time, and several times as slow to run."""
+"""Compiler options for what runs once on the CPU: compiled in less time, and several times as slow to run.
+
+From jaxlib 0.11.1 on there is one code generator, which the second option does not know; the first alone is as quick
+there as both are before.
+"""
+
+IN_ORDER = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
+"""Run the pieces of a program one after the other: those of an update are too small to be worth waking a thread for."""
+
+SUMS_IN_ONE_PIECE = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
+"""On the CPU, sums in one piece fuse with what is around them, and take half the kernels."""
+
+
+def known(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the compiler options that this release of XLA knows, which refuses a program for one that it does not."""
+    return {name: value for name, value in options.items() if _is_known(name, value)}
+
+
+@functools.cache
+def _is_known(name: str, value: Any) -> bool:
+    try:
+        _nothing().compile(compiler_options={name: value})
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return False
+    return True
+
+
+@functools.cache
+def _nothing() -> jax.stages.Lowered:
+    """Lower a program that computes nothing, to ask about options: each answer takes a few hundredths of a second."""
+    return jax.jit(lambda: 0).lower()
 
 
 def kind(tree: PyTree[Any]) -> Hashable:
@@ -31,7 +63,7 @@ def shared(kind: Hashable, function: Any, once: bool = False, **options: Any) ->
     `jax.jit`.
     """
     # JAX knows a function again, also in another `jit`; each kind has one of its own.
-    return jax.jit(functools.partial(function), compiler_options=QUICK if once else None, **options)
+    return jax.jit(functools.partial(function), compiler_options=known(QUICK) if once else None, **options)
 
 
 def _classes(structure: Any) -> Iterator[type]:

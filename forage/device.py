@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage import checkpoint, prng, visits
-from forage.compiling import QUICK, kind
+from forage.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known
 from forage.experiment import Experiment, ExperimentState
 from forage.learner import LearnerState, Report, Tally
 from forage.soundness import sound
@@ -136,13 +136,12 @@ def jitted(
         out_specs=jax.tree.map(place, outputs),
         check_vma=False,
     )
-    # In order: the pieces of an update are too small to be worth waking another thread for.
-    options: dict[str, Any] = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
-    if mesh.devices.flat[0].platform == "cpu":  # sums in one piece: they fuse, and take half the kernels
-        options["xla_disable_hlo_passes"] = "tree_reduction_rewriter"
+    options = dict(IN_ORDER)
+    if mesh.devices.flat[0].platform == "cpu":
+        options |= SUMS_IN_ONE_PIECE
     if once:
         options |= QUICK
-    return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=options)
+    return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=known(options))
 
 
 class DeviceRoad:

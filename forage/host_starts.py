@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage import prng, spaces, team
-from forage.compiling import QUICK, kind, shared
+from forage.compiling import QUICK, kind, known, shared
 from forage.environments.host import HostEnvironment, HostStep
 from forage.ports import Environment, Starts, Visited
 from forage.types import Clock, Experience, ForageError, Spec, Step
@@ -120,7 +120,7 @@ class HostStarts:
         self.reported, self.cut = shared(same, report, donate_argnums=1), shared(same, cut)
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
-        self.state: HostStartsState = jax.jit(self.initial, compiler_options=QUICK)(prng.key(seed))
+        self.state: HostStartsState = jax.jit(self.initial, compiler_options=known(QUICK))(prng.key(seed))
         self.seen: list[Seen] = []
 
     def initial(self, key: Key[Array, ""]) -> HostStartsState:

@@ -8,15 +8,23 @@ differently, so that what is skipped is not always the same.
 
 import hashlib
 import os
+import re
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 cache = Path(__file__).parent.parent / ".cache" / "compiled"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
-# A quarter of the time to compile between them. Processes that tests start inherit both.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+# Less time to compile. Processes that tests start inherit both.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
+# XLA's older code generator takes two thirds of the time. A jaxlib without it would abort at the flag, so its version
+# decides. LLVM has been seen to compile an optimised program of it without an end: a random number in a loop that it
+# vectorised; so FORAGE_TEST_AS_USED asks for the one that users get.
+if tuple(map(int, re.findall(r"\d+", version("jaxlib"))[:3])) < (0, 11, 1) and not os.environ.get(
+    "FORAGE_TEST_AS_USED"
+):
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 os.environ.setdefault("MPLBACKEND", "agg")
 # Tests share a process, and JAX settles on its devices at the first: as many as the largest run here has members.
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")

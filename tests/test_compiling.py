@@ -1,17 +1,20 @@
 """Which runs share what is compiled: those that differ in numbers alone."""
 
 import copy
+import re
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
 from tiers import gated
 
+from forage import compiling
 from forage.agents.ppo import PPO
 from forage.behaviours.own import Own
-from forage.compiling import kind
+from forage.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known
 from forage.device import DeviceRoad, vary
 from forage.environments import spec_of
 from forage.environments.adapters.native import OnHost
@@ -113,3 +116,41 @@ def test_specs_are_equal_when_they_say_the_same_to_the_bit():
         assert spec(space) == one and hash(spec(space)) == hash(one), name
     assert spec(SPACES["box"]) != spec(SPACES["box"], horizon=3)
     assert spec(SPACES["box"]) != Spec("y", SPACES["box"], spaces.Discrete(2))
+
+
+def built(function, *arguments, **options):
+    """Compile a function with compiler options."""
+    return jax.jit(function).lower(*arguments).compile(compiler_options=known(options))
+
+
+def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
+    options = QUICK | IN_ORDER | SUMS_IN_ONE_PIECE
+    assert known(options | {"xla_no_such_option": True}) == known(options)
+    found = int(built(lambda x: x + 1, np.int32(1), **options, xla_no_such_option=True)(1))
+    assert found == 2
+    # Asked once: nothing is compiled for the same question.
+    monkeypatch.setattr(compiling, "_nothing", lambda: pytest.fail("asked again"))
+    assert known(options)
+
+
+def test_unoptimised_code_is_shorter():
+    """Loops are not unrolled nor vectorised, which is what compiling well takes its time for."""
+
+    def function(x):
+        for i in range(4):
+            x = jax.lax.fori_loop(0, 3 + i, lambda _, x, i=i: jnp.sort(jnp.tanh(x * (1 + i)))[::-1] * jnp.sin(x), x)
+        return x
+
+    def size(options):
+        return len(built(function, np.ones(64, np.float32), **options).runtime_executable().serialize())
+
+    assert size({"xla_backend_optimization_level": 0}) < 0.95 * size({"xla_backend_optimization_level": 3})
+
+
+def test_sums_in_one_piece_take_fewer_kernels():
+    def kernels(options):
+        program = built(lambda x: jnp.sum(jnp.tanh(x)), np.ones(1000, np.float32), **options)
+        return len(re.findall(r" fusion\(| reduce\(| reduce-window\(", program.as_text().split("ENTRY")[1]))
+
+    assert known(SUMS_IN_ONE_PIECE) == SUMS_IN_ONE_PIECE
+    assert kernels(SUMS_IN_ONE_PIECE) < kernels({})

@@ -273,6 +273,7 @@ CASES = [
 ]
 
 GATE = [case for case in CASES if case[:3] == ("ppo", "discrete", "device")]
+GATE += [("ppo", "discrete", "host", probe) for probe in ("truncation", "reset")]
 
 
 @pytest.mark.parametrize(("agent", "form", "road", "probe"), gated(CASES, GATE))

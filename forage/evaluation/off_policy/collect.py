@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage import prng
-from forage.compiling import QUICK
+from forage.compiling import QUICK, known
 from forage.evaluation.off_policy.data import Logged
 from forage.ports import Environment
 from forage.types import ForageError, Step
@@ -78,7 +78,7 @@ def log_episodes(
         return (states, found.observation, going & ~(found.terminated | found.truncated)), row
 
     # It runs once: compiled quickly rather than well.
-    @functools.partial(jax.jit, compiler_options=QUICK)
+    @functools.partial(jax.jit, compiler_options=known(QUICK))
     def play(key: Key[Array, ""]) -> Any:
         start_key, key = jax.random.split(key)
         states, observations = jax.vmap(begin)(jax.random.split(start_key, episodes))

@@ -1,0 +1,169 @@
+"""The loop on both roads: the clock, the ends of episodes, annealing, and evaluation apart from training."""
+
+import concurrent.futures
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+from gymnasium import spaces
+
+from forage import prng, registry, setup
+from forage.agents.dqn import DQN
+from forage.agents.ppo import PPO
+from forage.behaviours.epsilon_greedy import EpsilonGreedy
+from forage.behaviours.own import Own
+from forage.defaults import default_memory
+from forage.device import DeviceRoad, vary
+from forage.environments import spec_of
+from forage.environments.adapters.native import OnHost
+from forage.experiment import Experiment
+from forage.host import HostRoad
+from forage.learner import Learner
+from forage.ports import Environment
+from forage.rewards.environment import EnvironmentReward
+from forage.starts.reset import Reset
+from forage.tasks.same import Same
+from forage.types import AGENT, Clock, Step
+
+ROADS = ("device", "host")
+FEW = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,)}
+AGENTS = {
+    "ppo": (PPO(**FEW, minibatches=1, epochs=1), Own()),
+    "dqn": (DQN(**FEW, batch_size=4, learning_starts=8), EpsilonGreedy(start=1.0, end=1.0)),
+}
+ACTIONS = 8
+
+
+class CountState(NamedTuple):
+    time: jax.Array
+    luck: jax.Array
+
+
+class Count(Environment):
+    """Pays the action, and a part of one that the reset drew; shows the time, which the horizon of 3 cuts."""
+
+    observation_space = spaces.Box(0, 10, (1,), np.float32)
+    action_space = spaces.Discrete(ACTIONS)
+    horizon = 3
+
+    def reset(self, key):
+        return CountState(jnp.int32(0), jax.random.uniform(key, maxval=0.9)), jnp.zeros(1)
+
+    def step(self, state, action, key):
+        time = state.time + 1
+        reward = jnp.where(time == 1, action + state.luck, 0.0)
+        return CountState(time, state.luck), Step(time[None] * 1.0, reward, jnp.bool_(False), time >= 3, {})
+
+
+class Timed(Own):
+    """Writes the clock where others say who chose the action."""
+
+    def act(self, state, agent, agent_state, hidden, observation, spec, clock, key):
+        action, hidden, aux, _ = super().act(state, agent, agent_state, hidden, observation, spec, clock, key)
+        return action, hidden, aux, AGENT + clock.steps
+
+
+def loop(road, agent, behaviour, seeds=(3,)):
+    """Build and begin a run of `Count`."""
+    world = Count()
+    learner = Learner(agent, behaviour, EnvironmentReward(), default_memory(agent), spec_of(world, "Count"))
+    if road == "device":
+        run = DeviceRoad(vary(Experiment(learner, world, Same(), Reset()), {}), list(seeds), 1000)
+    else:
+        run = HostRoad([learner] * len(seeds), lambda num_envs: OnHost(world, num_envs), list(seeds), 1000)
+    run.begin()
+    return run
+
+
+def rollout(road, run):
+    """Collect one rollout, and return its experience and the clock it began with."""
+    began = 24
+    if road == "device":
+        clock = Clock(jnp.int32(began), jnp.float32(1000))
+        state = jax.tree.map(lambda x: x[0], run.state)
+        return jax.jit(lambda *a: run.varied.common.collect(*a))(state, clock, prng.key(0)).rollout, began
+    heard = []
+    one = run.experiments[0]
+    one.steps, one.learn = began, lambda rollout, clock: heard.append(rollout) or {}
+    one.advance(1)
+    return heard[0], began
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_rollout_has_its_own_clock_and_ends(road):
+    """The clock moves with every step, and what is learned of a cut episode's last step is what that step showed."""
+    found, began = rollout(road, loop(road, AGENTS["ppo"][0], Timed()))
+    steps = np.asarray(found.source) - AGENT
+    np.testing.assert_array_equal(steps, began + 2 * np.arange(4)[:, None] + np.zeros((4, 2), int))
+    np.testing.assert_array_equal(np.asarray(found.truncated)[:, 0], [False, False, True, False])
+    for env in range(2):
+        np.testing.assert_array_equal(np.asarray(found.observation)[:, env, 0], [0, 1, 2, 0])
+        np.testing.assert_array_equal(np.asarray(found.next_observation)[:, env, 0], [1, 2, 3, 1])
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("road", ROADS)
+def test_evaluation_is_greedy_and_plays_other_episodes(road, agent):
+    run = loop(road, *AGENTS[agent], seeds=(3, 7))
+    some, others = (run.evaluate(8, 3, seed)[0] for seed in (500_009, 1_000_003))
+    for found in (some, others):  # seed, episode: one observation, so one action
+        assert (np.floor(found) == np.floor(found[:, :1])).all()
+    luck = np.concatenate([np.ravel(found % 1) for found in (some, others)])
+    assert len(np.unique(luck)) == luck.size, "evaluations share episodes, or seeds do"
+
+
+def test_evaluation_has_other_keys_than_training():
+    run = loop("device", *AGENTS["ppo"], seeds=(3, 7))
+    keys = []
+
+    def played(varied, learner, given, *_):
+        keys.append(given)
+        return np.zeros((2, 1)), np.zeros((2, 1))
+
+    program = concurrent.futures.Future()
+    program.set_result(played)
+    run._evaluation, run._jitted = lambda *_: program, lambda *_, **__: played
+    for seed in (500_009, 1_000_003):
+        run.evaluate(1, 3, seed)
+        run.evaluate_points((), 1, 3, seed)
+    training = [prng.key(seed) for seed in run.seeds]
+    used = [tuple(np.ravel(jax.random.key_data(key))) for key in (*training, *jnp.concatenate([keys[0], keys[2]]))]
+    assert len(set(used)) == 6
+    for one, points in (keys[:2], keys[2:]):
+        np.testing.assert_array_equal(jax.random.key_data(one), jax.random.key_data(points))
+
+
+def test_the_host_resets_evaluation_with_other_seeds(monkeypatch):
+    seeds, reset = [], OnHost._reset
+    monkeypatch.setattr(OnHost, "_reset", lambda self, seed: seeds.append(seed) or reset(self, seed))
+    run = loop("host", *AGENTS["ppo"], seeds=(3, 7))
+    for seed in (500_009, 1_000_003):
+        run.evaluate(1, 3, seed)
+    assert len(seeds) == 6 and len(set(map(str, seeds))) == 6
+
+
+def anneals(name):
+    """Whether an agent's learning rate is annealed."""
+    return any(field.name == "final_learning_rate" for field in registry.fields(registry.part_class("agent", name)))
+
+
+@pytest.mark.parametrize("name", [name for name in registry.PORTS["agent"] if anneals(name)])
+def test_the_learning_rate_is_annealed(name):
+    """With a rate that falls to 0, weights move at the beginning of a run, and not at all when its time is up."""
+    agent, environment, options = small.AGENTS[name]
+    settings = options | {"final_learning_rate": 0.0}
+    road = setup.make_setup(agent, environment, steps=10**6, seeds=[3], agent_options=settings).road()
+    road.begin()
+    road.advance(8)  # past the start of learning
+
+    def moved(total):
+        road.total_steps = total
+        before = jax.device_get(road.agent_states().network)
+        road.advance(2)
+        changes = jax.tree.map(lambda a, b: np.abs(a - b).max(initial=0.0), before, road.agent_states().network)
+        return max(map(float, jax.tree.leaves(changes)))
+
+    assert moved(10**6) > 0 and moved(1) == 0
