@@ -1,7 +1,8 @@
 """Tries Forage on every Python here with the oldest and the newest JAX that `pyproject.toml` allows.
 
 `python benchmarks/versions.py` makes an environment for each pair in a temporary directory, runs `make train` and a
-small run of every command there, and writes `docs/versions.md`; rows that were not asked for stay. With `--newest` it trains, resumes and evaluates with
+small run of every command there, and writes `docs/versions.md`; rows that were not asked for stay. With `--newest` it
+trains, resumes and evaluates with
 the newest of both alone, and writes nothing. It needs Python and pip, and finds Pythons on the path and pyenv's.
 """
 
@@ -151,8 +152,10 @@ def table(trials: list[Trial]) -> str:
     rows = [
         "# Versions that were tried",
         "",
-        "`python benchmarks/versions.py` wrote this page: `make train` (five seeds of PPO on CartPole-v1; the seconds are "
-        "those of a shared machine), and a small run of every command, in new environments with the oldest and the newest "
+        "`python benchmarks/versions.py` wrote this page: `make train` (five seeds of PPO on CartPole-v1; the seconds "
+        "are "
+        "those of a shared machine), and a small run of every command, in new environments with the oldest and the "
+        "newest "
         "JAX that `pyproject.toml` allows and pip finds for each Python. `make newest` repeats training, resuming and "
         "evaluating on the newest Python with every change.",
         "",

@@ -44,6 +44,17 @@ def _nothing() -> jax.stages.Lowered:
     return jax.jit(lambda: 0).lower()
 
 
+@functools.cache
+def endless() -> dict[str, Any]:
+    """Return options without which some programs that run often never finish compiling on the CPU.
+
+    With the code generator of jaxlib 0.11.1 and later, LLVM's highest level has been seen not to end on PPO's small
+    minibatches on the host (64 transitions in 8); one level below, the same program takes seconds.
+    """
+    older = _is_known("xla_cpu_use_fusion_emitters", False)
+    return {} if older or jax.default_backend() != "cpu" else {"xla_backend_optimization_level": 2}
+
+
 def kind(tree: PyTree[Any]) -> Hashable:
     """What is equal for trees that differ in their leaves alone, and whose classes have the same code.
 
@@ -63,7 +74,7 @@ def shared(kind: Hashable, function: Any, once: bool = False, **options: Any) ->
     `jax.jit`.
     """
     # JAX knows a function again, also in another `jit`; each kind has one of its own.
-    return jax.jit(functools.partial(function), compiler_options=known(QUICK) if once else None, **options)
+    return jax.jit(functools.partial(function), compiler_options=known(QUICK) if once else endless(), **options)
 
 
 def _classes(structure: Any) -> Iterator[type]:

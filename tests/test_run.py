@@ -292,7 +292,8 @@ class Disk:
 def test_a_full_disk_does_not_stop_a_run(tmp_path, monkeypatch, finished):
     disk, seen = Disk(monkeypatch), {}
     # A clock of its own: saves take a share of the time at most, so on a slow disk the next one might never come.
-    monkeypatch.setattr(session, "time", types.SimpleNamespace(monotonic=lambda ticks=itertools.count(): next(ticks)))
+    ticks = itertools.count()
+    monkeypatch.setattr(session, "time", types.SimpleNamespace(monotonic=lambda: next(ticks)))
 
     def at(display):
         if display.updates == 3:
