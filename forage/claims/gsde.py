@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from forage import prng
 from forage.behaviours.held_noise import HeldNoise
-from forage.checkpoint import arrays
+from forage.checkpoint import load
 from forage.claims.claim import Arm, Claim, Paper, Rule, Scale
 from forage.run import Run
+from forage.setup import from_config
 from forage.spaces import from_json
-from forage.types import ForageError
+from forage.types import Clock, ForageError
 
 
 def continuity_cost(run: Run) -> list[float]:
-    """100 E[((a_{t+1} - a_t) / (high - low))^2] of each seed, over the last rollout that it learned from."""
+    """100 E[((a_{t+1} - a_t) / (high - low))^2] of each seed, over the rollout that would come after its last one."""
     if not run.checkpoints:
-        raise ForageError(f"{run.directory} has no checkpoint, in which its last rollout would be.")
-    saved, space = arrays(run.checkpoints[-1]), from_json(run.config["spec"]["action_space"])
+        raise ForageError(f"{run.directory} has no checkpoint to go on from.")
+    experiment, seeds = from_config(run.config).experiment(), jnp.array(run.config["seeds"])
+    shapes = jax.eval_shape(jax.vmap(lambda seed: experiment.init(prng.key(seed))), seeds)
+    state, header = load(run.checkpoints[-1], shapes)
+    clock = Clock(jnp.int32(header["steps"]), jnp.float32(run.config["steps"]))
+    rollout = jax.jit(jax.vmap(lambda state: experiment.collect(state, clock, state.key).rollout))(state)
+    space = from_json(run.config["spec"]["action_space"])
     low, high = space.low, space.high  # pyrefly: ignore[missing-attribute]
-    memory = ".learner.memory"
-    action = np.clip(saved[f"{memory}.action"], low, high) / (high - low)  # [seed, time, env, dimension]
-    ended = saved[f"{memory}.terminated"] | saved[f"{memory}.truncated"]
-    change = np.sum(np.diff(action, axis=1) ** 2, axis=-1)
+    action = np.clip(rollout.action, low, high) / (high - low)  # [seed, time, env, dimension]
+    change, ended = np.sum(np.diff(action, axis=1) ** 2, axis=-1), np.asarray(rollout.ended)
     return [100 * float(np.mean(c[~e])) for c, e in zip(change, ended[:, :-1], strict=True)]
 
 
