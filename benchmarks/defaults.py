@@ -7,7 +7,7 @@
     python benchmarks/defaults.py --table                         # results/DEFAULTS.md from results/defaults.json
 
 Every cell trains three seeds for the same number of steps and plays twenty episodes of each seed, greedily and sampled.
-Presets are left out: what is measured is what a user's own environment gets.
+No preset of Forage's fits these ids: what is measured is what a user's own environment gets.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ import fcntl
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "defaults.json"
@@ -163,13 +166,77 @@ def train_sb3(algorithm: str, task: Task, settings: dict[str, Any], seed: int, p
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+BEFORE: dict[str, dict[str, Any]] = {
+    "ppo": {"learning_rate": 2.5e-4, "num_envs": 8, "rollout_length": 128, "epochs": 4, "minibatches": 4}
+    | {"entropy_coefficient": 0.01, "final_learning_rate": 0.0, "normalise_observation": False}
+}
+"""Settings that every environment without a preset got before this study; of the other agents they are unchanged."""
+
+
+def train_forage(algorithm: str, task: Task, who: str) -> dict[str, Any]:
+    """Train all seeds with the default settings, or those of before, and play greedily and sampled."""
+    import forage
+    from forage.rewards.environment import EnvironmentReward
+    from forage.training import use_compilation_cache
+
+    use_compilation_cache()
+    before = who == "before"
+    parts = {"agent_options": BEFORE.get(algorithm, {}), "rewards": EnvironmentReward()} if before else {}
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = Path(scratch) / "run"
+        forage.train(
+            algorithm,
+            task.forage,
+            steps=task.steps[algorithm],
+            seeds=SEEDS,
+            directory=directory,
+            display="quiet",
+            **parts,
+        )
+        found: dict[str, Any] = {}
+        for actions in ("greedy", "sampled"):
+            forage.evaluate(directory, EPISODES, actions=actions)
+            evaluation = json.loads((directory / "evaluation.json").read_text())
+            found[actions] = evaluation["episode_returns"]
+        seconds = forage.Run(directory).rows[-1]["seconds"]
+    return found | {"seconds": [seconds / len(SEEDS)] * len(SEEDS), "steps": [evaluation["steps"]] * len(SEEDS)}
+
+
+def table(results: dict[str, Any]) -> str:
+    """The page: what each contestant reached, mean over seeds of greedy and of sampled episodes, and each seed."""
+    lines = [
+        "# Default settings",
+        "",
+        "Three seeds of each contestant, for the same number of steps; the mean return of twenty episodes a seed,",
+        "played greedily and (after the slash) sampled, averaged over seeds, with the seeds' greedy means in",
+        "brackets. *sb3*: Stable-Baselines3's default settings; *zoo*: those of its zoo for this environment;",
+        "*before*: Forage's settings for all environments until now; *default*: what `forage.defaults` chooses by",
+        "the spec. Cells that are empty have not been run yet: `python benchmarks/defaults.py` runs them.",
+        "",
+        "| algorithm | task | family | steps | sb3 | zoo | before | default |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for algorithm, name in dict.fromkeys((algorithm, name) for algorithm, name, _ in cells()):
+        task, row = TASKS[name], []
+        for who in ("sb3", "zoo", "before", "default"):
+            found = results.get(f"{algorithm}/{name}/{who}")
+            if found is None:
+                row.append("" if who != "zoo" or algorithm in task.zoo else "none")
+                continue
+            greedy, sampled = (np.array([np.mean(seed) for seed in found[key]]) for key in ("greedy", "sampled"))
+            row.append(f"{greedy.mean():.4g} / {sampled.mean():.4g} [{', '.join(f'{v:.4g}' for v in greedy)}]")
+        lines.append(f"| {algorithm} | {name} | {task.family} | {task.steps[algorithm]:,} | {' | '.join(row)} |")
+    return "\n".join(lines) + "\n"
+
+
 def keep(cell: tuple[str, str, str], found: dict[str, Any]) -> None:
     """Add a result to the file, which other processes may be writing, too."""
     with (RESULTS.parent / ".defaults.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         results["/".join(cell)] = found
-        RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+        RESULTS.write_text(json.dumps(results, sort_keys=True) + "\n")
+        RESULTS.with_name("DEFAULTS.md").write_text(table(results))
 
 
 def main() -> None:
@@ -177,9 +244,13 @@ def main() -> None:
     parser.add_argument("algorithm", nargs="?")
     parser.add_argument("task", nargs="?")
     parser.add_argument("--only", type=lambda text: text.split(","), help="contestants: sb3, zoo, before, default")
-    parser.add_argument("--sb3", default="/tmp/sb3/bin/python")
+    parser.add_argument("--sb3", default="python3", help="a Python that has stable-baselines3 and the environments")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true", help="only make the page anew")
     arguments = parser.parse_args()
+    if arguments.table:
+        RESULTS.with_name("DEFAULTS.md").write_text(table(json.loads(RESULTS.read_text())))
+        return
     for cell in cells(arguments.only):
         algorithm, name, who = cell
         if arguments.algorithm not in (None, algorithm) or arguments.task not in (None, name):
@@ -194,6 +265,8 @@ def main() -> None:
             settings = task.zoo[algorithm] if who == "zoo" else {}
             runs = [train_sb3(algorithm, task, settings, seed, arguments.sb3) for seed in SEEDS]
             keep(cell, {key: [run[key] for run in runs] for key in ("greedy", "sampled", "seconds", "steps")})
+        else:
+            keep(cell, train_forage(algorithm, task, who))
         print(*cell, f"{time.monotonic() - began:.0f} s", flush=True)
 
 

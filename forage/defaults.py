@@ -129,12 +129,18 @@ def is_picture(spec: Spec) -> bool:
     return is_image(seen(spec.observation_space))
 
 
-STUDY = "measured beside Stable-Baselines3: benchmarks/defaults.py"
+STUDY = "benchmarks/results/DEFAULTS.md"
 GENERAL_PPO = {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
 ROLLOUT, ROWS = 2048, 64  # steps of a rollout, in all environments, and of a minibatch: Stable-Baselines3's
 
 RULES: tuple[Rule, ...] = (
-    Rule("ppo", "images, stepped in JAX", lambda spec, native: native and is_picture(spec), SMALL_IMAGES, STUDY),
+    Rule(
+        "ppo",
+        "images, stepped in JAX",
+        lambda spec, native: native and is_picture(spec),
+        SMALL_IMAGES,
+        "as for MinAtar",
+    ),
     Rule("ppo", "images", lambda spec, native: is_picture(spec), {}, ATARI),
     Rule(
         "ppo",
