@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from gymnasium import spaces
 
 from forage.nn.encoders import is_image
-from forage.nn.normalise import norms_of
 from forage.ports import Agent, Behaviour, Memory
 from forage.registry import from_config, part_class, part_name
 from forage.spaces import describe, is_bounded_box, seen
@@ -148,14 +147,6 @@ RULES: tuple[Rule, ...] = (
         lambda spec, native: isinstance(seen(spec.observation_space), spaces.Discrete),
         SMALL_PPO,
         STUDY,
-    ),
-    Rule(
-        "ppo",
-        "continuous, bounded actions",
-        lambda spec, native: is_bounded_box(spec.action_space) and norms_of(seen(spec.observation_space)) is not None,
-        GENERAL_PPO | {"normalise_observation": True},
-        STUDY,
-        NORMALISED,
     ),
     Rule("ppo", "vectors", lambda spec, native: True, GENERAL_PPO, STUDY),
 )
