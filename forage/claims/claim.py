@@ -11,7 +11,10 @@ from forage.evaluation.comparison import welch_difference
 from forage.run import Run
 
 SEEDS = tuple(range(1000, 1010))
-"""Seeds that nothing is tuned on: presets were tuned on 0 to 4, learning rows use those from 100."""
+"""Seeds that no search of presets used: those ran on 0 to 4; learning rows use those from 100."""
+
+FRESH = tuple(range(4000, 4010))
+"""Seeds of claims that were changed after a first run, and had not been run on these."""
 
 Measure = Callable[[Run], list[float]]
 """One number for each seed of a trained run."""
@@ -33,6 +36,13 @@ class Scale(NamedTuple):
     seeds: tuple[int, ...] = SEEDS
 
 
+class Also(NamedTuple):
+    """A second measure, shown beside the first with its effect; it decides nothing."""
+
+    measure: Measure
+    words: str
+
+
 class Paper(NamedTuple):
     """The paper's own setting, described, and run where the hardware is there."""
 
@@ -46,7 +56,7 @@ class Paper(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How a verdict follows from the numbers; fixed before the run.
+    """How a verdict follows from the numbers.
 
     The effect is the treatment's mean over seeds less the baseline's (the other way round where lower is better), with
     Welch's interval (`welch_difference`). The claim holds where the whole interval lies above `margin`, fails where it
@@ -86,6 +96,7 @@ class Claim(NamedTuple):
     smoke: Scale
     paper: Paper
     rule: Rule = Rule()
+    also: tuple[Also, ...] = ()
     note: str = ""  # where the experiment differs from the paper's, and why
     judge: Callable[[Mapping[str, np.ndarray], Rule], list[Effect]] | None = None  # in place of differences of means
     judged_by: str = ""  # the rule in words, where `judge` has its own

@@ -22,6 +22,7 @@ import numpy as np
 from forage import claims, progress, registry, training
 from forage.claims.claim import Claim, Effect, Measure, Scale, effects, verdict
 from forage.claims.picture import draw
+from forage.claims.provenance import claim_file
 from forage.compare import without_address
 from forage.defaults import default_memory
 from forage.evaluation.statistics import score
@@ -39,7 +40,7 @@ KEPT_POINTS = 50  # of each curve, in the result
 
 def names() -> list[str]:
     """Every claim's name."""
-    inner = ("claim", "running", "picture")
+    inner = ("claim", "running", "picture", "provenance")
     found = (module.name for module in pkgutil.iter_modules(claims.__path__) if module.name not in inner)
     return sorted(name.replace("_", "-") for name in found)
 
@@ -80,6 +81,7 @@ def run(
     places = {slug(label): label for label in claim.arms}
     if len(places) != len(claim.arms):
         raise ForageError(f"Arms of {name} share a directory: {', '.join(claim.arms)} have only {', '.join(places)}.")
+    made_from = noted_file(name, path, must=scale == "laptop")
     runs, seconds = {}, {}
     for label in claim.arms:
         started = time.monotonic()
@@ -87,12 +89,31 @@ def run(
         seconds[label] = round(max(runs[label].rows[-1]["seconds"], time.monotonic() - started), 1)
     values = {label: measured(claim.measure, run) for label, run in runs.items()}
     found = effects(claim, values)
-    result = described(name, claim, scale, size, runs, values, found, seconds)
+    also = {
+        label: {also.words: measured(also.measure, run, also.words) for also in claim.also}
+        for label, run in runs.items()
+    }
+    result = described(name, claim, scale, size, runs, values, found, seconds, also) | {"claim_file": made_from}
     write_json(path / "result.json", result)
     draw(path / "picture.png", result)
     for done in runs.values():  # with replay they are gigabytes, and there is nothing to go on with
         shutil.rmtree(done.directory / "checkpoints", ignore_errors=True)
     return result
+
+
+def noted_file(name: str, directory: Path, must: bool) -> dict[str, Any]:
+    """Return the fingerprint and commit of the claim's file as it was when its runs in `directory` began.
+
+    They are kept beside the runs, so that a later commit of the same experiment does not take an older one's place.
+    """
+    source = inspect.getsourcefile(importlib.import_module(f"forage.claims.{name.replace('-', '_')}"))
+    assert source is not None
+    now, path = claim_file(Path(source), must), directory / "claim_file.json"
+    if path.exists() and (kept := read_json(path))["fingerprint"] == now["fingerprint"]:
+        return kept
+    directory.mkdir(parents=True, exist_ok=True)
+    write_json(path, now)
+    return now
 
 
 def size_of(claim: Claim, scale: str) -> Scale:
@@ -158,12 +179,12 @@ def set_aside(directory: Path) -> Path:
         return directory.rename(aside)
 
 
-def measured(measure: Measure, run: Run) -> np.ndarray:
+def measured(measure: Measure, run: Run, name: str = "") -> np.ndarray:
     """One number for each seed. It is kept beside the run, for a time when the checkpoints it was taken from are gone.
 
-    What another measure found is not taken for this one's.
+    What another measure found is not taken for this one's. Measures beside the first are kept by `name`.
     """
-    path = run.directory / "measured.json"
+    path = run.directory / (f"measured-{slug(name)}.json" if name else "measured.json")
     measure_now = recipe(measure)
     if not run.checkpoints and path.exists() and (kept := read_json(path))["measure"] == measure_now:
         return np.array(kept["values"], float)
@@ -207,6 +228,7 @@ def described(
     values: Mapping[str, np.ndarray],
     found: list[Effect],
     seconds: Mapping[str, float],
+    also: Mapping[str, Mapping[str, np.ndarray]],
 ) -> dict[str, Any]:
     """What was claimed, done and found, as plain data."""
     environment = claim.paper.environment if scale == "paper" else next(iter(runs.values())).config["spec"]["name"]
@@ -220,6 +242,7 @@ def described(
             "values": values[label].tolist(),
             "score": total.value,
             "interval": None if total.low is None else [total.low, total.high],
+            "also": {words: found.tolist() for words, found in also[label].items()},
             "seconds": seconds[label],
             "agent": run.config["agent"],
             "steps": run.rows[-1]["steps"],
