@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forage.claims.claim import Arm, Claim, Paper, Scale, area
+from forage.claims.claim import FRESH, Arm, Claim, Paper, Scale, area
 
 OPTIONS = {"dueling": False}
 
@@ -21,8 +21,9 @@ CLAIM = Claim(
     baselines=("1 step",),
     measure=area,
     measured="mean return over training",
-    laptop=Scale(60_000),
+    laptop=Scale(60_000, FRESH),
     smoke=Scale(2000, (1000, 1001)),
     paper=Paper("gymnasium:ALE/Pong-v5", 50_000_000, 3, "a GPU and days"),
-    note="Acrobot in place of Atari games, and without the other five parts of Rainbow but double Q-learning.",
+    note="Acrobot in place of Atari games, and without the other five parts of Rainbow but double Q-learning. The "
+    "other settings were tuned with returns over five steps and not for one step, which its own search might help.",
 )
