@@ -11,7 +11,7 @@ import numpy as np
 
 from forage import registry
 from forage.errors import ForageError
-from forage.evaluation.comparison import probability_of_improvement, welch_difference
+from forage.evaluation.comparison import decides, probability_of_improvement, welch_difference
 from forage.evaluation.plots import curve
 from forage.evaluation.power import seeds_needed
 from forage.fields import value_of
@@ -171,7 +171,7 @@ def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
     chance = probability_of_improvement(a, b)
     by = f"by {value:.4g} [{low:.4g}, {high:.4g}] on average, and a seed of it wins with probability {chance.value:.2f}"
     by += f" [{chance.low:.2f}, {chance.high:.2f}]"
-    if low > 0:
+    if low > 0 and decides(a, b):
         return f"{better} is better than {worse}, {by}."
     needed = seeds_needed(a, b)
     if needed.seeds is None:

@@ -17,7 +17,7 @@ from forage.compare import Compared, actions_of, gather, steps_of, verdicts
 from forage.errors import ForageError
 from forage.evaluation.plots import curve, profiles
 from forage.evaluation.profiles import score_distribution
-from forage.evaluation.statistics import score
+from forage.evaluation.statistics import FEW, score
 from forage.evaluation.thresholds import first_reached, median_time
 from forage.progress import duration
 from forage.run import read_json
@@ -134,7 +134,7 @@ def vector(draw: Any) -> str:
 
 
 def scores(runs: Sequence[Compared], threshold: float | None) -> tuple[list[str], list[list[str]]]:
-    head = ["run", "return", "lowest and highest seed", "seeds", "episodes each", "time", "steps a second"]
+    head = ["run", "return", "each seed", "seeds", "episodes each", "time", "steps a second"]
     if threshold is not None:
         head += [f"steps until {threshold:g}", f"seconds until {threshold:g}"]
     rows = []
@@ -144,8 +144,8 @@ def scores(runs: Sequence[Compared], threshold: float | None) -> tuple[list[str]
         row = [one.label, "not evaluated", "", str(seeds), ""]
         if one.scores is not None:
             episodes = str(read_json(one.run.directory / "evaluation.json")["episodes"])
-            between = f"{one.scores.min():.4g} to {one.scores.max():.4g}"
-            row = [one.label, str(score(one.scores)), between, str(seeds), episodes]
+            each = ", ".join(f"{value:.4g}" for value in sorted(one.scores))
+            row = [one.label, str(score(one.scores)), each, str(seeds), episodes]
         row += [duration(last["seconds"]), f"{seeds * last['steps'] / max(last['seconds'], 1e-9):,.0f}"]
         if threshold is not None:
             steps, values = one.run.curve()
@@ -212,13 +212,15 @@ def printed(runs: Sequence[Compared]) -> list[str]:
         total, seeds = score(one.scores), len(one.scores)
         made = read_json(one.run.directory / "versions.json")
         interval = (
-            "no interval" if total.low is None else f"95 % bootstrap interval [{total.low:.4g}, {total.high:.4g}]"
+            "no interval"
+            if total.low is None
+            else f"95 % {'bootstrap' if seeds >= FEW else 'Student'} interval [{total.low:.4g}, {total.high:.4g}]"
         )
         evaluation = read_json(one.run.directory / "evaluation.json")
         episodes, steps = evaluation["episodes"], evaluation.get("steps", one.run.rows[-1]["steps"])
         lines.append(
             f"After {steps:,} steps {one.label} reaches a return of {total.value:.4g} on "
-            f"{config['spec']['name']} ({'interquartile mean over ' if seeds > 3 else 'mean over '}{seeds} "
+            f"{config['spec']['name']} ({'interquartile mean over ' if seeds >= FEW else 'mean over '}{seeds} "
             f"seed{'s' if seeds > 1 else ''} of {episodes} evaluation episodes each, {interval}; forage "
             f"{made['forage']}, jax {made['jax']})."
         )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.evaluation.comparison import welch_difference
+from forage.evaluation.comparison import decides, welch_difference
 from forage.run import Run
 
 SEEDS = tuple(range(1000, 1010))
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
 
     The effect is the treatment's mean over seeds less the baseline's (the other way round where lower is better), with
     Welch's interval (`welch_difference`). The claim holds where the whole interval lies above `margin`, fails where it
-    lies below, and is undecided otherwise.
+    lies below, and is undecided otherwise, as it is with fewer than five seeds where no arm has any spread.
     """
 
     margin: float = 0.0
@@ -112,7 +112,8 @@ def effects(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
         if not claim.rule.higher:
             better, worse = worse, better
         value, low, high = welch_difference(better, worse, claim.rule.confidence)
-        found.append(Effect(baseline, value, low, high, judged(low, high, claim.rule.margin)))
+        word = judged(low, high, claim.rule.margin) if decides(better, worse) else "undecided"
+        found.append(Effect(baseline, value, low, high, word))
     return found
 
 

@@ -24,5 +24,5 @@ CLAIM = Claim(
     smoke=Scale(1500, (1000, 1001)),
     paper=Paper("tabular:RiverSwim-6", 5000, 1000, "two cores and an hour"),
     note="DQN learns values from replay where the paper plans in the model that was counted. The river is longer, as "
-    "of 6 states greed found the far reward by chance, and weight and length were chosen on other seeds (1010 to 1014).",
+    "of 6 states greed found the far reward by chance, and weight and length were chosen on seeds 1010 to 1014.",
 )

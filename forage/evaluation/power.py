@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from forage.errors import ForageError
-from forage.evaluation.statistics import check_scores
+from forage.evaluation.statistics import FEW, check_scores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +123,8 @@ def _power(
         freedom = error**2 * (n - 1) / (squares**2).sum(axis=0)  # Welch and Satterthwaite
         t = np.abs(difference) / np.sqrt(error)
     critical = stdtrit(np.where(np.isfinite(freedom), freedom, n - 1), 1 - significance / 2)
-    return float(np.mean(t > critical))  # without any spread t is infinite, or NaN where there is no difference either
+    # Without any spread t is infinite (NaN where there is no difference either), and few seeds decide nothing.
+    return float(np.mean((t > critical) & ((error > 0) | (n >= FEW))))
 
 
 def _smooth(sample: np.ndarray, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray:

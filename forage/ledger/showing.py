@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.evaluation.statistics import Score
+from forage.evaluation.statistics import score
 from forage.evaluation.thresholds import Times, median_time
 from forage.ledger.rows import ROWS
 
@@ -18,7 +18,7 @@ Figures = dict[str, Any]
 def written(figures: Figures) -> str:
     if figures["score"] is None:
         return "no score"
-    return str(Score(figures["score"], *figures["interval"], seeds=len(figures["returns"])))
+    return str(score(np.array(figures["returns"])))
 
 
 def times_of(figures: Figures) -> Times:
@@ -41,10 +41,11 @@ HEAD = """\
 
 Made by `forage ledger measure`; do not edit. `forage ledger check ROW` measures a row again and says whether it
 drifted; a star: `forage ledger check --sample` does. Score: interquartile mean over seeds of evaluation episodes, with
-its 95 % interval. Steps to a return: the median over seeds of when the mean return of training's episodes is first
-that high, with its interval. Steps/s: of all seeds together, once compiled. Yardstick: a 2048 float32 matrix product in
-the same process, beside which other processes may have been at work; fraction: of its rate, what products of matrices
-in acting and learning make. Compiling starts from nothing, and memory is the most the process held at once.
+its 95 % interval and, where it reads differently, the mean. Steps to a return: the median over seeds of when the mean
+return of training's episodes is first that high, with its interval. Steps/s: of all seeds together, once compiled.
+Yardstick: a 2048 float32 matrix product in the same process, beside which other processes may have been at work;
+fraction: of its rate, what products of matrices in acting and learning make. Compiling starts from nothing, and memory
+is the most the process held at once.
 
 | row | agent, environment, steps | score | steps to a return | steps/s | fraction | yardstick, GFLOP/s | compiling, s \
 | memory, MiB | measured |

@@ -11,11 +11,15 @@ import scipy.stats
 
 from forage.evaluation.comparison import (
     Paired,
+    benjamini_hochberg,
     bootstrap_difference,
+    decides,
+    holm,
     paired_comparison,
     probability_of_improvement,
     sign_flip_test,
     welch_difference,
+    welch_test,
 )
 from forage.evaluation.statistics import Score
 from forage.types import ForageError
@@ -63,6 +67,26 @@ def test_the_interval_of_a_difference_by_hand():
         assert welch_difference([0.3] * few, [0.1] * 9) == pytest.approx((0.3 - 0.1,) * 3, abs=1e-15)
         assert np.ptp(welch_difference([0.3] * few, [0.1] * 9)) == 0
     assert welch_difference([2.0, 2], [2.0, 2]) == (0, 0, 0)
+
+
+def test_no_spread_on_either_side_decides_only_with_five_seeds():
+    assert not decides([1.0] * 4, [2.0] * 9)
+    assert decides([1.0] * 5, [2.0] * 5)
+    assert decides([1.0, 1.1], [2.0, 2.0])
+
+
+def test_the_p_value_of_a_difference_is_scipys():
+    a, b = np.array([1.0, 2, 4]), np.array([3.0, 5, 5, 6])
+    assert welch_test(a, b) == pytest.approx(scipy.stats.ttest_ind(a, b, equal_var=False).pvalue)
+    assert welch_test([1.0, 1], [2.0, 2]) == 0 and welch_test([1.0, 1], [1.0, 1]) == 1
+
+
+def test_many_comparisons_by_hand():
+    p = [0.04, 0.01, 0.03, 0.5]
+    # Holm: 4 x 0.01, 3 x 0.03, then no less than that: 2 x 0.04 = 0.08. Benjamini-Hochberg: 4/1, 4/2, 4/3 and 4/4.
+    assert holm(p) == pytest.approx([0.09, 0.04, 0.09, 0.5])
+    assert benjamini_hochberg(p) == pytest.approx([0.16 / 3, 0.04, 0.16 / 3, 0.5])
+    assert benjamini_hochberg(p) == pytest.approx(scipy.stats.false_discovery_control(p))
 
 
 def test_the_interval_of_a_difference_is_scipys():

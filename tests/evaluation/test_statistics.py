@@ -17,6 +17,7 @@ from forage.evaluation.statistics import (
     median,
     optimality_gap,
     score,
+    student_interval,
     task_median,
 )
 from forage.types import ForageError
@@ -158,6 +159,23 @@ def test_score_reads_as_people_write_it():
     assert str(Score(495.23, None, None, 1)) == "495.2 (1 seed, no interval)"
 
 
+def test_few_seeds_have_students_interval_of_their_mean():
+    # Mean 2, variance 1, so 2 +- 4.302653 sqrt(1 / 3); of two: 2 +- 12.706205 sqrt(2 / 2).
+    assert student_interval([1.0, 2, 3]) == pytest.approx((2 - 2.484138, 2 + 2.484138), abs=1e-5)
+    assert student_interval([1.0, 3]) == pytest.approx((2 - 12.706205, 2 + 12.706205), abs=1e-5)
+    assert student_interval([0.1] * 3) == (pytest.approx(0.1),) * 2
+    assert score([1.0, 2, 3]) == Score(2, *student_interval([1.0, 2, 3]), 3)
+    assert score([0.0, 1, 1, 1]).value == 0.75  # the mean, of which the interval is, and not the middle half
+    assert score([0.0, 1], statistic=np.max).high == 1  # of another statistic it is a bootstrap
+
+
+def test_a_failed_seed_shows_beside_the_interquartile_mean():
+    found = score([500.0, 500, 500, 500, 100])
+    assert (found.value, found.mean) == (500, 420)
+    assert str(found).startswith("500.0 [") and str(found).endswith("], mean 420.0 (5 seeds)")
+    assert "mean" not in str(score([500.0] * 5))
+
+
 def test_score():
     several = score([1, 2, 3, 4, 100])
     assert several.value == 3
@@ -166,7 +184,7 @@ def test_score():
     assert several.high is not None
     assert 1 <= several.low < 3 < several.high <= 100
     assert score([7.0]) == Score(7, None, None, 1)
-    assert score(np.ones((3, 4))) == Score(1, 1, 1, 3)
+    assert score(np.ones((3, 4))) == Score(1, 1, 1, 3, mean=1)
     assert score([[1, 2, 3, 100]]) == Score(2.5, None, None, 1)  # four tasks, one seed
 
 
