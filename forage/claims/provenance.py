@@ -6,24 +6,31 @@ import ast
 import hashlib
 import os
 import subprocess
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from forage.errors import ForageError
 
-WORDS = ("title", "authors", "year", "arxiv", "note", "measured", "paper", "smoke")
+WORDS = ("title", "authors", "year", "arxiv", "note", "measured", "judged_by", "paper", "smoke")
 """Fields of a claim that change nothing in the experiment. `statement` is none of them: it is what is judged."""
 
 
 def stripped(source: str) -> ast.Module:
-    """Parse a claim's file and leave out docstrings, imports and the fields in `WORDS`."""
+    """Parse a claim's file and leave out docstrings, imports, the fields in `WORDS` and constants of theirs alone."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim":
             node.keywords = [keyword for keyword in node.keywords if keyword.arg not in WORDS]
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    tree.body = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    tree.body = [
+        node
+        for node in tree.body
+        if not isinstance(node, ast.Import | ast.ImportFrom)
+        and not (isinstance(node, ast.Assign) and _name(node) not in used | {"CLAIM"})
+    ]
     return tree
 
 
@@ -40,10 +47,16 @@ def parts(source: str) -> dict[str, str]:
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "Claim":
             found |= {keyword.arg or "": ast.unparse(keyword.value) for keyword in value.keywords}
         elif isinstance(node, ast.Assign):
-            found[ast.unparse(node.targets[0])] = ast.unparse(node.value)
+            found[_name(node)] = ast.unparse(node.value)
         elif isinstance(node, ast.FunctionDef):
             found[node.name] = ast.unparse(node)
     return found
+
+
+def not_fresh(fingerprint: str, seeds: Iterable[int], earlier: Iterable[Mapping[str, Any]]) -> list[int]:
+    """Return the seeds on which another version of the experiment was run before."""
+    used = {seed for result in earlier if result["fingerprint"] != fingerprint for seed in result["seeds"]}
+    return sorted(used & set(seeds))
 
 
 def claim_file(path: Path, must: bool) -> dict[str, Any]:
@@ -62,6 +75,10 @@ def claim_file(path: Path, must: bool) -> dict[str, Any]:
             raise ForageError(_uncommitted(path))
         return known
     return known | {"commit": commit}
+
+
+def _name(node: ast.Assign) -> str:
+    return ast.unparse(node.targets[0])
 
 
 def _uncommitted(path: Path) -> str:

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from forage import claims, progress, registry, training
-from forage.claims.claim import Claim, Effect, Measure, Scale, effects, verdict
+from forage.claims.claim import Claim, Effect, Measure, Rule, Scale, effects, verdict
 from forage.claims.picture import draw
 from forage.claims.provenance import claim_file
 from forage.compare import without_address
@@ -50,6 +50,11 @@ def load(name: str) -> Claim:
     if name not in names():
         raise ForageError(f"There is no claim {name!r}{registry.nearest(name, names())}")
     return importlib.import_module(f"forage.claims.{name.replace('-', '_')}").CLAIM
+
+
+def file_of(name: str) -> Path:
+    """Return the file that defines a claim."""
+    return Path(__file__).with_name(f"{name.replace('-', '_')}.py")
 
 
 def run(
@@ -106,9 +111,7 @@ def noted_file(name: str, directory: Path, must: bool) -> dict[str, Any]:
 
     They are kept beside the runs, so that a later commit of the same experiment does not take an older one's place.
     """
-    source = inspect.getsourcefile(importlib.import_module(f"forage.claims.{name.replace('-', '_')}"))
-    assert source is not None
-    now, path = claim_file(Path(source), must), directory / "claim_file.json"
+    now, path = claim_file(file_of(name), must), directory / "claim_file.json"
     if path.exists() and (kept := read_json(path))["fingerprint"] == now["fingerprint"]:
         return kept
     directory.mkdir(parents=True, exist_ok=True)
@@ -270,6 +273,16 @@ def described(
         "date": made["date"],
         "versions": {name: value for name, value in made.items() if name != "date"},
     }
+
+
+def judge_stored(result: Mapping[str, Any]) -> list[Effect]:
+    """Judge a stored result's scores by today's rule, with the arms, margin and direction that it was run with."""
+    against = tuple(found["baseline"] for found in result["effects"])
+    claim = load(result["claim"])
+    if claim.judge is None:
+        claim = claim._replace(treatment=result["treatment"], baselines=against)
+    values = {label: np.array(arm["values"]) for label, arm in result["arms"].items()}
+    return effects(claim._replace(rule=Rule(**result["rule"])), values)
 
 
 def made_with(run: Run) -> dict[str, Any]:
