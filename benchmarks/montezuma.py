@@ -29,7 +29,7 @@ from forage.options import whole_number
 RESULTS = Path(__file__).parent / "results" / "montezuma"
 PAGE = RESULTS.parent / "MONTEZUMA.md"
 RUNS = Path(__file__).resolve().parents[1] / "runs" / "montezuma"
-SEEDS = (2000, 2001, 2002)  # nothing is tuned on them
+SEEDS = (2000, 2001, 2002)  # no search of presets used them
 GAME = "gymnasium:ALE/MontezumaRevenge-v5"
 CHANCE: dict[str, Any] = {  # nothing is learned, and nothing but chance acts
     "agent": "dqn",

@@ -182,8 +182,8 @@ def many(results: list[dict[str, Any]]) -> str:
     values = list(p.values())
     return "\n".join(
         textwrap.wrap(
-            f"Many claims are judged here, each by itself. Of the {len(p)} judged by Welch's interval {len(held)} hold; "
-            f"{lost(benjamini_hochberg(values))} of these do so too when at most one in twenty may be by luck "
+            f"Many claims are judged here, each by itself. Of the {len(p)} judged by Welch's interval {len(held)} "
+            f"hold; {lost(benjamini_hochberg(values))} of these do so too when at most one in twenty may be by luck "
             f"(Benjamini and Hochberg, 5 %), and {lost(holm(values))} when not a single one may be (Holm, 5 %).",
             120,
             break_on_hyphens=False,
