@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,14 @@ def write_atomically(path: Path, write: Any) -> None:
             os.close(directory)
 
 
-def save(path: Path, tree: PyTree, header: dict[str, Any]) -> None:
-    """Saves the leaves of `tree` and a small JSON `header`, as `numpy.savez` would, but with one leaf in memory."""
+Look = Callable[[str, np.ndarray], None]
+
+
+def save(path: Path, tree: PyTree, header: dict[str, Any], look: Look = lambda name, array: None) -> None:
+    """Saves the leaves of `tree` and a small JSON `header`, as `numpy.savez` would, but with one leaf in memory.
+
+    `look` sees each leaf's name and array before it is written; what it raises leaves `path` as it was.
+    """
     leaves = named_leaves(tree)
     text, names = (
         np.frombuffer(json.dumps(words).encode(), np.uint8)
@@ -83,8 +89,10 @@ def save(path: Path, tree: PyTree, header: dict[str, Any]) -> None:
 
             add("header", text)
             add("names", names)
-            for i, (_, leaf) in enumerate(leaves):
-                for part, array in _packed(_on_host(leaf)).items():
+            for i, (name, leaf) in enumerate(leaves):
+                whole = _on_host(leaf)
+                look(name, whole)
+                for part, array in _packed(whole).items():
                     add(f"{part}{i}", array)
 
     write_atomically(path, write)
@@ -144,19 +152,21 @@ def read_header(path: Path) -> dict[str, Any]:
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
     """Every leaf that was saved, by its path."""
-    return _read(path, arrays=True)[1]
+    return _read(path, "")[1]
 
 
-def _read(path: Path, arrays: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _read(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header, and those leaves whose path begins with `prefix`: all with an empty one, without one none."""
     try:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes())
             if header["format"] not in READABLE:
                 raise ForageError(f"{path} is a checkpoint of another format ({header['format']}).")
-            if not arrays:
+            if prefix is None:
                 return header, {}
             names = json.loads(file["names"].tobytes())
-            return header, {name: _unpacked(file, i) for i, name in enumerate(names)}  # each checked by its CRC
+            wanted = [(i, name) for i, name in enumerate(names) if name.startswith(prefix)]
+            return header, {name: _unpacked(file, i) for i, name in wanted}  # each checked by its CRC
     except FileNotFoundError:
         raise ForageError(f"There is no checkpoint {path}.") from None
     except ForageError:
@@ -165,18 +175,24 @@ def _read(path: Path, arrays: bool = False) -> tuple[dict[str, Any], dict[str, n
         raise ForageError(f"{path} is not a whole Forage checkpoint ({type(error).__name__}: {error}).") from error
 
 
-def load(path: Path, like: PyTree) -> tuple[PyTree, dict[str, Any]]:
-    """Loads a tree with the structure, shapes and dtypes of `like` (arrays or shapes). Returns it and the header."""
-    header, arrays = _read(path, arrays=True)
-    expected = named_leaves(like)
+def load(path: Path, like: PyTree, prefix: str = "") -> tuple[PyTree, dict[str, Any]]:
+    """Loads a tree with the structure, shapes and dtypes of `like` (arrays or shapes). Returns it and the header.
+
+    `prefix` names a part of what was saved, such as `.learner.agent`: that alone is read.
+    """
+    header, arrays = _read(path, prefix)
+    expected = [(prefix + name, leaf) for name, leaf in named_leaves(like)]
     missing = [name for name, _ in expected if name not in arrays]
     surplus = sorted(set(arrays) - {name for name, _ in expected})
     if missing or surplus:
-        difference = f"lacks {missing[0]}" if missing else f"holds {surplus[0]}, unknown here"
-        raise ForageError(f"{path} was written by other parts or another version: it {difference}.")
+        difference = f"lacks {missing[0]}, needed here" if missing else f"holds {surplus[0]}, unknown here"
+        raise ForageError(
+            f"{path} was written by other parts or another version: it {difference}. Use the version of Forage and the "
+            f"parts named in {_run_of(path) / 'versions.json'} and config.json beside it, or train again."
+        )
     leaves: list[Any] = []
     for name, wanted in expected:
-        array = arrays[name]
+        array = arrays.pop(name)  # so that a large leaf is not kept twice
         if isinstance(wanted, Bytes):
             leaves.append(array)
             continue
@@ -191,3 +207,8 @@ def load(path: Path, like: PyTree) -> tuple[PyTree, dict[str, Any]]:
         array = jax.numpy.asarray(array)
         leaves.append(jax.random.wrap_key_data(array, impl=generator) if generator else array)
     return jax.tree.unflatten(jax.tree.structure(like), leaves), header
+
+
+def _run_of(path: Path) -> Path:
+    """The run that a checkpoint or an agent.npz is of."""
+    return path.parent.parent if path.parent.name == "checkpoints" else path.parent

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from forage import listing, options, registry
-from forage.errors import ForageError
+from forage.errors import ForageError, Interrupted
 from forage.help import COMMANDS_HELP, HELP
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
@@ -27,7 +26,7 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
         sys.exit(work())
     except ForageError as error:
         print(" ".join(str(error).split()), file=sys.stderr)
-        sys.exit(130 if type(error).__name__ == "Interrupted" else 2)
+        sys.exit(130 if isinstance(error, Interrupted) else 2)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
@@ -50,6 +49,11 @@ def run(arguments: list[str]) -> int:
     if words.pop("help", False):
         print(COMMANDS_HELP.get(command, HELP), end="")
         return 0
+    if words.get("json"):
+        from forage.progress import json_alone
+
+        with json_alone():
+            return COMMANDS[command](positional, words) or 0
     return COMMANDS[command](positional, words) or 0
 
 
@@ -121,6 +125,13 @@ def train(positional: list[str], words: options.Words) -> None:
     training.train(agent, environment, environment_options=environment_options, **arguments)
 
 
+def say(data: dict[str, Any]) -> None:
+    """Print a result as a line of JSON, for `--json`."""
+    from forage import progress
+
+    progress.say(data)
+
+
 def port_part(port: str, words: options.Words) -> Any:
     """The part that `--port NAME --port.option value` describe, or `None`."""
     given = [word for word in words if word.startswith(port + ".")]
@@ -144,7 +155,11 @@ def wrappers(words: options.Words, option: str) -> list[str]:
 
 
 def display(words: options.Words) -> str:
-    return next((kind for kind in ("quiet", "json", "plain") if words.pop(kind, False)), "auto")
+    """The one display that was asked for. Raises `ForageError` for two, which cannot both be had."""
+    asked = [kind for kind in ("quiet", "json", "plain") if words.pop(kind, False)]
+    if len(asked) > 1:
+        raise ForageError(f"--{asked[0]} and --{asked[1]} are two ways to show a run; give one of them.")
+    return asked[0] if asked else "auto"
 
 
 def one_run(positional: list[str], command: str) -> str:
@@ -190,15 +205,23 @@ def evaluate(positional: list[str], words: options.Words) -> None:
         )
         return
     from forage import training
-    from forage.run import Run
+    from forage.evaluating import cut_sentence
+    from forage.run import Run, scored
 
     training.use_compilation_cache()
     score = training.evaluate(directory, episodes, seed, actions=actions)
+    run = Run(directory)
+    evaluation, scores = run.evaluation or {}, run.scores
     if kind == "json":
-        print(json.dumps({"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}))
+        plain = {"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}
+        say((plain if len(scores) == 1 else {}) | scored(scores, evaluation))
     elif kind != "quiet":
-        print(f"{Run(directory).title}: return {score}")
-        print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval")
+        for label, one in scores.items():
+            print(f"{run.title}{f' with {label}' if label else ''}: return {one}")
+        of = f", of the reward {evaluation['reward']}" if evaluation["reward"] else ""
+        print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval{of}")
+        if cut := cut_sentence(evaluation):
+            print(f"  {cut}")
 
 
 def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: Any) -> None:
@@ -212,7 +235,7 @@ def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: 
     use_compilation_cache()
     result = evaluate_under(directory, dict(grid), **arguments)
     if kind == "json":
-        print(json.dumps(result.data()))
+        say(result.data())
     elif kind != "quiet":
         print(result)
 
@@ -253,7 +276,8 @@ def tune(positional: list[str], words: options.Words) -> None:
     arguments: dict[str, Any] = {"wrap": wrappers(words, "wrap"), "display": kind}
     space = options.many(words, "over")
     words.pop("over", None)
-    for name, wanted in (("method", str), ("trials", int), ("batch", int), ("steps", int), ("directory", str)):
+    kinds = {"method": str, "trials": int, "batch": int, "steps": int, "directory": str, "evaluation_actions": str}
+    for name, wanted in kinds.items():
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), wanted)
     for name in ("seeds", "tuning_seeds"):
@@ -265,7 +289,8 @@ def tune(positional: list[str], words: options.Words) -> None:
             arguments[port] = chosen
     fields = registry.fields(part)
     arguments["agent_options"] = options.fill(words, fields, "", agent)
-    known = ["over", "method", "trials", "batch", "steps", "directory", "seeds", "tuning-seeds", "wrap", *PORTS]
+    known = ["over", "method", "trials", "batch", "steps", "directory", "seeds", "tuning-seeds", "evaluation-actions"]
+    known += ["wrap", *PORTS]
     nothing_left(words, "tune", [*known, *(field.name.replace("_", "-") for field in fields)])
     from forage.training import use_compilation_cache
     from forage.tuning.tune import sentences
@@ -274,7 +299,7 @@ def tune(positional: list[str], words: options.Words) -> None:
     use_compilation_cache()
     result = search(agent, environment, space, **arguments)
     if kind == "json":
-        print(json.dumps({"event": "tune", **result}))
+        say({"event": "tune", **result})
     elif kind != "quiet":
         print(*sentences(result), sep="\n")
 
@@ -310,7 +335,7 @@ def claim(positional: list[str], words: options.Words) -> None:
     use_compilation_cache()
     result = running.run(positional[0], scale, None if directory is None else str(directory), kind, anyway)
     if kind == "json":
-        print(json.dumps({"event": "claim", **result}))
+        say({"event": "claim", **result})
     elif kind != "quiet":
         print(*running.sentences(result), sep="\n")
 
@@ -333,7 +358,7 @@ def ledger(positional: list[str], words: options.Words) -> int:
     path = checking.ledger_path(None if file is None else str(file), new=action == "measure")
     if action == "list":
         ledger = checking.read_json(path)
-        print(*([json.dumps(ledger)] if kind == "json" else lines(ledger)), sep="\n")
+        say(ledger) if kind == "json" else print(*lines(ledger), sep="\n")
         return 0
     for name in names:  # what cannot be is answered before anything is measured
         checking.row_of(name)
@@ -349,9 +374,10 @@ def ledger(positional: list[str], words: options.Words) -> int:
             data = checking.measure(name)
             checking.store(name, data, path)
             said = lines({name: data}, [name])
-        if kind != "quiet":
-            print(*([json.dumps({"event": action, "row": name, **data})] if kind == "json" else said), sep="\n")
-            sys.stdout.flush()
+        if kind == "json":
+            say({"event": action, "row": name, **data})
+        elif kind != "quiet":
+            print(*said, sep="\n", flush=True)
     return int(failed)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forage import registry
+from forage.environments.plain import from_plain
 from forage.errors import ForageError
 from forage.evaluation.comparison import decides, probability_of_improvement, welch_difference
 from forage.evaluation.plots import curve
@@ -44,6 +45,7 @@ def gather(directories: Sequence[str]) -> list[Compared]:
         ("tasks in evaluation", {tasks_of(run) for run in runs}),
         ("numbers of steps", {f"{steps_of(run):,}" for run in runs}),
         ("kinds of actions in evaluation", {actions_of(run) for run in runs}),
+        ("rewards in their scores", {reward_of(run) for run in runs if run.evaluation}),
     ):
         if len(found) > 1:
             raise ForageError(f"These runs are of different {what} ({', '.join(sorted(found))}); compare like.")
@@ -85,7 +87,7 @@ def without_own(tasks: Draws, stored: Mapping[str, Any]) -> Any:
     """The draws less those that only say what the environment has anyway, as tests in its usual physics do."""
     if "id" not in stored:
         return tasks
-    _, environment, _ = resolve_environment(stored["id"], stored.get("options", {}), stored.get("wrap", ()))
+    _, environment, _ = resolve_environment(stored["id"], from_plain(stored.get("options", {})), stored.get("wrap", ()))
 
     def own(one: Any) -> bool:
         return isinstance(one, Fixed) and np.allclose(value_of(environment, one.field), one.value, rtol=1e-6, atol=0)
@@ -107,6 +109,19 @@ def actions_of(run: Run) -> str:
     """How the agent acted in evaluation, or will: `greedy` or `sampled`."""
     asked = run.config.get("evaluation_actions", "greedy")
     return asked if run.evaluation is None else run.evaluation.get("actions", asked)
+
+
+def reward_of(run: Run) -> str:
+    """Which reward a run's score is of; runs that were evaluated by older versions are of the sum of all."""
+    names = run.config["spec"]["reward_names"]
+    return (run.evaluation or {}).get("reward") or " + ".join(f"1 {name}" for name in names) or "the reward"
+
+
+def cut_of(run: Run) -> str:
+    """Say how many of a run's evaluation episodes were cut; nothing where none was."""
+    evaluation = run.evaluation or {}
+    cut, every = evaluation.get("cut", 0), np.size(evaluation.get("episode_lengths", ()))
+    return f"{cut:,} of {every:,} episodes were cut after {evaluation['cut_after']:,} steps" if cut else ""
 
 
 def in_words(value: Any) -> str:
@@ -153,7 +168,10 @@ def scores_of(run: Run) -> np.ndarray | None:
 
 def verdicts(runs: Sequence[Compared]) -> list[str]:
     """A line for each run, and one for each pair of neighbours from the best down."""
-    lines = [f"{one.label}: return {one.run.score if one.scores is not None else 'not evaluated'}" for one in runs]
+    lines = []
+    for one in runs:
+        cut = f"; {cut_of(one.run)}" if cut_of(one.run) else ""
+        lines.append(f"{one.label}: return {one.run.score if one.scores is not None else 'not evaluated'}{cut}")
     scored = [(one.label, one.scores) for one in runs if one.scores is not None]
     ranked = sorted(scored, key=lambda pair: -pair[1].mean())
     for (better, a), (worse, b) in itertools.pairwise(ranked):

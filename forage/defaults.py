@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gymnasium import spaces
 
+from forage.nn.encoders import is_image
+from forage.nn.normalise import norms_of
 from forage.ports import Agent, Behaviour, Memory
 from forage.registry import from_config, part_class, part_name
 from forage.spaces import describe, is_bounded_box, seen
@@ -110,15 +113,94 @@ PRESETS: tuple[Preset, ...] = (
 )
 
 
+class Rule(NamedTuple):
+    """Settings for one agent wherever the spec has some property; for environments without a preset."""
+
+    agent: str
+    what: str  # the property, as the start of a run says it
+    fits: Callable[[Spec, bool], bool]  # of the spec, and whether the environment is native
+    settings: dict[str, Any]
+    source: str
+    parts: dict[str, dict[str, Any]] = {}
+
+
+def is_picture(spec: Spec) -> bool:
+    """Whether the observation is an image."""
+    return is_image(seen(spec.observation_space))
+
+
+STUDY = "measured beside Stable-Baselines3: benchmarks/defaults.py"
+GENERAL_PPO = {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
+ROLLOUT, ROWS = 2048, 64  # steps of a rollout, in all environments, and of a minibatch: Stable-Baselines3's
+
+RULES: tuple[Rule, ...] = (
+    Rule("ppo", "images, stepped in JAX", lambda spec, native: native and is_picture(spec), SMALL_IMAGES, STUDY),
+    Rule("ppo", "images", lambda spec, native: is_picture(spec), {}, ATARI),
+    Rule(
+        "ppo",
+        "one number out of a few",
+        lambda spec, native: isinstance(seen(spec.observation_space), spaces.Discrete),
+        SMALL_PPO,
+        STUDY,
+    ),
+    Rule(
+        "ppo",
+        "continuous, bounded actions",
+        lambda spec, native: is_bounded_box(spec.action_space) and norms_of(seen(spec.observation_space)) is not None,
+        GENERAL_PPO | {"normalise_observation": True},
+        STUDY,
+        NORMALISED,
+    ),
+    Rule("ppo", "vectors", lambda spec, native: True, GENERAL_PPO, STUDY),
+)
+"""The first that fits counts."""
+
+
+def rule(agent: str, spec: Spec, native: bool) -> Rule | None:
+    """The first rule that fits."""
+    return next((r for r in RULES if r.agent == agent and r.fits(spec, native)), None)
+
+
+class Chosen(NamedTuple):
+    """What is laid under the settings that a person names, and where it is from."""
+
+    settings: dict[str, Any]
+    parts: dict[str, Any]  # by port
+    why: str  # for the start of a run; empty where the agent's own defaults stand
+
+
+def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[str, Any]) -> Chosen:
+    """The preset's settings where the environment has one, else those of the rule that fits its spec."""
+    known = preset(agent, environment)
+    if known is not None:
+        settings, parts, why = known.settings, known.parts, f"preset for {known.environment} ({known.source})"
+    else:
+        found = rule(agent, spec, native)
+        if found is None:
+            return Chosen({}, {}, "")
+        settings, parts, why = found.settings, found.parts, f"settings for {found.what} ({found.source})"
+        if agent == "ppo":
+            settings = cut(settings, given)
+    return Chosen(settings, {port: from_config(config) for port, config in parts.items()}, why)
+
+
+def cut(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Settings of PPO with a rollout and minibatches that fit what a person names of them."""
+    default = part_class("agent", "ppo")()
+    num_envs = given.get("num_envs", settings.get("num_envs", default.num_envs))
+    usual = default.rollout_length if "minibatches" in settings or not settings else max(ROLLOUT // max(num_envs, 1), 1)
+    length = given.get("rollout_length", usual)
+    rows = num_envs * length
+    most = settings.get("minibatches", rows // ROWS if settings else default.minibatches)
+    # With memory, minibatches are whole segments; without, of two transitions and more.
+    units, most = (num_envs, min(most, 4)) if given.get("memory_size") else (rows, min(most, rows // 2))
+    minibatches = max((n for n in range(1, most + 1) if units % n == 0), default=1)
+    return settings | {"num_envs": num_envs, "rollout_length": length, "minibatches": minibatches}
+
+
 def preset(agent: str, environment: str) -> Preset | None:
     """The first preset whose pattern fits."""
     return next((p for p in PRESETS if p.agent == agent and fnmatch.fnmatchcase(environment, p.environment)), None)
-
-
-def preset_parts(agent: Agent, environment: str) -> dict[str, Any]:
-    """The parts that the preset names, by port. A preset is of an agent by name: one made in Python gets none."""
-    known = preset(part_name(agent), environment)
-    return {port: from_config(config) for port, config in known.parts.items()} if known else {}
 
 
 def default_behaviour(agent: Agent) -> Behaviour:
@@ -146,11 +228,11 @@ def suggest(spec: Spec, native: bool) -> tuple[str, str]:
     return "ppo", f"{actions} actions in an environment that is quick to step: PPO learns fastest by the clock"
 
 
-def make_agent(name: str, environment: str, options: dict[str, Any]) -> Agent:
-    """The agent called `name` with its preset for `environment`, if there is one, and `options` over it."""
+def make_agent(name: str, environment: str, options: dict[str, Any], under: Chosen | None = None) -> Agent:
+    """The agent called `name`, with `options` over what was chosen for it; otherwise over its preset alone."""
     cls = part_class("agent", name)
     known = preset(name, environment)
-    settings = dict(known.settings) if known else {}
+    settings = under.settings if under else known.settings if known else {}
     return cls(**(settings | options))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import equinox
@@ -15,11 +16,12 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage import prng, visits
+from forage import checkpoint, prng, visits
 from forage.compiling import QUICK, kind
 from forage.experiment import Experiment, ExperimentState
-from forage.learner import LearnerState, Report, Tally, finite
-from forage.types import Clock
+from forage.learner import LearnerState, Report, Tally
+from forage.soundness import sound
+from forage.types import Clock, Experience
 
 
 def advance(
@@ -45,13 +47,18 @@ def advance(
     updates = jnp.maximum(tally.metrics["updates"], 1)
     metrics = {name: v if name == "updates" else v / updates for name, v in tally.metrics.items()}
     latest = jax.vmap(visits.measures)(state.visits) if isinstance(state.visits, visits.Visits) else {}
-    found = jax.vmap(finite)(state.learner.agent)
+    found = jax.vmap(sound)(state.learner)
     return state, clock, Report(tally.episodes, metrics, tally.faults == 0, found, latest)
 
 
 def init(varied: Varied, keys: Key[Array, " seed"]) -> ExperimentState:
     """The first state of every seed."""
     return over_seeds(varied, lambda e, key: e.init(key), keys)
+
+
+def next_rollout(varied: Varied, state: ExperimentState, clock: Clock) -> Experience:
+    """What the next turn will collect, for every seed."""
+    return over_seeds(varied, lambda e, state: e.next_rollout(state, clock), state)
 
 
 class Varied(equinox.Module):
@@ -93,6 +100,11 @@ def evaluate_points(
         return jax.vmap(lambda point: experiment.evaluate(state, key, episodes, max_steps, point))(points)
 
     return over_seeds(varied, one, learner, keys)
+
+
+def alone(agent: PyTree[Array]) -> LearnerState:
+    """A learner of which only the agent is there, which is all that plays in evaluation."""
+    return LearnerState(agent, (), (), ())
 
 
 @functools.lru_cache(maxsize=128)
@@ -151,6 +163,7 @@ class DeviceRoad:
         self.varied = self.placed(varied)
         self.steps = 0
         self.state: ExperimentState | None = None
+        self.agents: PyTree[Array] | None = None  # without the rest of a state, they can only be evaluated
         self._keys = jax.vmap(prng.key)(jnp.array(seeds))
         self._jitted = functools.partial(jitted, kind(varied), self.mesh)
         self._init = self._jitted(init, (True,), True, once=True)
@@ -183,7 +196,7 @@ class DeviceRoad:
     def _evaluation(self, episodes: int, max_steps: int) -> Future[Any]:
         def prepare() -> tuple[Any, ...]:
             play = self._jitted(evaluate, (True, True), (True, True), settings=(episodes, max_steps))
-            return play, self.shapes(placed=True).learner, self._keys
+            return play, alone(self.shapes(placed=True).learner.agent), self._keys
 
         return self._program(("evaluation", episodes, max_steps), prepare)
 
@@ -214,10 +227,9 @@ class DeviceRoad:
 
     def evaluate(self, episodes: int, max_steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Plays `episodes` evaluation episodes for every seed. Returns returns `seed episode ...` and lengths."""
-        assert self.state is not None
         keys = prng.folded(self._keys, seed)
         program = self._evaluation(episodes, max_steps).result()
-        return jax.device_get(program(self.varied, self.state.learner, keys))
+        return jax.device_get(program(self.varied, alone(self.agent_states()), keys))
 
     def evaluate_points(
         self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int
@@ -227,11 +239,9 @@ class DeviceRoad:
         `points` is shaped like the environment, with leaves `point ...` where points differ and `None` elsewhere. All
         points get the same random numbers. Returns returns `seed point episode ...` and lengths.
         """
-        assert self.state is not None
-
         keys = prng.folded(self._keys, seed)
         play = self._jitted(evaluate_points, (True, True, False), (True, True), settings=(episodes, max_steps))
-        return jax.device_get(play(self.varied, self.state.learner, keys, points))
+        return jax.device_get(play(self.varied, alone(self.agent_states()), keys, points))
 
     @property
     def exact(self) -> bool:
@@ -240,8 +250,21 @@ class DeviceRoad:
 
     def agent_states(self) -> PyTree[Array]:
         """The agents' states, leaves `seed ...`."""
-        assert self.state is not None
-        return self.state.learner.agent
+        if self.state is not None:
+            return self.state.learner.agent
+        assert self.agents is not None
+        return self.agents
+
+    def load_agents(self, path: Path) -> dict[str, Any]:
+        """Takes the agents alone out of a checkpoint, to evaluate them. Returns its header."""
+        agents, header = checkpoint.load(path, self.shapes().learner.agent, ".learner.agent")
+        self.steps, self.agents = header["steps"], jax.device_put(agents, self._placement)
+        return header
+
+    def next_rollout(self) -> Experience:
+        """What the next turn will collect (leaves `seed time env ...`), to look into it."""
+        look = self._jitted(next_rollout, (True, False), True, once=True)
+        return jax.device_get(look(self.varied, self.state, self._clock()))
 
     @property
     def visits(self) -> np.ndarray | None:

@@ -235,6 +235,10 @@ class Experiment(Part):
         sound = finite((rollout.reward, rollout.next_observation))
         return state, Tally(episodes, sums, (~sound).astype(jnp.float32))
 
+    def next_rollout(self, state: ExperimentState, clock: Clock) -> Experience:
+        """Return what the next turn will collect, to look into it."""
+        return self.collect(state, clock, jax.random.split(state.key, 4)[1]).rollout
+
     def evaluate(
         self,
         state: LearnerState,

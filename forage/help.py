@@ -68,7 +68,7 @@ forage tune AGENT ENVIRONMENT --over NAME=RANGE [--over ...] [OPTIONS]
   --batch N              trials at once, in one program where their shapes allow it; 8
   --tuning-seeds a,b,c   seeds that every trial trains on, but those of pbt; 0,1,2
   --seeds a,b,c          seeds that the best and the default are judged on; ten others
-  --steps, --directory, --wrap, --env.NAME, ports and the agent's options   as of forage train
+  --steps, --directory, --evaluation-actions, --wrap, --env.NAME, ports and the agent's options   as of forage train
 
 The same call again, with the same --directory, goes on with a search that was stopped.
 """

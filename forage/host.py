@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from forage import prng, team
+from forage import checkpoint, prng, team
 from forage.environments.host import HostEnvironment
 from forage.host_experiment import PLAIN, HostExperiment, HostState, Way
-from forage.learner import Learner, Report
+from forage.learner import Learner, LearnerState, Report
 from forage.types import Clock
 from forage.visits import Visits
 
@@ -32,13 +34,19 @@ class HostRoad:
         self.seeds = seeds
         self.build = build
         agent = learners[0].agent
+        self.num_envs = agent.num_envs
         self.steps_per_iteration = agent.num_envs * agent.rollout_length
-        self.experiments = [
-            HostExperiment(learner, build(agent.num_envs), seed, total_steps, way)
-            for learner, seed in zip(learners, seeds, strict=True)
-        ]
         self.failed = False
+        self.experiments: list[HostExperiment] = []
+        self._open: list[HostEnvironment] = []
         self._evaluation: HostEnvironment | None = None
+        try:
+            for learner, seed in zip(learners, seeds, strict=True):
+                self._open.append(build(agent.num_envs))
+                self.experiments.append(HostExperiment(learner, self._open[-1], seed, total_steps, way))
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def steps(self) -> int:
@@ -56,6 +64,15 @@ class HostRoad:
     def agent_states(self) -> PyTree[Array]:
         """The agents' states, leaves `seed ...`."""
         return jax.tree.map(lambda *x: jnp.stack(x), *(experiment.state.agent for experiment in self.experiments))
+
+    def load_agents(self, path: Path) -> dict[str, Any]:
+        """Takes the agents alone out of a checkpoint, to evaluate them. Returns its header."""
+        header: dict[str, Any] = {}
+        for number, experiment in enumerate(self.experiments):
+            like = experiment.shapes().learner.agent
+            agent, header = checkpoint.load(path, like, f"[{number}].learner.agent")
+            experiment.state, experiment.steps = LearnerState(agent, (), (), ()), header["steps"]
+        return header
 
     @property
     def visits(self) -> np.ndarray | None:
@@ -82,12 +99,36 @@ class HostRoad:
         """Nothing: what an evaluation compiles here is small."""
 
     def evaluate(self, episodes: int, max_steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Plays `episodes` evaluation episodes for every seed, in environments of their own."""
-        if self._evaluation is None or self._evaluation.num_envs != episodes:
-            self._evaluation = self.build(episodes)
-        results = [play(e, self._evaluation, max_steps, seed + e.seed) for e in self.experiments]
-        returns, lengths = zip(*results, strict=True)
-        return np.stack(returns), np.stack(lengths)
+        """Play `episodes` evaluation episodes for every seed, in at most `num_envs` environments of their own."""
+        played = self.played(episodes, max_steps, seed)
+        return played.returns, played.lengths
+
+    def played(self, episodes: int, max_steps: int, seed: int) -> Played:
+        """As `evaluate`, with what the environments' own information said at the episodes' last steps."""
+        results = [self.evaluate_one(e, episodes, max_steps, seed) for e in self.experiments]
+        return Played(*jax.tree.map(lambda *x: np.stack(x), *results))
+
+    def evaluate_one(self, experiment: HostExperiment, episodes: int, max_steps: int, seed: int) -> Played:
+        """Play `episodes` evaluation episodes for one of the seeds (leaves `episode ...`)."""
+        count = min(episodes, self.num_envs)
+        if self._evaluation is not None and self._evaluation.num_envs != count:
+            self._evaluation.close()
+            self._evaluation = None
+        if self._evaluation is None:
+            self._evaluation = self.build(count)
+        return play(experiment, self._evaluation, episodes, max_steps, seed)
+
+    def retire(self) -> None:
+        """Free the environments of training, before an evaluation after which there is none: some open only once."""
+        while self._open:
+            self._open.pop().close()
+
+    def missing(self) -> dict[str, tuple[str, ...]]:
+        """Names of the environments' own information that no episode ended with so far, and what there was instead."""
+        environments = [experiment.environment for experiment in self.experiments]
+        seen = {name for environment in environments for name in environment.info_seen}
+        never = [name for name in environments[0].info_names if name not in seen]
+        return {name: tuple(sorted(seen)) for name in never} if any(e.episodes for e in self.experiments) else {}
 
     def shapes(self) -> tuple[HostState, ...]:
         return tuple(experiment.shapes() for experiment in self.experiments)
@@ -98,23 +139,43 @@ class HostRoad:
 
     def close(self) -> None:
         """Frees the environments. Nothing can be called afterwards."""
-        for environment in (*(experiment.environment for experiment in self.experiments), self._evaluation):
-            if environment is not None:
-                environment.close()
+        self.retire()
+        if self._evaluation is not None:
+            self._evaluation.close()
+            self._evaluation = None
 
 
-def play(
-    experiment: HostExperiment, environment: HostEnvironment, max_steps: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """One evaluation episode in each environment. Returns returns `env ...` and lengths; see `Experiment.evaluate`."""
+class Played(NamedTuple):
+    """Evaluation episodes, leaves `seed episode ...`."""
+
+    returns: np.ndarray
+    lengths: np.ndarray
+    infos: dict[str, np.ndarray]  # NaN where an episode's last step did not say
+
+
+def play(experiment: HostExperiment, environment: HostEnvironment, episodes: int, max_steps: int, seed: int) -> Played:
+    """Play evaluation episodes of one seed, one in each environment at once, until there are enough."""
+    rounds = -(-episodes // environment.num_envs)
+    # Of both numbers and not of their sum, which neighbouring seeds and evaluations would share.
+    streams = np.random.SeedSequence([seed, experiment.seed]).generate_state(2 * rounds) >> 1  # below 2^31
+    pairs = streams.reshape(-1, 2).tolist()
+    parts = [play_once(experiment, environment, max_steps, start, chance) for start, chance in pairs]
+    return jax.tree.map(lambda *x: np.concatenate(x)[:episodes], *parts)
+
+
+def play_once(
+    experiment: HostExperiment, environment: HostEnvironment, max_steps: int, start: int, chance: int
+) -> Played:
+    """One evaluation episode in each environment, begun with the seed `start`; see `Experiment.evaluate`."""
     learner, state, num_envs = experiment.learner, experiment.state, environment.num_envs
     hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.hidden(explore=False))
-    observation, key = environment.reset(seed), prng.key(seed)
+    observation, key = environment.reset(start), prng.key(chance)
     agents = learner.spec.num_agents
     ended = np.ones(num_envs if agents == 1 else (num_envs, agents), bool)
     running, length = np.ones(num_envs, bool), np.zeros(num_envs, np.int32)
     objectives = len(learner.spec.reward_names)
     total = np.zeros((num_envs, objectives) if objectives else num_envs, np.float32)
+    infos = {name: np.full(num_envs, np.nan, np.float32) for name in environment.info_names}
     clock = Clock(np.int32(0), np.float32(1))  # type: ignore[arg-type]
     for _ in range(max_steps):
         key, executed, _, hidden, _, _ = experiment.act(
@@ -125,7 +186,9 @@ def play(
         step = team.as_one(step, agents)
         total[running] += step.reward[running]
         length += running
+        for name, values in infos.items():
+            values[running] = step.info[name][running]
         running &= ~(step.terminated | step.truncated)
         if not running.any():
             break
-    return total, length
+    return Played(total, length, infos)

@@ -19,9 +19,10 @@ from forage.checkpoint import Bytes
 from forage.compiling import kind, shared
 from forage.environments.host import HostEnvironment
 from forage.host_starts import Hosted, HostStarts, HostStartsState
-from forage.learner import Episodes, Learner, LearnerState, Report, finite, select
+from forage.learner import Episodes, Learner, LearnerState, Report, select
 from forage.ports import Starts
-from forage.types import Clock, Experience
+from forage.soundness import Unsound, learned_sentence, search, sound
+from forage.types import Clock, Experience, ForageError
 from forage.visits import Visits
 
 
@@ -110,6 +111,7 @@ class HostExperiment:
         self.seed = seed
         self.total_steps = total_steps
         self.steps = 0
+        self.episodes = 0  # that ended here, in this sitting
         self.overlap = not learner.agent.on_policy
         self.first_hidden = learner.hidden()
         self.observation: PyTree[np.ndarray] = None
@@ -117,6 +119,7 @@ class HostExperiment:
         self.state: Any = None
         self.hidden: Any = None
         self.pending: Experience | None = None
+        self.unwell: int | None = None  # the step before which a metric was not finite, in the newest chunk
 
     def begin(self) -> None:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
@@ -130,10 +133,22 @@ class HostExperiment:
     def advance(self, iterations: int) -> Report:
         objectives = self.episode_return.shape[1:]
         self.count, self.total, self.length = 0, np.zeros(objectives), 0
+        self.infos = {name: np.zeros(2) for name in self.environment.info_names}
         learned: list[dict[str, Array]] = []
+        began = self.steps
         for _ in range(iterations):
-            learned.append(self.iterate())
-        metrics = jax.device_get([m for m in learned if m])
+            try:
+                learned.append(self.iterate())
+            except Unsound:
+                raise
+            except ForageError as error:
+                raise self.blamed(error) from error
+        learned = jax.device_get(learned)
+        unwell = [number for number, m in enumerate(learned) if not all(np.isfinite(value) for value in m.values())]
+        each = self.learner.agent.rollout_length * self.environment.num_envs
+        # Only tells where to look, once something was found not to be finite.
+        self.unwell = began + unwell[0] * each if unwell else None
+        metrics = [m for m in learned if m]
         updates = sum(float(m["updates"]) for m in metrics)
         latest = jax.device_get(visits.measures(self.visits)) if isinstance(self.visits, Visits) else {}
         means = {
@@ -144,9 +159,18 @@ class HostExperiment:
             Episodes(np.float32(self.count), np.asarray(self.total, np.float32), np.float32(self.length)),  # type: ignore[arg-type]
             means | {"updates": np.float32(updates)},  # type: ignore[operator]
             np.bool_(True),  # type: ignore[arg-type]  # every step was checked as it came
-            np.asarray(finite(self.state.agent)),  # type: ignore[arg-type]
+            np.asarray(sound(self.state)),  # type: ignore[arg-type]
             latest,
+            {name: (total, count) for name, (total, count) in self.infos.items()},  # type: ignore[arg-type]
         )
+
+    def blamed(self, error: ForageError) -> ForageError:
+        """What failed in truth, where environments failed: they do after actions that are no numbers."""
+        found = search(self.state, None)
+        if found is None:
+            return error
+        part, bad = found
+        return Unsound(learned_sentence(part, bad, f"before step {self.steps:,}", self.seed))
 
     def iterate(self) -> dict[str, Array]:
         """Collects one rollout and learns; with overlap, from the rollout before. Returns the metrics."""
@@ -206,6 +230,11 @@ class HostExperiment:
         over = step.terminated | step.truncated
         if over.any():
             self.count += int(over.sum())
+            self.episodes += int(over.sum())
+            for name, sums in self.infos.items():
+                said = step.info[name][over]
+                said = said[~np.isnan(said)]
+                sums += said.sum(), len(said)
             self.total = self.total + self.episode_return[over].sum(0)
             self.length += int(self.episode_length[over].sum())
             self.episode_return[over] = 0
@@ -276,14 +305,18 @@ class HostExperiment:
         if saved.environment.size:
             self.observation = self.environment.restore(saved.environment.tobytes())
         else:  # what the run said when it started: these environments cannot be saved, so new episodes begin
-            self.observation = self.environment.reset(self.seed + self.steps)
-            self.ended = np.ones_like(self.ended)
-            self.episode_return, self.episode_length = self.episode_return * 0, self.episode_length * 0
-            if self.pending is not None:
-                truncated = jnp.asarray(self.pending.truncated).at[-1].set(~self.pending.terminated[-1])
-                self.pending = self.pending._replace(truncated=truncated)
-            else:
-                self.state = self.learner.end(self.state, self.clock(self.steps))
-            if self.starts is not None:
-                every = np.ones(self.environment.num_envs, bool)
-                self.observation = self.starts.begin_anew(self.observation, every, ~every)
+            self.begin_episodes()
+
+    def begin_episodes(self) -> None:
+        """Begins new episodes in place of those under way, which were lost."""
+        self.observation = self.environment.reset(self.seed + self.steps)
+        self.ended = np.ones_like(self.ended)
+        self.episode_return, self.episode_length = self.episode_return * 0, self.episode_length * 0
+        if self.pending is not None:
+            truncated = jnp.asarray(self.pending.truncated).at[-1].set(~self.pending.terminated[-1])
+            self.pending = self.pending._replace(truncated=truncated)
+        else:
+            self.state = self.learner.truncate(self.state, self.clock(self.steps))
+        if self.starts is not None:
+            every = np.ones(self.environment.num_envs, bool)
+            self.observation = self.starts.begin_anew(self.observation, every, ~every)

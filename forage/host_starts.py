@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import zlib
 from typing import Any, NamedTuple
 
@@ -125,18 +124,18 @@ class HostStarts:
         self.seen: list[Seen] = []
 
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
-        key, part_key = jax.random.split(jax.random.fold_in(key, STARTS))
+        key, part_key = jax.random.split(jax.random.fold_in(key, prng.STARTS))
         part = self.part.init(part_key, self.world, self.world.spec, self.num_envs)
         key, _, marks = self.begin(self.part, part, self.world, key, self.num_envs)
         return HostStartsState(part, marks, jnp.int32(0), key)  # type: ignore[arg-type]
 
     def restore(self, state: HostStartsState, saved: bytes) -> None:
         self.state = state
-        self.saved = pickle.loads(saved) if saved else {}
+        self.saved = unjoined(saved)
 
     def dump(self) -> bytes:
         """The simulator's states, for a checkpoint."""
-        return pickle.dumps(self.saved)
+        return joined(self.saved)
 
     def after(self, result: HostStep, age: Int[np.ndarray, " env"]) -> HostStep:
         """What a step brought, once episodes were cut and those that are over begin anew. `age`: steps before it."""
@@ -201,12 +200,30 @@ class HostStarts:
         self.saved = {n: packed(self.saved[n]) for n in map(int, held) if n != FRESH}
 
 
-STARTS = 6_100_021
-"""What a seed's key is folded with for its starts, so that the other keys are what they are without them."""
-
-
 ZLIB = b"\x78\x01"
 """What a state that is compressed begins with; a pickle and a zip archive begin otherwise."""
+
+
+def joined(states: dict[int, bytes]) -> bytes:
+    """The states in one piece: how many, their numbers, their lengths, and then themselves."""
+    head = [len(states), *states, *map(len, states.values())]
+    return np.array(head, "<i8").tobytes() + b"".join(states.values())
+
+
+def unjoined(data: bytes) -> dict[int, bytes]:
+    """The inverse of `joined`, which runs nothing. Raises `ForageError` for what it did not make."""
+    if not data:
+        return {}
+    count = int(np.frombuffer(data, "<i8", 1)[0]) if len(data) >= 8 else -1
+    begin = 8 * (1 + 2 * count)
+    if count < 0 or len(data) < begin:
+        raise ForageError("The simulator's states in this checkpoint cannot be read; another version wrote them.")
+    head = np.frombuffer(data, "<i8", 2 * count, 8)
+    ends = begin + np.cumsum(head[count:])
+    if (head[count:] < 0).any() or (int(ends[-1]) if count else begin) != len(data):
+        raise ForageError("The simulator's states in this checkpoint cannot be read; another version wrote them.")
+    starts = [begin, *ends[:-1].tolist()]
+    return {int(n): data[a:b] for n, a, b in zip(head[:count], starts, ends.tolist(), strict=False)}
 
 
 def packed(state: bytes) -> bytes:

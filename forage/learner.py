@@ -129,7 +129,7 @@ class Learner(Part):
         Metrics are means over the updates made; all are zero, and `updates` too, before `learning_starts`.
         """
         reward_key, sample_key, learn_key = jax.random.split(key, 3)
-        behaviour_key = jax.random.fold_in(key, BEHAVIOUR)
+        behaviour_key = jax.random.fold_in(key, prng.BEHAVIOUR)
         agents = self.spec.num_agents
         rollout = team.as_streams(rollout, agents)
         told = rollout
@@ -173,15 +173,16 @@ class Learner(Part):
 
             carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
             metrics = jax.tree.map(lambda x: x / updates, total) | {"updates": count.astype(jnp.float32)}
-        return LearnerState(carry[0], behaviour_state, rewards_state, carry[1]), metrics | reward_metrics
+        learned = LearnerState(carry[0], behaviour_state, rewards_state, self.memory.rest(carry[1]))
+        return learned, metrics | reward_metrics
 
-    def end(self, state: LearnerState, clock: Clock) -> LearnerState:
-        """After the episodes under way were lost. `clock` reads as it does after the newest rollout."""
-        return state._replace(memory=self.memory.end(state.memory, transitions(clock, self.spec.num_agents)))
-
-
-BEHAVIOUR = 6_100_019
-"""What the behaviour's key is folded with, so that the other keys are what they are without one."""
+    def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
+        """Truncates the episodes under way, which were lost. `clock` reads as it does after the newest rollout."""
+        return state._replace(
+            behaviour=self.behaviour.truncate(state.behaviour, self.agent, clock),
+            rewards=self.rewards.truncate(state.rewards),
+            memory=self.memory.truncate(state.memory, transitions(clock, self.spec.num_agents)),
+        )
 
 
 def transitions(clock: Clock, num_agents: int) -> Clock:
@@ -220,6 +221,7 @@ class Report(NamedTuple):
     environment_finite: Bool[Array, ""]
     agent_finite: Bool[Array, ""]
     latest: Metrics = {}  # what holds at its end, such as where the agent has been so far
+    infos: dict[str, tuple[Array, Array]] = {}  # of episodes' last steps: sums of what the environment says, and counts
 
 
 def select(ended: Bool[Array, "env *agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:

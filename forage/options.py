@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import types
 import typing
 from collections.abc import Collection
@@ -88,15 +90,28 @@ def parse(name: str, text: Word, wanted: Any) -> Any:
 
 
 def guess(text: Word) -> Any:
-    """A number, a truth value, or else text: for options of environments, whose types are not known beforehand."""
+    """What a text means, for options of environments, whose types are not known beforehand.
+
+    A number, a truth value or `none`; `a,b` is a list of these, and what begins with a bracket or a quote is as in
+    Python, so that `'a,b'` and `'none'`, with the quotes, are texts. All else is text.
+    """
     text = str(text)
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
+    known = {"true": True, "false": False, "none": None}
+    if text.lower() in known:
+        return known[text.lower()]
     for kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             continue
+    if text[:1] in ("[", "(", "{", "'", '"'):
+        with contextlib.suppress(ValueError, SyntaxError):
+            return ast.literal_eval(text)
+    if text[:1] + text[-1:] in ("[]", "()"):
+        found = [guess(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+        return found if text[0] == "[" else tuple(found)
+    if "," in text:
+        return [guess(part.strip()) for part in text.split(",") if part.strip()]
     return text
 
 

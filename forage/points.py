@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,29 @@ class Totals:
         self._add("length", episodes.length)
         for name, value in report.latest.items():
             self.sums[f"latest {name}"] = np.asarray(value, float)
+        for name, (total, count) in report.infos.items():
+            self._add(f"info {name}", total)
+            self._add(f"infos {name}", count)
         for name, value in report.metrics.items():  # means over the updates made
             self._add(f"metric {name}", updates if name == "updates" else np.asarray(value, float) * updates)
 
     def _add(self, name: str, value: Any) -> None:
         self.sums[name] = self.sums.get(name, 0.0) + np.asarray(value, float)
 
-    def point(self, reward_names: tuple[str, ...]) -> dict[str, list[float | None]]:
-        """Means over episodes and updates; every value a list over members, `None` where there was nothing."""
+    def point(
+        self, reward_names: tuple[str, ...], score: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> dict[str, list[float | None]]:
+        """Means over episodes and updates; every value a list over members, `None` where there was nothing.
+
+        `score` says what returns in several rewards are worth together; see `Rewards.score`.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             count, updates = self.sums["episodes"], self.sums["metric updates"]
             point: dict[str, list[float | None]] = {}
             if reward_names:
+                assert score is not None
                 each = self.sums["return"] / count[:, None]
-                point["return"] = to_float(each.sum(1))
+                point["return"] = to_float(score(each))
                 point |= {f"return/{name}": to_float(each[:, i]) for i, name in enumerate(reward_names)}
             else:
                 point["return"] = to_float(self.sums["return"] / count)
@@ -59,7 +69,14 @@ class Totals:
                     point[name.removeprefix("latest ")] = to_float(self.sums[name])
                 if name.startswith("metric ") and name != "metric updates":
                     point[name.removeprefix("metric ")] = to_float(self.sums[name] / updates)
+            for name in (sum.removeprefix("info ") for sum in sorted(self.sums) if sum.startswith("info ")):
+                point[free(name, point)] = to_float(self.sums[f"info {name}"] / self.sums[f"infos {name}"])
         return point
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """The name under which something of the environment's own is kept, beside names that are ours."""
+    return f"info/{name}" if name in {*taken, "steps", "seconds", "steps_per_second"} else name
 
 
 class Rows:

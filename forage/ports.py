@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import gymnasium
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.types import Batch, Clock, Experience, ForageError, Spec, Step
@@ -306,6 +307,13 @@ class Behaviour(Part):
         """
         return state
 
+    def truncate(self, state: State, agent: Agent, clock: Clock) -> State:
+        """Truncates the episodes under way: they were lost, and what is reported next is of others.
+
+        `clock` reads as it does after the newest rollout. What is kept in `hidden` begins anew by itself.
+        """
+        return state
+
 
 class Rewards(Part):
     """What counts as good? Applied when experience is learned from, so old experience gets today's rewards."""
@@ -323,6 +331,21 @@ class Rewards(Part):
         What is paid for exploring goes into `bonus`, beside the reward: most agents learn from the sum.
         """
 
+    def score(self, returns: Float[np.ndarray, "*shape rewards"], spec: Spec) -> Float[np.ndarray, "*shape"]:
+        """Return what episodes are worth, of their returns in each of the environment's several rewards.
+
+        Scores, the best seed and tuning go by it. A part around an `inner` one leaves it to that; where the environment
+        has one reward, a return is its own score.
+        """
+        if not spec.reward_names:
+            return returns
+        if isinstance(inner := getattr(self, "inner", None), Rewards):
+            return inner.score(returns, spec)
+        raise ForageError(
+            f"{spec.name} has several rewards ({', '.join(spec.reward_names)}), and {type(self).__name__} does not say "
+            f"what they are worth together; give it a method score(returns, spec), as Weighted has."
+        )
+
     def note(self, spec: Spec) -> PyTree[Array]:
         """An example of what `learn` notes of one transition; `()` for nothing."""
         return ()
@@ -336,6 +359,10 @@ class Rewards(Part):
         it cannot be told later from the transition alone, and metrics. `clock` reads as when the rollout began.
         """
         return state, (), {}
+
+    def truncate(self, state: State) -> State:
+        """Truncates the episodes under way: they were lost, and the next rollout begins with others."""
+        return state
 
 
 class Memory(Part):
@@ -366,7 +393,7 @@ class Memory(Part):
     def add(self, state: State, rollout: Experience, clock: Clock) -> State:
         """Keeps a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
 
-    def end(self, state: State, clock: Clock) -> State:
+    def truncate(self, state: State, clock: Clock) -> State:
         """Truncates the episodes under way: they were lost, and what is added next is of others.
 
         `clock` reads as it does after the newest rollout.
@@ -379,4 +406,8 @@ class Memory(Part):
 
     def report(self, state: State, batch: Batch, errors: Float[Array, " batch"]) -> State:
         """Hears how surprising each segment was."""
+        return state
+
+    def rest(self, state: State) -> State:
+        """Returns what is kept until the next `add`, once the agent has learned: the shapes are those of `init`."""
         return state

@@ -16,6 +16,28 @@ import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
 from jaxtyping import Array, Key, UInt32
 
+EVALUATION = 1_000_003
+"""Keys of the evaluation episodes at the end of a run, apart from those of training."""
+EVALUATION_AT_POINTS = 500_009
+"""The same during training: each evaluation adds its number."""
+EVALUATION_AGAIN = 2_000_003
+"""The same of an evaluation asked for later, which adds a seed: none of the run's own episodes comes back."""
+TUNING = 700_001
+"""The same of trials in a search."""
+WATCH = 4_000_037
+"""Keys of the episodes that `forage watch` shows."""
+LEVELS = 6_100_003
+"""Keys of levels are folded from it, so that a level is the same in every run and for every seed."""
+BEHAVIOUR = 6_100_019
+"""A learner's key is folded with it for the behaviour, so that its other keys are what they are without one."""
+STARTS = 6_100_021
+"""A seed's key on the host is folded with it for the starts, so that its other keys are what they are without them."""
+SOLVED_LEVELS = 6_100_027
+"""Keys of the levels that a solver teaches, apart from those that training and evaluation draw."""
+STREAMS = EVALUATION, EVALUATION_AT_POINTS, EVALUATION_AGAIN, TUNING
+STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, SOLVED_LEVELS
+"""Every number that a stream of its own is made from: all are different, and below 2^31."""
+
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA  # of the key schedule
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,9 @@ from forage.evaluation.statistics import score
 
 class Progress:
     """Shows nothing; the base of the others, and what `--quiet` gives."""
+
+    settings = 1
+    """How many settings a sweep has. What is a list over seeds has every seed of one setting after the other."""
 
     def start(self, title: str, lines: list[str], total: int) -> None:
         """Called once, before the first step."""
@@ -57,7 +63,7 @@ class Plain(Progress):
         tenth = 10 * row["steps"] // self.total
         if tenth > self.shown or time.monotonic() - self.when > 60:
             self.shown, self.when = tenth, time.monotonic()
-            print(f"  {row['steps']:>12,} steps   {summary(row)}", flush=True)
+            print(f"  {row['steps']:>12,} steps   {summary(row, self.settings)}", flush=True)
 
     def note(self, text: str) -> None:
         print(text, flush=True)
@@ -70,13 +76,41 @@ class Json(Progress):
     """One JSON object a line: each point of the curve, then the result."""
 
     def row(self, row: dict[str, Any]) -> None:
-        print(json.dumps({"event": "row", **row}), flush=True)
+        say({"event": "row", **row})
 
     def note(self, text: str) -> None:
-        print(json.dumps({"event": "note", "text": text}), flush=True)
+        say({"event": "note", "text": text})
 
     def finish(self, result: dict[str, Any], lines: list[str]) -> None:
-        print(json.dumps({"event": "result", **result}), flush=True)
+        say({"event": "result", **result})
+
+
+_out: list[Any] = []
+
+
+def say(data: dict[str, Any]) -> None:
+    """Print one line of JSON."""
+    print(json.dumps(data), file=_out[-1] if _out else None, flush=True)
+
+
+@contextlib.contextmanager
+def json_alone() -> Iterator[None]:
+    """Keep standard output for `say`: what others print, environments and their processes too, goes beside it."""
+    out, kept = sys.stdout, None
+    if out is sys.__stdout__:  # else somebody listens, as tests do, and only to this process
+        kept = os.dup(1)
+        out = os.fdopen(os.dup(1), "w")  # the one that others have goes on, and ends, as they know it
+        os.dup2(2, 1)
+    _out.append(out)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _out.pop()
+        if kept is not None:
+            out.close()
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 class Live(Progress):
@@ -114,10 +148,10 @@ class Live(Progress):
             pace(row),
             f"{duration(seconds_left)} left",
         )
-        values = finite_values(row["return"])
         lines: list[Any] = [Text(self.title, style="bold"), Padding(head, (0, 0, 0, 2))]
-        if len(values):
-            lines.append(Text.assemble("  return  ", (str(score(values)), "bold green"), f"   {self.curve()}"))
+        if len(finite_values(row["return"])):
+            what = shown_return(row["return"], self.settings).partition(" ")[2]
+            lines.append(Text.assemble("  return  ", (what, "bold green"), f"   {self.curve()}"))
         shown = [
             f"{name.replace('_', ' ')} {np.mean(finite_values(row[name])):.3g}"
             for name in row
@@ -165,10 +199,20 @@ def finite_values(values: Any) -> np.ndarray:
     return array[np.isfinite(array)]
 
 
-def summary(row: dict[str, Any]) -> str:
-    values = finite_values(row["return"])
-    shown = f"return {score(values)}" if len(values) else "no episode has ended yet"
-    return f"{shown}   {pace(row)}"
+def summary(row: dict[str, Any], settings: int = 1) -> str:
+    """The return and the speed, in a line."""
+    return f"{shown_return(row['return'], settings)}   {pace(row)}"
+
+
+def shown_return(values: Sequence[float | None], settings: int = 1) -> str:
+    """`return 483 [471, 490] (5 seeds)`; of a sweep the best setting's, and that it is."""
+    groups = [
+        found for group in np.array_split(np.array(values, object), settings) if len(found := finite_values(group))
+    ]
+    if not groups:
+        return "no episode ended in these steps"
+    best = max(groups, key=lambda group: group.mean())
+    return f"return {score(best)}" + (f", the best of {settings} settings" if settings > 1 else "")
 
 
 def pace(row: dict[str, Any]) -> str:

@@ -6,11 +6,14 @@ Nothing is imported before it is named.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import difflib
 import importlib
 import inspect
-import re
+import io
+import textwrap
+import tokenize
 import typing
 from collections.abc import Iterable
 from typing import Any
@@ -187,7 +190,7 @@ def fields(cls: type) -> list[Field]:
     comments: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if dataclasses.is_dataclass(base):
-            comments |= dict(re.findall(r"^    (\w+): [^#\n]*#[ ]*(.+)$", inspect.getsource(base), re.MULTILINE))
+            comments |= explained(base)
     hints = typing.get_type_hints(cls)
     result = []
     for field in dataclasses.fields(cls):
@@ -196,6 +199,32 @@ def fields(cls: type) -> list[Field]:
             default = field.default_factory()
         result.append(Field(field.name, hints.get(field.name, Any), default, comments.get(field.name, "")))
     return result
+
+
+def explained(cls: type) -> dict[str, str]:
+    """What the comment behind each field of a class says, with the lines it wraps onto; nothing without a source."""
+    try:
+        source = textwrap.dedent(inspect.getsource(cls))
+        body = ast.parse(source).body[0]
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):
+        return {}
+    notes = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    alone = {
+        token.start[0]
+        for token in tokens
+        if token.type == tokenize.COMMENT and not token.line[: token.start[1]].strip()
+    }
+    found = {}
+    for node in body.body if isinstance(body, ast.ClassDef) else []:
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        end = node.end_lineno or node.lineno
+        words = [notes[line] for line in range(node.lineno, end + 1) if line in notes]
+        while words and (end := end + 1) in alone:
+            words.append(notes[end])
+        found |= {node.target.id: " ".join(words)} if words else {}
+    return found
 
 
 def to_config(part: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from forage import checkpoint
-from forage.compare import Compared, actions_of, gather, steps_of, verdicts
+from forage.compare import Compared, actions_of, cut_of, gather, reward_of, steps_of, verdicts
 from forage.errors import ForageError
 from forage.evaluation.plots import curve, profiles
 from forage.evaluation.profiles import score_distribution
@@ -80,10 +80,12 @@ def budget(runs: Sequence[Compared]) -> str:
     run = runs[0].run
     acting = "drawn from the policy" if actions_of(run) == "sampled" else "the policy's best guess"
     steps, asked = steps_of(run), sorted({one.run.config["steps"] for one in runs})
+    of = f", of the reward {reward_of(run)}" if run.config["spec"]["reward_names"] else ""
     stopped = f", where {' and '.join(f'{number:,}' for number in asked)} were asked for" if asked != [steps] else ""
     return (
         f"{steps:,} steps of each seed{stopped}; a score is the mean return of a seed's evaluation episodes, played "
-        f"apart from training with {acting}. Numbers over seeds are interquartile means with 95 % bootstrap intervals."
+        f"apart from training with {acting}{of}. "
+        "Numbers over seeds are interquartile means with 95 % bootstrap intervals."
     )
 
 
@@ -221,7 +223,8 @@ def printed(runs: Sequence[Compared]) -> list[str]:
         lines.append(
             f"After {steps:,} steps {one.label} reaches a return of {total.value:.4g} on "
             f"{config['spec']['name']} ({'interquartile mean over ' if seeds >= FEW else 'mean over '}{seeds} "
-            f"seed{'s' if seeds > 1 else ''} of {episodes} evaluation episodes each, {interval}; forage "
+            f"seed{'s' if seeds > 1 else ''} of {episodes} evaluation episodes each, {interval}"
+            f"{f'; {cut_of(one.run)}' if cut_of(one.run) else ''}; forage "
             f"{made['forage']}, jax {made['jax']})."
         )
     return lines

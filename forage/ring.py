@@ -28,7 +28,7 @@ def write(ring: Experience, rollout: Experience, clock: Clock) -> Experience:
     return jax.tree.map(lambda x, new: jax.lax.dynamic_update_slice_in_dim(x, new, position, 0), ring, rollout)
 
 
-def end(ring: Experience, clock: Clock) -> Experience:
+def truncate(ring: Experience, clock: Clock) -> Experience:
     """Truncates the episodes of the newest step, which nothing will go on with. `clock` reads as after that step."""
     capacity, num_envs = ring.terminated.shape
     newest = (clock.steps // num_envs - 1) % capacity

@@ -17,15 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from forage import prng
 from forage.device import DeviceRoad
 from forage.environments.wrapping import innermost
+from forage.evaluating import load_agents, step_limit
 from forage.evaluation.statistics import Score, score
 from forage.fields import replace, value_of
 from forage.ports import Environment, Tasks
-from forage.progress import Progress
 from forage.registry import to_config
 from forage.run import Run, write_json
-from forage.session import Session, step_limit
 from forage.setup import Setup, from_config
 from forage.types import ForageError
 
@@ -157,11 +157,10 @@ def evaluate_under(
     }
     road = setup.road()
     assert isinstance(road, DeviceRoad)
-    if Session(run.directory, setup, road, run.config, Progress()).load(run) is None:
-        raise ForageError(f"{directory} has no checkpoint yet, so there is no agent to evaluate.")
+    load_agents(run, road)
     points = []
     for words, other in setups.items():
-        means = play(other, road, combinations, episodes, 1_000_003 + seed)
+        means = play(other, road, combinations, episodes, prng.EVALUATION_AGAIN + seed)
         points += [Point(words, fields, returns) for fields, returns in zip(combinations, means, strict=True)]
     result = Robustness(run.title, episodes, points)
     described = {"wrap": list(wrap), "tasks": to_config(tasks or setup.tasks), "actions": setup.evaluation_actions}
@@ -176,7 +175,7 @@ def play(
     assert isinstance(setup.environment, Environment)
     environment, road = setup.environment, setup.road()
     assert isinstance(road, DeviceRoad)
-    road.state = trained.state  # only its learners are looked at
+    road.agents = trained.agents
     points: Any = jax.tree.map(lambda _: None, environment)
     for name in combinations[0]:
         value = value_of(environment, name)
@@ -189,9 +188,7 @@ def play(
         returns, _ = road.evaluate(episodes, step_limit(setup), seed)
         returns = np.asarray(returns)[:, None]
     returns = np.asarray(returns, float)
-    if setup.spec.reward_names:
-        returns = returns.sum(-1)
-    return returns.mean(-1).T.tolist()
+    return setup.rewards.score(returns, setup.spec).mean(-1).T.tolist()
 
 
 def check_grid(environment: Environment, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:

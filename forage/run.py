@@ -80,10 +80,23 @@ class Run:
 
     @property
     def score(self) -> Score:
-        """The interquartile mean over seeds of the mean evaluation return, with its 95 % interval."""
+        """The interquartile mean over seeds of the mean evaluation return, with its 95 % interval.
+
+        Raises `ForageError` for a sweep, whose settings are different agents; see `scores`.
+        """
+        found = self.scores
+        if len(found) > 1:
+            raise ForageError(
+                f"{self.directory} is a sweep of {len(found)} settings, and each has a score of its own: Run.scores."
+            )
+        return next(iter(found.values()))
+
+    @property
+    def scores(self) -> dict[str, Score]:
+        """The score of each setting of a sweep, such as `learning_rate=0.001`; of a run without one under `""`."""
         if self.evaluation is None:
             raise ForageError(f"{self.directory} has not been evaluated; forage evaluate {self.directory} does it.")
-        return score(np.array(self.evaluation["return"]))
+        return by_setting(self.evaluation["members"], self.evaluation["return"])
 
     @property
     def checkpoints(self) -> list[Path]:
@@ -100,6 +113,32 @@ class Run:
         return self.agent.act(observation)
 
 
+def label_of(member: dict[str, Any]) -> str:
+    """What sets a member of a sweep apart from those of other settings: `learning_rate=0.001`; else nothing."""
+    return ", ".join(f"{name}={value:g}" for name, value in member.items() if name != "seed")
+
+
+def by_setting(members: list[dict[str, Any]], values: list[float | None]) -> dict[str, Score]:
+    """The score of each setting, over its seeds."""
+    groups: dict[str, list[float | None]] = {}
+    for member, value in zip(members, values, strict=True):
+        groups.setdefault(label_of(member), []).append(value)
+    return {label: score(np.array(group, float)) for label, group in groups.items()}
+
+
+def scored(scores: dict[str, Score], evaluation: dict[str, Any]) -> dict[str, Any]:
+    """A score as data, with what it is a score of; of a sweep, every setting's."""
+
+    def plain(one: Score) -> dict[str, Any]:
+        interval = None if one.low is None else [one.low, one.high]
+        return {"score": one.value, "interval": interval, "seeds": one.seeds}
+
+    each = plain(next(iter(scores.values()))) if len(scores) == 1 else {}
+    if len(scores) > 1:
+        each = {"settings": [{"setting": label} | plain(one) for label, one in scores.items()]}
+    return each | {name: evaluation.get(name) for name in ("episodes", "cut", "cut_after", "reward")}
+
+
 def draw_curve(run: Run) -> Path:
     steps, values = run.curve()
     path = run.directory / "curve.png"
@@ -110,7 +149,7 @@ def draw_curve(run: Run) -> Path:
             curves = [("in training", steps, values), ("evaluated", *run.curve(evaluated=True))]
         return curve(path, curves, title=run.title)
     members = members_of(sweep, run.config["seeds"])
-    labels = [", ".join(f"{k}={v:g}" for k, v in member.items() if k != "seed") for member in members]
+    labels = [label_of(member) for member in members]
     runs = [(label, steps, values[[i for i, x in enumerate(labels) if x == label]]) for label in dict.fromkeys(labels)]
     return curve(path, runs, title=run.title)
 

@@ -6,23 +6,36 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from forage import checkpoint, progress
+from forage import checkpoint, prng, progress, soundness
+from forage.device import DeviceRoad
+from forage.errors import Interrupted
+from forage.evaluating import cut_sentence, evaluate_road, step_limit
 from forage.evaluation.plots import heat_map
-from forage.evaluation.statistics import score
 from forage.host import HostRoad
 from forage.learner import Report
-from forage.points import Rows, Totals, read_rows, to_float
+from forage.points import Rows, Totals, read_rows
 from forage.registry import part_name
-from forage.run import Run, draw_curve, write_json
+from forage.run import Run, by_setting, draw_curve, scored, write_json
 from forage.setup import Road, Setup
+from forage.soundness import NotFinite, Unsound, learned_sentence
+from forage.spaces import reading
 from forage.types import ForageError
 
 POINTS = 100  # on the curve
+PATIENCE = 120.0  # seconds of training that are played again at most, to find who turned bad
+
+
+class Traced(NamedTuple):
+    """The turn of the loop in which something was not finite any more."""
+
+    before: int  # the step it began at
+    environment: np.ndarray  # whether each seed's was finite
+    learned: np.ndarray  # and what it has learned
 
 
 class Session:
@@ -49,6 +62,8 @@ class Session:
         self.started: float | None = None  # when this one's loop began
         self.interrupted: str | None = None
         self.saved_at: int | None = None
+        self.missed: set[str] = set()  # names of the environment's own that it does not say
+        self.saved_seconds = 0.0  # in the loop, when that was
         self.kept: list[Path] = []  # checkpoints, oldest first
 
     @property
@@ -58,6 +73,7 @@ class Session:
 
     def run(self) -> Run:
         """Trains to the end; from the beginning unless a checkpoint was restored."""
+        self.display.settings = self.setup.settings
         self.display.start(self.title(), self.introduction(), self.iterations * self.road.steps_per_iteration)
         previous = self.catch_signals()
         try:
@@ -92,8 +108,14 @@ class Session:
         return Run(self.directory)
 
     def title(self) -> str:
-        members = len(self.setup.members)
-        return f"{part_name(self.setup.agent)} on {self.setup.name}, {members} seed{'s' if members > 1 else ''}"
+        seeds, settings = len(self.setup.seeds), self.setup.settings
+        each = f"{seeds} seed{'s' if seeds > 1 else ''}"
+        many = f"{settings} settings with {each} each" if settings > 1 else each
+        return f"{part_name(self.setup.agent)} on {self.setup.name}, {many}"
+
+    def score(self, returns: np.ndarray) -> np.ndarray:
+        """What returns in several rewards are worth together."""
+        return self.setup.rewards.score(returns, self.setup.spec)
 
     def introduction(self) -> list[str]:
         lines = [f"in {self.directory}"]
@@ -101,7 +123,18 @@ class Session:
             lines.append(f"{self.setup.name} in {', '.join(wrapped)}")
         if self.setup.why:
             lines.append(f"{part_name(self.setup.agent)} because {self.setup.why}")
-        return lines
+        if self.setup.settings_from:
+            lines.append(f"{self.setup.settings_from}: {self.sizes()}")
+        return lines + reading(self.setup.spec.observation_space)
+
+    def sizes(self) -> str:
+        """The settings that decide most, as the start of a run says them."""
+        agent = self.setup.agent
+        names = ("learning_rate", "epochs", "minibatches", "entropy_coefficient", "normalise_observation", "batch_size")
+        said = [f"{n.replace('_', ' ')} {getattr(agent, n)}" for n in names if getattr(agent, n, False) is not False]
+        said = [text.removesuffix(" True") for text in said]
+        each = f"{agent.num_envs} environment{'s' if agent.num_envs > 1 else ''} x {agent.rollout_length} steps"
+        return ", ".join([each, *said])
 
     def loop(self) -> None:
         spi = self.road.steps_per_iteration
@@ -129,11 +162,12 @@ class Session:
             timed = len(self.setup.members) * (done - row_from) * spi
             speed = round(timed / max(now - last_row, 1e-9), 1) if timed else None
             row = {"steps": self.road.steps, "seconds": round(self.seconds, 3), "steps_per_second": speed}
-            row |= self.totals.point(self.setup.spec.reward_names)
+            row |= self.totals.point(self.setup.spec.reward_names, self.score)
             done_here = done - compiled_at
             left = (now - learning) / done_here * (self.iterations - done) if done_here else float("nan")
             self.display.update(row, left)
             if done == mark:
+                self.note_missing()
                 self.write_row(row)
                 self.totals, row_from, last_row = Totals(), done, now
             if self.evaluate_every and done % self.evaluate_every == 0:
@@ -155,16 +189,36 @@ class Session:
     def evaluate(self, number: int) -> float:
         """Plays episodes apart from training, others at each point, and writes what they brought. Returns seconds."""
         began = time.monotonic()
-        found = evaluate_road(self.road, self.setup, self.settings["evaluation_episodes"], 500_009 + number)
-        self.append(self.evaluations, {"steps": self.road.steps, "return": found["return"]})
-        values = [value for value in found["return"] if value is not None]
-        if values:
-            self.display.note(f"  {self.road.steps:>12,} steps   evaluated: return {score(np.array(values))}")
+        found = evaluate_road(
+            self.road, self.setup, self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
+        )
+        self.append(self.evaluations, {"steps": self.road.steps, "return": found["return"], "cut": found["cut"]})
+        self.track({"evaluation/return": found["return"]})
+        shown = progress.shown_return(found["return"], self.setup.settings)
+        cut = f" ({cut_sentence(found)})" if found["cut"] else ""
+        self.display.note(f"  {self.road.steps:>12,} steps   evaluated: {shown}{cut}")
         return time.monotonic() - began
+
+    def note_missing(self) -> None:
+        """Say once which names of the environment's own information have not occurred."""
+        if not isinstance(self.road, HostRoad):
+            return
+        for name, known in self.road.missing().items():
+            if name not in self.missed:
+                self.missed.add(name)
+                there = f"it has {', '.join(known)}" if known else "it is empty"
+                self.display.note(f"No episode so far ended with {name} in {self.setup.name}'s info; {there}.")
+
+    def track(self, row: dict[str, Any]) -> None:
+        """Hands numbers of the present step to the trackers."""
+        for tracker in self.trackers:
+            tracker.write({"steps": self.road.steps} | row)
 
     def advance(self, count: int) -> Report:
         try:
             return self.road.advance(count)
+        except Unsound:
+            raise
         except ForageError:
             # An environment failed, and the agent is whole. Without progress the checkpoint there is says more.
             if self.road.steps != self.saved_at:
@@ -172,16 +226,80 @@ class Session:
             raise
 
     def check(self, report: Report, before: int) -> None:
-        """Stops when something became NaN, before it is saved."""
-        members = self.setup.members
-        where = f"between steps {before:,} and {self.road.steps:,}"
-        for flags, what, advice in (
-            (report.environment_finite, f"{self.setup.name} returned NaN or infinity", "mend the environment"),
-            (report.agent_finite, "The agent's parameters became NaN", "a smaller learning rate often helps"),
-        ):
-            bad = [i for i, ok in enumerate(np.atleast_1d(flags)) if not ok]
-            if bad:
-                raise ForageError(f"{what} {where} with seed {members[bad[0]]['seed']}; {advice}.")
+        """Stops when something is not finite, before it is saved, and says who turned bad, where and when."""
+        environment, learned = (np.atleast_1d(x) for x in (report.environment_finite, report.agent_finite))
+        if environment.all() and learned.all():
+            return
+        where, seeds = f"between steps {before:,} and {self.road.steps:,}", self.setup.members
+        if isinstance(self.road, HostRoad):
+            member = int(np.argmin(learned))
+            experiment = self.road.experiments[member]
+            found = soundness.search(experiment.state, None)
+            if experiment.unwell is not None:
+                where = f"between steps {experiment.unwell:,} and {self.road.steps:,}"
+        else:
+            traced = self.trace(self.road, before)
+            if isinstance(traced, str):
+                raise Unsound(traced)
+            if traced is not None:
+                environment, learned = traced.environment, traced.learned
+                where = f"between steps {traced.before:,} and {self.road.steps:,}"
+            member = int(np.argmin(environment if not environment.all() else learned))
+            if not environment[member]:
+                raise Unsound(
+                    f"{self.setup.name} returned NaN or infinity {where} with seed {seeds[member]['seed']}; mend the "
+                    f"environment."
+                )
+            assert self.road.state is not None
+            found = soundness.search(self.road.state.learner, member)
+        part, bad = found or ("agent", None)
+        raise Unsound(learned_sentence(part, bad, where, seeds[member]["seed"]))
+
+    def trace(self, road: DeviceRoad, before: int) -> Traced | str | None:
+        """Plays again from the newest checkpoint, turn by turn from step `before` on, until something is not finite.
+
+        Training is the same bit for bit, so the same turns bad again. Returns a sentence where it was seen in what was
+        experienced, else the turn, after which the road stands; `None` where that takes too long or does not show it.
+        """
+        if not self.kept or self.seconds - self.saved_seconds > PATIENCE:
+            return None
+        self.display.note("Something is not finite; playing again from the newest checkpoint to find out what.")
+        until, each = road.steps, road.steps_per_iteration
+        try:
+            self.rewind(road, before)
+            while road.steps < until:
+                report = road.advance(1)
+                environment, learned = np.asarray(report.environment_finite), np.asarray(report.agent_finite)
+                if not (environment.all() and learned.all()):
+                    break
+            else:
+                return None
+            start = road.steps - each
+            self.rewind(road, start)
+            rollouts = road.next_rollout()
+            member = int(np.argmin(environment if not environment.all() else learned))
+            rollout = jax.tree.map(lambda leaf: leaf[member], rollouts)
+            road.advance(1)
+        except (ForageError, MemoryError, jax.errors.JaxRuntimeError):
+            return None  # what is known without it is said
+        found = soundness.search_rollout(rollout, self.setup.spec.num_agents)
+        if found is None:
+            return Traced(start, environment, learned)
+        step = start + (found.time + 1) * self.setup.agent.num_envs
+        who = f"{part_name(self.setup.agent)} chose" if found.ours else f"{self.setup.name} returned"
+        advice = "a smaller learning rate often helps" if found.ours else "mend the environment"
+        return (
+            f"{who} {found.bad.value} as {found.bad.entry} at step {step:,} in environment {found.env} with seed "
+            f"{self.setup.members[member]['seed']}; {advice}."
+        )
+
+    def rewind(self, road: DeviceRoad, steps: int) -> None:
+        """Goes back to a step between the newest checkpoint and now."""
+        road.state = None  # a state may be too large to be there twice
+        state, header = checkpoint.load(self.kept[-1], road.shapes())
+        road.restore(state, header["steps"])
+        del state
+        road.advance((steps - road.steps) // road.steps_per_iteration)
 
     def append(self, rows: Rows, row: dict[str, Any]) -> None:
         try:
@@ -193,8 +311,7 @@ class Session:
     def write_row(self, row: dict[str, Any]) -> None:
         self.append(self.rows, row)
         self.display.row(row)
-        for tracker in self.trackers:
-            tracker.write(row)
+        self.track(row)
 
     def save(self, quietly: bool = False) -> None:
         """Writes a checkpoint and the agents. A full disk does not stop the run while it can go on and try again."""
@@ -204,20 +321,32 @@ class Session:
         try:
             for rows in (self.rows, self.evaluations):
                 rows.flush(durable=True)  # a checkpoint never knows of points that the curve lacks
-            checkpoint.save(path, self.road.state, header)
-            checkpoint.save(self.directory / "agent.npz", self.road.agent_states(), header)
+            checkpoint.save(path, self.road.state, header, look=soundness.check_leaf)
+            checkpoint.save(self.directory / "agent.npz", self.road.agent_states(), header)  # of what was looked at
+        except NotFinite as error:
+            raise Unsound(self.not_finite(error)) from error
         except ForageError as error:
             last = steps >= self.iterations * self.road.steps_per_iteration
             if quietly or (self.saved_at is not None and not last and self.interrupted is None):
                 self.display.note(f"{error} Training goes on and will try again.")
                 return
             raise
-        self.saved_at = steps
+        self.saved_at, self.saved_seconds = steps, self.seconds
         # This one and the one before stay. Names do not decide: one that was found damaged may name a later step.
         self.kept = [*(kept for kept in self.kept if kept != path), path][-2:]
         for other in path.parent.glob("*.npz"):
             if other not in self.kept:
                 other.unlink()
+
+    def not_finite(self, error: NotFinite) -> str:
+        """Say what kept a state from being saved."""
+        seed, where = self.setup.members[error.member]["seed"], f"by step {self.road.steps:,}"
+        if error.part in soundness.LEARNED:
+            return learned_sentence(error.part, error.bad, where, seed)
+        return (
+            f"{self.setup.name} returned {error.bad.value} as {error.bad.entry} {where} with seed {seed}; mend the "
+            f"environment."
+        )
 
     def restore(self, run: Run) -> None:
         """Loads the newest whole checkpoint, and drops points of the curve after it.
@@ -230,6 +359,7 @@ class Session:
         if header is None:
             return
         self.saved_at, self.earlier, self.totals = header["steps"], header["seconds"], Totals(header["since"])
+        self.saved_seconds = self.earlier
 
     def load(self, run: Run) -> dict[str, Any] | None:
         """Puts the newest whole checkpoint on the road and changes nothing on disk. `None` where there is none."""
@@ -273,37 +403,39 @@ class Session:
     def conclude(self) -> tuple[dict[str, Any], list[str]]:
         """Evaluates, draws the curve, and says how it went."""
         seconds = self.seconds
+        if isinstance(self.road, HostRoad):
+            self.road.retire()
         evaluation = evaluate_road(self.road, self.setup, self.settings["evaluation_episodes"])
         write_json(self.directory / "evaluation.json", evaluation)
         picture = draw_curve(Run(self.directory))
         where = self.write_visits()
-        groups: dict[str, list[float]] = {}
-        for member, value in zip(self.setup.members, evaluation["return"], strict=True):
-            label = ", ".join(f"{k}={v:g}" for k, v in member.items() if k != "seed")
-            groups.setdefault(label, []).append(value)
+        self.track({"evaluation/return": evaluation["return"]})
+        scores = by_setting(self.setup.members, evaluation["return"])
         episodes = evaluation["episodes"]
         lines = []
-        for label, values in groups.items():
+        for label, found in scores.items():
             what = f" with {label}" if label else ""
-            lines.append(f"{part_name(self.setup.agent)} on {self.setup.name}{what}: return {score(np.array(values))}")
+            lines.append(f"{part_name(self.setup.agent)} on {self.setup.name}{what}: return {found}")
         speed = len(self.setup.members) * self.road.steps / max(seconds, 1e-9)
+        of = f", of the reward {self.setup.scored}" if self.setup.scored else ""
+        lines.append(
+            f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval{of}"
+        )
+        if evaluation["cut"]:
+            lines.append(f"  {cut_sentence(evaluation)}")
         lines += [
-            f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % bootstrap interval",
             f"  {self.road.steps:,} steps a seed in {progress.duration(seconds)} "
             f"({speed:,.0f} steps/s, compiling included)",
             f"  curve {picture}" + (f", visits {where}" if where else ""),
             f"  watch it: forage watch {self.directory}",
         ]
-        best = score(np.array(next(iter(groups.values()))))
         result = {
             "directory": str(self.directory),
             "agent": part_name(self.setup.agent),
             "environment": self.setup.name,
             "steps": self.road.steps,
             "seconds": round(seconds, 3),
-            "score": best.value,
-            "interval": None if best.low is None else [best.low, best.high],
-            "seeds": best.seeds,
+            **scored(scores, evaluation),
             "return": evaluation["return"],
         }
         return result, lines
@@ -317,34 +449,6 @@ class Session:
             np.save(file, counts)
         title = f"{Run(self.directory).title}: where it went"
         return heat_map(self.directory / "visits.png", counts.sum(0), title=title)
-
-
-class Interrupted(ForageError):
-    """A person stopped the run; all is saved."""
-
-
-def step_limit(setup: Setup) -> int:
-    """Steps after which an evaluation episode is cut, where the environment itself has no limit: Atari's."""
-    return 27_000 if setup.spec.horizon is None else int(setup.spec.horizon)
-
-
-def evaluate_road(road: Road, setup: Setup, episodes: int, seed: int = 1_000_003) -> dict[str, Any]:
-    """Plays evaluation episodes, on random streams that training never uses. Returns what evaluation.json holds."""
-    limit = step_limit(setup)
-    returns, lengths = road.evaluate(episodes, limit, seed)
-    returns, lengths = np.asarray(returns, float), np.asarray(lengths)
-    evaluation: dict[str, Any] = {"steps": road.steps, "episodes": episodes, "members": setup.members}
-    evaluation["actions"] = setup.evaluation_actions
-    if returns.ndim > 2:
-        for i, name in enumerate(setup.spec.reward_names):
-            evaluation[f"return/{name}"] = to_float(returns[..., i].mean(1))
-        returns = returns.sum(-1)
-    evaluation["return"] = to_float(returns.mean(1))
-    evaluation["episode_returns"] = returns.tolist()
-    evaluation["episode_lengths"] = lengths.tolist()
-    if setup.spec.horizon is None and (lengths >= limit).any():
-        evaluation["note"] = f"{int((lengths >= limit).sum())} episodes were cut after {limit:,} steps"
-    return evaluation
 
 
 def device_failure(error: Exception, steps: int) -> str:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox
+import gymnasium
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from forage import prng, registry, spaces
-from forage.defaults import default_behaviour, default_memory, make_agent, preset_parts, suggest
+from forage.defaults import chosen, default_behaviour, default_memory, make_agent, suggest
 from forage.device import DeviceRoad, vary
 from forage.environments import HostFactory, make, spec_of
+from forage.environments.adapters.loading import name_of
 from forage.environments.checking import check_environment
 from forage.environments.host import HostEnvironment
+from forage.environments.plain import from_plain, to_plain
 from forage.environments.wrapping import wrap as wrap_environment
 from forage.experiment import Experiment
 from forage.host import HostRoad
@@ -57,6 +63,7 @@ class Setup:
     seeds: list[int]
     sweep: dict[str, list[float]]
     why: str = ""  # why this agent, when nobody named one
+    settings_from: str = ""  # the preset or rule behind the agent's settings
     evaluation_actions: str = "greedy"  # or sampled
     visits: bool = False  # where the agent goes is counted
 
@@ -69,11 +76,28 @@ class Setup:
         """What sets each member of the run apart: its seed, and its settings where there is a sweep."""
         return members_of(self.sweep, self.seeds)
 
+    @property
+    def settings(self) -> int:
+        """How many settings a sweep has; without one, 1."""
+        return len(settings_of(self.sweep))
+
+    @property
+    def scored(self) -> str | None:
+        """Which reward a score is of, where the environment has several: `1 treasure + 0.1 time`."""
+        names = self.spec.reward_names
+        if not names:
+            return None
+        weights, steps = self.rewards.score(np.eye(len(names)), self.spec), np.arange(1.0, len(names) + 1)
+        if not np.isclose(self.rewards.score(steps[None], self.spec)[0], steps @ weights):
+            return f"the score of {registry.part_name(self.rewards)}"
+        return " + ".join(f"{weight:g} {name}" for weight, name in zip(weights, names, strict=True) if weight) or "0"
+
     def learner(self) -> Learner:
         """What remembers and learns. Raises `ForageError` where its parts do not fit."""
         sampled = self.evaluation_actions == "sampled"
         learner = Learner(self.agent, self.behaviour, self.rewards, self.memory, self.spec, sampled)
         learner.check()
+        _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
         check_learning(self.agent, self.steps)
         return learner
 
@@ -196,25 +220,92 @@ def resolve_environment(
                 f"CartPole-v1; wrap it in its own library instead and name it as module:Class."
             )
         return name, wrap_environment(environment, wrap), config | {"wrap": list(wrap)}
+    if isinstance(given, type) and (found := name_of(given)):
+        if given.__module__ != "__main__":
+            return resolve_environment(found, options)
+        # The class itself: to find it by its name the script that runs would be run again.
+        _, environment, _ = resolve_object(given, options, found)
+        return found, environment, {"id": found, "options": to_plain(found, options)}
     if isinstance(given, str):
+        kept = to_plain(given, options)
         made = make(given, **options)
         name = made.id if isinstance(made, HostFactory) else given
-        return name, made.build if isinstance(made, HostFactory) else made, {"id": given, "options": options}
-    if options:
-        raise ForageError("Options of an environment go with its id; an object already has its own.")
+        return name, made.build if isinstance(made, HostFactory) else made, {"id": given, "options": kept}
+    return resolve_object(given, options)
+
+
+def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple[str, Any, dict[str, Any]]:
+    """What `resolve_environment` returns for an object, a class or a function."""
+    if isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
+        raise ForageError(one_environment(given))
+    if isinstance(given, type) and issubclass(given, Environment):
+        given, options = given(**options), {}
+    if isinstance(given, type) and issubclass(given, HostEnvironment):
+        given, options = functools.partial(given, **options), {}
+    if options and (isinstance(given, Environment | HostFactory) or not callable(given) or takes_a_number(given)):
+        raise ForageError(
+            "Options of an environment go with its id, its class or a function that makes one; an object already has "
+            "its own."
+        )
     if isinstance(given, HostFactory):
-        return given.id, given.build, {"id": given.id, "options": dict(given.options)}
+        return given.id, given.build, {"id": given.id, "options": to_plain(given.id, given.options)}
     if isinstance(given, Environment):
         return type(given).__name__, given, {"object": repr(type(given))}
-    if isinstance(given, type):
-        target = f"{given.__module__}:{given.__qualname__}"
-        return resolve_environment(target, {})
     if callable(given):
-        return getattr(given, "__name__", "environment"), given, {"object": repr(given)}
+        name = name or name_of_maker(given)
+        if takes_a_number(given):
+            return name, checked(given, name), {"object": repr(given)}
+        return name, HostFactory(name, options, given).build, {"object": repr(given)}
     raise ForageError(
-        f"An environment is an id such as CartPole-v1, a forage Environment, a class, or a function from a number of "
-        f"environments to a HostEnvironment; not a {type(given).__name__}."
+        f"An environment is an id such as CartPole-v1, a forage Environment, a class, or a function that makes a "
+        f"gymnasium.Env or, from a number of environments, a HostEnvironment; not a {type(given).__name__}."
     )
+
+
+def one_environment(given: Any) -> str:
+    """Says what to give in place of one environment, where a run makes several."""
+    cls = type(getattr(given, "unwrapped", given)).__name__
+    id = getattr(getattr(given, "spec", None), "id", None)
+    if isinstance(given, gymnasium.vector.VectorEnv):
+        return f"A {cls} is many environments already; give an id, a class, or a function that makes one environment."
+    give = f"'gymnasium:{id}' or lambda: gymnasium.make('{id}')" if id else f"{cls} itself or lambda: {cls}(...)"
+    return f"This {cls} is one environment, and a run makes several of its own; give {give}."
+
+
+def name_of_maker(function: Any) -> str:
+    """How an environment is called that a function or a class makes."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    return "environment" if name == "<lambda>" else name
+
+
+def takes_a_number(function: Any) -> bool:
+    """Whether a function must be given something: the number of environments."""
+    if isinstance(function, type):
+        return False
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return True
+    except ValueError:  # no signature to be read
+        return True
+    return False
+
+
+def checked(build: Callable[[int], Any], name: str) -> Callable[[int], HostEnvironment]:
+    """The same function. What it returns is looked at before anything else is done with it."""
+
+    def built(num_envs: int) -> HostEnvironment:
+        made = build(num_envs)
+        if not isinstance(made, HostEnvironment):
+            raise ForageError(
+                f"The function {name} made a {type(made).__name__} of a number of environments; it should make a "
+                f"forage.environments.host.HostEnvironment, or take no number and make one gymnasium.Env."
+            )
+        return made
+
+    return built
 
 
 def environment_spec(name: str, environment: Any) -> Spec:
@@ -265,24 +356,27 @@ def make_setup(
     native = isinstance(environment, Environment)
     if agent is None:
         agent, why = suggest(spec, native)
+    settings_from = ""
     if isinstance(agent, str):
         registry.build("agent", agent, agent_options or {})  # options are checked before a preset is laid under them
-        agent = make_agent(agent, name, agent_options or {})
+        under = chosen(agent, name, spec, native, agent_options or {})
+        settings_from = under.why
+        agent = make_agent(agent, name, agent_options or {}, under)
         check_sizes(agent, spec, agent_options or {})
         given = {port: part for port, part in parts.items() if part is not None}
-        parts = upon(preset_parts(agent, name), given)
+        parts = upon(under.parts, given)
     elif agent_options:
         raise ForageError("agent_options go with an agent's name; an agent that is an object already has its own.")
     if not isinstance(agent, Agent):
         raise ForageError(f"An agent is a forage.ports.Agent or its name, such as 'ppo'; not a {type(agent).__name__}.")
-    chosen = {
+    by_port = {
         "behaviour": parts.get("behaviour") or default_behaviour(agent),
         "rewards": parts.get("rewards") or EnvironmentReward(),
         "memory": parts.get("memory") or default_memory(agent),
         "tasks": parts.get("tasks") or Same(),
         "starts": parts.get("starts") or Reset(),
     }
-    for part in (agent, *chosen.values()):
+    for part in (agent, *by_port.values()):
         check_ranges(part, registry.part_name(part))
     if seeds is None:
         seeds = 5 if native else 3
@@ -302,7 +396,8 @@ def make_setup(
         check_ranges(member, registry.part_name(agent))
         member.check(spec)
     steps = default_steps(agent, name) if steps is None else steps
-    most = MOST // spec.num_agents  # a memory counts what every agent lived through
+    each = agent.num_envs * agent.rollout_length
+    most = MOST // spec.num_agents // each * each  # whole rollouts; a memory counts what every agent lived through
     if not 1 <= steps <= most:
         raise ForageError(f"A run takes from 1 to {most:,} steps of each seed, not {steps:,}.")
     check_actions(evaluation_actions)
@@ -312,11 +407,12 @@ def make_setup(
         environment_config=environment_config,
         spec=spec,
         agent=agent,
-        **chosen,
+        **by_port,
         steps=steps,
         seeds=seeds,
         sweep=swept,
         why=why,
+        settings_from=settings_from,
         evaluation_actions=evaluation_actions,
         visits=visits,
     )
@@ -401,7 +497,7 @@ def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -
         stored["id"] if environment is None else environment,
         steps=config["steps"],
         seeds=config["seeds"],
-        environment_options=stored.get("options") if environment is None else None,
+        environment_options=from_plain(stored.get("options")) if environment is None else None,
         sweep=config["sweep"],
         wrap=stored.get("wrap", ()),
         **parts,

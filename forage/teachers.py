@@ -19,8 +19,6 @@ from forage.starts.snapshot import Snapshot, Snapshots, play
 from forage.types import ForageError
 
 SOLVER = "solver"
-LEVELS = 6_100_019
-"""What the keys of solved levels are drawn from, apart from those that training and evaluation draw."""
 
 
 def taught(starts: Starts, environment: Environment) -> Starts:
@@ -40,7 +38,7 @@ def solved(environment: Environment, starts: Snapshot) -> Snapshots:
             f"There is a solver for grid worlds as they are, such as grid:MultiRoom-N4-S5, and none for {name}; "
             f"a run's directory is a teacher anywhere."
         )
-    keys = jax.random.split(prng.key(LEVELS), starts.episodes)
+    keys = jax.random.split(prng.key(prng.SOLVED_LEVELS), starts.episodes)
     states, observations = jax.jit(jax.vmap(environment.reset))(keys)
     plans = [solve(environment, jax.tree.map(lambda x, i=i: np.asarray(x[i]), states)) for i in range(len(keys))]
     found = np.array([i for i, plan in enumerate(plans) if plan])

@@ -18,18 +18,21 @@ class Tracker(Protocol):
 
 
 class TensorBoard:
-    """Writes each member's curve, and their mean, as TensorBoard events under RUN/tensorboard."""
+    """Writes each member's curve, and their mean, as TensorBoard events under RUN/tensorboard.
 
-    def __init__(self, directory: Path):
+    A run that goes on tells TensorBoard to forget what was written from step `since` on, which comes again.
+    """
+
+    def __init__(self, directory: Path, since: int | None = None):
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
             raise ForageError("TensorBoard needs an extra: pip install 'forage-rl[tensorboard]'.") from None
-        self.writer = SummaryWriter(str(directory / "tensorboard"))
+        self.writer = SummaryWriter(str(directory / "tensorboard"), purge_step=since)
 
     def write(self, row: dict[str, Any]) -> None:
         for name, value in row.items():
-            if value is None:
+            if value is None or name == "steps":  # every number has its step beside it
                 continue
             if not isinstance(value, list):
                 self.writer.add_scalar(f"run/{name}", value, row["steps"])
@@ -56,6 +59,6 @@ def check_trackers(names: Sequence[str]) -> None:
             raise ForageError(f"There is no extra called {name!r}{nearest(name, TRACKERS)}")
 
 
-def open_trackers(names: Sequence[str], directory: Path) -> list[Tracker]:
-    """Opens the trackers called `names`."""
-    return [TRACKERS[name](directory) for name in names]
+def open_trackers(names: Sequence[str], directory: Path, since: int | None = None) -> list[Tracker]:
+    """Opens the trackers called `names`; for a run that goes on, those of what comes from step `since` on."""
+    return [TRACKERS[name](directory, since) for name in names]

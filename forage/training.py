@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from forage import progress
+from forage import prng, progress
+from forage.capacity import check_memory
+from forage.environments.adapters.loading import check_not_importing
+from forage.evaluating import evaluate_road, load_agents
 from forage.evaluation.statistics import Score
 from forage.host import HostRoad
 from forage.locking import locked
 from forage.registry import part_name
 from forage.run import Run, read_json, write_json
-from forage.session import Session, evaluate_road
+from forage.session import Session
 from forage.setup import PORTS, Setup, devices_of, from_config, make_setup, prepare_devices
 from forage.trackers import check_trackers, open_trackers
 from forage.types import ForageError
@@ -40,7 +44,8 @@ def train(
     """Trains an agent and returns the run.
 
     `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.ports.Environment`,
-    or a function that builds a batch on the host. `steps` are of each seed. `options`: parts for the ports by name
+    a class, a function that makes one `gymnasium.Env`, or one that builds a batch on the host from a number of
+    environments. `steps` are of each seed. `options`: parts for the ports by name
     (`behaviour=`, `rewards=`, `memory=`, `tasks=`, `starts=`), `sweep={"learning_rate": [...]}`,
     `agent_options`, `environment_options`, `wrap=["frame-stack:4", "time-limit:200"]` (the first innermost),
     `evaluation_actions="sampled"`, as in training, where the best guess (`greedy`) is not meant.
@@ -51,6 +56,7 @@ def train(
     >>> import forage
     >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5)  # doctest: +SKIP
     """
+    check_not_importing()
     shown = progress.make(display)
     if evaluation_episodes is not None and evaluation_episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {evaluation_episodes}.")
@@ -60,10 +66,12 @@ def train(
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
     check_trackers(extras)
     setup = make_setup(agent, environment, steps=steps, seeds=seeds, **options)
-    path = Path(directory) if directory is not None else new_directory(setup)
-    if Run.begun(path):
-        raise ForageError(f"{path} already holds a run; forage resume {path} continues it, or name another directory.")
+    if directory is not None and Run.begun(Path(directory)):
+        raise ForageError(
+            f"{directory} already holds a run; forage resume {directory} continues it, or name another directory."
+        )
     road = setup.road()
+    check_memory(road)
     settings = {
         "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),
         "evaluation_every": evaluation_every,
@@ -71,6 +79,7 @@ def train(
         "extras": list(extras),
         "devices": devices_of(road),
     }
+    path = Path(directory) if directory is not None else new_directory(setup)
     with locked(path):
         trackers = open_trackers(extras, path)
         made = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
@@ -109,10 +118,13 @@ def resume(
     road = setup.road(then)
     if then not in (None, devices_of(road)):
         differs(f"its members on {then} devices (here {devices_of(road)})")
+    check_memory(road)
     with locked(run.directory):
         session = Session(run.directory, setup, road, run.config, shown)
         session.restore(run)
-        session.trackers = open_trackers(run.config["extras"], run.directory)
+        session.trackers = open_trackers(
+            run.config["extras"], run.directory, 0 if session.saved_at is None else session.saved_at + 1
+        )
         return session.run()
 
 
@@ -145,30 +157,43 @@ def evaluate(
 ) -> Score:
     """Evaluates a run's newest checkpoint again, on episodes chosen by `seed`. Returns the score; writes it too.
 
-    `actions`: `greedy` or `sampled`; unless said, as the run has it.
+    None of the episodes is one that the run itself was evaluated on. Of a sweep the score is the best setting's:
+    `Run.scores` has every one's. `actions`: `greedy` or `sampled`; unless said, as the run has it.
+    Only the agents are read, and what is played is not saved: no code in the run's files is executed.
     """
     if episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
     run = Run(directory)
     setup = from_config(run.config, environment, evaluation_actions=actions)
     road = setup.road()
-    if Session(run.directory, setup, road, run.config, progress.Progress()).load(run) is None:
-        raise ForageError(f"{directory} has no checkpoint yet, so there is no agent to evaluate.")
     try:
-        write_json(run.directory / "evaluation.json", evaluate_road(road, setup, episodes, 1_000_003 + seed))
+        load_agents(run, road)
+        if isinstance(road, HostRoad):
+            road.retire()
+        write_json(
+            run.directory / "evaluation.json", evaluate_road(road, setup, episodes, prng.EVALUATION_AGAIN + seed)
+        )
     finally:
         if isinstance(road, HostRoad):
             road.close()
-    return run.score
+    return max(run.scores.values(), key=lambda one: one.value)
 
 
-def new_directory(setup: Setup) -> Path:
-    """`runs/AGENT-ENVIRONMENT-TIME`, never one that exists."""
+def new_directory(setup: Setup, suffix: str = "") -> Path:
+    """Makes `runs/AGENT-ENVIRONMENT-TIME`, one that nobody else has, even if they begin in the same second."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     safe = setup.name.replace(":", "-").replace("/", "-")
     base = Path("runs") / f"{part_name(setup.agent)}-{safe}-{stamp}".replace(":", "-")
-    candidates: Callable[[int], Path] = lambda i: base if i == 0 else base.with_name(f"{base.name}-{i}")  # noqa: E731
-    return next(candidates(i) for i in range(10_000) if not candidates(i).exists())
+    for number in itertools.count():
+        path = base.with_name(f"{base.name}{f'-{number}' if number else ''}{suffix}")
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ForageError(f"Could not make {path}: {error.strerror or error}.") from error
+    raise AssertionError("numbers do not end")
 
 
 def use_compilation_cache() -> None:

@@ -45,25 +45,23 @@ def differences(then: dict[str, Any]) -> str:
     return " and ".join(found)
 
 
+DOORS = (
+    *("cli.py", "progress.py", "options.py", "watch.py", "trackers.py", "run.py", "versions.py", "__main__.py"),
+    *("compare.py", "points.py", "locking.py", "session.py", "training.py", "report.py", "listing.py", "help.py"),
+    *("capacity.py", "soundness.py", "environments/drawing.py"),
+    *("evaluation/", "claims/", "tuning/", "ledger/"),
+)
+"""Files and folders of the package that show, draw and keep, but decide nothing of what a run computes."""
+
+
 @functools.cache
-def code_hash() -> str:
+def code_hash(root: Path = Path(__file__).parent) -> str:
     """A short fingerprint of the library's source files that decide what a run computes."""
-    root = Path(__file__).parent
-    doors = {"cli.py", "progress.py", "options.py", "watch.py", "trackers.py", "run.py", "versions.py", "__main__.py"}
-    doors |= {
-        "compare.py",
-        "points.py",
-        "locking.py",
-        "session.py",
-        "training.py",
-        "report.py",
-        "listing.py",
-        "help.py",
-    }
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        if path.name not in doors and not {"evaluation", "claims", "tuning", "ledger"} & set(path.parts):
-            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+        name = path.relative_to(root).as_posix()
+        if name not in DOORS and not name.startswith(tuple(door for door in DOORS if door.endswith("/"))):
+            digest.update(name.encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 
 

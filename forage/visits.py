@@ -16,18 +16,18 @@ from forage.types import Clock, Experience
 class Visits(NamedTuple):
     """Of one seed's whole run."""
 
-    counts: Float[Array, " place"]  # steps that led to each place of the environment's map; empty without a map
+    counts: Int[Array, " place"]  # steps that led to each place of the environment's map; empty without a map
     first: Int[Array, ""]  # environment steps until the first reward above zero, that one included; -1: none yet
 
 
 def nothing(environment: Environment) -> Visits:
     """Before the first step."""
-    return Visits(jnp.zeros(math.prod(environment.places) if environment.places else 0), jnp.int32(-1))
+    return Visits(jnp.zeros(math.prod(environment.places) if environment.places else 0, jnp.int32), jnp.int32(-1))
 
 
 def hear(visits: Visits, places: Int[Array, "time env"] | tuple[()], rollout: Experience, clock: Clock) -> Visits:
     """Counts a rollout. `clock` reads as it did when it began."""
-    counts = visits.counts if isinstance(places, tuple) else visits.counts.at[places.reshape(-1)].add(1.0)
+    counts = visits.counts if isinstance(places, tuple) else visits.counts.at[places.reshape(-1)].add(1)
     reward = rollout.reward.reshape(*rollout.reward.shape[:2], -1).sum(-1)
     paid = (reward > 0).any(1)
     now = clock.steps + (jnp.argmax(paid) + 1) * reward.shape[1]
@@ -44,7 +44,7 @@ def measures(visits: Visits) -> dict[str, Float[Array, ""]]:
     first = jnp.where(visits.first < 0, jnp.nan, visits.first.astype(jnp.float32))
     if not visits.counts.size:
         return {"first_reward": first}
-    share = visits.counts / jnp.maximum(visits.counts.sum(), 1.0)
+    share = visits.counts / jnp.maximum(visits.counts.sum(), 1)  # a run has fewer than 2^31 steps
     return {
         "first_reward": first,
         "places_visited": (visits.counts > 0).sum().astype(jnp.float32),

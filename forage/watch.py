@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import warnings
 from pathlib import Path
@@ -41,10 +42,18 @@ def watch(
             raise ForageError(f"A film has 1 {what} or more, not {number}.")
     policy = Policy.load(run.directory, seed)
     setup = from_config(run.config, environment)
-    play: Any = play_native if isinstance(setup.environment, Environment) else play_host
+    prepare(path)
     frames: list[np.ndarray] = []
+    if not isinstance(setup.environment, Environment):
+        host = setup.environment(1)
+        try:
+            returns = [play_host(policy, host, steps, episode, frames) for episode in range(episodes)]
+        finally:
+            host.close()
+        write(path, frames, host.frames_per_second or 30)
+        return path, returns
     try:
-        returns = [play(policy, setup.environment, steps, episode, frames) for episode in range(episodes)]
+        returns = [play_native(policy, setup.environment, steps, episode, frames) for episode in range(episodes)]
     except NotImplementedError:
         raise ForageError(f"{setup.name} cannot be drawn; a film needs its method render(state).") from None
     write(path, frames)
@@ -52,7 +61,7 @@ def watch(
 
 
 def play_native(policy: Policy, environment: Environment, steps: int, episode: int, frames: list[np.ndarray]) -> float:
-    key = jax.random.fold_in(prng.key(4_000_037), episode)
+    key = jax.random.fold_in(prng.key(prng.WATCH), episode)
     # Closures, as JAX hashes what it compiles, and an environment that holds arrays has no hash.
     reset = jax.jit(lambda key: environment.reset(key))
     advance = jax.jit(lambda state, action, time: environment.step(state, action, jax.random.fold_in(key, time)))
@@ -72,9 +81,10 @@ def play_native(policy: Policy, environment: Environment, steps: int, episode: i
     return total
 
 
-def play_host(policy: Policy, build: Any, steps: int, episode: int, frames: list[np.ndarray]) -> float:
-    environment: HostEnvironment = build(1)
-    observation = environment.reset(4_000_037 + episode)
+def play_host(
+    policy: Policy, environment: HostEnvironment, steps: int, episode: int, frames: list[np.ndarray]
+) -> float:
+    observation = environment.reset(prng.WATCH + episode)
     policy.reset(episode)
     total = 0.0
     frames.append(environment.render())
@@ -86,26 +96,48 @@ def play_host(policy: Policy, build: Any, steps: int, episode: int, frames: list
         if step.terminated[0] or step.truncated[0]:
             break
         frames.append(environment.render())
-    environment.close()
     return total
 
 
-def write(path: Path, frames: list[np.ndarray], per_second: int = 30) -> None:
+def prepare(path: Path) -> None:
+    """Make the folder of a film. Raises `ForageError` where no film can be written, before an episode is played."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritten(path, error) from error
+    if path.is_dir():
+        raise ForageError(f"Could not write {path}: it is a folder.")
+    if path.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
+        raise ForageError("MP4 needs an extra: pip install 'forage-rl[video]'; a .gif needs none.")
+
+
+def unwritten(path: Path, error: Exception) -> ForageError:
+    said = str(getattr(error, "strerror", None) or error or type(error).__name__).strip().splitlines()[-1]
+    return ForageError(f"Could not write {path}: {said.rstrip('.')}.")
+
+
+def write(path: Path, frames: list[np.ndarray], per_second: float = 30) -> None:
     import imageio.v3 as imageio
 
-    if path.suffix == ".gif":
-        every = max(1, round(per_second / 25))  # browsers show at most 50 frames a second, and files stay small at 25
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            imageio.imwrite(path, frames[::every], duration=1000 * every / per_second, loop=0)
-        except OSError as error:
-            raise ForageError(f"Could not write {path}: {error.strerror or error}.") from error
-        return
+    frames = same_size(frames, even=path.suffix == ".mp4")
     try:
+        path.open("wb").close()  # what writes films only warns where it cannot
+        if path.suffix == ".gif":
+            every = max(1, round(per_second / 25))  # browsers show at most 50 a second, and files stay small at 25
+            imageio.imwrite(path, frames[::every], duration=1000 * every / per_second, loop=0)
+            return
         with warnings.catch_warnings():  # ffmpeg is another program, which JAX's threads do not reach
             warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called")
-            imageio.imwrite(path, frames, fps=per_second)
+            # Blocks of one pixel: pictures keep their size, and none is stretched to a multiple of 16.
+            imageio.imwrite(path, np.stack(frames), plugin="FFMPEG", fps=per_second, macro_block_size=1)
     except (ImportError, OSError, ValueError) as error:
-        raise ForageError(
-            f"MP4 needs an extra: pip install 'forage-rl[video]' ({type(error).__name__}); a .gif needs none."
-        ) from error
+        raise unwritten(path, error) from error
+    if not path.stat().st_size:
+        raise ForageError(f"Could not write {path}: ffmpeg made no film of {len(frames)} pictures.")
+
+
+def same_size(frames: list[np.ndarray], even: bool) -> list[np.ndarray]:
+    """Pictures of the size of the largest, black where others end; `even` numbers of pixels, as most films have."""
+    sizes = np.array([frame.shape[:2] for frame in frames])
+    height, width = (int(most + most % 2) if even else int(most) for most in sizes.max(0))
+    return [np.pad(f, ((0, height - f.shape[0]), (0, width - f.shape[1]), (0, 0))) for f in frames]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
@@ -19,7 +20,9 @@ from forage import checkpoint, registry
 from forage.checkpoint import is_key, named_leaves
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.together import Together
+from forage.memory.rollout import LastRollout
 from forage.ports import Environment
+from forage.types import Experience
 
 PATIENCE = 1200  # seconds for a process that a test starts; where the machine is shared, compiling alone takes minutes
 CACHE = Path(tempfile.gettempdir()) / f"forage-tests-{os.getuid()}"  # compiled once for all tests
@@ -149,6 +152,16 @@ def train(directory: Path, agent: str = "ppo", **more: Any) -> Any:
     settings: dict[str, Any] = {"steps": 160, "seeds": [3, 7], "evaluation_episodes": 2, "display": "quiet"}
     settings |= {"environment": environment, "agent_options": options | more.pop("agent_options", {})}
     return training.train(name, directory=directory, **(settings | more))
+
+
+class KeptRollout(LastRollout):
+    """Keeps the last rollout after it was learned from, for tests that look at what was experienced."""
+
+    def init(self, example: Experience, num_envs: int, rollout_length: int) -> Any:
+        return jax.tree.map(lambda x: jnp.zeros((rollout_length, num_envs, *x.shape), x.dtype), example)
+
+    def rest(self, state: Experience) -> Any:
+        return state
 
 
 class Pair(Together):

@@ -61,8 +61,8 @@ def test_a_bonus_stands_beside_what_the_preset_makes_of_the_reward():
 
 def test_what_all_agents_live_through_is_counted_in_32_bits():
     two = Together(CartPole(), 2)
-    make_setup("ppo", two, steps=2**30 - 1, seeds=1)
-    with pytest.raises(ForageError, match="from 1 to 1,073,741,823 steps"):
+    make_setup("ppo", two, steps=2**30 - 2**20, seeds=1)
+    with pytest.raises(ForageError, match=r"from 1 to 1,073,\d+,\d+ steps"):
         make_setup("ppo", two, steps=2**30, seeds=1)
 
 

@@ -83,7 +83,7 @@ def test_episodes_that_were_lost_are_truncated_at_the_newest_step(Memory, rollou
         if Memory is UniformReplay
         else state._replace(experience=ring._replace(terminated=terminated))
     )
-    state = memory.end(state, clock)
+    state = memory.truncate(state, clock)
     ring = state if Memory is UniformReplay else state.experience
     expected = np.zeros((6, 2), bool)
     expected[(rollouts * 3 - 1) % 6, 0] = True  # not where the episode had come to its end
@@ -150,6 +150,15 @@ def test_new_transitions_get_the_highest_priority_so_far():
     state = memory.add(state, transitions(np.arange(6, 9), 2), clock)
     expected = [5, 5, 5, 5, 5, 5, 1, 2, 1, 1, 1, 1]
     np.testing.assert_allclose(state.tree[-1][:12], expected, rtol=1e-5)
+
+
+def test_of_copies_of_one_segment_the_largest_error_counts():
+    """Whatever order a device writes them in; what was there before counts no more."""
+    tree = assign(empty_tree(100), jnp.arange(100), jnp.full(100, 9.0))
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]):
+        leaf, value = np.array([7, 40, 7, 7])[order], np.array([2.0, 5.0, 3.0, 1.0], np.float32)[order]
+        leaves = assign(tree, jnp.asarray(leaf), jnp.asarray(value))[-1]
+        assert (leaves[7], leaves[40], leaves[8]) == (3, 5, 9)
 
 
 def test_sums_stay_sums_through_many_updates():

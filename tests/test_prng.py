@@ -50,3 +50,10 @@ def test_a_key_survives_as_plain_numbers():
     key = prng.key(3)
     again = prng.from_data(jax.random.key_data(key))
     np.testing.assert_array_equal(jax.random.uniform(key, (4,)), jax.random.uniform(again, (4,)))
+
+
+def test_streams_that_are_to_differ_do():
+    """Each is a key of its own, or what a key is folded with; two that are one would draw the same numbers."""
+    assert len(set(prng.STREAMS)) == len(prng.STREAMS) and max(prng.STREAMS) < 2**31
+    named = {value for name, value in vars(prng).items() if name.isupper() and isinstance(value, int)}
+    assert named - {prng.PARITY} == set(prng.STREAMS)

@@ -251,7 +251,8 @@ def test_a_polite_stop_saves_and_says_how_to_go_on(tmp_path, number):
 def test_what_is_learned_does_not_go_on_into_another_episode(learned):
     """Where environments cannot be put back, new episodes begin after the newest step that is known."""
     options = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (8,), "learning_starts": 16, "batch_size": 4}
-    setup = make_setup("dqn", "gymnasium:Acrobot-v1", steps=100, seeds=1, agent_options=options)
+    rewards = part("rewards", "normalise-return")
+    setup = make_setup("dqn", "gymnasium:Acrobot-v1", steps=100, seeds=1, agent_options=options, rewards=rewards)
     road, again = setup.road(), setup.road()
     road.begin()
     road.advance(3)
@@ -264,6 +265,8 @@ def test_what_is_learned_does_not_go_on_into_another_episode(learned):
     found = again.experiments[0]
     ring = found.state.memory if learned else found.pending
     newest = 11 if learned else 3
+    running = road.state[0].learner.rewards.running, found.state.rewards.running
+    assert np.asarray(running[0]).all() and (not learned or not np.asarray(running[1]).any())
     assert ring.truncated[newest].all() and not ring.terminated[newest].any()
     assert not np.asarray(ring.truncated)[:newest].any()
     road.close()

@@ -1,5 +1,6 @@
 """A run on disk: what is written, what is shown, what survives."""
 
+import datetime
 import errno
 import io
 import json
@@ -18,12 +19,12 @@ import forage
 from forage import progress, training
 from forage.compare import compare, verdict
 from forage.environments.classic.cartpole import CartPole
+from forage.errors import ForageError, Interrupted
 from forage.learner import Episodes, Report
 from forage.locking import locked
 from forage.points import Rows, Totals, read_rows
 from forage.run import Run
-from forage.session import Interrupted
-from forage.types import ForageError
+from forage.setup import make_setup
 from forage.watch import watch
 
 small.keep_compiled()
@@ -99,7 +100,9 @@ def test_a_sweep_is_told_by_its_values(finished):
     text = "\n".join(finished.display.lines)
     assert "with learning_rate=0.001: return" in text
     assert "with learning_rate=0.0001: return" in text
-    assert finished.display.result["seeds"] == 2  # of the first setting, not of all
+    settings = finished.display.result["settings"]  # each has a score of its own, and the whole has none
+    assert [one["setting"] for one in settings] == ["learning_rate=0.001", "learning_rate=0.0001"]
+    assert [one["seeds"] for one in settings] == [2, 2] and "score" not in finished.display.result
     same = [forage.load(finished.directory, seed=seed) for seed in (3, 3)]
     assert small.differing(same[0].state, same[1].state) == []
 
@@ -111,10 +114,52 @@ def test_a_sweep_over_an_environment_given_as_an_object(tmp_path):
 
 
 def test_the_score_is_of_the_evaluation(copy):
-    assert Run(copy).score.seeds == 4
+    assert {label: one.seeds for label, one in Run(copy).scores.items()} == {
+        "learning_rate=0.001": 2,
+        "learning_rate=0.0001": 2,
+    }
+    with pytest.raises(ForageError, match="a sweep of 2 settings"):
+        _ = Run(copy).score
     (copy / "evaluation.json").unlink()
     with pytest.raises(ForageError, match="has not been evaluated"):
-        _ = Run(copy).score
+        _ = Run(copy).scores
+
+
+def test_a_display_of_a_sweep_names_the_best_setting():
+    assert (
+        progress.shown_return([1.0, 3.0, 5.0, None], 2) == "return 5.00 (1 seed, no interval), the best of 2 settings"
+    )
+    assert progress.shown_return([None, None]) == "no episode ended in these steps"
+
+
+def test_a_later_evaluation_plays_other_episodes(copy):
+    """The best seed was chosen by the run's own."""
+    own = Run(copy).evaluation["episode_returns"]
+    damaged = np.load(newest(copy))
+    names = json.loads(damaged["names"].tobytes())
+    assert any(name.startswith(".pool") for name in names)  # what follows would not read it
+    training.evaluate(copy, episodes=2)
+    assert Run(copy).evaluation["episode_returns"] != own
+
+
+def test_runs_that_begin_in_the_same_second_have_directories_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    setup = make_setup("ppo", "CartPole-v1", steps=16, seeds=1)
+    monkeypatch.setattr(training.datetime, "datetime", Noon)
+    found = [training.new_directory(setup) for _ in range(3)] + [training.new_directory(setup, ".tune")]
+    assert all(path.is_dir() for path in found) and len(set(found)) == 4
+    assert [path.name[16:] for path in found] == [
+        "20260101-120000",
+        "20260101-120000-1",
+        "20260101-120000-2",
+        "20260101-120000.tune",
+    ]
+
+
+class Noon(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls(2026, 1, 1, 12)
 
 
 @pytest.mark.thorough
@@ -126,7 +171,7 @@ def test_evaluating_touches_nothing_but_the_evaluation(copy):
     score = training.evaluate(copy, episodes=3, seed=1)
     after = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     assert [path.name for path in after if before.get(path) != after[path]] == ["evaluation.json"]
-    assert score.seeds == 4
+    assert score.seeds == 2  # of the best of the two settings
     assert Run(copy).evaluation["episodes"] == 3
 
 

@@ -28,7 +28,7 @@ from forage.nn.normalise import normalised, norms_of, updated
 from forage.policy import Policy
 from forage.ports import Environment
 from forage.rewards.environment import EnvironmentReward
-from forage.spaces import Tokens
+from forage.spaces import MASK, PRESENT, STATE, Tokens
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 from forage.types import ForageError, Spec, Step
@@ -137,8 +137,8 @@ def test_large_whole_numbers_are_seen_over_their_largest_bound():
 
 def test_what_stands_beside_an_observation_is_not_normalised():
     norm = norms_of(gym.Box(-np.inf, np.inf, (2,), np.float32))._replace(count=9.0, mean=np.array([1.0, 2.0]))
-    beside = {"state": np.ones(3), "present": np.ones(2, bool), "action_mask": np.ones(4)}
-    for names in (("state",), ("state", "present"), ("action_mask", "state", "present")):
+    beside = {STATE: np.ones(3), PRESENT: np.ones(2, bool), MASK: np.ones(4)}
+    for names in ((STATE,), (STATE, PRESENT), (MASK, STATE, PRESENT)):
         seen = normalised(norm, {"observation": np.array([2.0, 2.0])} | {name: beside[name] for name in names})
         np.testing.assert_allclose(seen["observation"], [1.0, 0.0], rtol=1e-5)
         assert all(seen[name] is beside[name] for name in names)

@@ -128,7 +128,7 @@ def test_in_the_loop_episodes_begin_only_where_the_agent_has_been():
     environment = CartPole(max_steps=30)
     agent = PPO(num_envs=4, rollout_length=3, epochs=1, minibatches=1, hidden_sizes=(8,))
     spec = Spec("CartPole", environment.observation_space, environment.action_space)
-    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
+    learner = Learner(agent, Own(), EnvironmentReward(), small.KeptRollout(), spec)
     experiment = Experiment(learner, environment, Same(), Archive(capacity=64, probability=1.0))
 
     @jax.jit
@@ -137,7 +137,6 @@ def test_in_the_loop_episodes_begin_only_where_the_agent_has_been():
             state, clock = carry
             state, tally = experiment.iterate(state, clock)
             clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
-            # LastRollout keeps what was just experienced; it is also the record of it.
             return (state, clock), (tally, (state.learner.memory, state.actors.at, state.starts.seen))
 
         clock = Clock(jnp.int32(0), jnp.float32(1e6))
@@ -238,7 +237,7 @@ def test_what_cuts_episodes_truncates_them():
     environment = CartPole(max_steps=30, reset_range=0.01)
     agent = PPO(num_envs=4, rollout_length=3, epochs=1, minibatches=1, hidden_sizes=(8,))
     spec = Spec("CartPole", environment.observation_space, environment.action_space)
-    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
+    learner = Learner(agent, Own(), EnvironmentReward(), small.KeptRollout(), spec)
     experiment = Experiment(learner, environment, Same(), Short())
 
     @jax.jit

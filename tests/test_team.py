@@ -83,7 +83,7 @@ def test_episodes_go_on_until_the_last_agent_is_done():
             total = np.zeros(3)
             for agent in range(3):
                 shown = rollout.observation["observation"][steps, env, agent, 0]
-                present = rollout.observation["present"][steps, env, agent]
+                present = rollout.observation[spaces.PRESENT][steps, env, agent]
                 own = int(shown[0])  # how long this agent's episode lasts
                 np.testing.assert_array_equal(shown[:own], np.arange(own, 0, -1))
                 np.testing.assert_array_equal(present, np.where(np.arange(len(present)) < own, 1, -1))
@@ -140,7 +140,7 @@ def test_both_roads_see_the_same_world():
     for _ in range(20):
         result = host.step(np.zeros((6, 2), np.int32))
         over = (result.step.terminated | result.step.truncated).all(1)
-        begun = result.observation["present"] == 1
+        begun = result.observation[spaces.PRESENT] == 1
         assert begun[over].all()
         now, after = result.step.observation["observation"], result.observation["observation"]
         np.testing.assert_array_equal(after[~over], now[~over])
@@ -155,7 +155,7 @@ def learn_from(agent, spec, source, action_shift=0.0):
     shape = source.shape
     observation = {
         "observation": jax.random.normal(key, (*shape, 2)),
-        "present": jnp.where(source == GONE, -1, jnp.where(source == NOBODY, 0, 1)).astype(jnp.int8),
+        spaces.PRESENT: jnp.where(source == GONE, -1, jnp.where(source == NOBODY, 0, 1)).astype(jnp.int8),
     }
     action = jax.random.randint(jax.random.key(2), shape, 0, 2)
     reward = jax.random.normal(jax.random.key(3), shape) + action_shift * (source == GONE)
@@ -172,7 +172,7 @@ def differ(a, b):
 
 
 def test_nothing_is_learned_from_one_that_has_left_and_only_its_value_from_one_that_waits():
-    shown = gym_spaces.Dict({"observation": gym_spaces.Box(-9, 9, (2,), np.float32), "present": spaces.PRESENCE})
+    shown = gym_spaces.Dict({"observation": gym_spaces.Box(-9, 9, (2,), np.float32), spaces.PRESENT: spaces.PRESENCE})
     spec = Spec("noise", shown, gym_spaces.Discrete(2), num_agents=2)
     agent = PPO(num_envs=2, rollout_length=8, minibatches=1, epochs=1, hidden_sizes=(4,), normalise_advantage=False)
     agent_only = np.full((8, 4), AGENT)
@@ -196,7 +196,7 @@ def test_a_central_critic_sees_the_state_and_the_policy_does_not():
     state = small.at_once(lambda: agent.init(jax.random.key(0), spec))
     _, observation = environment.reset(jax.random.key(1))
     one = jax.tree.map(lambda x: x[0], observation)
-    other = one | {"state": one["state"] + 1.0}
+    other = one | {spaces.STATE: one[spaces.STATE] + 1.0}
     network = state.network
     act = lambda o: network.actor(network.torso(0)(o))  # noqa: E731
     np.testing.assert_array_equal(act(one), act(other))

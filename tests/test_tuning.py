@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import small
 
+from forage.points import Rows
 from forage.setup import make_setup
 from forage.starts.archive import Archive
 from forage.starts.levels import Levels
@@ -193,6 +194,30 @@ def test_what_cannot_be_is_a_failed_trial(tmp_path):
     tune("ppo", "CartPole-v1", ["minibatches=1,3"], trials=4, **words)  # 16 transitions are not cut into 3
     states = {t.settings["minibatches"]: (t.state, t.why) for t in search.read(tmp_path / "trials.jsonl")}
     assert states[1][0] == "complete" and states[3][0] == "failed" and "3 equal minibatches" in states[3][1]
+
+
+def test_a_member_that_breaks_on_the_host_breaks_alone(tmp_path):
+    """A rate so high that the agent's actions are no numbers: its environment fails, and the other goes on."""
+    one = setup("gymnasium:Pendulum-v1")
+    batch = Batch(one, [{"learning_rate": 1e38}, {"learning_rate": 0.001}], [3, 3], 1)
+    batch.advance(0.5)
+    batch.advance(1.0)
+    values = batch.evaluate()
+    assert values[0] == -np.inf and np.isfinite(values[1])
+    assert batch.broken.tolist() == [True, False] and "became NaN" in batch.why[0] and batch.why[1] == ""
+    batch.take_over(np.array([1, 1]), [{"learning_rate": 0.001}, {"learning_rate": 0.001}])
+    assert np.isfinite(batch.evaluate()).all()
+    batch.close()
+
+
+def test_a_trial_that_broke_is_written_as_json(tmp_path):
+    rows = Rows(tmp_path / "trials.jsonl")
+    rows.append(search.Trial(0, {"learning_rate": 1e38}, [None, 3.0], 160, "complete", "It broke.")._asdict())
+    assert "Infinity" not in rows.path.read_text()
+    (trial,) = search.read(rows.path)
+    assert trial.value == -np.inf and trial.why == "It broke."
+    said = judged(None, np.ones(2), {"tuned": "It broke."})
+    assert said == "The best setting broke on the test seeds: It broke."
 
 
 @pytest.mark.thorough

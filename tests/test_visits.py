@@ -36,6 +36,14 @@ def test_counts_entropy_and_the_first_reward():
     np.testing.assert_allclose(found["visitation_entropy"], -(share * np.log(share)).sum(), rtol=1e-6)
 
 
+def test_a_place_may_be_visited_more_often_than_a_float_can_count():
+    visits = Visits(jnp.array([2**24, 0], jnp.int32), jnp.int32(1))
+    visits = hear(
+        visits, jnp.array([[0, 0], [0, 1]]), rollout_of([[0, 0], [0, 0]]), Clock(jnp.int32(0), jnp.float32(1))
+    )
+    assert visits.counts.tolist() == [2**24 + 3, 1]
+
+
 def test_without_a_map_only_the_first_reward_is_known():
     visits = hear(Visits(jnp.zeros(0), jnp.int32(-1)), (), rollout_of([[0], [1]]), Clock(jnp.int32(5), jnp.float32(9)))
     assert measures(visits) == {"first_reward": 7.0}

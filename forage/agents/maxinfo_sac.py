@@ -170,7 +170,7 @@ class MaxInfoSAC(Agent):
         self, state: MaxInfoSACState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[MaxInfoSACState, Metrics, Float[Array, " batch"]]:
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
-        action = jax.vmap(state.actor.actions.to_unit)(now.action)
+        action = jax.vmap(state.actor.actions.heard)(now.action)
         noise, next_noise, target_noise = jax.random.normal(key, (3, *action.shape))
         optimiser, base, weight = self.optimiser(), self.base, batch.weight * now.counts
         alpha, beta = jnp.exp(state.log_temperature), jnp.exp(state.log_information)

@@ -102,7 +102,7 @@ class MEX(Agent):
         base = self.base
         noise_key, random_key = jax.random.split(key)
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
-        action = jax.vmap(state.actor.actions.to_unit)(now.action)
+        action = jax.vmap(state.actor.actions.heard)(now.action)
         noise = jax.random.normal(noise_key, action.shape)
         random = jax.random.uniform(random_key, action.shape, minval=-1.0)
 

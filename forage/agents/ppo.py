@@ -280,7 +280,7 @@ class PPO(Agent):
         log_probability, entropy, value = self.forward(network, observation, targets.action, thread)
         # Where another chose the action the policy is held to be as it was: its ratio may be beyond all bounds there.
         log_ratio = targets.by_agent * (log_probability - targets.log_probability)
-        ratio = jnp.exp(log_ratio)
+        ratio = jnp.exp(jnp.minimum(log_ratio, LARGEST))
         clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
         gain = jnp.minimum(ratio * targets.gain, clipped * targets.gain)
         error = 0.5 * (value - targets.goal) ** 2
@@ -334,6 +334,10 @@ class PPO(Agent):
         time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
         rows = jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation)
         return network.values(rows).reshape(time, envs, -1)
+
+
+LARGEST = 20.0
+"""The logarithm of the largest ratio that counts: an infinite one times an advantage of zero would not be a number."""
 
 
 def over_rollout(function: Any) -> Any:

@@ -122,7 +122,7 @@ class RRS(Agent):
         noise_key, mood_key = jax.random.split(key)
         td3 = TD3State(*state[:-1])
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
-        action = jax.vmap(td3.actor.actions.to_unit)(now.action)
+        action = jax.vmap(td3.actor.actions.heard)(now.action)
         noise = jax.random.normal(noise_key, action.shape)
 
         target = self.targets(td3, now.reward, now.next_observation, now.terminated, noise)

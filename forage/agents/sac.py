@@ -140,7 +140,7 @@ class SAC(Agent):
         self, state: SACState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[SACState, Metrics, Float[Array, " batch"]]:
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
-        action = jax.vmap(state.actor.actions.to_unit)(now.action)
+        action = jax.vmap(state.actor.actions.heard)(now.action)
         noise, next_noise = jax.random.normal(key, (2, *action.shape))
         optimiser = self.optimiser()
 

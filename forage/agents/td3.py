@@ -136,7 +136,7 @@ class TD3(Agent):
         self, state: TD3State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[TD3State, Metrics, Float[Array, " batch"]]:
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
-        action = jax.vmap(state.actor.actions.to_unit)(now.action)
+        action = jax.vmap(state.actor.actions.heard)(now.action)
         noise = jax.random.normal(key, action.shape)
 
         target = self.target(state, now.reward, now.next_observation, now.terminated, noise)

@@ -207,3 +207,6 @@ class Guide(Behaviour):
             number=jnp.where(judged, 0, state.number),
             running=state.running,
         )
+
+    def truncate(self, state: Curriculum | tuple[()], agent: Agent, clock: Clock) -> Curriculum | tuple[()]:
+        return state._replace(running=jnp.zeros_like(state.running)) if isinstance(state, Curriculum) else state

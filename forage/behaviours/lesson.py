@@ -19,7 +19,7 @@ from forage.nn.normalise import RunningNorm
 from forage.nn.optimiser import Optimiser, adam
 from forage.nn.values import best, chosen
 from forage.ports import Agent, Behaviour
-from forage.ring import empty_ring, read, write
+from forage.ring import empty_ring, read, truncate, write
 from forage.types import AGENT, Clock, Experience, ForageError, Spec
 
 OPTIONS = ("agent", "random", "repeat", "novelty")
@@ -191,12 +191,12 @@ class Lesson(Behaviour):
         surprise = lambda o: error(state.networks.predictor, state.fixed, o)  # noqa: E731
         novelty = jax.vmap(jax.vmap(surprise))(rollout.next_observation)
         capacity, width = state.ring.terminated.shape
-        written = clock.steps // agent.num_envs * width  # of many agents each step has a transition each
+        clock = written(state.ring, agent, clock)
         kept = rollout._replace(aux=(), note=(rollout.aux, novelty))
-        ring = write(state.ring, kept, clock._replace(steps=written))
+        ring = write(state.ring, kept, clock)
         state = state._replace(ring=ring, novelty=state.novelty.update(novelty.reshape(-1), rollout.counts.reshape(-1)))
 
-        stored = jnp.minimum(written + novelty.size, capacity * width)
+        stored = jnp.minimum(clock.steps + novelty.size, capacity * width)
         batch = read(ring, jax.random.randint(key, (self.batch_size,), 0, stored), 1)
         gradient = jax.grad(self.loss)(state.networks, state, jax.tree.map(lambda x: x[0], batch))
         networks, optimiser = self.optimiser().step(gradient, state.optimiser, state.networks)
@@ -204,6 +204,9 @@ class Lesson(Behaviour):
         due = count % self.target_update_interval == 0
         target = jax.tree.map(lambda old, new: jnp.where(due, new, old), state.target, networks)
         return state._replace(networks=networks, target=target, optimiser=optimiser, updates=count)
+
+    def truncate(self, state: LessonState, agent: Agent, clock: Clock) -> LessonState:
+        return state._replace(ring=truncate(state.ring, written(state.ring, agent, clock)))
 
     def loss(self, networks: Networks, state: LessonState, batch: Experience) -> Float[Array, ""]:
         """Of all four networks together, which share no weights."""
@@ -234,6 +237,11 @@ class Lesson(Behaviour):
 
         predicting = jax.vmap(lambda o: error(networks.predictor, state.fixed, o))(batch.next_observation)
         return jnp.mean(batch.counts * (choice + termination + exploring + predicting))
+
+
+def written(ring: Experience, agent: Agent, clock: Clock) -> Clock:
+    """The clock as the ring reads it: of many agents each step has a transition each."""
+    return clock._replace(steps=clock.steps // agent.num_envs * ring.terminated.shape[1])
 
 
 def error(predictor: Head, fixed: Head, observation: PyTree[Array]) -> Float[Array, ""]:

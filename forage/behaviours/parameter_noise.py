@@ -88,10 +88,7 @@ class ParameterNoise(Behaviour):
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> ParameterNoiseState:
         actions = Actions.of(spec.action_space)
-        half_range = jnp.ones(0 if actions.discrete else actions.outputs)
-        if actions.low:
-            half_range = (jnp.array(actions.high) - jnp.array(actions.low)) / 2
-        return ParameterNoiseState(jnp.asarray(self.initial_scale, jnp.float32), half_range)
+        return ParameterNoiseState(jnp.asarray(self.initial_scale, jnp.float32), jnp.array(actions.half_range))
 
     def hidden(self, agent: Agent, spec: Spec) -> Perturbed:
         network = getattr(jax.eval_shape(lambda: agent.init(prng.key(0), spec)), agent.acting)

@@ -19,6 +19,7 @@ from forage.types import ForageError, Step
 
 def check_environment(environment: Environment, name: str) -> None:
     """Raises `ForageError` that names the method and what was wrong with what it returned."""
+    spaces.check(name, environment.observation_space, environment.action_space)
     key = jax.eval_shape(lambda: prng.key(0))
     agents = environment.num_agents
     example = jax.eval_shape(lambda: team.repeat(spaces.example(environment.observation_space), agents))

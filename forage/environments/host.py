@@ -10,8 +10,20 @@ import gymnasium
 import numpy as np
 from jaxtyping import Int, PyTree, UInt8
 
-from forage.spaces import describe, leaves, unknown
+from forage.spaces import check, describe, leaves, unknown
 from forage.types import ForageError, Spec, Step
+
+
+class Misfit(Exception):
+    """Something that a simulator returned or takes is not as its library has it: `what`, and what it `should` be."""
+
+    @property
+    def what(self) -> str:
+        return self.args[0]
+
+    @property
+    def should(self) -> str:
+        return self.args[1]
 
 
 class HostStep(NamedTuple):
@@ -39,7 +51,7 @@ class HostEnvironment(abc.ABC):
     (handing each step across threads costs more than it hides).
 
     A subclass implements `_reset`, `_receive`, and `_send` where its simulation can start at once;
-    shapes, dtypes and NaN are checked here, and whatever it raises reaches people as one sentence.
+    shapes, dtypes, NaN and infinity are checked here, and whatever it raises reaches people as one sentence.
     """
 
     def __init__(
@@ -55,6 +67,7 @@ class HostEnvironment(abc.ABC):
         """Raises `ForageError` when `num_envs` is less than 1. The spaces are those of one agent of one environment."""
         if num_envs < 1:
             raise ForageError(f"{name} cannot run with num_envs={num_envs}; 1 or more works.")
+        check(name, observation_space, action_space)
         self.name = name
         self.observation_space = observation_space
         self.action_space = action_space
@@ -148,7 +161,8 @@ class HostEnvironment(abc.ABC):
     def restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         """Continues from a `snapshot`, possibly of another process, and returns the observations to act on.
 
-        Snapshots of foreign environments are pickles: restore only files that you wrote.
+        Snapshots of foreign environments hold plain data and objects of their own library, and what else one names is
+        refused: see `adapters.saving.Reader`.
         """
         self._sent = None
         return self._guard("restoring a snapshot", self._restore, snapshot)
@@ -159,6 +173,21 @@ class HostEnvironment(abc.ABC):
 
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:
         raise ForageError(f"{self.name} cannot be drawn; a video needs an environment with an rgb_array render mode.")
+
+    @property
+    def frames_per_second(self) -> float | None:
+        """How fast pictures of its steps follow one another; `None` where it does not say."""
+        return None
+
+    @property
+    def info_names(self) -> tuple[str, ...]:
+        """What was named of the environments' own information, so that `Step.info` holds it."""
+        return ()
+
+    @property
+    def info_seen(self) -> tuple[str, ...]:
+        """What the environments' own information has held so far, as far as it was looked at."""
+        return ()
 
     def close(self) -> None:  # noqa: B027 (not every simulator holds something)
         """Frees what the simulators hold. Nothing can be called afterwards."""
@@ -188,18 +217,47 @@ class HostEnvironment(abc.ABC):
             raise
         except Exception as error:
             which = "" if self._at is None else f" in environment {self._at}"
+            if isinstance(error, Misfit):
+                raise ForageError(f"{self.name} {error.what} at {_when(when)}{which}; {error.should}.") from error
+            said = f"{type(error).__name__}: {str(error) or 'no message'}"
             raise ForageError(
-                f"{self.name} failed at {_when(when)}{which} with {type(error).__name__}: {error or 'no message'}; "
+                f"{self.name} failed at {_when(when)}{which} with {said}; "
                 f"the error is the environment's own, so mend it there or check the action it was given."
             ) from error
 
 
 def array_dtype(space: gymnasium.Space[Any]) -> np.dtype:
-    """The dtype in which values of an array-like space travel: `float32` for floats, `int32` for long integers."""
+    """The dtype in which values of an array-like space travel.
+
+    `float32` for floats and for integers that a Box lets grow beyond `int32`; `int32` for other long integers.
+    """
     dtype = np.dtype(space.dtype)
     if dtype.kind == "f":
         return np.dtype(np.float32)
-    return np.dtype(np.int32) if dtype.kind in "iu" and dtype.itemsize == 8 else dtype
+    if dtype.kind not in "iu" or dtype.itemsize < 4 or dtype == np.int32:
+        return dtype
+    limits = np.iinfo(np.int32)
+    fits = not isinstance(space, gymnasium.spaces.Box) or (
+        (space.low >= limits.min).all() and (space.high <= limits.max).all()
+    )
+    return np.dtype(np.int32 if fits else np.float32)
+
+
+def fitted(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return `value` in `dtype`. Raises `ValueError` where that would change it: a fraction, or a number too large."""
+    if value.dtype == dtype:
+        return value
+    # Integers may be shortened (int64 to int32) where their values fit, floats too; a float never becomes an integer.
+    whole = value.dtype.kind in "iub" and dtype.kind in "iub"
+    if not (whole or np.can_cast(value.dtype, dtype, "same_kind")):
+        raise ValueError(f"{value.dtype} does not become {dtype}")
+    if whole and value.size and not np.can_cast(value.dtype, dtype):
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        if value.min() < low or value.max() > high:
+            entry = tuple(np.argwhere((value < low) | (value > high))[0].tolist())
+            where = f" at entry {entry[0] if len(entry) == 1 else entry}" if entry else ""
+            raise ValueError(f"{value[entry]}{where} does not fit into {dtype}")
+    return value.astype(dtype)
 
 
 class Expected(NamedTuple):
@@ -213,8 +271,8 @@ class Expected(NamedTuple):
 class Check:
     """Looks at everything a batch of environments returns, before it can spoil a memory or a network.
 
-    Raises `ForageError` naming the environment, the step and what was wrong: structure, shape, dtype, NaN, or an
-    episode that both terminated and was truncated. Runs after every step, so what it expects is worked out once.
+    Raises `ForageError` naming the environment, the step and what was wrong: structure, shape, dtype, NaN, infinity, or
+    an episode that both terminated and was truncated. Runs after every step, so what it expects is worked out once.
     """
 
     def __init__(
@@ -289,14 +347,15 @@ class Check:
             )
         if dtype.kind == "f":
             flat = array.ravel()
-            # One pass that allocates nothing. Squares cannot cancel, so only a NaN makes their sum NaN.
+            # One pass that allocates nothing. Squares cannot cancel, so what is not finite shows in their sum.
             total = flat.dot(flat)
-            if total != total:
+            if not total < np.inf and not np.isfinite(array).all():  # the sum also overflows where numbers are large
                 what = " ".join([what, ".".join(path)]).strip()
-                environment, *where = (int(index) for index in np.argwhere(np.isnan(array))[0])
+                environment, *where = (int(index) for index in np.argwhere(~np.isfinite(array))[0])
                 entry = f", entry {where[0] if len(where) == 1 else tuple(where)}" if where else ""
+                value = "NaN" if np.isnan(array[(environment, *where)]) else "infinity (beyond what float32 holds)"
                 raise ForageError(
-                    f"{self.name} returned NaN as {what} at {_when(when)} in environment {environment}{entry}; an "
+                    f"{self.name} returned {value} as {what} at {_when(when)} in environment {environment}{entry}; an "
                     f"environment must return numbers, so mend it or keep its actions in a range where it is stable."
                 )
 

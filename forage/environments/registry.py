@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forage.environments.catalogue import NATIVE, SUITES, Suite
@@ -33,24 +33,56 @@ SIZED = re.compile(r"deepsea-(\d+)", re.IGNORECASE)
 
 @dataclasses.dataclass(frozen=True)
 class HostFactory:
-    """An environment that is stepped on the host: what it is, not yet made. Can be pickled to other processes."""
+    """An environment that is stepped on the host: what it is, not yet made. Can be pickled to other processes.
+
+    `options` are by name. One that the environment's own constructor names goes there; any other may be one of ours
+    (`max_episode_steps` is both). Where a name is taken, `forage.NAME` is ours and `own.NAME` the environment's.
+    """
 
     id: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    maker: Callable[..., Any] | None = None  # makes one gymnasium.Env, where that is a Python object and not the id
 
     def build(self, num_envs: int) -> HostEnvironment:
-        """Makes `num_envs` of it. Raises `ForageError` where it or what it needs is not there."""
+        """Make `num_envs` of it. Raises `ForageError` where it or what it needs is not there."""
         prefix, _, rest = self.id.partition(":")
-        if prefix in SUITES:
-            given: dict[str, Any] = {"target": rest, "num_envs": num_envs, "name": self.id}
-            return _call(self.id, _load(SUITES[prefix].target), given, self.options)
-        cls = _own_class(self.id)
-        from forage.environments.host import HostEnvironment
+        if self.maker is not None:
+            cls, target = _load(SUITES["gymnasium"].target), self.maker
+        elif prefix in SUITES:
+            cls, target = _load(SUITES[prefix].target), rest
+        else:
+            from forage.environments.adapters.loading import Own
+            from forage.environments.host import HostEnvironment
 
-        if issubclass(cls, HostEnvironment):
-            return _call(self.id, cls, {"num_envs": num_envs}, self.options)
-        given = {"target": self.id, "num_envs": num_envs, "name": self.id}
-        return _call(self.id, _load(SUITES["gymnasium"].target), given, self.options)
+            own = _own_class(self.id)
+            if issubclass(own, HostEnvironment):
+                if "num_envs" in self.options:
+                    raise ForageError(f"{self.id} is made with as many environments as the agent's num_envs says.")
+                return _call(self.id, own, {"num_envs": num_envs}, self.options)
+            cls, target = _load(SUITES["gymnasium"].target), Own.named(self.id)
+        given = {"target": target, "num_envs": num_envs, "name": self.id}
+        return _call(self.id, cls, given, self._divided(cls, target, given))
+
+    def _divided(self, cls: Any, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options as the adapter takes them: the environment's own in `own`, where their names could be ours."""
+        ours: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        named = cls.options_of(target) if self.options and hasattr(cls, "options_of") else None
+        for option, value in self.options.items():
+            whose, dot, name = option.partition(".")
+            if dot and whose == "forage":
+                ours[name] = value
+            elif dot and whose == "own":
+                own[name] = value
+            elif named is None and option in given:
+                raise ForageError(f"{self.id} has no option {option}.")
+            elif named is not None and (option in named or option in given or option == "own"):
+                own[option] = value
+                if option == "max_episode_steps":
+                    ours[option] = value
+            else:
+                ours[option] = value
+        return ours | ({"own": own} if own else {})
 
     def spec(self) -> Spec:
         """What an agent may know of it. Makes one and closes it again."""
@@ -59,13 +91,13 @@ class HostFactory:
         return environment.spec
 
 
-def make(id: str, **options: Any) -> Environment | HostFactory:
+def make(id: str, /, **options: Any) -> Environment | HostFactory:
     """Returns the environment that `id` names, with fields or options replaced.
 
     `CartPole-v1` (native, see `list_environments`), `gymnax:CartPole-v1` (another JAX library's) and
     `package.module:Class` or `path/to/file.py:Class` of a `forage.ports.Environment` give an `Environment`.
     `gymnasium:HalfCheetah-v5`, `envpool:Pong-v5` and a class that is a `gymnasium.Env` or a `HostEnvironment` give a
-    `HostFactory`. Case does not matter in ids of our own.
+    `HostFactory`. Case does not matter in ids of our own. Options may have any name.
 
     Raises `ForageError` for unknown ids and options, with the nearest ones.
     """
@@ -212,7 +244,7 @@ def _suite_id(id: str, prefix: str, rest: str) -> str:
         try:
             return names.canonical(rest)
         except ForageError as error:
-            if suite.extra:
+            if suite.extra or ":" in rest:  # its library, or a module that was named, has said what it has
                 raise
             raise _unknown(id) from error
     spelled = {name.lower(): name for name in names.ids()}

@@ -24,13 +24,13 @@ import jax
 import numpy as np
 
 from forage.device import DeviceRoad
+from forage.evaluating import evaluate_road
 from forage.evaluation.statistics import score
 from forage.evaluation.thresholds import first_reached
 from forage.host import HostRoad
 from forage.ledger.flops import flops_per_step
 from forage.points import Totals
 from forage.registry import rebuilt
-from forage.session import evaluate_road
 from forage.setup import Road, make_setup
 from forage.types import ForageError
 from forage.versions import versions

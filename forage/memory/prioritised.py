@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.ports import Memory
-from forage.ring import empty_ring, end, read, write
+from forage.ring import empty_ring, read, truncate, write
 from forage.types import Batch, Clock, Experience
 
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
@@ -53,8 +53,8 @@ class PrioritisedReplay(Memory):
         tree = fill(state.tree, first, rollout.terminated.size, state.highest)
         return PrioritisedState(experience, tree, state.highest)
 
-    def end(self, state: PrioritisedState, clock: Clock) -> PrioritisedState:
-        return state._replace(experience=end(state.experience, clock))
+    def truncate(self, state: PrioritisedState, clock: Clock) -> PrioritisedState:
+        return state._replace(experience=truncate(state.experience, clock))
 
     def sample(self, state: PrioritisedState, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
         capacity, num_envs = state.experience.terminated.shape
@@ -100,10 +100,14 @@ def children(level: Float[Array, " nodes"], parent: Int[Array, "*shape"]) -> Flo
 
 
 def assign(tree: Tree, leaf: Int[Array, " batch"], value: Float[Array, " batch"]) -> Tree:
-    """Sets leaves, then sums upwards. Parents are summed afresh, so repeated leaves and rounding leave no trace."""
+    """Sets leaves, then sums upwards. Parents are summed afresh, so repeated leaves and rounding leave no trace.
+
+    Of a leaf given more than once the largest value counts: errors of two copies of one segment differ where learning
+    draws noise, and which of two writes comes last is not defined on every device.
+    """
     levels, node = list(tree), leaf
     for depth in reversed(range(len(levels))):
-        levels[depth] = levels[depth].at[node].set(value)
+        levels[depth] = levels[depth].at[node].set(0.0).at[node].max(value)
         node = node // BRANCHES
         value = children(levels[depth], node).sum(-1)
     return tuple(levels)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
@@ -13,16 +12,22 @@ from forage.types import Batch, Clock, Experience
 
 
 class LastRollout(Memory):
-    """What on-policy agents learn from: one segment for each environment, as long as the rollout."""
+    """What on-policy agents learn from: one segment for each environment, as long as the rollout.
+
+    Nothing is kept once it was learned from, so a run carries and saves no rollout that nobody reads again.
+    """
 
     on_policy: ClassVar[bool] = True
 
-    def init(self, example: Experience, num_envs: int, rollout_length: int) -> Experience:
-        return jax.tree.map(lambda x: jnp.zeros((rollout_length, num_envs, *x.shape), x.dtype), example)
+    def init(self, example: Experience, num_envs: int, rollout_length: int) -> tuple[()]:
+        return ()
 
-    def add(self, state: Experience, rollout: Experience, clock: Clock) -> Experience:
+    def add(self, state: tuple[()], rollout: Experience, clock: Clock) -> Experience:
         return rollout
 
     def sample(self, state: Experience, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
         num_envs = state.reward.shape[1]
         return Batch(state, jnp.ones(num_envs), jnp.arange(num_envs))
+
+    def rest(self, state: Experience) -> tuple[()]:
+        return ()

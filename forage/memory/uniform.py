@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from forage.ports import Memory
-from forage.ring import empty_ring, end, read, write
+from forage.ring import empty_ring, read, truncate, write
 from forage.types import Batch, Clock, Experience
 
 
@@ -32,8 +32,8 @@ class UniformReplay(Memory):
     def add(self, state: Experience, rollout: Experience, clock: Clock) -> Experience:
         return write(state, rollout, clock)
 
-    def end(self, state: Experience, clock: Clock) -> Experience:
-        return end(state, clock)
+    def truncate(self, state: Experience, clock: Clock) -> Experience:
+        return truncate(state, clock)
 
     def sample(self, state: Experience, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
         capacity, num_envs = state.terminated.shape

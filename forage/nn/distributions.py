@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from forage.spaces import ENORMOUS, allowed
 from forage.types import ForageError
 
 
@@ -28,7 +29,8 @@ class Categorical(NamedTuple):
     @classmethod
     def of(cls, logits: Float[Array, " actions"], mask: Bool[Array, " actions"] | None = None) -> Categorical:
         if mask is not None:
-            logits = jnp.where(mask, logits, -1e9)  # finite, so that gradients of masked entries are zero, not NaN
+            # Finite, so that gradients of masked entries are zero, not NaN.
+            logits = jnp.where(allowed(mask), logits, -1e9)
         return cls(logits)
 
     @property
@@ -131,14 +133,16 @@ Distribution = Categorical | MultiCategorical | Gaussian
 class Actions:
     """What a policy must know of an action space. Hashable, so a network can keep it as a static field.
 
-    Continuous policies work in the unit box: `to_box` and `to_unit` translate, u = -1 at `low` and +1 at `high`
-    (the identity where the space has no bounds).
+    Continuous policies work in the unit box, which `to_box` and `to_unit` translate, entry by entry: with bounds on
+    both sides u = -1 is `low` and u = +1 is `high`; else u is the distance from the allowed number nearest to zero.
+    An entry whose bounds are equal is that number: it is no output of a policy.
     """
 
     shape: tuple[int, ...]
     sizes: tuple[int, ...] = ()  # choices of each discrete decision; empty when continuous
-    low: tuple[float, ...] = ()  # empty when unbounded
+    low: tuple[float, ...] = ()  # of each entry that is chosen, infinite without a bound; empty when discrete
     high: tuple[float, ...] = ()
+    fixed: tuple[float | None, ...] = ()  # by entry its only value, `None` where it is chosen; empty where all are
 
     @classmethod
     def of(cls, space: spaces.Space[Any]) -> Actions:
@@ -147,10 +151,12 @@ class Actions:
         if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1 and not space.start.any():
             return cls(space.shape, tuple(int(n) for n in space.nvec))
         if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-            if not space.is_bounded("both"):
-                return cls(space.shape)
-            low, high = (tuple(bound.reshape(-1).astype(float).tolist()) for bound in (space.low, space.high))
-            return cls(space.shape, (), low, high)
+            low, high = (bound.reshape(-1).astype(float) for bound in (space.low, space.high))
+            same = low == high
+            fixed = tuple(x if is_same else None for x, is_same in zip(low.tolist(), same.tolist(), strict=True))
+            low, high = np.where(low < -ENORMOUS, -np.inf, low), np.where(high > ENORMOUS, np.inf, high)
+            least, most = tuple(low[~same].tolist()), tuple(high[~same].tolist())
+            return cls(space.shape, (), least, most, fixed if same.any() else ())
         raise ForageError(
             f"Agents act in Discrete and flat MultiDiscrete spaces that count from 0 and in Box spaces of floats, "
             f"not in {space}; wrap the environment."
@@ -160,21 +166,49 @@ class Actions:
     def discrete(self) -> bool:
         return bool(self.sizes)
 
+    @property
+    def half_range(self) -> Float[np.ndarray, " outputs"]:
+        """How much an entry changes where its place in the unit box changes by 1."""
+        low, high = self._ends
+        return 0.5 * (high - low)
+
+    @property
+    def _scaled(self) -> Bool[np.ndarray, " outputs"]:
+        """Which entries have bounds on both sides."""
+        return np.isfinite(self.low) & np.isfinite(self.high)
+
+    @property
+    def _nearest(self) -> Float[np.ndarray, " outputs"]:
+        """The allowed number nearest to zero."""
+        return np.clip(np.zeros(len(self.low)), self.low, self.high)
+
+    @property
+    def _ends(self) -> tuple[Float[np.ndarray, " outputs"], Float[np.ndarray, " outputs"]]:
+        """The numbers that u = -1 and u = +1 stand for, all of them finite."""
+        scaled, nearest = self._scaled, self._nearest
+        return np.where(scaled, self.low, nearest - 1), np.where(scaled, self.high, nearest + 1)
+
+    @property
+    def _chosen(self) -> Int[np.ndarray, " outputs"]:
+        """Which entries of an action are chosen, where some are fixed."""
+        return np.array([place for place, value in enumerate(self.fixed) if value is None], int)
+
     def heard(self, action: Array) -> Float[Array, " outputs"]:
         """An action as an agent's memory hears it: 1 for each choice made, or its place in the unit box.
 
         A continuous one as the environment takes it, no further out than the bounds.
         """
         if not self.discrete:
-            unit = self.to_unit(action)
-            return jnp.clip(unit, -1.0, 1.0) if self.low else unit
+            scaled, nearest, unit = self._scaled, self._nearest, self.to_unit(action)
+            low, high = np.where(scaled, -1.0, self.low - nearest), np.where(scaled, 1.0, self.high - nearest)
+            return unit if np.isinf([low, high]).all() else jnp.clip(unit, jnp.array(low), jnp.array(high))
         choices = zip(self.sizes, action.reshape(-1), strict=True)
         return jnp.concatenate([jax.nn.one_hot(choice, size) for size, choice in choices])
 
     @property
     def outputs(self) -> int:
         """How many numbers a policy network puts out."""
-        return sum(self.sizes) if self.discrete else math.prod(self.shape)
+        return sum(self.sizes) if self.discrete else len(self.low)
 
     def distribution(
         self, outputs: Float[Array, " outputs"], log_std: Float[Array, " outputs"] | None, mask: Array | None
@@ -191,14 +225,23 @@ class Actions:
         )
 
     def to_box(self, unit: Float[Array, " dimensions"]) -> Float[Array, "*shape"]:
-        if self.low:
-            low, high = jnp.array(self.low), jnp.array(self.high)
-            unit = low + (unit + 1) * 0.5 * (high - low)
-        return unit.reshape(self.shape)
+        scaled, nearest = self._scaled, self._nearest
+        action = unit + jnp.array(nearest) if nearest[~scaled].any() else unit
+        if scaled.any():
+            low, high = (jnp.array(end) for end in self._ends)
+            within = low + (unit + 1) * 0.5 * (high - low)
+            action = within if scaled.all() else jnp.where(scaled, within, action)
+        if self.fixed:
+            action = jnp.array([value or 0.0 for value in self.fixed]).at[self._chosen].set(action)
+        return action.reshape(self.shape)
 
     def to_unit(self, action: Float[Array, "*shape"]) -> Float[Array, " dimensions"]:
+        scaled, nearest = self._scaled, self._nearest
         action = action.reshape(-1)
-        if self.low:
-            low, high = jnp.array(self.low), jnp.array(self.high)
-            action = 2 * (action - low) / (high - low) - 1
-        return action
+        action = action[self._chosen] if self.fixed else action
+        unit = action - jnp.array(nearest) if nearest[~scaled].any() else action
+        if scaled.any():
+            low, high = (jnp.array(end) for end in self._ends)
+            within = 2 * (action - low) / (high - low) - 1
+            unit = within if scaled.all() else jnp.where(scaled, within, unit)
+        return unit

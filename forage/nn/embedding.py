@@ -34,7 +34,7 @@ class Embedding(equinox.Module):
         # Normalised observations are floats about zero, also where the environment's are bytes.
         space = spaces.Box(-LIMIT, LIMIT, shape, np.float32)
         gain = 2**0.5
-        large = is_large(shape)
+        large = is_large(space)
         self.torso = Torso(torso_key, space, hidden_sizes, "relu", gain, dense=not large)
         width = 512 if large else self.torso.size
         sizes = (self.torso.size, *(width,) * extra_layers, size)

@@ -5,7 +5,7 @@ for one observation, and `size`, the number of features.
 
 | space                          | features                                                   |
 |--------------------------------|------------------------------------------------------------|
-| image: Box of three dimensions | `CNN`                                                      |
+| picture: `forage.spaces.picture` | `CNN`                                                    |
 | other Box, MultiBinary         | its numbers, flattened; large whole ones over their bound  |
 | Discrete, MultiDiscrete        | one-hot, each choice after the other                       |
 | Tokens                         | `Reader`: embeddings with their places, averaged           |
@@ -25,7 +25,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.nn.layers import CNN, Linear, scale_of
-from forage.spaces import Tokens, describe, unknown
+from forage.spaces import Tokens, describe, nothing, picture, unknown
 from forage.types import ForageError
 
 
@@ -117,6 +117,8 @@ def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -
     """The encoder for a space; `gain` as for `Linear`. Raises `ForageError` where networks cannot read it."""
     if isinstance(space, spaces.Dict):
         return Parts(key, space, gain)
+    if nothing(space):
+        return Numbers(0)
     if isinstance(space, Tokens):
         return Reader(key, space, gain)
     if isinstance(space, spaces.Discrete):
@@ -130,8 +132,8 @@ def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -
 
 
 def is_image(space: spaces.Space[Any]) -> bool:
-    """Whether a space is read by convolutions: height, width, channels."""
-    return isinstance(space, spaces.Box) and len(space.shape) == 3 and min(space.shape[:2]) >= 3
+    """Whether a space is read by convolutions; how is said by `forage.spaces.picture`."""
+    return picture(space) is not None
 
 
 def is_plain(space: spaces.Space[Any]) -> bool:

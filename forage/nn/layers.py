@@ -6,6 +6,7 @@ with the gains PPO and DQN use, or uniform in 1/sqrt(inputs) as in PyTorch's def
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from gymnasium import spaces
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Key
 
+from forage.spaces import Picture, is_bytes, picture
 from forage.types import ForageError
 
 Activation = Callable[[Array], Array]
@@ -45,7 +47,9 @@ def orthogonal(key: Key[Array, ""], inputs: int, outputs: int, gain: float) -> F
     matrix = jax.random.normal(key, (rows, columns))
     # Any start with singular values in (0, sqrt 3) converges; the bound on the largest is sqrt(rows) + sqrt(columns).
     matrix = matrix / (math.sqrt(rows) + math.sqrt(columns) + 1.0)
-    matrix = jax.lax.fori_loop(0, 40, lambda _, x: 1.5 * x - 0.5 * x @ (x.T @ x), matrix)
+    # Exact products, or on some devices columns would be orthonormal to three digits only.
+    product = functools.partial(jnp.matmul, precision="highest")
+    matrix = jax.lax.fori_loop(0, 40, lambda _, x: 1.5 * x - product(0.5 * x, product(x.T, x)), matrix)
     return gain * (matrix if inputs >= outputs else matrix.T)
 
 
@@ -134,9 +138,12 @@ def scale_of(space: spaces.Space[Any]) -> float:
 
     Bytes of an image become 0 to 1, and a clock that counts to 4000 does not drown what is beside it. What counts to a
     hundred at most stays as it is, and so do boards, images of whole numbers that are no bytes: they name things, and
-    names far below the bound would all become next to nothing. Floats are for `normalise_observation`.
+    names far below the bound would all become next to nothing. Floats are for `normalise_observation`, but a picture of
+    floats from 0 to 255 holds bytes.
     """
-    if not isinstance(space, spaces.Box) or space.dtype.kind not in "iu":
+    if isinstance(space, spaces.Box) and space.dtype.kind == "f":
+        return 1 / 255 if is_bytes(space) and picture(space) is not None else 1.0
+    if not isinstance(space, spaces.Box) or space.dtype.kind not in "iu" or 0 in space.shape:
         return 1.0
     bound = max(abs(float(space.low.min())), abs(float(space.high.max())))
     if len(space.shape) == 3:
@@ -144,9 +151,10 @@ def scale_of(space: spaces.Space[Any]) -> float:
     return 1 / bound if 100 < bound < 2**31 - 1 else 1.0
 
 
-def is_large(shape: tuple[int, ...]) -> bool:
-    """Whether it is the shape of an image of 64 pixels and more, as of a screen."""
-    return len(shape) == 3 and min(shape[:2]) >= 64
+def is_large(space: spaces.Space[Any]) -> bool:
+    """Whether it is an image of 64 pixels and more, as of a screen."""
+    found = picture(space)
+    return found is not None and min(found.shape[:2]) >= 64
 
 
 CACHE = 2 * 2**20
@@ -164,10 +172,14 @@ class CNN(equinox.Module):
     dense: Linear | None
     size: int = equinox.field(static=True)  # number of features
     scale: float = equinox.field(static=True)
+    picture: Picture = equinox.field(static=True)  # how the space is read: channels may come first
 
     def __init__(self, key: Key[Array, ""], space: spaces.Box, gain: float | None, dense: bool = True):
-        height, width, channels = space.shape
-        layers = ((32, 8, 4), (64, 4, 2), (64, 3, 1)) if is_large(space.shape) else ((16, 3, 1),)
+        found = picture(space)
+        assert found is not None
+        self.picture = found
+        height, width, channels = found.shape
+        layers = ((32, 8, 4), (64, 4, 2), (64, 3, 1)) if is_large(space) else ((16, 3, 1),)
         keys = jax.random.split(key, len(layers) + 1)
         convolutions = []
         for layer_key, (features, kernel, stride) in zip(keys[:-1], layers, strict=True):
@@ -186,7 +198,7 @@ class CNN(equinox.Module):
         return x if self.dense is None else jax.nn.relu(self.dense(x))
 
     def convolve(self, image: Array) -> Float[Array, " flat"]:
-        x = image.astype(jnp.float32) * self.scale
+        x = self.picture(image).astype(jnp.float32) * self.scale
         for convolution in self.convolutions:
             x = jax.nn.relu(checkpoint_name(convolution(x), "convolved"))
         return x.reshape(-1)
@@ -198,7 +210,7 @@ class CNN(equinox.Module):
         pixel four times and more, stay in its cache; a gradient makes them anew. The dense layer, whose weights are
         large, sees all.
         """
-        fitting = self.fitting(*images.shape[1:3])
+        fitting = self.fitting(*self.picture.shape[:2])
         if jax.default_backend() != "cpu" or len(self.convolutions) == 1 or len(images) <= fitting:
             return jax.vmap(self)(images)
         fitting = next(n for n in range(fitting, 0, -1) if len(images) % n == 0)

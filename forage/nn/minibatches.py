@@ -15,9 +15,12 @@ Parameters = TypeVar("Parameters")
 
 
 def shuffled(bits: UInt32[Array, " count"]) -> Int[Array, " count"]:
-    """The numbers below `count` in random order: by random high bits, each number itself in the low ones.
+    """Return the numbers below `count` in random order: by random high bits, each number itself in the low ones.
 
-    One array to sort, in place of keys and values; where random bits agree, which is rare, the order is not random.
+    One array to sort, in place of keys and values. Numbers whose random bits agree stay in ascending order. With
+    n = 2^k numbers there are 32 - k such bits: at 2^10 hardly any two agree, at 2^17 (15 bits left) 77 % of neighbours
+    in the result ascend rather than half, at 2^20 (12 bits) 99.6 %. Which minibatch a number falls into is random
+    still: two neighbours share one of 32 in 1/32 of shuffles.
     """
     low = max(bits.size - 1, 1).bit_length()
     numbered = bits << jnp.uint32(low) | jnp.arange(bits.size, dtype=jnp.uint32)

@@ -54,7 +54,7 @@ def norms_of(space: spaces.Space[Any]) -> Norms:
     if isinstance(space, spaces.Dict):
         norms = {name: norms_of(part) for name, part in space.items()}
         return norms if any(norm is not None for norm in norms.values()) else None
-    if isinstance(space, spaces.Box) and space.dtype.kind in "fiu" and scale_of(space) == 1:
+    if isinstance(space, spaces.Box) and space.dtype.kind in "fiu" and scale_of(space) == 1 and 0 not in space.shape:
         return RunningNorm.of(space.shape)
     return None
 

@@ -75,6 +75,10 @@ class Bonus(Rewards):
     ) -> tuple[Any, PyTree[Array], Metrics]:
         """Learns what is in a new rollout (leaves `time env ...`); returns what is known, notes and metrics."""
 
+    def forget(self, own: Any) -> Any:
+        """What the method knows once the episodes under way were lost."""
+        return own
+
     def remark(self, spec: Spec) -> PyTree[Array]:
         """An example of the method's note of one transition."""
         return ()
@@ -127,6 +131,13 @@ class Bonus(Rewards):
         )
         bonus = jnp.sum(self.scaled(state, novelty) * rollout.counts) / jnp.maximum(rollout.counts.sum(), 1)
         return state, (within, note), metrics | own_metrics | {"bonus": bonus, "bonus_weight": state.weight}
+
+    def truncate(self, state: BonusState) -> BonusState:
+        return state._replace(
+            inner=self.inner.truncate(state.inner),
+            own=self.forget(state.own),
+            running=state.running.at[1].set(0.0),  # the first, of novelty, goes on across the ends of episodes
+        )
 
     def scheduled(self, rewarded: RunningNorm, clock: Clock) -> Float[Array, ""]:
         """The weight after a rollout that began at `clock`."""

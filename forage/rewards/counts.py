@@ -73,7 +73,8 @@ class SimHash(equinox.Module):
             for name in path:
                 part = part[name]
             parts.append(part.reshape(-1).astype(jnp.float32) if choice is None else choice(part))
-        code = jnp.concatenate(parts) @ self.projection > 0
+        # Exact on every device: with the few digits of fast products the same state might be counted in two cells.
+        code = jnp.matmul(jnp.concatenate(parts), self.projection, precision="highest") > 0
         return self.powers @ code.astype(jnp.int32) % self.primes
 
 
@@ -230,6 +231,11 @@ class Counts(Bonus):
         table = jnp.arange(len(places))[:, None]
         visits = own.visits.at[table, places].add(rollout.counts.reshape(-1).astype(jnp.int32))
         return own._replace(visits=visits, episode=episode), first, {"new_states": fresh}
+
+    def forget(self, own: CountsState) -> CountsState:
+        if not isinstance(own.episode, Episode):
+            return own
+        return own._replace(episode=own.episode._replace(count=jnp.zeros_like(own.episode.count)))
 
 
 def numbered(places: Int[Array, "table time env"]) -> Int[Array, "time env"]:

@@ -113,6 +113,9 @@ class E3B(Bonus):
         own = E3BState(model, optimiser, own.observations, root, fresh)
         return own, novelty, {"inverse_loss": value}
 
+    def forget(self, own: E3BState) -> E3BState:
+        return own._replace(fresh=jnp.ones_like(own.fresh))
+
     def step(
         self,
         carry: tuple[Float[Array, "phi phi"], Bool[Array, ""]],

@@ -165,6 +165,10 @@ class EpisodicNovelty(Bonus):
         }
         return own, novelty * scale, rnd_metrics | metrics
 
+    def forget(self, own: EpisodicNoveltyState) -> EpisodicNoveltyState:
+        recollection = own.recollection._replace(states=jnp.zeros_like(own.recollection.states))
+        return own._replace(recollection=recollection)
+
     def step(
         self,
         kept: Recollection,

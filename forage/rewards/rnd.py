@@ -17,7 +17,7 @@ from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Metrics
 from forage.rewards.bonus import Bonus
 from forage.rewards.rows import as_rows, row_shape
-from forage.spaces import describe, seen, split_mask
+from forage.spaces import channels_first, describe, seen, split_mask
 from forage.types import Clock, Experience, ForageError, Spec
 
 
@@ -83,7 +83,11 @@ class RND(Bonus):
         target_key, predictor_key = jax.random.split(key)
         shape = row_shape("RND", spec)
         if self.channels is not None:
-            shape = (*shape[:-1], self.channels)
+            shape = (
+                (self.channels, *shape[1:])
+                if len(shape) == 3 and channels_first(shape)
+                else (*shape[:-1], self.channels)
+            )
         predictor = Embedding(predictor_key, shape, self.hidden_sizes, self.embedding_size, extra_layers=2)
         return RNDState(
             Embedding(target_key, shape, self.hidden_sizes, self.embedding_size),
@@ -103,7 +107,8 @@ class RND(Bonus):
     def rows(self, own: RNDState, experience: Experience) -> Float[Array, "row ..."]:
         observation, _ = split_mask(experience.next_observation)
         if self.channels is not None:
-            observation = observation[..., -self.channels :]
+            first = own.observations.mean.ndim == 3 and channels_first(observation.shape[-3:])
+            observation = observation[..., -self.channels :, :, :] if first else observation[..., -self.channels :]
         return as_rows(own.observations.mean.shape, observation)
 
     def errors(

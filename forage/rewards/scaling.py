@@ -50,6 +50,9 @@ class Scale(Rewards):
     ) -> tuple[Any, PyTree[Array], Metrics]:
         return self.inner.learn(state, rollout, clock, key)
 
+    def truncate(self, state: Any) -> Any:
+        return self.inner.truncate(state)
+
 
 class NormaliseReturnState(NamedTuple):
     inner: Any
@@ -100,6 +103,9 @@ class NormaliseReturn(Rewards):
         norm = state.norm.update(returns.reshape(-1), rollout.counts.reshape(-1))
         scale = {"return_scale": jnp.sqrt(norm.variance + self.epsilon)}
         return NormaliseReturnState(inner, running, norm), note, metrics | scale
+
+    def truncate(self, state: NormaliseReturnState) -> NormaliseReturnState:
+        return state._replace(inner=self.inner.truncate(state.inner), running=jnp.zeros_like(state.running))
 
 
 def discounted_returns(

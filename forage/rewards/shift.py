@@ -50,3 +50,6 @@ class Shift(Rewards):
         self, state: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, PyTree[Array], Metrics]:
         return self.inner.learn(state, rollout, clock, key)
+
+    def truncate(self, state: Any) -> Any:
+        return self.inner.truncate(state)

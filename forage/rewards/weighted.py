@@ -6,7 +6,8 @@ import difflib
 
 import equinox
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
 
 from forage.ports import Rewards
 from forage.types import Experience, ForageError, Spec
@@ -49,3 +50,8 @@ class Weighted(Rewards):
     def relabel(self, state: Int[Array, " names"], experience: Experience) -> Experience:
         chosen = experience.reward[..., state]
         return experience._replace(reward=jnp.sum(chosen * jnp.stack(self.weights), axis=-1))
+
+    def score(self, returns: Float[np.ndarray, "*shape rewards"], spec: Spec) -> Float[np.ndarray, "*shape"]:
+        weights = np.zeros(len(spec.reward_names))
+        weights[[spec.reward_names.index(name) for name in self.names]] = np.asarray(self.weights, float)
+        return returns @ weights

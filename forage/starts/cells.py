@@ -106,7 +106,7 @@ class Cells(Part):
         seen, _ = spaces.split_mask(observations)
         if self.kind == "image":
             grey = seen.astype(jnp.float32)
-            grey = grey.mean(-1) if grey.ndim == 4 else grey
+            grey = grey.mean(1 if spaces.channels_first(grey.shape[1:]) else -1) if grey.ndim == 4 else grey
             columns, rows = self.size
             shrunk = jax.image.resize(grey, (grey.shape[0], rows, columns), "linear")
             return shrunk.reshape(grey.shape[0], -1)

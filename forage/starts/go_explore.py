@@ -27,6 +27,7 @@ from forage.starts.cell_archive import (
     trace,
 )
 from forage.starts.cells import NONE, Cells, Scale
+from forage.starts.weighted import drawn, reached
 from forage.types import Clock, Experience, ForageError, Spec
 
 ROUNDING = 1e-5
@@ -163,9 +164,9 @@ class GoExplore(Starts):
         reset_key, coin_key, place_key = jax.random.split(key, 3)
         archive, lesson = state.archive, state.lesson
         counts = archive.visits if self.choice == "visits" else archive.chosen
-        sums = jnp.cumsum(jnp.where(archive.cell != NONE, 1 / jnp.sqrt(counts + 1.0), 0.0))
+        sums = reached(jnp.where(archive.cell != NONE, 1 / jnp.sqrt(counts + 1.0), 0.0))
         share = jax.random.uniform(place_key)
-        explored = jnp.searchsorted(sums, share * sums[-1], side="right")
+        explored = drawn(sums, share)
         number = lesson.stage + jnp.floor(share * (self.window + 1)).astype(jnp.int32)
         taught = lesson.trail[jnp.minimum(number, self.trail - 1)]
         slot = jnp.clip(jnp.where(lesson.on, taught, explored), 0, self.capacity - 1)

@@ -83,7 +83,9 @@ def density(codes: Float[Array, "slot latent"], kept: Int[Array, ""], k: int) ->
     squares = (codes**2).sum(1)
 
     def of(slot: Int[Array, ""]) -> Float[Array, ""]:
-        distance = jnp.maximum(squares[slot] + squares - 2 * codes @ codes[slot], 0.0)
+        # Near codes differ by what is left of three large numbers, of which fast products have too few digits.
+        products = jnp.matmul(2 * codes, codes[slot], precision="highest")
+        distance = jnp.maximum(squares[slot] + squares - products, 0.0)
         others = (slots < kept) & (slots != slot)
         nearest = smallest(jnp.where(others, distance, jnp.inf), jnp.clip(kept - 1, 1, k))
         return jnp.where(slot < kept, -jnp.sqrt(nearest), jnp.inf)

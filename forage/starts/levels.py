@@ -36,8 +36,4 @@ class Levels(Starts):
 
     def begin(self, state: Any, environment: Environment, key: Key[Array, ""]) -> tuple[Any, PyTree[Array], tuple[()]]:
         level = jax.random.randint(key, (), self.first, self.first + self.number)
-        return *environment.reset(jax.random.fold_in(prng.key(LEVELS), level)), ()
-
-
-LEVELS = 6_100_003
-"""What the keys of levels are folded from, so that a level is the same in every run and for every seed."""
+        return *environment.reset(jax.random.fold_in(prng.key(prng.LEVELS), level)), ()

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.ports import Agent, Environment, Starts, Tasks, Visited
 from forage.starts.cell_archive import flattened
+from forage.starts.weighted import drawn, reached
 from forage.types import Clock, Experience, ForageError, Spec
 
 ROUNDS = 20
@@ -99,7 +100,7 @@ class Snapshot(Starts):
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> SnapshotState:
         snapshots = self.teacher if isinstance(self.teacher, Snapshots) else self.recorded(environment, key)
-        return SnapshotState(snapshots, jnp.cumsum(self.weights(snapshots)), jnp.bool_(True))
+        return SnapshotState(snapshots, reached(self.weights(snapshots)), jnp.bool_(True))
 
     def recorded(self, environment: Environment, key: Key[Array, ""]) -> Snapshots:
         """What the teacher passes through."""
@@ -134,8 +135,7 @@ class Snapshot(Starts):
     ) -> tuple[Any, PyTree[Array], Bool[Array, ""]]:
         reset_key, coin_key, place_key = jax.random.split(key, 3)
         taught = state.early & (jax.random.uniform(coin_key) < self.probability)
-        drawn = jax.random.uniform(place_key) * state.weights[-1]
-        index = jnp.minimum(jnp.searchsorted(state.weights, drawn, side="right"), state.weights.size - 1)
+        index = drawn(state.weights, jax.random.uniform(place_key))
         place = jax.tree.map(
             lambda kept, fresh: jnp.where(taught, kept[index], fresh),
             (state.snapshots.env_state, state.snapshots.observation),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,14 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
+from forage import prng
+from forage.capacity import check_memory
 from forage.device import DeviceRoad, vary
+from forage.evaluating import step_limit
 from forage.host import HostRoad
-from forage.ports import Environment
-from forage.session import step_limit
+from forage.learner import Report
+from forage.ports import Environment, Rewards
 from forage.setup import Setup, prepare_devices
 from forage.tuning.space import OUTSIDE, with_settings
-
-EVALUATION = 700_001  # what the episodes of an evaluation are drawn from; training never uses it
+from forage.types import ForageError
 
 Settings = Mapping[str, float]
 
@@ -25,9 +27,20 @@ Settings = Mapping[str, float]
 class Batch:
     """Members that differ in traced numbers, `settings[i]`, and in their seed, `seeds[i]`; `setup` has the rest."""
 
-    def __init__(self, setup: Setup, settings: Sequence[Settings], seeds: Sequence[int], episodes: int):
+    def __init__(
+        self,
+        setup: Setup,
+        settings: Sequence[Settings],
+        seeds: Sequence[int],
+        episodes: int,
+        rewards: Rewards | None = None,
+    ):
+        """`rewards` say what several rewards are worth together, for all members alike; unless said, the setup's."""
         self.setup, self.settings, self.seeds, self.episodes = setup, [dict(s) for s in settings], list(seeds), episodes
-        self.broken = np.zeros(len(seeds), bool)  # something became NaN
+        self.rewards = rewards or setup.rewards
+        self.broken = np.zeros(len(seeds), bool)  # something is not finite, or its environment failed
+        self.why = [""] * len(seeds)  # in a sentence, where one is known
+        self.steps = 0  # that each member was trained, or would have been
         self.road: DeviceRoad | HostRoad
         if isinstance(setup.environment, Environment):
             prepare_devices(len(seeds))
@@ -35,6 +48,7 @@ class Batch:
         else:
             setup.check_host()
             self.road = HostRoad(self.learners(), setup.environment, self.seeds, setup.steps, setup.way)
+        check_memory(self.road)
         self.road.begin()
 
     def varied(self) -> Any:
@@ -55,25 +69,62 @@ class Batch:
         return -(-self.setup.steps // self.road.steps_per_iteration)
 
     def advance(self, share: float) -> None:
-        """Trains every member up to this share of the run. One that breaks goes on unheeded."""
+        """Trains every member up to this share of the run. One that breaks is the only one to do so."""
         target = max(1, round(self.iterations * share))
-        ahead = target - self.road.steps // self.road.steps_per_iteration
-        if ahead > 0:
-            report = self.road.advance(ahead)
-            self.broken |= ~(np.asarray(report.agent_finite) & np.asarray(report.environment_finite))
+        each = self.road.steps_per_iteration
+        if isinstance(self.road, HostRoad):
+            for index, experiment in enumerate(self.road.experiments):
+                self._attempt(index, lambda e=experiment: e.advance(max(0, target - e.steps // each)))
+        elif (ahead := target - self.road.steps // each) > 0:
+            self._hear(np.arange(len(self.seeds)), self.road.advance(ahead))
+        self.steps = target * each
+
+    def _attempt(self, index: int, work: Callable[[], Any]) -> Any:
+        """Does what concerns one member on the host. If its environment fails, the member is broken from then on."""
+        if self.broken[index]:
+            return None
+        try:
+            done = work()
+        except ForageError as error:
+            self.broken[index], self.why[index] = True, str(error)
+            return None
+        if isinstance(done, Report):
+            self._hear([index], done)
+        return done
+
+    def _hear(self, members: Sequence[int] | Int[np.ndarray, " member"], report: Report) -> None:
+        environment, learned = (np.atleast_1d(x) for x in (report.environment_finite, report.agent_finite))
+        for index, whole, sane in zip(members, environment, learned, strict=True):
+            if self.broken[index] or (whole and sane):
+                continue
+            self.broken[index] = True
+            self.why[index] = f"What the agent learned became NaN with seed {self.seeds[index]}."
+            if not whole:
+                self.why[index] = f"{self.setup.name} returned NaN or infinity with seed {self.seeds[index]}."
 
     def evaluate(self) -> np.ndarray:
         """Each member's mean evaluation return; minus infinity where it broke."""
-        returns, _ = self.road.evaluate(self.episodes, step_limit(self.setup), EVALUATION)
-        returns = np.asarray(returns, float)
-        values = returns.reshape(*returns.shape[:2], -1).sum(-1).mean(1)  # over objectives, then episodes
-        return np.where(self.broken | ~np.isfinite(values), -np.inf, values)
+        limit = step_limit(self.setup)
+        if isinstance(self.road, HostRoad):
+            road = self.road
+            played = [
+                self._attempt(i, lambda e=e: road.evaluate_one(e, self.episodes, limit, prng.TUNING)[0])
+                for i, e in enumerate(road.experiments)
+            ]
+            shape = next((found.shape for found in played if found is not None), (self.episodes,))
+            returns = np.array([np.full(shape, -np.inf) if found is None else found for found in played], float)
+        else:
+            returns = np.asarray(self.road.evaluate(self.episodes, limit, prng.TUNING)[0], float)
+        # What broke counts for nothing, and infinities would make NaN of what several rewards are worth together.
+        finite = np.isfinite(returns.reshape(len(returns), -1)).all(1) & ~self.broken
+        returns[~finite] = 0.0
+        return np.where(finite, self.rewards.score(returns, self.setup.spec).mean(1), -np.inf)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Goes on with these members alone."""
         rows = list(rows)
         self.settings, self.seeds = [self.settings[row] for row in rows], [self.seeds[row] for row in rows]
-        self.broken = self.broken[rows]
+        self.broken, self.why = self.broken[rows], [self.why[row] for row in rows]
         if isinstance(self.road, HostRoad):
             for index, experiment in enumerate(self.road.experiments):
                 if index not in rows:
@@ -86,11 +137,17 @@ class Batch:
 
     def take_over(self, source: Int[np.ndarray, " member"], settings: Sequence[Settings]) -> None:
         """Member i goes on with what member `source[i]` has learned and remembers, and with `settings[i]`."""
+        failed = self.broken
         self.settings, self.broken = [dict(s) for s in settings], self.broken[source]
+        self.why = [self.why[i] for i in source]
         if isinstance(self.road, HostRoad):
+            learners = self.learners()
             states = [jax.tree.map(jnp.copy, self.road.experiments[i].state) for i in source]
-            for experiment, learner, state in zip(self.road.experiments, self.learners(), states, strict=True):
-                experiment.learner, experiment.state = learner, state
+            for index, experiment in enumerate(self.road.experiments):
+                experiment.learner, experiment.state = learners[index], states[index]
+                if failed[index] and not self.broken[index]:  # its environments stand in the middle of a step
+                    experiment.steps, experiment.pending = self.steps, None
+                    self._attempt(index, experiment.begin_episodes)
             return
         self.road.varied = self.road.placed(self.varied())
         state = self.road.state
@@ -104,7 +161,9 @@ class Batch:
             self.road.close()
 
 
-def repeated(setup: Setup, settings: Sequence[Settings], seeds: Sequence[int], episodes: int) -> Batch:
+def repeated(
+    setup: Setup, settings: Sequence[Settings], seeds: Sequence[int], episodes: int, rewards: Rewards | None = None
+) -> Batch:
     """A batch of every setting with every seed, setting after setting."""
     members = [s for s in settings for _ in seeds]
-    return Batch(setup, members, list(seeds) * len(settings), episodes)
+    return Batch(setup, members, list(seeds) * len(settings), episodes, rewards)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.points import Rows
+from forage.points import Rows, to_float
 from forage.setup import Setup
 from forage.tuning.batch import Batch
 from forage.tuning.space import OUTSIDE, Over, is_traced
@@ -53,7 +53,7 @@ def evolve(
         history = [[*line, dict(now)] for line, now in zip(history, batch.settings, strict=True)]
         batch.advance(part / PARTS)
         values = batch.evaluate()
-        row = {"part": part, "steps": batch.road.steps, "values": values.tolist(), "settings": batch.settings}
+        row = {"part": part, "steps": batch.steps, "values": to_float(values), "settings": batch.settings}
         rows.append(row)
         tell(row)
         if part < PARTS:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.points import Rows, read_rows
+from forage.points import Rows, read_rows, to_float
 from forage.setup import Setup
 from forage.tuning.batch import Batch, repeated
 from forage.tuning.space import Over, is_traced, with_settings
@@ -32,14 +32,15 @@ class Trial(NamedTuple):
 
     number: int
     settings: dict[str, Any]
-    values: list[float]  # each tuning seed's mean evaluation return; empty where it could not run
+    values: list[float | None]  # each tuning seed's mean evaluation return, `None` where it broke; empty: did not run
     steps: int  # that each seed was trained
     state: str  # complete, pruned or failed
-    why: str = ""  # it failed
+    why: str = ""  # it failed or broke
 
     @property
     def value(self) -> float:
-        return float(np.mean(self.values)) if self.values else -np.inf
+        whole = [value for value in self.values if value is not None]
+        return float(np.mean(whole)) if whole and len(whole) == len(self.values) else -np.inf
 
 
 class Plan(NamedTuple):
@@ -94,27 +95,30 @@ def run(plan: Plan, asked: Sequence[Any], first: int) -> list[Trial]:
         try:
             setup = with_settings(plan.setup, {name: settings[0][name] for name in static})
             traced = [{name: v for name, v in s.items() if name not in static} for s in settings]
-            batch = repeated(setup, traced, plan.seeds, plan.episodes)
+            batch = repeated(setup, traced, plan.seeds, plan.episodes, plan.setup.rewards)
         except ForageError as error:  # these settings do not go together
             for index, s in zip(indices, settings, strict=True):
                 found[index] = Trial(first + index, s, [], 0, "failed", str(error))
             continue
-        for index, s, (values, steps, state) in zip(
-            indices, settings, trained(plan, batch, [asked[index] for index in indices]), strict=True
-        ):
-            found[index] = Trial(first + index, s, values, steps, state)
+        brought = trained(plan, batch, [asked[index] for index in indices])
+        for index, s, one in zip(indices, settings, brought, strict=True):
+            found[index] = Trial(first + index, s, *one)
     return [found[index] for index in range(len(asked))]
 
 
-def trained(plan: Plan, batch: Batch, asked: Sequence[Any]) -> list[tuple[list[float], int, str]]:
-    """Trains a batch to the end, with Hyperband only those that do not fall behind."""
+def trained(plan: Plan, batch: Batch, asked: Sequence[Any]) -> list[tuple[list[float | None], int, str, str]]:
+    """Trains a batch to the end, with Hyperband only those that do not fall behind.
+
+    Returns what a `Trial` says of each: values, steps, state and why it broke.
+    """
     seeds = len(plan.seeds)
     running, results = list(range(len(asked))), {}  # trials by their place in `asked`
     for rung in range(1, RUNGS + 1) if plan.method == "hyperband" else (RUNGS,):
         batch.advance(rung / RUNGS)
         values = batch.evaluate().reshape(-1, seeds)
-        for index, row in zip(running, values, strict=True):
-            results[index] = row.tolist(), batch.road.steps, "complete" if rung == RUNGS else "pruned"
+        for place, (index, row) in enumerate(zip(running, values, strict=True)):
+            why = next(filter(None, batch.why[place * seeds : (place + 1) * seeds]), "")
+            results[index] = to_float(row), batch.steps, "complete" if rung == RUNGS else "pruned", why
             asked[index].report(row.mean() if np.isfinite(row).all() else WORST, rung)
         left = [row for row, index in enumerate(running) if rung == RUNGS or not asked[index].should_prune()]
         if not left:

@@ -13,10 +13,11 @@ import numpy as np
 
 from forage import progress, training
 from forage.compare import verdict
+from forage.errors import Interrupted
 from forage.evaluation.statistics import score
 from forage.locking import locked
 from forage.registry import to_config
-from forage.run import read_json, write_json
+from forage.run import Run, read_json, write_json
 from forage.setup import PORTS, Setup, make_setup
 from forage.tuning.population import check, evolve, replay
 from forage.tuning.search import METHODS, Plan, Trial, best, load_optuna, read, search
@@ -79,11 +80,12 @@ def tune(
         check(setup, ranges, trials)
     else:
         load_optuna()  # before anything is said or written
-    path = Path(directory) if directory is not None else training.new_directory(setup).with_suffix(".tune")
+    path = Path(directory) if directory is not None else training.new_directory(setup, ".tune")
     say = (lambda text: None) if display in ("quiet", "json") else (lambda text: print(text, flush=True))
     words = {
         "agent": agent, "environment": setup.environment_config, "space": list(space), "method": method,
         "steps": setup.steps, "tuning_seeds": population, "seeds": list(seeds), "episodes": episodes,
+        "evaluation_actions": setup.evaluation_actions, "reward": setup.scored,
         **{port: to_config(getattr(setup, port)) for port in PORTS},
     }  # fmt: skip
     check_directory(path, words)
@@ -105,19 +107,32 @@ def tune(
             found["complete"] = sum(trial.state == "complete" for trial in done)
         seconds = time.monotonic() - started
 
-        def tested_with(settings: dict[str, Any], name: str) -> np.ndarray:
-            return tested(with_settings(setup, settings), environment, seeds, path / name, display, options)
+        broke: dict[str, str] = {}
 
-        default = tested_with({}, "default")
+        def tested_with(settings: dict[str, Any], name: str, what: str) -> np.ndarray | None:
+            try:
+                run = tested(with_settings(setup, settings), environment, seeds, path / name, display, options)
+            except Interrupted:
+                raise
+            except ForageError as error:
+                broke[what] = str(error)
+                return None
+            return returns_of(run, setup)
+
+        default = tested_with({}, "default", "default")
         if schedule is not None:
-            values = replay(setup, schedule, seeds, episodes)
+            played = replay(setup, schedule, seeds, episodes)
+            values = played if np.isfinite(played).all() else None
+            if values is None:
+                broke["tuned"] = "What the agent learned became NaN, or its environment failed."
         else:
-            values = tested_with(found["best"]["settings"], f"tuned-{found['best']['number']}")
+            values = tested_with(found["best"]["settings"], f"tuned-{found['best']['number']}", "tuned")
     result = {
         **words, **found,
         "search_seconds": round(seconds, 3), "trials_per_minute": round(60 * new / max(seconds, 1e-9), 2),
         "together": [one.name for one in ranges if is_traced(setup, one)],
-        "default": default.tolist(), "tuned": values.tolist(), "verdict": judged(values, default),
+        "default": None if default is None else default.tolist(), "tuned": None if values is None else values.tolist(),
+        "broke": broke, "verdict": judged(values, default, broke),
         "versions": versions() | {"cores": os.cpu_count()},
     }  # fmt: skip
     write_json(path / "tune.json", result)
@@ -138,16 +153,27 @@ def check_directory(path: Path, words: dict[str, Any]) -> None:
 
 def tested(
     setup: Setup, environment: Any, seeds: Sequence[int], directory: Path, display: str, options: dict[str, Any]
-) -> np.ndarray:
-    """Trains a setting on the test seeds, a run like any other, and returns each seed's evaluation return."""
+) -> Run:
+    """Trains a setting on the test seeds, a run like any other."""
     rest = {name: value for name, value in options.items() if name not in (*PORTS, "agent_options")}
     rest |= {port: getattr(setup, port) for port in PORTS} | {"steps": setup.steps, "seeds": list(seeds)}
-    run = training.finished(setup.agent, environment, directory=directory, display=display, **rest)
+    return training.finished(setup.agent, environment, directory=directory, display=display, **rest)
+
+
+def returns_of(run: Run, setup: Setup) -> np.ndarray:
+    """Each seed's mean evaluation return; what several rewards are worth together is for `setup` to say."""
     assert run.evaluation is not None
-    return np.array(run.evaluation["return"], float)
+    names = setup.spec.reward_names
+    if not names:
+        return np.array(run.evaluation["return"], float)
+    each = [run.evaluation[f"return/{name}"] for name in names]
+    return setup.rewards.score(np.array(each, float).T, setup.spec)
 
 
-def judged(tuned: np.ndarray, default: np.ndarray) -> str:
+def judged(tuned: np.ndarray | None, default: np.ndarray | None, broke: dict[str, str]) -> str:
+    if tuned is None or default is None:
+        which = "The best setting" if tuned is None else "The default"
+        return f"{which} broke on the test seeds: {broke['tuned' if tuned is None else 'default']}"
     pair = ("tuned", tuned), ("default", default)
     (better, a), (worse, b) = pair if tuned.mean() >= default.mean() else pair[::-1]
     return verdict(better, a, worse, b)
@@ -173,7 +199,7 @@ def shower(say: Any) -> Any:
     """Shows a part of a population's life."""
 
     def tell(row: dict[str, Any]) -> None:
-        values = np.array(row["values"])
+        values = np.array([-np.inf if value is None else value for value in row["values"]])
         say(
             f"  {row['steps']:>12,} steps   best {values.max():.4g}, median {np.median(values):.4g}, with "
             f"{written(row['settings'][int(values.argmax())])}"
@@ -186,6 +212,10 @@ def written(settings: dict[str, Any]) -> str:
     return ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in settings.items())
 
 
+def worth(returns: list[float] | None) -> str:
+    return "broke" if returns is None else str(score(np.array(returns)))
+
+
 def sentences(result: dict[str, Any]) -> list[str]:
     """What was found, line by line."""
     top = result["best"]
@@ -195,8 +225,7 @@ def sentences(result: dict[str, Any]) -> list[str]:
     return [
         f"best of {result['trials']} trials {at}: {written(settings)}".replace(" :", ":"),
         f"  on its tuning seeds {value:.4g}, which flatters it: it was chosen there",
-        f"  on {len(result['seeds'])} test seeds: tuned {score(np.array(result['tuned']))}, "
-        f"default {score(np.array(result['default']))}",
+        f"  on {len(result['seeds'])} test seeds: tuned {worth(result['tuned'])}, default {worth(result['default'])}",
         f"  {result['verdict']}",
         f"  {result['trials_per_minute']:.1f} trials a minute",
     ]

@@ -61,6 +61,16 @@ def test_the_loss_by_hand(old, gain, surrogate, clipped):
     np.testing.assert_allclose(total, -surrogate + 0.5 * 4.5 - 0.1 * H0, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("gain", "least"), [(0.0, 0.0), (2.0, 1.2 * 2), (-1.0, -np.exp(20.0))])
+def test_a_ratio_beyond_all_bounds_leaves_numbers(gain, least):
+    """An infinite ratio times an advantage of 0 is not a number, and would be the end of a run."""
+    given = targets([1, 0], [0.75, 0.25], [gain, 0.0], [2.0, -1.0])
+    given = given._replace(log_probability=given.log_probability - np.array([200.0, 0.0], np.float32))
+    gradient, means = jax.jit(jax.grad(PLAIN.loss, has_aux=True))(table(), jnp.array([0, 1]), given, None)
+    np.testing.assert_allclose(means[0], -least / 2, rtol=1e-5)
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves((gradient, means)))
+
+
 def test_the_loss_is_a_mean_over_the_minibatch():
     given = targets([1, 0], [0.75, 0.5], [2.0, 4.0], [2.0, 1.0])
     total, _ = jax.jit(PLAIN.loss)(table(), jnp.array([0, 1]), given, None)

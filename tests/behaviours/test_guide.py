@@ -15,7 +15,6 @@ from forage.environments.classic.pendulum import Pendulum
 from forage.environments.treasure import DeepSeaTreasure
 from forage.experiment import Experiment
 from forage.learner import Learner
-from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
 from forage.nn.networks import Recall
 from forage.rewards.environment import EnvironmentReward
@@ -46,7 +45,7 @@ LIMIT = 11  # steps of an episode at most
 def train(behaviour, stage):
     """Thirty turns of the loop. Returns all rollouts, leaves `[time, env, ...]`, and the agent before and after."""
     environment = CartPole(max_steps=LIMIT)
-    learner = Learner(PUPIL, behaviour, EnvironmentReward(), LastRollout(), spec_of(environment))
+    learner = Learner(PUPIL, behaviour, EnvironmentReward(), small.KeptRollout(), spec_of(environment))
     experiment = Experiment(learner, environment, Same(), Reset())
     state = small.at_once(lambda: experiment.init(jax.random.key(0)))
     if behaviour.schedule == "curriculum":
@@ -56,7 +55,7 @@ def train(behaviour, stage):
     def turn(carry, _):
         before, clock = carry
         after, tally = experiment.iterate(before, clock)
-        rollout = after.learner.memory  # LastRollout: just what was experienced
+        rollout = after.learner.memory
 
         network = before.learner.agent.network
 
@@ -229,6 +228,7 @@ def test_the_curriculum_judges_episodes_played_wholly_in_a_stage():
     state = hear(state, [[2, 7], [2, 1]], [[0, 1], [0, 0]], 0)
     assert state.stage == 1 and state.best == 8 and steps(state) == 4  # ceil(7 / 2)
     assert state.running.tolist() == [4, 1]
+    assert behaviour.truncate(state, PPO(), CLOCK).running.tolist() == [0, 0]  # had these episodes been lost
     # What was under way then does not count, however good; 7 and 7 do not reach 0.9 * 8.
     state = hear(state, [[90, 90], [3, 7], [4, 9]], [[1, 1], [0, 1], [1, 0]], [[0, 0], [1, 1], [1, 1]])
     assert state.stage == 1 and state.best == 8 and state.number == 0

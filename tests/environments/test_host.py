@@ -119,13 +119,20 @@ def test_a_bad_step_is_named_in_one_sentence(spoil, words):
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_infinite_observations_are_numbers():
-    def infinite(parts):
-        parts["observation"][0] = [np.inf, -np.inf, np.inf]
+def test_infinity_is_named_and_numbers_whose_squares_are_infinite_pass():
+    def shown(values):
+        def change(parts):
+            parts["observation"][1] = values
 
-    host = Scripted(infinite)
+        return change
+
+    host = Scripted(shown([1e30, -3e38, 0]))
     host.reset(0)
     host.step(np.zeros(2))
+    host = Scripted(shown([0, -np.inf, 0]))
+    host.reset(0)
+    with pytest.raises(ForageError, match=r"returned infinity .* observation at step 1 in environment 1, entry 1"):
+        host.step(np.zeros(2))
 
 
 def test_send_and_receive_alternate():

@@ -48,10 +48,10 @@ def test_robots_that_crashed_wait_where_they_stand():
     environment = make("jaxmarl:jaxnav", max_steps=100)
     assert environment.horizon == 100
     *before, last = play(environment, jax.random.key(3), 100)
-    seen = [step.observation["present"].tolist() for step in before]
+    seen = [step.observation[spaces.PRESENT].tolist() for step in before]
     assert [1, 1] in seen and ([0, 1] in seen or [1, 0] in seen)
     assert not any(bool((step.terminated | step.truncated).any()) for step in before)
-    np.testing.assert_array_equal(last.observation["present"], [-1, -1])
+    np.testing.assert_array_equal(last.observation[spaces.PRESENT], [-1, -1])
 
 
 def test_agents_that_differ_are_padded_numbered_and_masked():
@@ -61,7 +61,7 @@ def test_agents_that_differ_are_padded_numbered_and_masked():
     np.testing.assert_array_equal(observation["observation"][:, -2:], np.eye(2))
     np.testing.assert_array_equal(observation["observation"][0, 3:-2], 0)
     np.testing.assert_array_equal(observation["action_mask"], [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
-    assert observation["state"].shape == (2, 2 * 11 + 2)
+    assert observation[spaces.STATE].shape == (2, 2 * 11 + 2)
     plain = make("jaxmarl:MPE_simple_speaker_listener_v4", identity=False)
     assert plain.observation_space["observation"].shape == (11,)
 
@@ -72,7 +72,7 @@ def test_smax_counts_what_the_team_gains_for_those_who_fell():
     for step in steps:
         assert len(set(np.asarray(step.reward).tolist())) == 1
         assert len(set(np.asarray(step.terminated).tolist())) == 1
-    assert any(len(set(step.observation["present"].tolist())) == 2 for step in steps)
+    assert any(len(set(step.observation[spaces.PRESENT].tolist())) == 2 for step in steps)
 
 
 def test_one_agent_has_no_axis():

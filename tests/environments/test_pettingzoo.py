@@ -5,6 +5,7 @@ import pytest
 from gymnasium import spaces as gym_spaces
 
 from forage.environments import make
+from forage.spaces import PRESENT, STATE
 from forage.types import ForageError
 
 pettingzoo = pytest.importorskip("pettingzoo", reason="pettingzoo is not installed")
@@ -60,15 +61,15 @@ def test_agents_come_and_leave(lights):
     environment = make(lights, bonus=0.25).build(2)
     assert environment.num_agents == 3 and environment.action_space == gym_spaces.Discrete(3)
     observation = environment.reset(0)
-    np.testing.assert_array_equal(observation["present"][0], [1, 1, 0])
+    np.testing.assert_array_equal(observation[PRESENT][0], [1, 1, 0])
     np.testing.assert_array_equal(observation["action_mask"][0], [[1, 1, 1], [1, 1, 0], [1, 1, 0]])
-    assert observation["observation"].shape == (2, 3, 3 + 3) and observation["state"].shape == (2, 3, 9 + 3)
+    assert observation["observation"].shape == (2, 3, 3 + 3) and observation[STATE].shape == (2, 3, 9 + 3)
     ends, rewards, present = [], [], []
     for _ in range(5):
         result = environment.step(np.array([[2, 2, 1], [0, 0, 0]]))  # 2 is more than b has: its last, 1
         ends.append((result.step.terminated[0].tolist(), result.step.truncated[0].tolist()))
         rewards.append(result.step.reward[0].tolist())
-        present.append(result.step.observation["present"][0].tolist())
+        present.append(result.step.observation[PRESENT][0].tolist())
     assert present == [[1, 1, 1], [-1, 1, 1], [-1, 1, 1], [-1, -1, 1], [-1, -1, -1]]
     assert [over for over, _ in ends] == [
         [False, False, False],
@@ -79,7 +80,7 @@ def test_agents_come_and_leave(lights):
     ]
     assert [clock[1] for _, clock in ends] == [False, False, False, True, False]
     assert rewards == [[2.25, 1.25, 0], [2.25, 1.25, 1.25], [0, 1.25, 1.25], [0, 1.25, 1.25], [0, 0, 1.25]]
-    np.testing.assert_array_equal(result.observation["present"][0], [1, 1, 0])  # a new episode
+    np.testing.assert_array_equal(result.observation[PRESENT][0], [1, 1, 0])  # a new episode
     np.testing.assert_array_equal(result.observation["observation"][0, 0, :2], 0.5)
     assert result.step.observation["observation"][0, 2, 0] == 5.5  # what the last step led to
 
@@ -90,7 +91,7 @@ def test_in_turns_only_one_acts_and_both_hear_the_end():
     environment = make("pettingzoo:classic/tictactoe_v3").build(1)
     observation = environment.reset(0)
     assert environment.num_agents == 2 and observation["observation"].shape == (1, 2, 3, 3, 2)
-    np.testing.assert_array_equal(observation["present"], [[1, 0]])
+    np.testing.assert_array_equal(observation[PRESENT], [[1, 0]])
     moves = [0, 1, 3, 4, 6]  # cells go down the columns
     for number, move in enumerate(moves):
         assert observation["action_mask"][0, number % 2, move] == 1
@@ -99,12 +100,12 @@ def test_in_turns_only_one_acts_and_both_hear_the_end():
         result = environment.step(action)
         observation = result.observation
         if number < len(moves) - 1:
-            np.testing.assert_array_equal(observation["present"], [[number % 2, 1 - number % 2]])
+            np.testing.assert_array_equal(observation[PRESENT], [[number % 2, 1 - number % 2]])
             assert observation["action_mask"][0, (number + 1) % 2, move] == 0
             assert not result.step.reward.any()
     np.testing.assert_array_equal(result.step.reward, [[1, -1]])
     np.testing.assert_array_equal(result.step.terminated, [[True, True]])
-    assert observation["action_mask"].all() and observation["present"].tolist() == [[1, 0]]
+    assert observation["action_mask"].all() and observation[PRESENT].tolist() == [[1, 0]]
 
 
 def test_bad_input(lights):

@@ -13,7 +13,6 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.treasure import DeepSeaTreasure
 from forage.experiment import Experiment
 from forage.learner import Learner
-from forage.memory.rollout import LastRollout
 from forage.rewards.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
 from forage.rewards.weighted import Weighted
@@ -107,7 +106,7 @@ def test_mistakes_are_named(make, names, words):
 def experiment_of(rewards, environment):
     agent = PPO(num_envs=4, rollout_length=8, epochs=2, minibatches=2, hidden_sizes=(8,))
     spec = Spec("Here", environment.observation_space, environment.action_space, environment.reward_names)
-    experiment = Experiment(Learner(agent, Own(), rewards, LastRollout(), spec), environment, Same(), Reset())
+    experiment = Experiment(Learner(agent, Own(), rewards, small.KeptRollout(), spec), environment, Same(), Reset())
     experiment.learner.check()
     return experiment
 
@@ -122,7 +121,7 @@ def train(experiment):
         state, clock = carry
         after, tally = experiment.iterate(state, clock)
         clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
-        rollout = after.learner.memory  # LastRollout: as it was experienced
+        rollout = after.learner.memory
         relabelled = experiment.learner.rewards.relabel(after.learner.rewards, rollout)
         bonus = 0 * relabelled.reward if relabelled.bonus is None else relabelled.bonus
         return (after, clock), (rollout, relabelled.reward, bonus, tally)

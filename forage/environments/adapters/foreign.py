@@ -149,13 +149,17 @@ def made(name: str, make: Any, *arguments: Any, **options: Any) -> Any:
 
 
 def picture(name: str, image: Any) -> UInt8[np.ndarray, "height width 3"]:
-    """An image as `uint8[height, width, 3]`; fractions are taken as brightness."""
+    """An image as `uint8[height, width, 3]`; fractions are taken as brightness, and one number a pixel as grey."""
     image = np.asarray(image)
+    if image.ndim == 2 or (image.ndim == 3 and image.shape[-1] == 1):
+        image = np.repeat(image.reshape(*image.shape[:2], 1), 3, axis=-1)
+    if image.dtype == bool:
+        image = image * np.uint8(255)
     if image.dtype.kind == "f":
-        image = np.round(255 * np.clip(image, 0, 1)) if image.max() <= 1 else np.clip(image, 0, 255)
+        image = np.round(255 * image) if image.max(initial=0) <= 1 else image
     if image.ndim != 3 or image.shape[-1] < 3:
         raise ForageError(f"{name} was drawn as an array of shape {image.shape}, which is no picture.")
-    return np.ascontiguousarray(image[..., :3].astype(np.uint8))
+    return np.ascontiguousarray(np.clip(image[..., :3], 0, 255).astype(np.uint8))
 
 
 def figure_picture(figure: Any) -> UInt8[np.ndarray, "height width 3"]:

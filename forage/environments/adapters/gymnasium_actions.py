@@ -64,7 +64,8 @@ class Door:
                 f"{self.name} was sent actions of shape {list(values.shape)}; it takes {list(self.shape)}."
             )
         if isinstance(inner, spaces.Box):
-            return list(values)
+            # Agents' bounds are float32, and the environment's own may lie within those by rounding.
+            return list(np.clip(values, inner.low, inner.high))
         if isinstance(inner, spaces.MultiDiscrete | spaces.MultiBinary):
             return list((values.reshape(-1, *inner.shape) + getattr(inner, "start", 0)).astype(inner.dtype))
         return [build(inner, iter(np.split(row, self._cuts))) for row in values]
@@ -107,5 +108,7 @@ def build(space: Any, parts: Iterator[np.ndarray]) -> Any:
     numbers = next(parts)
     if isinstance(space, spaces.Discrete):
         return int(numbers[0]) + int(space.start)
+    if isinstance(space, spaces.Box):
+        return np.clip(numbers.reshape(space.shape).astype(space.dtype), space.low, space.high)
     start = getattr(space, "start", 0)
     return (numbers.reshape(space.shape) + start).astype(space.dtype)

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import PyTree
 
-from forage.environments.host import array_dtype
+from forage.environments.host import array_dtype, fitted
 from forage.spaces import leaves
 from forage.types import ForageError
 
@@ -22,27 +22,42 @@ class Layout:
     """Shapes and dtypes of a batch of `num_envs` observations in `space`, by where the leaves are."""
 
     def __init__(self, name: str, space: gymnasium.Space[Any], num_envs: int):
-        self.name, self.num_envs = name, num_envs
-        self.leaves: dict[Path, tuple[tuple[int, ...], np.dtype, set[np.dtype]]] = {
-            path: (leaf.shape or (), array_dtype(leaf), set()) for path, leaf in leaves(space).items()
+        self.name, self.space, self.num_envs = name, space, num_envs
+        self.leaves: dict[Path, tuple[tuple[int, ...], np.dtype, np.ndarray | None]] = {
+            path: (leaf.shape or (), array_dtype(leaf), choices(leaf)) for path, leaf in leaves(space).items()
         }
 
-    def empty(self) -> Arrays:
+    def empty(self, rows: int | None = None) -> Arrays:
         """New arrays, at each step: JAX may look at NumPy's memory without copying it."""
-        return {path: np.empty((self.num_envs, *shape), dtype) for path, (shape, dtype, _) in self.leaves.items()}
+        rows = self.num_envs if rows is None else rows
+        return {path: np.empty((rows, *shape), dtype) for path, (shape, dtype, _) in self.leaves.items()}
 
-    def write(self, arrays: Arrays, index: int, observation: Any, step: int) -> None:
-        """Puts one environment's observation into the batch. Assigning would broadcast and round silently: it looks."""
-        for path, (shape, dtype, fits) in self.leaves.items():
+    def write(self, arrays: Arrays, index: int, observation: Any, step: int, row: int | None = None) -> None:
+        """Put one environment's observation into the batch, at `row` or `index`, if it is one of the space.
+
+        Assigning alone would broadcast, round and wrap silently.
+        """
+        for path, (shape, dtype, sizes) in self.leaves.items():
             value = np.asarray(pick(observation, path) if path else observation)
-            if value.shape != shape or not (value.dtype in fits or _fits(value.dtype, dtype)):
-                what = f"{'.'.join(path)} " if path else ""
-                raise ForageError(
-                    f"{self.name} returned observation {what}{value.dtype}{list(value.shape)} "
-                    f"at step {step} in environment {index}; its space promises {dtype}{list(shape)}."
-                )
-            fits.add(value.dtype)
-            arrays[path][index] = value
+            if value.shape != shape:
+                raise self._wrong(path, index, step, f"{value.dtype}{list(value.shape)}", f"{dtype}{list(shape)}")
+            try:
+                value = fitted(value, dtype)
+            except ValueError as error:
+                promised = f"{dtype}{list(shape)}"
+                raise self._wrong(path, index, step, f"{value.dtype}{list(value.shape)}", promised, error) from None
+            if sizes is not None and ((value < 0) | (value >= sizes)).any():
+                highest = f"whole numbers from 0 to {sizes - 1}" if sizes.ndim == 0 else f"choices among {sizes}"
+                raise self._wrong(path, index, step, f"{value}", highest)
+            arrays[path][index if row is None else row] = value
+
+    def _wrong(self, path: Path, index: int, step: int, found: str, promised: str, why: Any = None) -> ForageError:
+        what = f"{'.'.join(path)} " if path else ""
+        reason = f" ({why})" if why else ""
+        return ForageError(
+            f"{self.name} returned observation {what}{found}{reason} at step {step} in environment {index}; its space "
+            f"promises {promised}."
+        )
 
 
 def write_batch(arrays: Arrays, batch: Any) -> None:
@@ -76,6 +91,8 @@ def pick(observation: Any, path: Path) -> Any:
     return observation
 
 
-def _fits(found: np.dtype, wanted: np.dtype) -> bool:
-    # Integers may be shortened (int64 to int32), floats too; a float never becomes an integer.
-    return np.can_cast(found, wanted, "same_kind") or (found.kind in "iub" and wanted.kind in "iub")
+def choices(space: gymnasium.Space[Any]) -> np.ndarray | None:
+    """Return how many options each choice of a leaf has, where it is made of choices."""
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return np.asarray(space.n)
+    return space.nvec if isinstance(space, gymnasium.spaces.MultiDiscrete) else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 
 import gymnasium
 
 from forage.environments.adapters.atari import is_atari, register
+from forage.environments.adapters.loading import load_module
 from forage.types import ForageError
 
 OTHERS = ("mo_gymnasium.", "gymnasium_robotics.")
@@ -33,14 +35,34 @@ def canonical(id: str) -> str:
     """The id as it is registered. Raises `ForageError` where it is not; `module:Id-v0` imports the module first."""
     if is_atari(id):
         register()
-    try:
-        gymnasium.spec(id)
-    except (gymnasium.error.UnregisteredEnv, gymnasium.error.Error, ModuleNotFoundError) as error:
-        spelled = {known.lower(): known for known in gymnasium.registry}
-        if id.lower() in spelled:
-            return spelled[id.lower()]
-        raise ForageError(f"Gymnasium has no {id}.") from error
-    return id
+    module, colon, _ = id.rpartition(":")
+    if colon:
+        before = set(gymnasium.registry)
+        if (found := registered(id)) is None:
+            new = [known for known in gymnasium.registry if known not in before]
+            has = f"it registers {', '.join(new[:5])}" if new else "forage list shows what Gymnasium has"
+            near = difflib.get_close_matches(id.rpartition(":")[2], gymnasium.registry, n=3, cutoff=0.7)
+            hint = f"did you mean {' or '.join(f'gymnasium:{module}:{one}' for one in near)}?" if near else f"{has}."
+            raise ForageError(f"{module} registers no {id.rpartition(':')[2]} with Gymnasium; {hint}")
+        return f"{module}:{found}"
+    if (found := registered(id)) is None:
+        raise ForageError(f"Gymnasium has no {id}.")
+    return found
+
+
+def registered(id: str) -> str | None:
+    """The id in the registry's spelling, without the module that registers it, which is imported first.
+
+    `None` where there is none. Raises `ForageError` where the module cannot be imported.
+    """
+    module, _, name = id.rpartition(":")
+    if module:
+        load_module(module)
+    if name.startswith("ALE/"):
+        register()
+    if name in gymnasium.registry:
+        return name
+    return {known.lower(): known for known in gymnasium.registry}.get(name.lower())
 
 
 def describe(id: str) -> str:

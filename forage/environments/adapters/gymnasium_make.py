@@ -1,53 +1,81 @@
-"""Making one Gymnasium environment from an id or a class, and saying why where that fails."""
+"""Making one Gymnasium environment from an id, a class or a function, and saying why where that fails."""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import inspect
 import os
 import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
 from forage.environments.adapters.atari import PREPROCESSING, frames_limit, is_atari, make_atari
+from forage.environments.adapters.gymnasium_ids import registered
+from forage.environments.adapters.gymnasium_parts import leave_out
 from forage.environments.adapters.gymnasium_spaces import plain
-from forage.environments.adapters.loading import load_class
+from forage.environments.adapters.loading import Own
+from forage.environments.host import Misfit
 from forage.types import ForageError
 
+Target = str | Callable[..., Any]
+"""An id of Gymnasium's registry, `module:Class`, or what makes one environment when it is called with options."""
+
 NOT_OPTIONS = {"self", "args", "kwargs", "render_mode"}
+OURS = ("parallel", "info", "snapshots", "flatten", "without", "max_episode_steps")
+"""Options that are not the environment's own."""
 
 
-def is_class(target: str) -> bool:
-    """Whether the target is `module:Class` or `file.py:Class` rather than an id; ids end in `-v<number>`."""
-    _, colon, name = target.rpartition(":")
-    return bool(colon) and name.isidentifier()
+def located(target: Target) -> Target:
+    """An id as it is registered, once its module is imported; for a class's name an `Own`."""
+    if not isinstance(target, str):
+        return target
+    source, _, name = target.rpartition(":")
+    if source.endswith(".py"):
+        return Own.named(target)
+    if (id := registered(target)) is None and source and name.isidentifier():
+        return Own.named(target)
+    return id or target
 
 
 def make_single(
-    target: str, render: bool = False, max_episode_steps: int | None = None, flatten: bool = False, **options: Any
+    target: Target,
+    own: Mapping[str, Any],
+    *,
+    render: bool = False,
+    max_episode_steps: int | None = None,
+    flatten: bool = False,
+    without: Sequence[str] = (),
 ) -> Any:
-    """Makes one environment whose observations are arrays or nested dictionaries of them."""
-    if is_class(target):
-        cls = load_class(target)
-        env = cls(**options)
+    """Make one environment whose observations are arrays or nested dictionaries of them.
+
+    `own` are the options of its constructor, `without` the parts of its observation that are left out, and with
+    `render` it can be drawn where it knows how.
+    """
+    target = located(target)
+    mode: dict[str, Any] = {"render_mode": "rgb_array"} if render and _draws(target) else {}
+    if callable(target):
+        env = target(**{**mode, **own})
+        if not isinstance(env, gymnasium.Env):
+            raise Misfit(f"made a {type(env).__name__}", "what makes an environment returns one gymnasium.Env")
         if max_episode_steps is not None:
             env = gymnasium.wrappers.TimeLimit(env, max_episode_steps)
     elif is_atari(target):
-        mode: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
-        env = make_atari(target, max_episode_steps=max_episode_steps, **{**mode, **options})
-        return plain(env, flatten=True) if flatten else env
+        options: dict[str, Any] = {**mode, **own}
+        env = make_atari(target, max_episode_steps=max_episode_steps, **options)
     else:
-        mode = {"render_mode": "rgb_array"} if render and _draws(target) else {}
         if render and sys.platform == "linux" and not os.environ.get("DISPLAY"):
             # Without a display MuJoCo's own choice fails, and takes the process with it the second time.
             os.environ.setdefault("MUJOCO_GL", "egl")
-        env = gymnasium.make(
-            target, max_episode_steps=max_episode_steps, disable_env_checker=True, **{**mode, **options}
-        )
-    return plain(env, flatten)
+        spec = gymnasium.spec(target)
+        # In the spec, where no option's name can be one of `gymnasium.make`'s.
+        spec = dataclasses.replace(spec, kwargs={**spec.kwargs, **mode, **own})
+        env = gymnasium.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True)
+    return plain(leave_out(env, without), flatten)
 
 
 def horizon(env: Any) -> int | None:
@@ -73,6 +101,12 @@ def mapped(env: Any) -> Any:
     return layer
 
 
+def frames_per_second(env: Any) -> float | None:
+    """How fast its pictures follow one another, as its metadata say; `None` where they do not."""
+    rate = env.metadata.get("render_fps")
+    return float(rate) if isinstance(rate, int | float) and 0 < rate < 1000 else None
+
+
 def reward_names(env: Any) -> tuple[str, ...]:
     """Names of the entries of a vector reward, where there is one: `reward_space` says so, as MO-Gymnasium has it."""
     space = getattr(env.unwrapped, "reward_space", None)
@@ -82,32 +116,65 @@ def reward_names(env: Any) -> tuple[str, ...]:
     return tuple(names) if len(names) == space.shape[0] else tuple(f"objective_{i}" for i in range(space.shape[0]))
 
 
-def failure(name: str, target: str, error: Exception) -> ForageError:
-    """Why an environment could not be made, in one sentence."""
+def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any], copies: int = 0) -> ForageError:
+    """Why an environment could not be made with the options `given` beside its first `copies`, in one sentence."""
     if isinstance(error, gymnasium.error.DependencyNotInstalled):
         extra = next((extra for extra in ("mujoco", "atari") if extra in str(error).lower()), None)
         need = f"pip install 'forage-rl[{extra}]'" if extra else str(error)
         return ForageError(f"{name} needs a library that is not installed: {need}.")
-    if isinstance(error, TypeError) and (match := re.search(r"unexpected keyword argument '(\w+)'", str(error))):
-        classes = getattr(creator(target), "__mro__", ())
-        known = {"parallel", "info", "snapshots", "flatten", "max_episode_steps"} | (
-            {"preprocess", *PREPROCESSING} if is_atari(target) else set()
-        )
-        for cls in classes[: -1 if classes else None]:
-            if "__init__" in vars(cls):
-                known |= {key for key in inspect.signature(cls.__init__).parameters if key not in NOT_OPTIONS}
+    if isinstance(error, Misfit):
+        return ForageError(f"{name} {error.what}; {error.should}.")
+    match = re.search(r"unexpected keyword argument '(\w+)'", str(error)) if isinstance(error, TypeError) else None
+    if match and match[1] in given and match[1] not in (own := options_of(target)):
+        known = {*OURS, *own, *(("preprocess", *PREPROCESSING) if isinstance(target, str) and is_atari(target) else ())}
         near = difflib.get_close_matches(match[1], known, n=3, cutoff=0.4) or sorted(known)
         return ForageError(f"{name} has no option {match[1]}; the nearest are {', '.join(near)}.")
-    return ForageError(f"{name} could not be made: {error}")
+    if copies:
+        return ForageError(
+            f"{name} could be made {'once' if copies == 1 else f'{copies} times'} and not once more: {said(error)}; a "
+            f"run needs num_envs of it for each seed, so where there can be but one, take num_envs=1 and one seed."
+        )
+    return ForageError(f"{name} could not be made: {said(error)}")
 
 
-def creator(target: str) -> Any:
+def said(error: BaseException) -> str:
+    """An error's words, and its kind where these are no sentence, as a KeyError's are not."""
+    words = str(error).strip()
+    return words if " " in words else f"{type(error).__name__}: {words}".rstrip(": ")
+
+
+def options_of(target: Target) -> set[str]:
+    """The options that the environment's constructor names, those of its base classes too."""
+    try:
+        made_by = creator(target)
+        chain = getattr(made_by, "__mro__", (made_by,))
+        makers = [vars(cls)["__init__"] for cls in chain[:-1] if "__init__" in vars(cls)] or [made_by]
+        return {key for maker in makers for key in inspect.signature(maker).parameters} - NOT_OPTIONS
+    except (TypeError, ValueError):  # nothing that Python can read a signature of
+        return set()
+
+
+def creator(target: Target) -> Any:
     """The class, or the function, that makes it."""
-    if is_class(target):
-        return load_class(target)
+    target = located(target)
+    if isinstance(target, Own):
+        return target.cls
+    if callable(target):
+        return target
     entry = gymnasium.spec(target).entry_point
     return load_env_creator(entry) if isinstance(entry, str) else entry
 
 
-def _draws(id: str) -> bool:
-    return "rgb_array" in getattr(creator(id), "metadata", {}).get("render_modes", ())
+def _draws(target: Target) -> bool:
+    made_by = creator(target)
+    modes = getattr(made_by, "metadata", {})
+    modes = modes.get("render_modes", ()) if isinstance(modes, Mapping) else ()
+    return "rgb_array" in (modes or ()) and _takes_mode(made_by)
+
+
+def _takes_mode(made_by: Any) -> bool:
+    try:
+        parameters = inspect.signature(made_by).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(one.name == "render_mode" or one.kind is one.VAR_KEYWORD for one in parameters)

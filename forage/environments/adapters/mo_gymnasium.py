@@ -7,12 +7,13 @@ Multi-Objective Reinforcement Learning", NeurIPS Datasets and Benchmarks.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 
 from forage.environments.adapters.gymnasium import GymnasiumEnvironment
-from forage.environments.adapters.gymnasium_make import make_single, reward_names
+from forage.environments.adapters.gymnasium_make import Target, make_single, reward_names
 from forage.types import ForageError
 
 OBJECTIVES: dict[str, tuple[str, ...]] = {
@@ -50,10 +51,15 @@ class MOGymnasiumEnvironment(GymnasiumEnvironment):
     and those of `GymnasiumEnvironment`.
     """
 
-    @staticmethod
-    def _single(target: str, **options: Any) -> gymnasium.Env[Any, Any]:
+    @classmethod
+    def options_of(cls, target: Target) -> set[str]:
         load_mo_gymnasium()
-        return make_single(target, **options)
+        return super().options_of(target)
+
+    @staticmethod
+    def _single(target: Target, own: Mapping[str, Any], **how: Any) -> gymnasium.Env[Any, Any]:
+        load_mo_gymnasium()
+        return make_single(target, own=own, **how)
 
     @staticmethod
     def _reward_names(env: Any) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,9 @@ from gymnasium.spaces.utils import flatten, flatten_space
 from jaxtyping import PyTree, UInt8
 
 from forage.environments.adapters import foreign
+from forage.environments.adapters.gymnasium_make import frames_per_second
+from forage.environments.adapters.gymnasium_spaces import float_box
+from forage.environments.adapters.loading import load_module, look_in
 from forage.environments.host import HostEnvironment, HostStep, seeds
 from forage.spaces import MASK, PRESENCE, PRESENT, STATE
 from forage.types import ForageError, Step
@@ -46,15 +51,17 @@ def ids() -> dict[str, str]:
 
 
 def canonical(target: str) -> str:
-    """The id; or `package.module` of your own that has `parallel_env` or `env`."""
+    """The id; or a module of your own, here or installed, that has `parallel_env` or `env`."""
     known = {id.lower(): id for id in ids()}
     if target.lower() in known:
         return known[target.lower()]
     family, slash, _ = target.partition("/")
     if slash and family in FAMILIES and importlib.util.find_spec(FAMILIES[family].partition(".")[0]) is None:
         raise ForageError(f"pettingzoo:{target} needs another package: pip install {FAMILIES[family]}.")
-    if not slash and "." in target:
-        return target
+    if not slash and target.replace(".", "").isidentifier():
+        look_in(Path.cwd())
+        if "." in target or importlib.util.find_spec(target) is not None:
+            return target
     from difflib import get_close_matches
 
     near = [f"pettingzoo:{known[id]}" for id in get_close_matches(target.lower(), known, n=3, cutoff=0.5)]
@@ -62,24 +69,38 @@ def canonical(target: str) -> str:
     raise ForageError(f"PettingZoo has no environment {target}; {hint}")
 
 
+def module_of(target: str) -> Any:
+    """The module that makes an environment. Raises `ForageError` where there is none, or its import fails."""
+    family, slash, name = target.partition("/")
+    if not slash:
+        found = load_module(target)
+        if not hasattr(found, "parallel_env") and not hasattr(found, "env"):
+            raise ForageError(f"The module {target} has neither parallel_env nor env, as PettingZoo's modules have.")
+        return found
+    try:
+        return importlib.import_module(f"{FAMILIES[family]}.{name}")
+    except ImportError as error:
+        raise unmade(target, error) from error
+
+
+def unmade(target: str, error: Exception) -> ForageError:
+    family, slash, _ = target.partition("/")
+    packages = f"; its packages come with pip install 'pettingzoo[{family}]'" if slash else ""
+    return ForageError(f"pettingzoo:{target} could not be made ({type(error).__name__}: {error}){packages}.")
+
+
 def create(target: str, options: dict[str, Any]) -> tuple[Any, bool]:
     """Makes one environment. Returns it, and whether its agents act in turns."""
-    family, slash, name = target.partition("/")
-    module = f"{FAMILIES[family]}.{name}" if slash else target
-    found = make = None
+    found = module_of(target)
+    make = getattr(found, "parallel_env", None) or found.env
     try:
-        found = importlib.import_module(module)
-        make = getattr(found, "parallel_env", None) or found.env
         made = make(render_mode="rgb_array", **options)
-    except (ImportError, AttributeError, TypeError) as error:
-        wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-        known = options_of(getattr(found, "raw_env", make)) if wrong else set()
+    except Exception as error:
+        wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error)) if isinstance(error, TypeError) else None
+        known = options_of(getattr(found, "raw_env", make)) if wrong and wrong[1] in options else set()
         if wrong and known:
             raise foreign.unknown(f"pettingzoo:{target}", wrong[1], known) from error
-        raise ForageError(
-            f"pettingzoo:{target} could not be made ({error}); its packages come with pip install "
-            f"'pettingzoo[{family if slash else 'all'}]'."
-        ) from error
+        raise unmade(target, error) from error
     return made, not hasattr(found, "parallel_env")
 
 
@@ -118,9 +139,16 @@ class PettingZooEnvironment(HostEnvironment):
     """
 
     def __init__(
-        self, target: str, num_envs: int, name: str | None = None, identity: bool | None = None, **options: Any
+        self,
+        target: str,
+        num_envs: int,
+        name: str | None = None,
+        identity: bool | None = None,
+        own: Mapping[str, Any] | None = None,
+        **options: Any,
     ):
-        name = name or f"pettingzoo:{target}"
+        """`options` go to the environment's constructor, and `own` too, whatever they are called."""
+        name, options = name or f"pettingzoo:{target}", {**options, **(own or {})}
         first, self.turns = create(target, options)
         self.envs = [first, *(create(target, options)[0] for _ in range(num_envs - 1))]
         self.agents: list[str] = list(first.possible_agents)
@@ -147,6 +175,16 @@ class PettingZooEnvironment(HostEnvironment):
         limit = horizon(first, self.turns)
         super().__init__(name, self.spaces(), self.one_action(), num_envs, limit, (), len(self.agents))
 
+    @classmethod
+    def options_of(cls, target: str) -> set[str]:
+        """The options that the environment's own constructor names."""
+        found = module_of(target)
+        return options_of(getattr(found, "raw_env", None) or getattr(found, "parallel_env", None) or found.env)
+
+    @property
+    def frames_per_second(self) -> float | None:
+        return frames_per_second(self.envs[0])
+
     @staticmethod
     def action_size(name: str, space: Any) -> int:
         if isinstance(space, spaces.Discrete):
@@ -161,7 +199,7 @@ class PettingZooEnvironment(HostEnvironment):
         if isinstance(self.acts[0], spaces.Discrete):
             return spaces.Discrete(self.most)
         widest = self.acts[int(np.argmax(self.sizes))]
-        return spaces.Box(widest.low.astype(np.float32), widest.high.astype(np.float32), dtype=np.float32)
+        return float_box(widest.low, widest.high)
 
     def spaces(self) -> spaces.Space[Any]:
         number = len(self.agents)
@@ -243,7 +281,7 @@ class PettingZooEnvironment(HostEnvironment):
         space = self.acts[agent]
         if isinstance(space, spaces.Discrete):
             return min(action, self.sizes[agent] - 1) + int(space.start)
-        return np.asarray(action[: self.sizes[agent]], space.dtype)
+        return np.clip(np.asarray(action[: self.sizes[agent]], space.dtype), space.low, space.high)
 
     def nothing(self) -> Seen:
         """Arrays to write to."""
@@ -292,7 +330,7 @@ class PettingZooEnvironment(HostEnvironment):
         drawn = self.envs[0].render()
         if not isinstance(drawn, np.ndarray):
             raise ForageError(f"{self.name} cannot be drawn; it has no rgb_array render mode.")
-        return drawn.astype(np.uint8)
+        return foreign.picture(self.name, drawn)
 
     def close(self) -> None:
         for env in self.envs:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 
 from forage.environments.adapters.gymnasium import GymnasiumEnvironment
-from forage.environments.adapters.gymnasium_make import make_single
+from forage.environments.adapters.gymnasium_make import Target, make_single
 from forage.types import ForageError
 
 
@@ -25,11 +26,16 @@ class RoboticsEnvironment(GymnasiumEnvironment):
     (`reward_type="dense"`, `maze_map`, ...) and those of `GymnasiumEnvironment`.
     """
 
+    @classmethod
+    def options_of(cls, target: Target) -> set[str]:
+        load_robotics()
+        return super().options_of(target)
+
     @staticmethod
-    def _single(target: str, **options: Any) -> gymnasium.Env[Any, Any]:
+    def _single(target: Target, own: Mapping[str, Any], **how: Any) -> gymnasium.Env[Any, Any]:
         load_robotics()
         try:
-            return make_single(target, **options)
+            return make_single(target, own=own, **how)
         except AssertionError as error:
             # MuJoCo 3.12 and later no longer take their enumerations for integers, as this library expects.
             import mujoco

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
+
+from forage.errors import ForageError
 
 # Parts of every environment that hold no state of their own; `env` is the next layer, saved by itself.
 NOT_STATE = {"env", "spec", "metadata", "render_mode", "model", "mujoco_renderer", "_cached_spec"}
@@ -35,9 +39,64 @@ def load(env: gymnasium.Env[Any, Any], saved: list[tuple[bytes, dict[str, Any]]]
     """
     for layer, (plain, special) in zip(_layers(env), saved, strict=True):
         own = {} if chance else {name: vars(layer)[name] for name in CHANCE if name in vars(layer)}
-        vars(layer).update(pickle.loads(plain) | own)
+        vars(layer).update(read(plain, layer) | own)
         for name, value in special.items():
             _load_special(layer, name, value, chance)
+
+
+PLAIN = {
+    *(("builtins", name) for name in ("set", "frozenset", "complex", "bytearray", "slice", "range", "object")),
+    *(("collections", name) for name in ("deque", "OrderedDict", "Counter")),
+    *((module, "_reconstruct") for module in ("numpy.core.multiarray", "numpy._core.multiarray")),
+    *((module, "scalar") for module in ("numpy.core.multiarray", "numpy._core.multiarray")),
+    *((module, "_frombuffer") for module in ("numpy.core.numeric", "numpy._core.numeric")),
+    *(("numpy", name) for name in ("ndarray", "dtype")),
+    *(("numpy.random._pickle", f"__{name}_ctor") for name in ("generator", "bit_generator", "randomstate")),
+    *(("numpy.random.bit_generator", name) for name in ("SeedSequence", "__pyx_unpickle_SeedSequence")),
+    ("copyreg", "_reconstructor"),
+    ("_codecs", "encode"),  # of bytes, in old protocols
+}
+"""What pickles of plain data, arrays and generators of random numbers name; none of it runs what it is given."""
+SIMULATORS = ("mujoco", "ale_py", "gymnasium")
+
+
+class Reader(pickle.Unpickler):
+    """Reads plain data, arrays, and objects whose class is of the environment's own library; nothing else.
+
+    A pickle may name any function to be called with anything. A snapshot lies in a run's directory, which a person may
+    have from somebody else, so what this does not know is refused.
+    """
+
+    def __init__(self, data: bytes, env: Any):
+        super().__init__(io.BytesIO(data))
+        modules = [type(layer).__module__ for layer in _layers(env)] if isinstance(env, gymnasium.Env) else []
+        self.roots = {*SIMULATORS, *(module.partition(".")[0] for module in modules)}
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in PLAIN:
+            return super().find_class(module, name)
+        if module.partition(".")[0] in ("numpy", *self.roots) and module in sys.modules:
+            found = super().find_class(module, name)
+            # A name with dots can lead out of its module again: where the class was made decides.
+            home = found.__module__ if isinstance(found, type) else ""
+            generator = home.startswith("numpy.random") and issubclass(found, np.random.BitGenerator)
+            number = isinstance(found, type) and issubclass(found, np.generic | np.dtype)
+            if home.partition(".")[0] in self.roots or generator or number:
+                return found
+        raise ForageError(
+            f"A snapshot of this environment names {module}.{name}, which is neither plain data nor of the "
+            f"environment's own library, so it is not read."
+        )
+
+
+def read(data: bytes, env: Any) -> Any:
+    """Read a snapshot, or a part of one, of `env`. Raises `ForageError` for what would run code that is not its own."""
+    try:
+        return Reader(data, env).load()
+    except ForageError:
+        raise
+    except Exception as error:  # what bytes that are no snapshot make of it has no common type
+        raise ForageError(f"A snapshot cannot be read ({type(error).__name__}: {error}).") from error
 
 
 def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: int = 15) -> bool:
@@ -60,7 +119,7 @@ def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: i
             before, other, after = ([space.sample() for _ in range(count)] for count in (steps, steps + 4, steps))
             _play(first, before)
             _play(second, other)
-            saved = pickle.loads(pickle.dumps(save(first)))
+            saved = read(pickle.dumps(save(first)), first)
             expected = _play(first, after)
             load(second, saved)
             if not _same(expected, _play(second, after)):
@@ -103,12 +162,12 @@ def _save_layer(layer: Any) -> tuple[bytes, dict[str, Any]]:
             plain[name] = value
     # Pickled now, so that what is saved does not move on with the environment.
     special = {name: pickle.dumps(value) for name, value in special.items()}
-    return _plain(plain), special
+    return _plain(plain, layer), special
 
 
-def _plain(values: dict[str, Any]) -> bytes:
-    """What pickles of some attributes, as one pickle; trying out each would take much longer."""
-    return pickle.dumps({name: value for name, value in values.items() if _is_sure(value) or _pickles(value)})
+def _plain(values: dict[str, Any], layer: Any) -> bytes:
+    """What can be read again of some attributes, as one pickle; trying out each would take much longer."""
+    return pickle.dumps({name: value for name, value in values.items() if _is_sure(value) or _pickles(value, layer)})
 
 
 def _is_sure(value: Any, depth: int = 3) -> bool:
@@ -120,7 +179,7 @@ def _is_sure(value: Any, depth: int = 3) -> bool:
 
 
 def _load_special(layer: Any, name: str, value: bytes, chance: bool) -> None:
-    target, state = getattr(layer, name), pickle.loads(value)
+    target, state = getattr(layer, name), read(value, layer)
     if isinstance(target, gymnasium.Env):
         load(target, state, chance)
     elif _kind(target) == "ALEInterface":
@@ -138,9 +197,9 @@ def _kind(value: Any) -> str:
     return type(value).__name__ if module in ("mujoco", "ale_py") else ""
 
 
-def _pickles(value: Any) -> bool:
+def _pickles(value: Any, layer: Any) -> bool:
     try:
-        pickle.loads(pickle.dumps(value))
+        read(pickle.dumps(value), layer)
     except Exception:
         return False
     return True

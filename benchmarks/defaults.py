@@ -1,0 +1,201 @@
+"""Which default settings learn? A development set of environments, beside Stable-Baselines3's defaults and its zoo's.
+
+    python benchmarks/defaults.py --list                          # cells: algorithm, task, contestant, seeds
+    python benchmarks/defaults.py ppo lunar-lander                # all contestants of one task that have no result yet
+    python benchmarks/defaults.py --only sb3,zoo                  # all cells of some contestants
+    python benchmarks/defaults.py                                 # all that is missing
+    python benchmarks/defaults.py --table                         # results/DEFAULTS.md from results/defaults.json
+
+Every cell trains three seeds for the same number of steps and plays twenty episodes of each seed, greedily and sampled.
+Presets are left out: what is measured is what a user's own environment gets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "defaults.json"
+SEEDS = [0, 1, 2]
+EPISODES = 20
+
+
+class Task(NamedTuple):
+    """One environment of the development set."""
+
+    family: str
+    forage: str  # id
+    sb3: str  # id
+    steps: dict[str, int]  # by algorithm
+    zoo: dict[str, dict[str, Any]] = {}  # by algorithm: the zoo's settings, where it has this environment
+
+
+MUJOCO_OFF_POLICY = {"sac": {"learning_starts": 10_000}}
+LANDER_DQN = {"learning_rate": 6.3e-4, "batch_size": 128, "buffer_size": 50_000, "learning_starts": 0}
+LANDER_DQN |= {"target_update_interval": 250, "train_freq": 4, "gradient_steps": -1, "exploration_fraction": 0.12}
+LANDER_DQN |= {"exploration_final_eps": 0.1, "policy_kwargs": "dict(net_arch=[256, 256])"}
+WIDE = "dict(log_std_init=-2, ortho_init=False, activation_fn=nn.ReLU, net_arch=dict(pi=[256, 256], vf=[256, 256]))"
+
+TASKS: dict[str, Task] = {
+    "lunar-lander": Task(
+        "Box2D",
+        "gymnasium:LunarLander-v3",
+        "LunarLander-v3",
+        {"ppo": 100_000, "dqn": 50_000},
+        {
+            "ppo": {"n_envs": 16, "n_steps": 1024, "batch_size": 64, "gae_lambda": 0.98, "gamma": 0.999}
+            | {"n_epochs": 4, "ent_coef": 0.01},
+            "dqn": LANDER_DQN,
+        },
+    ),
+    "double-pendulum": Task(
+        "MuJoCo",
+        "gymnasium:InvertedDoublePendulum-v5",
+        "InvertedDoublePendulum-v5",
+        {"ppo": 50_000, "sac": 8_000, "td3": 8_000},
+        {
+            "ppo": {"normalize": True, "batch_size": 512, "n_steps": 128, "gamma": 0.98, "learning_rate": 0.000155454}
+            | {"ent_coef": 1.05057e-06, "clip_range": 0.4, "n_epochs": 10, "gae_lambda": 0.8, "vf_coef": 0.695929}
+        },
+    ),
+    "hopper": Task(
+        "MuJoCo",
+        "gymnasium:Hopper-v5",
+        "Hopper-v5",
+        {"ppo": 60_000},
+        {
+            "ppo": {"normalize": True, "batch_size": 32, "n_steps": 512, "gamma": 0.999, "learning_rate": 9.80828e-05}
+            | {"ent_coef": 0.00229519, "n_epochs": 5, "gae_lambda": 0.99, "max_grad_norm": 0.7, "vf_coef": 0.835671}
+            | {"policy_kwargs": WIDE}
+        },
+    ),
+    "frozen-lake": Task("toy text", "gymnasium:FrozenLake-v1", "FrozenLake-v1", {"ppo": 40_000, "dqn": 50_000}),
+    "taxi": Task("toy text", "gymnasium:Taxi-v4", "Taxi-v4", {"ppo": 60_000, "dqn": 50_000}),
+    "acrobot": Task(
+        "classic control",
+        "gymnasium:Acrobot-v1",
+        "Acrobot-v1",
+        {"ppo": 40_000, "dqn": 50_000},
+        {
+            "ppo": {"normalize": True, "n_envs": 16, "n_steps": 256, "gae_lambda": 0.94, "n_epochs": 4},
+            "dqn": LANDER_DQN,
+        },
+    ),
+    "pendulum": Task(
+        "classic control",
+        "gymnasium:Pendulum-v1",
+        "Pendulum-v1",
+        {"ppo": 40_000, "sac": 5_000, "td3": 5_000},
+        {
+            "ppo": {"n_envs": 4, "n_steps": 1024, "gamma": 0.9, "learning_rate": 1e-3, "use_sde": True}
+            | {"sde_sample_freq": 4},
+            "sac": {"learning_rate": 1e-3},
+            "td3": {"gamma": 0.98, "learning_rate": 1e-3, "noise": 0.1, "learning_starts": 1_000}
+            | {"policy_kwargs": "dict(net_arch=[400, 300])"},
+        },
+    ),
+    "door-key": Task(
+        "grid, small images",
+        f"{HERE / 'envs.py'}:DoorKey",
+        "MiniGrid-DoorKey-5x5-v0",
+        {"ppo": 60_000},
+        {
+            "ppo": {"normalize": True, "n_envs": 8, "n_steps": 128, "batch_size": 64, "n_epochs": 10}
+            | {"learning_rate": 2.5e-4}
+        },
+    ),
+    "breakout": Task(
+        "MinAtar, images",
+        f"{HERE / 'envs.py'}:Breakout",
+        "MinAtar/Breakout-v1",
+        {"ppo": 60_000, "dqn": 50_000},
+    ),
+    "walker": Task(
+        "Box2D",
+        "gymnasium:BipedalWalker-v3",
+        "BipedalWalker-v3",
+        {"ppo": 60_000},
+        {
+            "ppo": {"normalize": True, "n_envs": 32, "n_steps": 2048, "batch_size": 64, "gamma": 0.999}
+            | {"clip_range": 0.18}
+        },
+    ),
+    "swimmer": Task(
+        "MuJoCo, long horizon",
+        "gymnasium:Swimmer-v5",
+        "Swimmer-v5",
+        {"ppo": 40_000},
+        {
+            "ppo": {"normalize": True, "gamma": 0.9999, "n_envs": 4, "n_steps": 1024, "batch_size": 256}
+            | {"learning_rate": 6e-4, "gae_lambda": 0.98}
+        },
+    ),
+    "cliff": Task("toy text", "gymnasium:CliffWalking-v1", "CliffWalking-v1", {"ppo": 40_000}),
+}
+
+
+def cells(only: list[str] | None = None) -> list[tuple[str, str, str]]:
+    """All cells: algorithm, task and contestant."""
+    found = []
+    for algorithm in ("ppo", "dqn", "sac", "td3"):
+        for name, task in TASKS.items():
+            if algorithm in task.steps:
+                who = ["sb3", *(["zoo"] if algorithm in task.zoo else []), "before", "default"]
+                found += [(algorithm, name, w) for w in who if not only or w in only]
+    return found
+
+
+def train_sb3(algorithm: str, task: Task, settings: dict[str, Any], seed: int, python: str) -> dict[str, Any]:
+    """Train one seed in a process of its own."""
+    given = {"algorithm": algorithm, "environment": task.sb3, "steps": task.steps[algorithm], "seed": seed}
+    script = HERE / "peers" / "sb3_defaults.py"
+    command = [python, str(script), "defaults", json.dumps(given | {"settings": settings})]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def keep(cell: tuple[str, str, str], found: dict[str, Any]) -> None:
+    """Add a result to the file, which other processes may be writing, too."""
+    with (RESULTS.parent / ".defaults.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        results["/".join(cell)] = found
+        RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("algorithm", nargs="?")
+    parser.add_argument("task", nargs="?")
+    parser.add_argument("--only", type=lambda text: text.split(","), help="contestants: sb3, zoo, before, default")
+    parser.add_argument("--sb3", default="/tmp/sb3/bin/python")
+    parser.add_argument("--list", action="store_true")
+    arguments = parser.parse_args()
+    for cell in cells(arguments.only):
+        algorithm, name, who = cell
+        if arguments.algorithm not in (None, algorithm) or arguments.task not in (None, name):
+            continue
+        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        if arguments.list or "/".join(cell) in results:
+            print(*cell, "done" if "/".join(cell) in results else "", flush=True)
+            continue
+        task = TASKS[name]
+        began = time.monotonic()
+        if who in ("sb3", "zoo"):
+            settings = task.zoo[algorithm] if who == "zoo" else {}
+            runs = [train_sb3(algorithm, task, settings, seed, arguments.sb3) for seed in SEEDS]
+            keep(cell, {key: [run[key] for run in runs] for key in ("greedy", "sampled", "seconds", "steps")})
+        print(*cell, f"{time.monotonic() - began:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Train Stable-Baselines3 with its default settings, or those of its zoo, and play what it learned.
+
+    python sb3_defaults.py ROW '{"algorithm": "ppo", "environment": "LunarLander-v3", "steps": 100000, ...}'
+
+Prints one JSON line: the mean return of each evaluation episode, greedy and sampled, and the seconds of training.
+Settings are those of Stable-Baselines3's constructor, and the zoo's `n_envs`, `normalize`; `linear` names those that
+fall to zero, and text is Python for `policy_kwargs`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import common
+import gymnasium
+import numpy as np
+import stable_baselines3
+import torch
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.noise import NormalActionNoise
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize, sync_envs_normalization
+
+EPISODES = 20
+LONGEST = 27_000  # steps of an episode in an environment without a limit of its own; Forage's limit, too
+
+
+def make(name: str) -> gymnasium.Env:
+    """One environment; MinAtar's and MiniGrid's packages register theirs when they are imported."""
+    if name.startswith("MinAtar"):
+        import minatar.gym
+
+        minatar.gym.register_envs()
+    if name.startswith("MiniGrid"):
+        import minigrid  # noqa: F401
+        from minigrid.wrappers import ImgObsWrapper
+
+        return ImgObsWrapper(gymnasium.make(name))
+    return gymnasium.make(name)
+
+
+def play(model: Any, environment: VecEnv, greedy: bool) -> list[float]:
+    """One episode in each environment."""
+    observation, total = environment.reset(), np.zeros(environment.num_envs)
+    running = np.ones(environment.num_envs, bool)
+    for _ in range(LONGEST):
+        action, _ = model.predict(observation, deterministic=greedy)
+        observation, reward, ended, _ = environment.step(action)
+        total[running] += reward[running]
+        running &= ~ended
+        if not running.any():
+            break
+    return total.tolist()
+
+
+def main() -> None:
+    _, settings = common.arguments()
+    torch.set_num_threads(1)
+    name, seed, given = settings["environment"], settings["seed"], dict(settings["settings"])
+    num_envs, normalise = given.pop("n_envs", 1), given.pop("normalize", False)
+    for key in given.pop("linear", ()):
+        given[key] = (lambda start: lambda remaining: start * remaining)(given[key])
+    if "policy_kwargs" in given:
+        given["policy_kwargs"] = eval(given["policy_kwargs"], {"nn": torch.nn})
+    environment = make_vec_env(lambda: make(name), n_envs=num_envs, seed=seed)
+    if "noise" in given:
+        shape = environment.action_space.shape
+        given["action_noise"] = NormalActionNoise(np.zeros(shape), np.full(shape, given.pop("noise")))
+    if normalise:
+        environment = VecNormalize(environment, gamma=given.get("gamma", 0.99))
+    algorithm = getattr(stable_baselines3, settings["algorithm"].upper())
+    policy = "MultiInputPolicy" if isinstance(environment.observation_space, gymnasium.spaces.Dict) else "MlpPolicy"
+    began = time.monotonic()
+    model = algorithm(policy, environment, seed=seed, device="cpu", **given)
+    model.learn(settings["steps"], log_interval=None)
+    seconds = time.monotonic() - began
+    other: VecEnv = DummyVecEnv([lambda: make(name)] * EPISODES)
+    other.seed(10_000 + seed)
+    if normalise:
+        other = VecNormalize(other, training=False, norm_reward=False)
+        sync_envs_normalization(environment, other)
+    found = {"greedy": play(model, other, True), "sampled": play(model, other, False)}
+    print(json.dumps(found | {"seconds": seconds, "steps": model.num_timesteps}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

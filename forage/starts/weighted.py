@@ -1,0 +1,21 @@
+"""Drawing one of many places in proportion to their weights, and never one of weight zero."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+def reached(weights: Float[Array, " place"]) -> Float[Array, " place"]:
+    """Return the sums of weights up to each place, exactly flat where a weight is zero.
+
+    `cumsum` alone adds in an order of its own for each place, so that its rounding rises over weights of zero.
+    """
+    return jax.lax.cummax(jnp.where(weights > 0, jnp.cumsum(weights), 0.0))
+
+
+def drawn(sums: Float[Array, " place"], share: Float[Array, ""]) -> Int[Array, ""]:
+    """Return the place at `share`, in [0, 1), of what `reached` returned; the last one where all weights are zero."""
+    target = jnp.minimum(share, 1 - 2**-22) * sums[-1]
+    return jnp.minimum(jnp.searchsorted(sums, target, side="right"), sums.size - 1)

@@ -1,0 +1,84 @@
+"""Episodes that were lost: a reward hears of it, and judges the next episode as if the last step had truncated them."""
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from rewarded import CLOCK, KEY, experience_of, spec_of
+from small import differing
+from tiers import gated
+
+from forage import registry
+from forage.ports import Rewards
+from forage.rewards.counts import Counts
+from forage.rewards.e3b import E3B
+from forage.rewards.episodic_novelty import EpisodicNovelty
+from forage.rewards.scaling import NormaliseReturn, Scale
+from forage.rewards.shift import Shift
+
+SMALL = {"hidden_sizes": (4,), "minibatch_size": 6, "embedding_size": 3}
+CASES = {
+    "normalise-return": lambda: NormaliseReturn(),
+    "e3b": lambda: E3B(**SMALL, schedule="balanced", inner=Scale(0.5, inner=NormaliseReturn(inner=Shift()))),
+    "episodic-novelty": lambda: EpisodicNovelty(**SMALL, neighbours=2, memory_size=4, lifelong_size=3),
+    "counts": lambda: Counts(episode_size=8),
+}
+SPACES = {"counts": gymnasium.spaces.Discrete(3)}
+
+
+def rollout_of(name, reward, truncated):
+    rollout = experience_of(np.asarray(reward), truncated=truncated)
+    seen = np.random.default_rng(0).normal(size=(3, 2, 2)).astype(np.float32)
+    if name in SPACES:
+        seen = np.array([[0, 1], [1, 2], [2, 0]], np.int32)
+    return rollout._replace(observation=seen, next_observation=seen[::-1], action=np.zeros((3, 2), np.int32))
+
+
+@pytest.mark.parametrize("name", gated(CASES, ["normalise-return", "e3b", "counts"]))
+def test_a_lost_episode_is_as_one_truncated_at_the_newest_step(name):
+    rewards, spec = CASES[name](), spec_of(SPACES.get(name))
+    reward = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    never = np.zeros((3, 2), bool)
+    at_last = never.copy()
+    at_last[-1] = True
+
+    @jax.jit
+    def twice(first, lost, second):
+        state, _, _ = rewards.learn(rewards.init(KEY, spec, 2), first, CLOCK, KEY)
+        ended = rewards.truncate(state)
+        state = jax.tree.map(lambda a, b: jax.numpy.where(lost, a, b), ended, state)
+        return rewards.learn(state, second, CLOCK, KEY)
+
+    plain = rollout_of(name, reward, never)
+    truncated = twice(rollout_of(name, reward, at_last), False, plain)
+    lost = twice(plain, True, plain)
+    went_on = twice(plain, False, plain)
+    assert differing(lost, truncated) == []
+    assert differing(went_on, truncated) != [], "ends make no difference, so nothing was tested"
+
+
+class Heard(Exception):
+    """The reward within was told."""
+
+
+class Within(Scale):
+    def truncate(self, state):
+        raise Heard
+
+
+def test_what_stands_within_hears_of_it():
+    nesting = {
+        name: cls
+        for name, target in registry.PORTS["rewards"].items()
+        if "inner" in fields(cls := registry.load(target))
+    }
+    assert {"scale", "shift", "normalise-return", "rnd"} <= nesting.keys()
+    for name, cls in nesting.items():
+        rewards = cls(inner=Within(), **{k: v for k, v in SMALL.items() if k in fields(cls)})
+        with pytest.raises(Heard):
+            jax.eval_shape(lambda rewards=rewards: rewards.truncate(rewards.init(KEY, spec_of(), 2)))
+        assert cls.truncate is not Rewards.truncate, name
+
+
+def fields(cls):
+    return {field.name for field in registry.fields(cls)}

@@ -1,0 +1,155 @@
+"""What is said of a run's numbers, what its files may do, and what does not fit."""
+
+import json
+import os
+import pickle
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forage import capacity, checkpoint, registry, versions
+from forage.environments.adapters import saving
+from forage.evaluating import cut_sentence
+from forage.host_starts import joined, unjoined
+from forage.rewards.environment import EnvironmentReward
+from forage.rewards.rnd import RND
+from forage.rewards.weighted import Weighted
+from forage.run import by_setting, scored
+from forage.setup import make_setup
+from forage.types import ForageError
+
+
+def test_several_rewards_are_worth_what_their_weights_say():
+    setup = make_setup("dqn", "DeepSeaTreasure-v0", rewards=RND(inner=Weighted(("treasure", "time"), (1.0, 0.0))))
+    returns = np.array([[1.0, -1.0], [2.0, -3.0]])  # of two seeds: the plain sum is 0 and -1
+    assert setup.rewards.score(returns, setup.spec).tolist() == [1.0, 2.0]
+    assert setup.scored == "1 treasure"
+    cost = Weighted(("time",), (-0.5,))
+    assert cost.score(returns, setup.spec).tolist() == [0.5, 1.5]
+    assert make_setup("dqn", "CartPole-v1").scored is None
+    with pytest.raises(ForageError, match=r"several rewards \(.*\), and EnvironmentReward does not say"):
+        EnvironmentReward().score(returns, setup.spec)
+
+
+def test_a_score_says_how_many_settings_and_cut_episodes():
+    members = [{"seed": s, "learning_rate": rate} for rate in (0.1, 0.2) for s in (0, 1)]
+    evaluation = {"episodes": 2, "cut": 1, "cut_after": 27_000, "reward": None, "episode_lengths": [[3, 27_000]]}
+    found = scored(by_setting(members, [1.0, 3.0, 5.0, 7.0]), evaluation)
+    assert [one["score"] for one in found["settings"]] == [2.0, 6.0] and found["cut"] == 1 and "score" not in found
+    assert cut_sentence(evaluation).startswith("1 of 2 episodes were cut after 27,000 steps")
+    assert cut_sentence(evaluation | {"cut": 0}) == ""
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("echo this ran >&2; exit 3",)
+
+
+def test_a_snapshot_runs_nothing(capfd):
+    env = gymnasium.make("CartPole-v1")
+    env.reset(seed=0)
+    state = saving.read(pickle.dumps(saving.save(env)), env)
+    saving.load(env, state)
+    numbers = {"a": np.arange(3), "rng": np.random.default_rng(0), "set": {1}, "scalar": np.float32(2)}
+    assert saving.read(pickle.dumps(numbers), env)["set"] == {1}
+    hidden = b"\x80\x04\x8c\x09gymnasium\x8c\x14logger.warnings.warn\x93\x8c\x01a\x85R."
+    for data in (pickle.dumps(Evil()), pickle.dumps([{"deep": Evil()}]), hidden, b"cbuiltins\neval\n(V1\ntR."):
+        with pytest.raises(ForageError, match="neither plain data nor of the environment's own library"):
+            saving.read(data, env)
+    assert "this ran" not in capfd.readouterr().err
+    env.close()
+
+
+def test_states_of_a_simulator_in_one_piece():
+    for states in ({}, {3: b"", 7: b"abc", 2**40: b"x" * 100}):
+        assert unjoined(joined(states)) == states
+    assert unjoined(b"") == {}
+    for wrong in (pickle.dumps({1: b"a"}), joined({1: b"abc"})[:-1], b"short"):
+        with pytest.raises(ForageError, match="cannot be read"):
+            unjoined(wrong)
+
+
+def test_the_agent_alone_is_read(tmp_path):
+    path = tmp_path / "run" / "checkpoints" / "1.npz"
+    saved = {"agent": jnp.arange(3.0), "memory": jnp.zeros(5), "kept": np.frombuffer(b"whatever", np.uint8)}
+    checkpoint.save(path, saved, {"steps": 1})
+    found, header = checkpoint.load(path, jnp.zeros(3), "['agent']")
+    assert found.tolist() == [0, 1, 2] and header["steps"] == 1
+    with pytest.raises(ForageError, match=r"lacks \['agent'\]\['new'\], needed here. Use .*versions\.json"):
+        checkpoint.load(path, {"new": jnp.zeros(3)}, "['agent']")
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_made(monkeypatch):
+    road = make_setup("dqn", "CartPole-v1", seeds=2).road()
+    needed = capacity.bytes_of(road)
+    # Two seeds of 100,000 transitions: two observations of four floats, action, reward, source, two flags.
+    assert needed["memory"] == 2 * 100_000 * (2 * 16 + 4 + 4 + 4 + 2)
+    monkeypatch.setattr(capacity, "free_here", lambda: 10**6)
+    with pytest.raises(
+        ForageError, match=r"2 seeds takes .* MB of memory, and 1 MB are free .*memory \(uniform\) keeps"
+    ):
+        capacity.check_memory(road)
+    monkeypatch.setattr(capacity, "free_here", lambda: None)
+    capacity.check_memory(road)
+
+
+def test_free_memory_is_the_least_that_anybody_says(tmp_path):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    4000 kB\n")
+    assert capacity.free_here(tmp_path) == 4_096_000
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    for name, text in (("memory.max", "5000"), ("memory.current", "4000"), ("memory.stat", "inactive_file 500\n")):
+        (group / name).write_text(text)
+    assert capacity.free_here(tmp_path) == 1500
+    (group / "memory.max").write_text("max\n")
+    assert capacity.free_here(tmp_path) == 4_096_000
+    assert [capacity.size(n) for n in (2500, 4_200_000_000)] == ["2.5 kB", "4.2 GB"]
+
+
+def test_the_fingerprint_of_the_code(tmp_path):
+    """Folders above the package do not count, what only draws does not, and what decides an evaluation's seeds does."""
+    found = []
+    root = tmp_path / "evaluation" / "forage"
+    (root / "environments").mkdir(parents=True)
+    for name in ("evaluating.py", "loop.py", "environments/drawing.py", "cli.py"):
+        (root / name).write_text("old")
+    for name in (None, "environments/drawing.py", "cli.py", "evaluating.py", "loop.py"):
+        if name:
+            (root / name).write_text("new")
+        found.append(versions.code_hash.__wrapped__(root))  # not remembered
+    assert found[0] == found[1] == found[2] and len(set(found[2:])) == 3
+
+
+class Explained:
+    size: int = 3  # how large it is
+    mark: str = "#"  # a default
+    # that wraps onto a second line
+
+    # This heads what follows.
+    tail: float = 0.5
+    names: tuple[str, ...] = (
+        "a",
+        "b",
+    )  # of all
+
+
+def test_what_the_comment_behind_a_field_says():
+    assert registry.explained(Explained) == {
+        "size": "how large it is",
+        "mark": "a default that wraps onto a second line",
+        "names": "of all",
+    }
+    assert registry.explained(type("Made", (), {})) == {}
+
+
+def test_a_run_never_outlasts_its_clock():
+    setup = make_setup("ppo", "CartPole-v1", steps=2_147_000_000)
+    each = setup.agent.num_envs * setup.agent.rollout_length
+    most = (2**31 - 1) // each * each
+    assert make_setup("ppo", "CartPole-v1", steps=most).steps == most
+    with pytest.raises(ForageError, match=f"from 1 to {most:,} steps"):
+        make_setup("ppo", "CartPole-v1", steps=2**31 - 1)
+    assert json.dumps(most)
