@@ -133,7 +133,7 @@ def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
     assert known(options)
 
 
-def test_unoptimised_code_is_shorter():
+def test_unoptimised_code_is_shorter(optimised):
     """Loops are not unrolled nor vectorised, which is what compiling well takes its time for."""
 
     def function(x):
