@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forage.claims.claim import Arm, Claim, Paper, Scale, evaluated
+from forage.claims.claim import FRESH, Arm, Claim, Paper, Scale, evaluated
 from forage.rewards.counts import Counts
 
 CLAIM = Claim(
@@ -20,8 +20,9 @@ CLAIM = Claim(
     baselines=("greed",),
     measure=evaluated,
     measured="return",
-    laptop=Scale(40_000, tuple(range(1010, 1015))),
+    laptop=Scale(40_000, FRESH[:5]),
     smoke=Scale(1500, (1000, 1001)),
     paper=Paper("tabular:RiverSwim-6", 5000, 1000, "two cores and an hour"),
-    note="DQN learns values from replay where the paper plans in the model that was counted, and the river is longer.",
+    note="DQN learns values from replay where the paper plans in the model that was counted. The river is longer, as "
+    "of 6 states greed found the far reward by chance, and weight and length were chosen on seeds 1010 to 1014.",
 )
