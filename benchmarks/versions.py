@@ -2,8 +2,8 @@
 
 `python benchmarks/versions.py` makes an environment for each pair in a temporary directory, runs `make train` and a
 small run of every command there, and writes `docs/versions.md`; rows that were not asked for stay. With `--newest` it
-trains, resumes and evaluates with
-the newest of both alone, and writes nothing. It needs Python and pip, and finds Pythons on the path and pyenv's.
+trains, resumes, evaluates and trains on the host with the newest of both alone, and writes nothing. It needs Python
+and pip, and finds Pythons on the path and pyenv's.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ COMMANDS = {
     f"--seeds 5,6 --steps 2k {PPO} --directory tune",
     "ledger": f"ledger --file {ROOT}/benchmarks/ledger.json",
 }
-QUICK = ("train", "resume", "evaluate")
+QUICK = ("train", "resume", "evaluate", "train on the host")
 
 
 class Failed(Exception):

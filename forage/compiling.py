@@ -45,8 +45,8 @@ def _nothing() -> jax.stages.Lowered:
 
 
 @functools.cache
-def endless() -> dict[str, Any]:
-    """Return options without which some programs that run often never finish compiling on the CPU.
+def terminating() -> dict[str, Any]:
+    """Return the options that let every program finish compiling on the CPU.
 
     With the code generator of jaxlib 0.11.1 and later, LLVM's highest level has been seen not to end on PPO's small
     minibatches on the host (64 transitions in 8); one level below, the same program takes seconds.
@@ -74,7 +74,7 @@ def shared(kind: Hashable, function: Any, once: bool = False, **options: Any) ->
     `jax.jit`.
     """
     # JAX knows a function again, also in another `jit`; each kind has one of its own.
-    return jax.jit(functools.partial(function), compiler_options=known(QUICK) if once else endless(), **options)
+    return jax.jit(functools.partial(function), compiler_options=known(QUICK) if once else terminating(), **options)
 
 
 def _classes(structure: Any) -> Iterator[type]:

@@ -120,7 +120,6 @@ class Rule(NamedTuple):
     fits: Callable[[Spec, bool], bool]  # of the spec, and whether the environment is native
     settings: dict[str, Any]
     source: str
-    parts: dict[str, dict[str, Any]] = {}
 
 
 def is_picture(spec: Spec) -> bool:
@@ -132,6 +131,7 @@ STUDY = "benchmarks/results/DEFAULTS.md"
 GENERAL_PPO = {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
 ROLLOUT, ROWS = 2048, 64  # steps of a rollout, in all environments, and of a minibatch: Stable-Baselines3's
 
+# All are PPO's so far, and `cut` is about its rollouts.
 RULES: tuple[Rule, ...] = (
     Rule(
         "ppo",
@@ -170,15 +170,12 @@ def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[s
     """The preset's settings where the environment has one, else those of the rule that fits its spec."""
     known = preset(agent, environment)
     if known is not None:
-        settings, parts, why = known.settings, known.parts, f"preset for {known.environment} ({known.source})"
-    else:
-        found = rule(agent, spec, native)
-        if found is None:
-            return Chosen({}, {}, "")
-        settings, parts, why = found.settings, found.parts, f"settings for {found.what} ({found.source})"
-        if agent == "ppo":
-            settings = cut(settings, given)
-    return Chosen(settings, {port: from_config(config) for port, config in parts.items()}, why)
+        parts = {port: from_config(config) for port, config in known.parts.items()}
+        return Chosen(known.settings, parts, f"preset for {known.environment} ({known.source})")
+    found = rule(agent, spec, native)
+    if found is None:
+        return Chosen({}, {}, "")
+    return Chosen(cut(found.settings, given), {}, f"settings for {found.what} ({found.source})")
 
 
 def cut(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage import checkpoint, prng, visits
-from forage.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, endless, kind, known
+from forage.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known, terminating
 from forage.experiment import Experiment, ExperimentState
 from forage.learner import LearnerState, Report, Tally
 from forage.soundness import sound
@@ -136,7 +136,7 @@ def jitted(
         out_specs=jax.tree.map(place, outputs),
         check_vma=False,
     )
-    options = IN_ORDER | endless()
+    options = IN_ORDER | terminating()
     if mesh.devices.flat[0].platform == "cpu":
         options |= SUMS_IN_ONE_PIECE
     if once:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
 from forage.learner import LearnerState, finite
 from forage.types import Experience, ForageError
@@ -146,8 +146,3 @@ def check_returns(name: str, returns: np.ndarray, seeds: list[int]) -> None:
             f"{name} returned {value} as reward in evaluation, in episode {index[1]} with seed {seeds[index[0]]}; mend "
             f"the environment."
         )
-
-
-def finite_tree(tree: PyTree[Any]) -> bool:
-    """Whether every floating-point number of a tree of arrays is finite."""
-    return all(first_bad(np.asarray(leaf)) is None for leaf in jax.tree.leaves(tree))

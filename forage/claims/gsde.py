@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from forage import prng
 from forage.behaviours.held_noise import HeldNoise
 from forage.checkpoint import load
-from forage.claims.claim import Arm, Claim, Paper, Rule, Scale
+from forage.claims.claim import FRESH, Arm, Claim, Paper, Rule, Scale
+from forage.device import DeviceRoad
 from forage.run import Run
 from forage.setup import from_config
 from forage.spaces import from_json
-from forage.types import Clock, ForageError
+from forage.types import ForageError
 
 
 def continuity_cost(run: Run) -> list[float]:
     """100 E[((a_{t+1} - a_t) / (high - low))^2] of each seed, over the rollout that would come after its last one."""
     if not run.checkpoints:
         raise ForageError(f"{run.directory} has no checkpoint to go on from.")
-    experiment, seeds = from_config(run.config).experiment(), jnp.array(run.config["seeds"])
-    shapes = jax.eval_shape(jax.vmap(lambda seed: experiment.init(prng.key(seed))), seeds)
-    state, header = load(run.checkpoints[-1], shapes)
-    clock = Clock(jnp.int32(header["steps"]), jnp.float32(run.config["steps"]))
-    rollout = jax.jit(jax.vmap(lambda state: experiment.collect(state, clock, state.key).rollout))(state)
+    road = from_config(run.config).road(run.config["devices"])
+    assert isinstance(road, DeviceRoad)
+    state, header = load(run.checkpoints[-1], road.shapes())
+    road.restore(state, header["steps"])
+    rollout = road.next_rollout()
     space = from_json(run.config["spec"]["action_space"])
     low, high = space.low, space.high  # pyrefly: ignore[missing-attribute]
     action = np.clip(rollout.action, low, high) / (high - low)  # [seed, time, env, dimension]
@@ -47,7 +45,7 @@ CLAIM = Claim(
     baselines=("white",),
     measure=continuity_cost,
     measured="continuity cost of the last rollout",
-    laptop=Scale(100_000, tuple(range(4000, 4010))),
+    laptop=Scale(100_000, FRESH),
     smoke=Scale(2048, (1000, 1001)),
     paper=Paper("gymnasium:HalfCheetah-v5", 1_000_000, 10, "hours on many cores"),
     rule=Rule(higher=False),
