@@ -128,10 +128,10 @@ def is_picture(spec: Spec) -> bool:
 
 
 STUDY = "benchmarks/results/DEFAULTS.md"
-GENERAL_PPO = {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
-ROLLOUT, ROWS = 2048, 64  # steps of a rollout, in all environments, and of a minibatch: Stable-Baselines3's
+# Stable-Baselines3's 2048 steps in minibatches of 64, from 8 environments.
+GENERAL_PPO = {"num_envs": 8, "rollout_length": 256, "minibatches": 32}
+GENERAL_PPO |= {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
 
-# All are PPO's so far, and `cut` is about its rollouts.
 RULES: tuple[Rule, ...] = (
     Rule(
         "ppo",
@@ -175,19 +175,28 @@ def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[s
     found = rule(agent, spec, native)
     if found is None:
         return Chosen({}, {}, "")
-    return Chosen(cut(found.settings, given), {}, f"settings for {found.what} ({found.source})")
+    return Chosen(fitted(found.settings, given), {}, f"settings for {found.what} ({found.source})")
 
 
-def cut(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Settings of PPO with a rollout and minibatches that fit what a person names of them."""
-    default = part_class("agent", "ppo")()
-    num_envs = given.get("num_envs", settings.get("num_envs", default.num_envs))
-    usual = default.rollout_length if "minibatches" in settings or not settings else max(ROLLOUT // max(num_envs, 1), 1)
-    length = given.get("rollout_length", usual)
-    rows = num_envs * length
-    most = settings.get("minibatches", rows // ROWS if settings else default.minibatches)
-    # With memory, minibatches are whole segments; without, of two transitions and more.
-    units, most = (num_envs, min(most, 4)) if given.get("memory_size") else (rows, min(most, rows // 2))
+SHORTEST, MOST = 32, 256  # steps of a rollout of each environment, and minibatches, where many environments are named
+
+
+def fitted(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """A rule's settings of PPO beside what a person names of a rollout.
+
+    A rollout keeps its number of transitions where other environments are named, and a minibatch its rows, as far as
+    they divide: who steps 2 environments steps each four times as long as 8.
+    """
+    usual = part_class("agent", "ppo")()
+    settings = {name: getattr(usual, name) for name in ("num_envs", "rollout_length", "minibatches")} | settings
+    transitions = settings["num_envs"] * settings["rollout_length"]
+    rows = transitions // settings["minibatches"]
+    num_envs = given.get("num_envs", settings["num_envs"])
+    least = min(SHORTEST, settings["rollout_length"])
+    length = given.get("rollout_length", max(transitions // max(num_envs, 1), least))
+    units, most = num_envs * length, max(min(num_envs * length // rows, MOST), 1)
+    # With memory, minibatches are whole segments.
+    units, most = (num_envs, min(most, 4)) if given.get("memory_size") else (units, most)
     minibatches = max((n for n in range(1, most + 1) if units % n == 0), default=1)
     return settings | {"num_envs": num_envs, "rollout_length": length, "minibatches": minibatches}
 

@@ -108,6 +108,8 @@ def test_without_a_preset_the_spec_decides():
         ("gymnasium:MountainCar-v0", {"num_envs": 3}, (3, 682, 31), 3e-4),
         ("gymnasium:MountainCar-v0", {"num_envs": 2, "rollout_length": 8}, (2, 8, 1), 3e-4),
         ("gymnasium:MountainCar-v0", {"memory_size": 8}, (8, 256, 4), 3e-4),  # whole segments
+        ("gymnasium:MountainCar-v0", {"num_envs": 4096}, (4096, 32, 256), 3e-4),  # no rollout of a single step
+        ("gymnasium:FrozenLake-v1", {"num_envs": 2}, (2, 512, 8), 1e-3),
         ("CartPole-v1", {}, (8, 128, 8), 1e-3),  # has a preset
     ):
         setup = make_setup("ppo", environment, agent_options=options)
