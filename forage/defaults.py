@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gymnasium import spaces
 
 from forage.nn.encoders import is_image
+from forage.nn.normalise import is_map
 from forage.ports import Agent, Behaviour, Memory
 from forage.registry import from_config, part_class, part_name
 from forage.spaces import describe, is_bounded_box, seen
@@ -120,6 +121,7 @@ class Rule(NamedTuple):
     fits: Callable[[Spec, bool], bool]  # of the spec, and whether the environment is native
     settings: dict[str, Any]
     source: str
+    parts: dict[str, dict[str, Any]] = {}  # as a preset's
 
 
 def is_picture(spec: Spec) -> bool:
@@ -128,11 +130,17 @@ def is_picture(spec: Spec) -> bool:
 
 
 STUDY = "benchmarks/results/DEFAULTS.md"
+# The zoo of Stable-Baselines3 for MiniGrid.
+MAPS = {"num_envs": 8, "rollout_length": 128, "minibatches": 16, "epochs": 10, "activation": "relu"}
+MAPS |= {"learning_rate": 2.5e-4, "final_learning_rate": 1.0, "entropy_coefficient": 0.0, "normalise_observation": True}
 # Stable-Baselines3's 2048 steps in minibatches of 64, from 8 environments.
 GENERAL_PPO = {"num_envs": 8, "rollout_length": 256, "minibatches": 32}
 GENERAL_PPO |= {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        "ppo", "small maps of bytes", lambda spec, native: is_map(seen(spec.observation_space)), MAPS, STUDY, NORMALISED
+    ),
     Rule(
         "ppo",
         "images, stepped in JAX",
@@ -175,7 +183,8 @@ def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[s
     found = rule(agent, spec, native)
     if found is None:
         return Chosen({}, {}, "")
-    return Chosen(fitted(found.settings, given), {}, f"settings for {found.what} ({found.source})")
+    parts = {port: from_config(config) for port, config in found.parts.items()}
+    return Chosen(fitted(found.settings, given), parts, f"settings for {found.what} ({found.source})")
 
 
 SHORTEST, MOST = 32, 256  # steps of a rollout of each environment, and minibatches, where many environments are named

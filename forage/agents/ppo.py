@@ -29,7 +29,7 @@ from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Gaussian
 from forage.nn.minibatches import shuffled, standardised, weighted_mean
 from forage.nn.networks import Recall, input_size
-from forage.nn.normalise import Norms, normalised, norms_of, updated
+from forage.nn.normalise import Norms, begun, normalised, norms_of, read_after, updated
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Agent, Metrics
 from forage.returns import gae
@@ -113,7 +113,7 @@ class PPO(Agent):
             )
         space = seen(spec.observation_space)
         input_size(space)
-        if self.normalise_observation and norms_of(space) is None:
+        if self.normalise_observation and norms_of(space, maps=True) is None:
             raise ForageError(
                 f"Only numbers can be normalised, not bits, choices or whole numbers with bounds, and {spec.name} "
                 f"gives {spec.observation_space}; normalise_observation=false works."
@@ -128,8 +128,8 @@ class PPO(Agent):
         streams = 2 if self.bonus_head else 1
         state_noise = self.state_dependent_noise
         sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic, streams, state_noise)
-        network = ActorCritic(key, spec.observation_space, spec.action_space, sizes)
-        norm = norms_of(seen(spec.observation_space)) if self.normalise_observation else None
+        norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
+        network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
         return PPOState(network, self.optimiser(1.0).init(network), norm)
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
@@ -182,8 +182,11 @@ class PPO(Agent):
     ) -> tuple[PPOState, Metrics, Float[Array, " env"]]:
         experience = batch.experience
         raw = experience.observation
+        # What acted is what learns, but for the first rollout, of whose numbers nothing was known when it began.
+        later = updated(state.norm, split_mask(raw)[0], experience.counts)
+        norm = begun(state.norm, later)
         observation, next_observation = (
-            over_rollout(lambda o: normalised(state.norm, o))(o) for o in (raw, experience.next_observation)
+            over_rollout(lambda o: normalised(norm, o))(o) for o in (raw, experience.next_observation)
         )
         action = experience.action
         if not state.network.actions.discrete:
@@ -231,9 +234,7 @@ class PPO(Agent):
         own = jnp.maximum(weighted_mean(by_agent, counts), 1e-8)
         metrics |= {name: metrics[name] / own for name in METRICS[2:]}  # of the steps that were the agent's
         metrics["explained_variance"] = 1 - gains[..., 0].var() / jnp.maximum(goal[..., 0].var(), 1e-8)
-        # After learning: what acted is what learned.
-        norm = updated(state.norm, split_mask(raw)[0], experience.counts)
-        return PPOState(*carry, norm), metrics, jnp.abs(advantage).mean(0)
+        return PPOState(*carry, later), metrics, jnp.abs(advantage).mean(0)
 
     def advantages(
         self,
