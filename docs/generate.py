@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from forage import registry
-from forage.defaults import PRESETS
+from forage.presets import PRESETS
 
 PAGES = Path(__file__).parent / "parts"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,106 +9,10 @@ from gymnasium import spaces
 
 from forage.nn.encoders import is_image
 from forage.ports import Agent, Behaviour, Memory
+from forage.presets import ATARI, PRESETS, SMALL_IMAGES, SMALL_PPO, Preset
 from forage.registry import from_config, part_class, part_name
 from forage.spaces import describe, is_bounded_box, seen
 from forage.types import Spec
-
-
-class Preset(NamedTuple):
-    """Settings for one agent in one family of environments."""
-
-    agent: str
-    environment: str  # a pattern over ids
-    steps: int  # for each seed
-    settings: dict[str, Any]
-    source: str
-    parts: dict[str, dict[str, Any]] = {}  # other ports' parts, as in a run's configuration
-
-
-TUNED = "tuned here on seeds 0 to 4"
-ATARI = "Schulman et al. (2017), table 5, as in Huang et al. (2022)"
-MUJOCO = "Huang et al. (2022), the continuous-control details"
-DQN_MINATAR = "Young and Tian (2019), with Adam, a double Q target and an update of 64 every 16 steps"
-
-SMALL_PPO = {"learning_rate": 1e-3, "epochs": 10, "minibatches": 8}
-SMALL_IMAGES = {"num_envs": 64, "minibatches": 8, "learning_rate": 1e-3, "activation": "relu"}
-ROBOT = {"epochs": 10, "minibatches": 32, "learning_rate": 3e-4, "entropy_coefficient": 0.0}
-ROBOT |= {"normalise_observation": True}
-MANY_ROBOTS = ROBOT | {"num_envs": 32, "rollout_length": 64}
-NORMALISED = {"rewards": {"part": "normalise-return"}}
-TEAM = {"learning_rate": 1e-3, "minibatches": 4}
-
-PRESETS: tuple[Preset, ...] = (
-    Preset("ppo", "CartPole-masked", 500_000, SMALL_PPO | {"memory_size": 64}, TUNED),
-    Preset("ppo", "CartPole*", 100_000, SMALL_PPO, TUNED),
-    Preset("ppo", "*:CartPole-v?", 100_000, SMALL_PPO, "as for Forage's own CartPole"),
-    Preset("ppo", "Acrobot-v1", 200_000, SMALL_PPO, TUNED),
-    Preset("ppo", "Pendulum-v1", 500_000, SMALL_PPO | {"discount": 0.95, "entropy_coefficient": 0.0}, TUNED),
-    Preset(
-        "ppo",
-        "minatar:*",
-        5_000_000,
-        SMALL_IMAGES,
-        "batch sizes of Lu et al. (2022), PureJaxRL; learning rate for a CNN",
-    ),
-    Preset(
-        "ppo",
-        "gymnasium:*Cheetah*",
-        1_000_000,
-        ROBOT | {"num_envs": 1, "rollout_length": 2048},
-        MUJOCO,
-        NORMALISED,
-    ),
-    Preset(
-        "ppo",
-        "gymnasium:ALE/*",
-        10_000_000,
-        {"clip": 0.1},
-        ATARI,
-        {"rewards": {"part": "scale", "low": -1.0, "high": 1.0}},
-    ),
-    Preset(
-        "ppo",
-        "envpool:Pong*",
-        10_000_000,
-        {"clip": 0.1},
-        ATARI,
-        {"rewards": {"part": "scale", "low": -1.0, "high": 1.0}},
-    ),
-    Preset(
-        "dqn",
-        "CartPole-masked",
-        150_000,
-        {"memory_size": 64, "num_envs": 4, "updates_per_rollout": 4, "batch_size": 32, "burn_in": 4, "unroll": 10},
-        TUNED,
-    ),
-    Preset("dqn", "*CartPole*", 150_000, {}, TUNED),
-    Preset("dqn", "Acrobot-v1", 100_000, {}, TUNED),
-    Preset(
-        "dqn",
-        "minatar:*",
-        5_000_000,
-        {"num_envs": 16, "rollout_length": 1, "batch_size": 64, "n_step": 1, "target_update_interval": 8000}
-        | {"learning_rate": 2.5e-4, "learning_starts": 5000, "dueling": False},
-        DQN_MINATAR,
-    ),
-    Preset(
-        "sac-discrete",
-        "CartPole*",
-        50_000,
-        {"learning_rate": 1e-3, "batch_size": 128, "hidden_sizes": (64, 64), "target_entropy": 0.5, "polyak": 0.01}
-        | {"num_envs": 1, "rollout_length": 1, "updates_per_rollout": 1},
-        TUNED,
-    ),
-    Preset("ppo", "grid:*", 500_000, SMALL_IMAGES, "as for MinAtar; the usual 16 environments times four"),
-    Preset("ppo", "jumanji:*", 1_000_000, SMALL_IMAGES, "as for MinAtar"),
-    Preset("ppo", "brax:*", 1_000_000, MANY_ROBOTS, MUJOCO, NORMALISED),
-    Preset("ppo", "playground:*", 1_000_000, MANY_ROBOTS, MUJOCO, NORMALISED),
-    Preset("ppo", "jaxmarl:SMAX*", 3_000_000, TEAM | {"num_envs": 64}, "Rutherford et al. (2024), baselines, smaller"),
-    Preset("ppo", "jaxmarl:MPE*", 1_000_000, TEAM | {"num_envs": 16}, "Rutherford et al. (2024), baselines"),
-    Preset("sac", "Pendulum-v1", 20_000, {}, "Haarnoja et al. (2018), table 1"),
-    Preset("td3", "Pendulum-v1", 20_000, {}, "Fujimoto et al. (2018), table 3"),
-)
 
 
 class Rule(NamedTuple):
@@ -194,7 +97,7 @@ def cut(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 def preset(agent: str, environment: str) -> Preset | None:
     """The first preset whose pattern fits."""
-    return next((p for p in PRESETS if p.agent == agent and fnmatch.fnmatchcase(environment, p.environment)), None)
+    return next((p for p in PRESETS if p.agent == agent and p.fits(environment)), None)
 
 
 def default_behaviour(agent: Agent) -> Behaviour:

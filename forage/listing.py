@@ -67,7 +67,7 @@ def show(name: str) -> None:
         shown = field.name.replace("_", "-")
         print(f"  --{shown if port == 'agent' else f'{port}.{shown}':28} {default!s:14} {field.help}")
     print(f"\nsource {target.replace(':', ' ')}")
-    from forage.defaults import PRESETS
+    from forage.presets import PRESETS
 
     for preset in PRESETS:
         if preset.agent == name:
