@@ -74,7 +74,7 @@ def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[s
     known = preset(agent, environment)
     if known is not None:
         parts = {port: from_config(config) for port, config in known.parts.items()}
-        return Chosen(known.settings, parts, f"preset for {known.environment} ({known.source})")
+        return Chosen(known.settings, parts, f"preset for {known.pattern(environment)} ({known.source})")
     found = rule(agent, spec, native)
     if found is None:
         return Chosen({}, {}, "")
@@ -97,7 +97,7 @@ def cut(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 def preset(agent: str, environment: str) -> Preset | None:
     """The first preset whose pattern fits."""
-    return next((p for p in PRESETS if p.agent == agent and p.fits(environment)), None)
+    return next((p for p in PRESETS if p.agent == agent and p.pattern(environment)), None)
 
 
 def default_behaviour(agent: Agent) -> Behaviour:
@@ -113,16 +113,88 @@ def default_memory(agent: Agent) -> Memory:
     return part_class("memory", "rollout" if agent.on_policy else "uniform")()
 
 
+class Suggestion(NamedTuple):
+    """The agent for environments of some kind where nobody names one."""
+
+    agent: str
+    fits: Callable[[Spec, bool], bool]  # of the spec, and whether the environment is native
+    why: str  # after its actions are named: what the start of a run says
+
+
+def is_bounded(spec: Spec) -> bool:
+    """Whether actions are numbers with bounds, as SAC and TD3 need them."""
+    return is_bounded_box(spec.action_space)
+
+
+SUGGESTIONS: tuple[Suggestion, ...] = (
+    Suggestion(
+        "sac",
+        lambda spec, native: is_bounded(spec) and (not native or preset("sac", spec.name) is not None),
+        "are continuous and bounded, and SAC needs the fewest steps of them",
+    ),
+    Suggestion(
+        "ppo",
+        lambda spec, native: not native and is_picture(spec),
+        "seen through images: PPO learns steadily from many environments at once",
+    ),
+    Suggestion(
+        "ppo",
+        lambda spec, native: True,
+        "in an environment that is quick to step: PPO learns fastest by the clock",
+    ),
+)
+"""The first that fits counts."""
+
+
 def suggest(spec: Spec, native: bool) -> tuple[str, str]:
     """An agent that suits an environment, and why."""
-    continuous = is_bounded_box(spec.action_space)
-    image = isinstance(seen(spec.observation_space), spaces.Box) and len(seen(spec.observation_space).shape or ()) == 3
-    actions = describe(spec.action_space)
-    if continuous and (not native or spec.name.startswith("Pendulum")):
-        return "sac", f"{actions} actions are continuous and bounded, and SAC needs the fewest steps of them"
-    if image and not native and isinstance(spec.action_space, spaces.Discrete):
-        return "ppo", f"{actions} actions seen through images: PPO learns steadily from many environments at once"
-    return "ppo", f"{actions} actions in an environment that is quick to step: PPO learns fastest by the clock"
+    found = next(one for one in SUGGESTIONS if one.fits(spec, native))
+    return found.agent, f"{describe(spec.action_space)} actions {found.why}"
+
+
+class Length(NamedTuple):
+    """How long a run is without a preset: so many episodes, but within so many steps of each seed."""
+
+    episodes: int
+    least: int
+    most: int
+
+
+LENGTHS: dict[tuple[str, bool], Length] = {
+    ("rollouts", True): Length(1000, 500_000, 2_000_000),
+    ("rollouts", False): Length(1000, 200_000, 1_000_000),
+    ("replayed values", True): Length(200, 100_000, 200_000),
+    ("replayed values", False): Length(200, 100_000, 200_000),
+    ("replayed actors", True): Length(100, 20_000, 50_000),
+    ("replayed actors", False): Length(100, 20_000, 40_000),
+}
+"""By what an agent learns from, and whether the environment is native.
+
+Actors learned from replay, as SAC's, make an update at every step: 100 a second over all seeds on two cores (15,000 steps
+of Reacher with three seeds take 7 minutes), so that 40,000 steps with three seeds take 15 to 20 minutes.
+"""
+USUAL_HORIZON = 1000  # where an environment does not say how long its episodes can be
+
+
+def length_for(agent: Agent, spec: Spec, native: bool) -> Length:
+    """The row of `LENGTHS` for an agent in an environment."""
+    replayed = "replayed actors" if isinstance(spec.action_space, spaces.Box) else "replayed values"
+    return LENGTHS["rollouts" if agent.on_policy else replayed, native]
+
+
+def default_steps(agent: Agent, environment: str, spec: Spec, native: bool, suggested: bool) -> tuple[int, str]:
+    """How long to train when nobody says, and why: the preset's steps, else as `LENGTHS` has it.
+
+    Where the agent was `suggested`, too, a preset's steps are cut to the most that `LENGTHS` has.
+    """
+    length, known = length_for(agent, spec, native), preset(part_name(agent), environment)
+    if known is not None and not (suggested and known.steps > length.most):
+        return known.steps, "as its preset has it"
+    if known is not None:
+        return length.most, f"as a laptop can bear; its preset has {known.steps:,}"
+    horizon = spec.horizon or USUAL_HORIZON
+    steps = min(max(length.episodes * horizon, length.least), length.most)
+    return steps, f"for episodes of up to {horizon:,}" if spec.horizon else "for episodes without a known end"
 
 
 def make_agent(name: str, environment: str, options: dict[str, Any], under: Chosen | None = None) -> Agent:
@@ -131,9 +203,3 @@ def make_agent(name: str, environment: str, options: dict[str, Any], under: Chos
     known = preset(name, environment)
     settings = under.settings if under else known.settings if known else {}
     return cls(**(settings | options))
-
-
-def default_steps(agent: Agent, environment: str) -> int:
-    """How long to train when nobody says: the preset's steps."""
-    known = preset(part_name(agent), environment)
-    return known.steps if known else (500_000 if agent.on_policy else 100_000)

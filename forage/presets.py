@@ -26,9 +26,9 @@ class Preset(NamedTuple):
     source: str
     parts: dict[str, dict[str, Any]] = {}  # other ports' parts, as in a run's configuration
 
-    def fits(self, environment: str) -> bool:
-        """Whether it is for the environment of this id."""
-        return any(fnmatch.fnmatchcase(environment, pattern) for pattern in self.environment.split())
+    def pattern(self, environment: str) -> str | None:
+        """The pattern that the id of an environment fits; `None` where the preset is not for it."""
+        return next((one for one in self.environment.split() if fnmatch.fnmatchcase(environment, one)), None)
 
 
 TUNED = "tuned here on seeds 0 to 4"

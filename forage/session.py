@@ -125,6 +125,8 @@ class Session:
             lines.append(f"{part_name(self.setup.agent)} because {self.setup.why}")
         if self.setup.settings_from:
             lines.append(f"{self.setup.settings_from}: {self.sizes()}")
+        if self.setup.steps_from:
+            lines.append(f"{self.setup.steps:,} steps of each seed, {self.setup.steps_from}; --steps changes it")
         return lines + reading(self.setup.spec.observation_space)
 
     def sizes(self) -> str:
