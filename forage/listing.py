@@ -71,8 +71,7 @@ def show(name: str) -> None:
 
     for preset in PRESETS:
         if preset.agent == name:
-            settings = ", ".join(f"{k} {v}" for k, v in preset.settings.items()) or "defaults"
-            print(f"preset {preset.environment}: {settings}; {preset.steps:,} steps ({preset.source})")
+            print(f"preset {preset.environment}: {preset.words}; {preset.steps:,} steps ({preset.source})")
 
 
 def show_wrapper(name: str) -> None:
