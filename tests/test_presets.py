@@ -124,6 +124,21 @@ def test_every_preset_is_somebodys_and_can_be_built():
     assert idle == []
 
 
+def test_three_seeds_of_a_presets_replay_fit_into_a_laptop():
+    def size(space):
+        return math.prod(space.shape) * space.dtype.itemsize
+
+    largest = {}
+    for name, environment in PAIRS:
+        agent, parts, spec = made(name, environment)
+        if not agent.on_policy:
+            # Two observations, an action, and reward, source and two flags.
+            each = 2 * size(spec.observation_space) + size(spec.action_space) + 10
+            largest[name, environment] = 3 * each * parts["memory"].capacity
+    assert max(largest.values()) < 9e9
+    assert largest["sac", "gymnasium:Hopper-v5"] > 3e6 * 100  # a million transitions of 110 bytes
+
+
 def test_off_policy_presets_update_as_often_as_their_sources():
     """Updates for each step: SAC and TD3 one, SB3's DQN 1/4, the zoo's by the environment; targets by updates too."""
     often = {"gymnasium:MountainCar-v0": 1 / 2, "gymnasium:LunarLander-v3": 1, "minatar:Breakout": 1 / 16}
