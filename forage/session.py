@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import time
 from collections.abc import Sequence
@@ -125,13 +126,16 @@ class Session:
             lines.append(f"{part_name(self.setup.agent)} because {self.setup.why}")
         if self.setup.settings_from:
             lines.append(f"{self.setup.settings_from}: {self.sizes()}")
+        if self.setup.steps_from:
+            lines.append(f"{self.setup.steps:,} steps of each seed, {self.setup.steps_from}; --steps changes it")
         return lines + reading(self.setup.spec.observation_space)
 
     def sizes(self) -> str:
         """The settings that decide most, as the start of a run says them."""
         agent = self.setup.agent
         names = ("learning_rate", "epochs", "minibatches", "entropy_coefficient", "normalise_observation", "batch_size")
-        said = [f"{n.replace('_', ' ')} {getattr(agent, n)}" for n in names if getattr(agent, n, False) is not False]
+        own = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}
+        said = [f"{n.replace('_', ' ')} {own[n]}" for n in names if own.get(n, False) is not False]
         said = [text.removesuffix(" True") for text in said]
         each = f"{agent.num_envs} environment{'s' if agent.num_envs > 1 else ''} x {agent.rollout_length} steps"
         return ", ".join([each, *said])

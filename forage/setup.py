@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from forage import prng, registry, spaces
-from forage.defaults import chosen, default_behaviour, default_memory, make_agent, suggest
+from forage.defaults import chosen, default_behaviour, default_memory, default_steps, make_agent, suggest
 from forage.device import DeviceRoad, vary
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.adapters.loading import name_of
@@ -64,6 +64,7 @@ class Setup:
     sweep: dict[str, list[float]]
     why: str = ""  # why this agent, when nobody named one
     settings_from: str = ""  # the preset or rule behind the agent's settings
+    steps_from: str = ""  # why so many steps, when nobody said how many
     evaluation_actions: str = "greedy"  # or sampled
     visits: bool = False  # where the agent goes is counted
 
@@ -95,7 +96,9 @@ class Setup:
     def learner(self) -> Learner:
         """What remembers and learns. Raises `ForageError` where its parts do not fit."""
         sampled = self.evaluation_actions == "sampled"
-        learner = Learner(self.agent, self.behaviour, self.rewards, self.memory, self.spec, sampled)
+        streams = self.agent.num_envs * self.spec.num_agents
+        memory = shortened(self.memory, self.agent, streams, self.steps * self.spec.num_agents)
+        learner = Learner(self.agent, self.behaviour, self.rewards, memory, self.spec, sampled)
         learner.check()
         _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
         check_learning(self.agent, self.steps)
@@ -338,8 +341,6 @@ def make_setup(
 
     Raises `ForageError` for what cannot be.
     """
-    from forage.defaults import default_steps
-
     for port, part in parts.items():
         if port not in PORTS:
             hint = "; options of the agent go in agent_options" if isinstance(part, (int, float)) else ""
@@ -395,7 +396,9 @@ def make_setup(
         member = dataclasses.replace(agent, **setting)
         check_ranges(member, registry.part_name(agent))
         member.check(spec)
-    steps = default_steps(agent, name) if steps is None else steps
+    steps_from = ""
+    if steps is None:
+        steps, steps_from = default_steps(agent, name, spec, native, suggested=bool(why))
     each = agent.num_envs * agent.rollout_length
     most = MOST // spec.num_agents // each * each  # whole rollouts; a memory counts what every agent lived through
     if not 1 <= steps <= most:
@@ -413,6 +416,7 @@ def make_setup(
         sweep=swept,
         why=why,
         settings_from=settings_from,
+        steps_from=steps_from,
         evaluation_actions=evaluation_actions,
         visits=visits,
     )
@@ -443,6 +447,16 @@ def check_learning(agent: Agent, steps: int) -> None:
             f"{registry.part_name(agent)} begins to learn after {agent.learning_starts:,} steps (learning_starts), and "
             f"this run has {steps:,}; take more steps, or a smaller learning_starts."
         )
+
+
+def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:
+    """The same memory with no more places than a run of so many transitions can fill, in whole rollouts."""
+    capacity = getattr(memory, "capacity", None)
+    rollout = streams * agent.rollout_length
+    fills = -(-max(transitions, agent.segment * streams) // rollout) * rollout
+    if capacity is None or capacity <= fills:
+        return memory
+    return dataclasses.replace(memory, capacity=fills)
 
 
 def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo CartPole-v1 --plain --json", "--json and --plain are two ways"),
     ("tune ppo CartPole-v1 --over clip=0.1,0.2 --evaluation-actions best", "greedy or sampled, not 'best'"),
     ("train ppo CartPole-v1 --steps 2147483647", "from 1 to 2,147,482,624"),
-    ("train dqn CartPole-v1 --memory uniform --memory.capacity 2000000000000", "of memory, and .* are free"),
+    ("train dqn CartPole-v1 --steps 2b --memory uniform --memory.capacity 2b", "of memory, and .* are free"),
     ("train ppo CartPole-v1 --steps 0", "steps of each seed, not 0"),
     ("train ppo CartPole-v1 --steps -5", "steps of each seed, not -5"),
     ("train ppo CartPole-v1 --steps 5B", "not 5,000,000,000"),

@@ -92,6 +92,7 @@ class PPO(Agent):
     bonus_head: bool = equinox.field(static=True, default=False)  # a bonus for exploring has a value of its own
     bonus_discount: float = 0.99  # of that value
     state_dependent_noise: bool = equinox.field(static=True, default=False)  # of continuous actions: gSDE
+    initial_log_std: float | None = None  # of continuous actions in the unit box; none: 0, with gSDE -2
 
     @property
     def separates_bonus(self) -> bool:
@@ -126,8 +127,8 @@ class PPO(Agent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
         streams = 2 if self.bonus_head else 1
-        state_noise = self.state_dependent_noise
-        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic, streams, state_noise)
+        noise = self.state_dependent_noise, self.initial_log_std
+        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic, streams, *noise)
         norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
         network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
         return PPOState(network, self.optimiser(1.0).init(network), norm)

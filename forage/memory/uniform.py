@@ -16,9 +16,9 @@ class UniformReplay(Memory):
     """The newest `capacity` transitions, replayed uniformly.
 
     `capacity` counts transitions of all environments together, rounded down to whole rollouts; 100,000 suit small
-    tasks, where DQN's, SAC's and TD3's papers keep 1,000,000. The state is one
-    `Experience` with leaves `[time, env, ...]`. Where to write and how much is stored follow from the clock, which all
-    seeds share, so that writing stays one slice, in place, under `vmap` over seeds too.
+    tasks, where DQN's, SAC's and TD3's papers keep 1,000,000. A run takes memory for no more than it has steps. The
+    state is one `Experience` with leaves `[time, env, ...]`. Where to write and how much is stored follow from the
+    clock, which all seeds share, so that writing stays one slice, in place, under `vmap` over seeds too.
 
     Source: Lin, 1992, "Self-Improving Reactive Agents Based on Reinforcement Learning, Planning and Teaching",
     Machine Learning 8; Mnih et al., 2015, "Human-level control through deep reinforcement learning", Nature 518.
