@@ -60,7 +60,9 @@ def measured(name: str, other: Path, scratch: Path, repeats: int) -> str:
             script = checkout / "benchmarks" / "peers" / "forage_.py"
             # The checkout's own code, whichever one is installed.
             start = f"import sys, runpy; sys.path[:0] = [{str(checkout)!r}, {str(script.parent)!r}]; "
-            start += f"sys.argv = [{str(script)!r}, *sys.argv[1:]]; runpy.run_path({str(script)!r}, run_name='__main__')"
+            start += (
+                f"sys.argv = [{str(script)!r}, *sys.argv[1:]]; runpy.run_path({str(script)!r}, run_name='__main__')"
+            )
             command = [sys.executable, "-c", start, name, json.dumps(settings)]
             run = run_once(command, scratch / f"compiled-{side}", timeout=1800)
             rates[side].append(run[row.rate])
