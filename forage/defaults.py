@@ -34,7 +34,7 @@ def is_picture(spec: Spec) -> bool:
 
 STUDY = "benchmarks/results/DEFAULTS.md"
 # The zoo of Stable-Baselines3 for MiniGrid.
-MAPS = {"num_envs": 8, "rollout_length": 128, "minibatches": 16, "epochs": 10, "activation": "relu"}
+MAPS = {"num_envs": 8, "rollout_length": 128, "minibatches": 16, "epochs": 10}
 MAPS |= {"learning_rate": 2.5e-4, "final_learning_rate": 1.0, "entropy_coefficient": 0.0, "normalise_observation": True}
 # Stable-Baselines3's 2048 steps in minibatches of 64, from 8 environments.
 GENERAL_PPO = {"num_envs": 8, "rollout_length": 256, "minibatches": 32}
