@@ -212,6 +212,7 @@ def train_forage(algorithm: str, task: Task, who: str) -> dict[str, Any]:
             seeds=SEEDS,
             directory=directory,
             display="quiet",
+            evaluation_actions="greedy",
             **parts,
         )
         found: dict[str, Any] = {}

@@ -16,6 +16,28 @@ from forage.ports import Agent
 from forage.registry import from_config
 from forage.types import ForageError, Spec
 
+AUTO = "auto"
+ACTIONS = {"greedy": "greedily", "sampled": "with sampled actions"}
+"""How an agent can play, and how that is said."""
+
+
+def check_actions(evaluation_actions: str) -> None:
+    """Raises `ForageError` for a way to act in evaluation that is not there."""
+    if evaluation_actions not in (AUTO, *ACTIONS):
+        raise ForageError(f"Actions in evaluation are {AUTO}, {' or '.join(ACTIONS)}, not {evaluation_actions!r}.")
+
+
+def actions_of(config: dict[str, Any], evaluation: dict[str, Any] | None, asked: str | None = None) -> str:
+    """Return how a run's agent plays unless `asked` to play otherwise: as its configuration says.
+
+    Where that is `auto`, as was chosen when the run was evaluated; greedily, where nothing was chosen.
+    """
+    asked = asked or config.get("evaluation_actions", "greedy")
+    check_actions(asked)
+    if asked != AUTO:
+        return asked
+    return ((evaluation or {}).get("choice") or {}).get("actions", "greedy")
+
 
 class Policy:
     """Acts as the trained agent does when it is evaluated, or as it explores. Remembers within an episode.
@@ -44,8 +66,11 @@ class Policy:
         self.reset()
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str], seed: int | None = None) -> Policy:
-        """The agent of `seed`, or without one that of the best seed in evaluation (the first, if there was none)."""
+    def load(cls, directory: str | os.PathLike[str], seed: int | None = None, actions: str | None = None) -> Policy:
+        """The agent of `seed`, or without one that of the best seed in evaluation (the first, if there was none).
+
+        `actions`: `greedy` or `sampled`; unless said, as the run was told or, with `auto`, as its evaluation chose.
+        """
         path = Path(directory)
         if not (path / "agent.npz").exists():
             raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
@@ -56,9 +81,10 @@ class Policy:
         agent, spec = from_config(config["agent"]), spec_from_config(config)
         repeats = int(np.prod([len(values) for values in config["sweep"].values()]))
         seeds = config["seeds"] * repeats
+        evaluated = path / "evaluation.json"
+        evaluation = json.loads(evaluated.read_text()) if evaluated.exists() else None
         if seed is None:
-            evaluated = path / "evaluation.json"
-            returns = json.loads(evaluated.read_text())["return"] if evaluated.exists() else [0.0]
+            returns = evaluation["return"] if evaluation else [0.0]
             index = int(np.argmax([-np.inf if value is None else value for value in returns]))
         elif seed in seeds:
             index = seeds.index(seed)
@@ -67,7 +93,7 @@ class Policy:
         one = jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
         like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(seeds), *x.shape), x.dtype), one)
         states, _ = checkpoint.load(path / "agent.npz", like)
-        sampled = config.get("evaluation_actions") == "sampled"
+        sampled = actions_of(config, evaluation, actions) == "sampled"
         return cls(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
 
     def reset(self, seed: int = 0) -> None:
@@ -127,6 +153,6 @@ def spec_from_config(config: dict[str, Any]) -> Spec:
     )
 
 
-def load(directory: str | os.PathLike[str], seed: int | None = None) -> Policy:
+def load(directory: str | os.PathLike[str], seed: int | None = None, actions: str | None = None) -> Policy:
     """Loads a trained agent; see `Policy.load`."""
-    return Policy.load(directory, seed)
+    return Policy.load(directory, seed, actions)

@@ -15,7 +15,7 @@ import numpy as np
 from forage import checkpoint, prng, progress, soundness
 from forage.device import DeviceRoad
 from forage.errors import Interrupted
-from forage.evaluating import cut_sentence, evaluate_road, step_limit
+from forage.evaluating import cut_sentence, evaluate_road, how_scored, score_road, step_limit
 from forage.evaluation.plots import heat_map
 from forage.host import HostRoad
 from forage.learner import Report
@@ -191,11 +191,14 @@ class Session:
         self.earlier, self.started = self.seconds, None
 
     def evaluate(self, number: int) -> float:
-        """Plays episodes apart from training, others at each point, and writes what they brought. Returns seconds."""
+        """Plays episodes apart from training, others at each point, and writes what they brought. Returns seconds.
+
+        Greedily unless the run was told to sample: what suits the policy is only asked of the one that is scored.
+        """
         began = time.monotonic()
-        found = evaluate_road(
-            self.road, self.setup, self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
-        )
+        actions = "sampled" if self.setup.evaluation_actions == "sampled" else "greedy"
+        episodes, seed = self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
+        found = evaluate_road(self.road, self.setup, episodes, seed, actions)
         self.append(self.evaluations, {"steps": self.road.steps, "return": found["return"], "cut": found["cut"]})
         self.track({"evaluation/return": found["return"]})
         shown = progress.shown_return(found["return"], self.setup.settings)
@@ -409,23 +412,19 @@ class Session:
         seconds = self.seconds
         if isinstance(self.road, HostRoad):
             self.road.retire()
-        evaluation = evaluate_road(self.road, self.setup, self.settings["evaluation_episodes"])
+        evaluation = score_road(self.road, self.setup, self.settings["evaluation_episodes"])
         write_json(self.directory / "evaluation.json", evaluation)
         picture = draw_curve(Run(self.directory))
         where = self.write_visits()
         self.track({"evaluation/return": evaluation["return"]})
         scores = by_setting(self.setup.members, evaluation["return"])
-        episodes = evaluation["episodes"]
         lines = []
         for label, found in scores.items():
             what = f" with {label}" if label else ""
             lines.append(f"{part_name(self.setup.agent)} on {self.setup.name}{what}: return {found}")
         speed = len(self.setup.members) * self.road.steps / max(seconds, 1e-9)
-        of = f", of the reward {self.setup.scored}" if self.setup.scored else ""
-        lines.append(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % interval{of}")
-        if evaluation["cut"]:
-            lines.append(f"  {cut_sentence(evaluation)}")
         lines += [
+            *(f"  {line}" for line in how_scored(evaluation)),
             f"  {self.road.steps:,} steps a seed in {progress.duration(seconds)} "
             f"({speed:,.0f} steps/s, compiling included)",
             f"  curve {picture}" + (f", visits {where}" if where else ""),

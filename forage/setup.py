@@ -31,6 +31,7 @@ from forage.host_experiment import Way
 from forage.host_starts import Hosted
 from forage.learner import Learner
 from forage.nn.encoders import is_image
+from forage.policy import check_actions
 from forage.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
 from forage.ranges import check_ranges
 from forage.rewards.bonus import Bonus
@@ -65,7 +66,7 @@ class Setup:
     why: str = ""  # why this agent, when nobody named one
     settings_from: str = ""  # the preset or rule behind the agent's settings
     steps_from: str = ""  # why so many steps, when nobody said how many
-    evaluation_actions: str = "greedy"  # or sampled
+    evaluation_actions: str = "auto"  # or greedy, or sampled
     visits: bool = False  # where the agent goes is counted
 
     @property
@@ -95,10 +96,9 @@ class Setup:
 
     def learner(self) -> Learner:
         """What remembers and learns. Raises `ForageError` where its parts do not fit."""
-        sampled = self.evaluation_actions == "sampled"
         streams = self.agent.num_envs * self.spec.num_agents
         memory = shortened(self.memory, self.agent, streams, self.steps * self.spec.num_agents)
-        learner = Learner(self.agent, self.behaviour, self.rewards, memory, self.spec, sampled)
+        learner = Learner(self.agent, self.behaviour, self.rewards, memory, self.spec)
         learner.check()
         _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
         check_learning(self.agent, self.steps)
@@ -330,13 +330,14 @@ def make_setup(
     sweep: dict[str, Sequence[float]] | None = None,
     wrap: Sequence[str] = (),
     why: str = "",
-    evaluation_actions: str = "greedy",
+    evaluation_actions: str = "auto",
     visits: bool = False,
     **parts: Any,
 ) -> Setup:
     """Fills in what was not said. `parts` are by port, each a part or its name; `wrap` names wrappers, first innermost.
 
-    `evaluation_actions`: `greedy`, the agent's best guess, or `sampled`, drawn from its policy as in training.
+    `evaluation_actions`: `greedy`, the agent's best guess, `sampled`, drawn from its policy as in training, or `auto`,
+    which of the two did better in episodes played for that; see `forage.evaluating.choose`.
     `visits`: where the agent goes is counted, on the environment's map.
 
     Raises `ForageError` for what cannot be.
@@ -471,12 +472,6 @@ def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     if "rewards" in known and isinstance(parts["rewards"], Bonus):
         parts["rewards"] = beside(parts["rewards"])
     return parts
-
-
-def check_actions(evaluation_actions: str) -> None:
-    """Raises `ForageError` for a way to act in evaluation that is not there."""
-    if evaluation_actions not in ("greedy", "sampled"):
-        raise ForageError(f"Actions in evaluation are greedy or sampled, not {evaluation_actions!r}.")
 
 
 def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -> Setup:

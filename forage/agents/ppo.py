@@ -69,6 +69,7 @@ class PPO(Agent):
     """Proximal policy optimisation (Schulman et al., 2017, arXiv 1707.06347), also with a GRU and action masks."""
 
     on_policy: ClassVar[bool] = True
+    stochastic: ClassVar[bool] = True
 
     learning_rate: float = 2.5e-4
     discount: float = 0.99

@@ -76,6 +76,7 @@ class SAC(Agent):
     """Soft actor-critic with a learned temperature (Haarnoja et al., 2018, arXiv 1812.05905; its table 1)."""
 
     on_policy: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = True
     acting: ClassVar[str] = "actor"
 
     learning_rate: float = 3e-4
