@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from forage import checkpoint, prng, spaces, team
+from forage.compiling import check_precision
 from forage.environments.host import fitted
 from forage.ports import Agent
 from forage.registry import from_config
@@ -46,6 +47,7 @@ class Policy:
     @classmethod
     def load(cls, directory: str | os.PathLike[str], seed: int | None = None) -> Policy:
         """The agent of `seed`, or without one that of the best seed in evaluation (the first, if there was none)."""
+        check_precision()
         path = Path(directory)
         if not (path / "agent.npz").exists():
             raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
