@@ -28,8 +28,8 @@ SUMS_IN_ONE_PIECE = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 def check_precision() -> None:
     """Raise `ForageError` where JAX is set to 64 bits, in this thread or in others, as programs compile in another."""
     with ThreadPoolExecutor(1) as other:
-        elsewhere = other.submit(lambda: jax.config.jax_enable_x64).result()
-    if elsewhere or jax.config.jax_enable_x64:
+        elsewhere = other.submit(lambda: jax.config.read("jax_enable_x64")).result()
+    if elsewhere or jax.config.read("jax_enable_x64"):
         raise ForageError(
             "Forage counts and learns in 32 bits, and JAX is set to 64 here; unset JAX_ENABLE_X64, or in Python call "
             'jax.config.update("jax_enable_x64", False) first.'

@@ -297,16 +297,17 @@ def read(ring: Ring, index: Int[Array, " batch"], length: int) -> Experience:
             f"A replay memory of {capacity} time steps ({num_envs} environments side by side) holds no segment of "
             f"{length}; give it a capacity of more than {length * num_envs} transitions."
         )
-    time = (index // num_envs + jnp.arange(length)[:, None]) % capacity
-    segments = jax.tree.map(lambda x: x[time, index % num_envs], experience)
-    if not isinstance(ring, FrameRing):
-        return segments
-    sure = min(frames.sure for frames in all_frames(ring))
-    if length > min(sure, capacity):
+    every = all_frames(ring) if isinstance(ring, FrameRing) else []
+    sure = min([capacity, *(frames.sure for frames in every)])
+    if length > sure:
         raise ForageError(
             f"A replay memory of {capacity} time steps ({num_envs} environments side by side) is sure of {sure} where "
             f"observations are as large as here, and holds no segment of {length}; give it a larger capacity."
         )
+    time = (index // num_envs + jnp.arange(length)[:, None]) % capacity
+    segments = jax.tree.map(lambda x: x[time, index % num_envs], experience)
+    if not isinstance(ring, FrameRing):
+        return segments
 
     def whole(frames: Frames | None, places: Array) -> Array:
         return places if frames is None else join(frames.store[places], frames)

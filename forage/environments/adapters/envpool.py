@@ -148,9 +148,9 @@ class EnvPoolEnvironment(HostEnvironment):
             )
             return spaces.Box(low, high, dtype=np.float32)
         if self._images and space is self._pool_space:
-            bounds = (np.moveaxis(bound, 0, -1) for bound in (space.low, space.high))
+            low, high = (np.moveaxis(bound, 0, -1) for bound in (space.low, space.high))
             stack = dict(self._pool.config).get("stack_num", 1)
-            return Stacked(*bounds, np.uint8, stack if space.shape[0] % stack == 0 else 1)
+            return Stacked(low, high, np.uint8, stack if space.shape[0] % stack == 0 else 1)
         if not isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
             raise ForageError(
                 f"{self._target} of EnvPool has observations in {space}; Box, Discrete and Dicts of them work."
