@@ -43,7 +43,7 @@ class Learner(Part):
             agent_state,
             behaviour_state,
             self.rewards.init(keys[2], self.spec, streams),
-            self.memory.init(example, streams, self.agent.rollout_length),
+            self.memory.init(example, streams, self.agent.rollout_length, self.spec),
         )
 
     def example(self, agent_state: State, behaviour_state: State) -> Experience:

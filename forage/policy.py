@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from forage import checkpoint, prng, spaces, team
+from forage.compiling import check_precision
 from forage.environments.host import fitted
 from forage.ports import Agent
 from forage.registry import from_config
@@ -71,6 +72,7 @@ class Policy:
 
         `actions`: `greedy` or `sampled`; unless said, as the run was told or, with `auto`, as its evaluation chose.
         """
+        check_precision()
         path = Path(directory)
         if not (path / "agent.npz").exists():
             raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")

@@ -389,7 +389,7 @@ class Memory(Part):
             )
 
     @abc.abstractmethod
-    def init(self, example: Experience, num_envs: int, rollout_length: int) -> State:
+    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> State:
         """Makes an empty memory for transitions like `example` (no leading axes)."""
 
     @abc.abstractmethod

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from forage import prng, registry, spaces
+from forage.compiling import check_precision
 from forage.defaults import chosen, default_behaviour, default_memory, default_steps, make_agent, suggest
 from forage.device import DeviceRoad, vary
 from forage.environments import HostFactory, make, spec_of
@@ -213,6 +214,7 @@ def resolve_environment(
 
     `wrap` names what is put around it, the first innermost.
     """
+    check_precision()  # or the environment would be blamed for numbers that are not what its spaces say
     if wrap:
         name, environment, config = resolve_environment(given, options)
         for words in wrap:

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import jax
 import numpy as np
 import pytest
 import small
@@ -194,6 +195,25 @@ def test_from_python(arguments, said, tmp_path):
     with pytest.raises(ForageError, match=said):
         forage.train(**({"agent": "ppo", "environment": "CartPole-v1", "directory": tmp_path / "run"} | arguments))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
+@pytest.mark.parametrize(("everywhere", "here"), [(True, True), (True, False), (False, True)])
+def test_64_bits_are_refused_before_anybody_is_blamed(environment, everywhere, here, tmp_path, capsys):
+    """Also where this thread alone has them, or has them not: programs compile in another."""
+    said = "32 bits, and JAX is set to 64 here; unset JAX_ENABLE_X64, or in Python call jax.config.update"
+    jax.config.update("jax_enable_x64", everywhere)
+    try:
+        with jax.enable_x64(here):
+            with pytest.raises(ForageError, match=said):
+                forage.train("ppo", environment, directory=tmp_path / "run")
+            with pytest.raises(ForageError, match=said):
+                forage.load(tmp_path)
+            code, out, err = small.here(capsys, "train", environment)
+    finally:
+        jax.config.update("jax_enable_x64", False)
+    assert (code, out, err.count("\n")) == (2, "", 1) and said in err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(scope="module")
