@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -47,7 +48,7 @@ RULES: tuple[Rule, ...] = (
         lambda spec, native: is_map(seen(spec.observation_space)),
         MAPS,
         STUDY,
-        normalised(0.99),
+        normalised(),
     ),
     Rule(
         "ppo",
@@ -64,7 +65,15 @@ RULES: tuple[Rule, ...] = (
         SMALL_PPO,
         STUDY,
     ),
-    Rule("ppo", "vectors", lambda spec, native: True, GENERAL_PPO, STUDY),
+    Rule(
+        "ppo",
+        "vectors and continuous actions",
+        lambda spec, native: isinstance(spec.action_space, spaces.Box),
+        GENERAL_PPO | {"initial_log_std": math.log(0.5)},
+        STUDY + "; the deviation: Andrychowicz et al., 2021",
+        normalised(),
+    ),
+    Rule("ppo", "vectors", lambda spec, native: True, GENERAL_PPO, STUDY, normalised()),
 )
 """The first that fits counts."""
 
@@ -86,13 +95,17 @@ def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[s
     """The preset's settings where the environment has one, else those of the rule that fits its spec."""
     known = preset(agent, environment)
     if known is not None:
-        parts = {port: from_config(config) for port, config in known.parts.items()}
-        return Chosen(known.settings, parts, f"preset for {known.pattern(environment)} ({known.source})")
+        return Chosen(known.settings, built(known.parts, given), f"preset for {known.pattern(environment)} ({known.source})")
     found = rule(agent, spec, native)
     if found is None:
         return Chosen({}, {}, "")
-    parts = {port: from_config(config) for port, config in found.parts.items()}
-    return Chosen(fitted(found.settings, given), parts, f"settings for {found.what} ({found.source})")
+    return Chosen(fitted(found.settings, given), built(found.parts, given), f"settings for {found.what} ({found.source})")
+
+
+def built(parts: dict[str, dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:
+    """The parts that configurations name, by port; what looks ahead does so as far as the agent is told to."""
+    ahead = {"discount": given["discount"]} if "discount" in given else {}
+    return {port: from_config(c | (ahead if "discount" in c else {})) for port, c in parts.items()}
 
 
 SHORTEST, MOST = 32, 256  # steps of a rollout of each environment, and minibatches, where many environments are named

@@ -115,6 +115,8 @@ def test_without_a_preset_the_spec_decides():
         agent = setup.agent
         assert (agent.num_envs, agent.rollout_length, agent.minibatches, agent.learning_rate) == (*shape, rate)
         assert setup.settings_from.startswith("preset for" if environment == "CartPole-v1" else "settings for")
+    assert make_setup("ppo", "MountainCar-v0").rewards.discount == 0.99
+    assert make_setup("ppo", "MountainCar-v0", agent_options={"discount": 0.9}).rewards.discount == 0.9
     numbers = Spec("Numbers", spaces.Discrete(9), spaces.Discrete(2))
     for options, shape in (({}, (8, 128, 8)), ({"num_envs": 2}, (2, 512, 8))):
         found = chosen("ppo", numbers.name, numbers, False, options)
