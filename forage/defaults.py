@@ -95,11 +95,13 @@ def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[s
     """The preset's settings where the environment has one, else those of the rule that fits its spec."""
     known = preset(agent, environment)
     if known is not None:
-        return Chosen(known.settings, built(known.parts, given), f"preset for {known.pattern(environment)} ({known.source})")
+        why = f"preset for {known.pattern(environment)} ({known.source})"
+        return Chosen(known.settings, built(known.parts, given), why)
     found = rule(agent, spec, native)
     if found is None:
         return Chosen({}, {}, "")
-    return Chosen(fitted(found.settings, given), built(found.parts, given), f"settings for {found.what} ({found.source})")
+    why = f"settings for {found.what} ({found.source})"
+    return Chosen(fitted(found.settings, given), built(found.parts, given), why)
 
 
 def built(parts: dict[str, dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:
