@@ -21,6 +21,7 @@ from forage.host import HostRoad
 from forage.learner import Report
 from forage.points import Rows, Totals, read_rows
 from forage.registry import part_name
+from forage.rewards.environment import EnvironmentReward
 from forage.run import Run, by_setting, draw_curve, scored, write_json
 from forage.setup import Road, Setup
 from forage.soundness import NotFinite, Unsound, learned_sentence
@@ -137,6 +138,8 @@ class Session:
         own = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}
         said = [f"{n.replace('_', ' ')} {own[n]}" for n in names if own.get(n, False) is not False]
         said = [text.removesuffix(" True") for text in said]
+        if not isinstance(self.setup.rewards, EnvironmentReward):
+            said.append(f"rewards {part_name(self.setup.rewards)}")
         each = f"{agent.num_envs} environment{'s' if agent.num_envs > 1 else ''} x {agent.rollout_length} steps"
         return ", ".join([each, *said])
 
