@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jaxtyping import PyTree
 
-from forage.types import ForageError
+from forage.errors import ForageError
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 """Compiler options for what runs once on the CPU: compiled in less time, and several times as slow to run.
