@@ -60,14 +60,14 @@ def bytes_of(road: DeviceRoad | HostRoad) -> dict[str, int]:
     """Count the bytes that each part of a run's state takes, over all seeds, without making any of it."""
     found: dict[str, int] = defaultdict(int)
     if isinstance(road, DeviceRoad):
-        state = road.shapes()
+        state = road.shapes(placed=True)
         for part in ("agent", "behaviour", "rewards", "memory"):
             found[part] = tree_bytes(getattr(state.learner, part))
         for part in ("starts", "pool", "actors", "visits"):
             found[part] = tree_bytes(getattr(state, part))
         experiment = road.varied.common
         learner = experiment.learner
-        count = experiment.steps_per_iteration * learner.spec.num_agents * len(road.seeds)
+        count = experiment.steps_per_iteration * learner.spec.num_agents * len(road.places)
         example = jax.eval_shape(
             lambda agent, behaviour: learner.lived(agent, behaviour),
             *one_seed(state.learner.agent, state.learner.behaviour),

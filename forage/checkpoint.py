@@ -69,10 +69,13 @@ def write_atomically(path: Path, write: Any) -> None:
 Look = Callable[[str, np.ndarray], None]
 
 
-def save(path: Path, tree: PyTree, header: dict[str, Any], look: Look = lambda name, array: None) -> None:
+def save(
+    path: Path, tree: PyTree, header: dict[str, Any], look: Look = lambda name, array: None, rows: int | None = None
+) -> None:
     """Saves the leaves of `tree` and a small JSON `header`, as `numpy.savez` would, but with one leaf in memory.
 
     `look` sees each leaf's name and array before it is written; what it raises leaves `path` as it was.
+    `rows`: so many of each leaf's first rows are saved; unless said, all.
     """
     leaves = named_leaves(tree)
     text, names = (
@@ -90,7 +93,7 @@ def save(path: Path, tree: PyTree, header: dict[str, Any], look: Look = lambda n
             add("header", text)
             add("names", names)
             for i, (name, leaf) in enumerate(leaves):
-                whole = _on_host(leaf)
+                whole = _on_host(leaf)[:rows] if rows else _on_host(leaf)
                 look(name, whole)
                 for part, array in _packed(whole).items():
                     add(f"{part}{i}", array)

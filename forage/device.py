@@ -154,9 +154,23 @@ def jitted(
     return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=known(options))
 
 
+def devices_for(members: int, devices: int, platform: str) -> int:
+    """Return how many devices share the members: the fewest with which each has as few of them as can be.
+
+    Where that leaves places free, members are run twice (`DeviceRoad`). On the CPU none is, as what its devices take
+    they take from each other; there members are shared out evenly.
+    """
+    if platform == "cpu":
+        return max(n for n in range(1, devices + 1) if members % n == 0)
+    most = -(-members // devices)
+    return -(-members // most)
+
+
 class DeviceRoad:
     """Runs an experiment's seeds on this machine's devices, as many seeds on each.
 
+    Where the devices do not divide the seeds, the first seeds run once more in the places left over, and nobody gets to
+    see that: results, states that are saved and those that are restored have a row for each seed.
     On CPU there may be a device for every seed (`jax_num_cpu_devices`), which keeps all cores busy
     with programs that are each as quick as a single seed's. Programs compile in another thread.
     """
@@ -166,14 +180,15 @@ class DeviceRoad:
         self.total_steps = total_steps
         self.steps_per_iteration = varied.steps_per_iteration
         devices = jax.local_devices()
-        count = max(n for n in range(1, len(devices) + 1) if len(seeds) % n == 0)
+        count = devices_for(len(seeds), len(devices), devices[0].platform)
+        self.places = np.arange(-(-len(seeds) // count) * count) % len(seeds)  # the seed that runs in each
         self.mesh = jax.sharding.Mesh(np.array(devices[:count]), ("seed",))
         self._placement = jax.sharding.NamedSharding(self.mesh, P("seed"))
         self.varied = self.placed(varied)
         self.steps = 0
-        self.state: ExperimentState | None = None
-        self.agents: PyTree[Array] | None = None  # without the rest of a state, they can only be evaluated
-        self._keys = jax.vmap(prng.key)(jnp.array(seeds))
+        self.state: ExperimentState | None = None  # leaves `place ...`
+        self.agents: PyTree[Array] | None = None  # likewise; without the rest of a state, they can only be evaluated
+        self._keys = jax.vmap(prng.key)(jnp.array(seeds)[self.places])
         self._jitted = functools.partial(jitted, kind(varied), self.mesh)
         self._init = self._jitted(init, (True,), True, once=True)
         self._compiling = ThreadPoolExecutor(1)
@@ -182,7 +197,22 @@ class DeviceRoad:
     def placed(self, varied: Varied) -> Varied:
         """Puts the experiment's numbers on the devices, or they would be sent there anew with every call."""
         everywhere = jax.sharding.NamedSharding(self.mesh, P())
-        return Varied(jax.device_put(varied.common, everywhere), jax.device_put(varied.members, self._placement))
+        return Varied(jax.device_put(varied.common, everywhere), self._spread(varied.members))
+
+    def _spread(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Puts every seed's row of the leaves in its places on the devices."""
+        if len(self.places) > len(self.seeds):
+            tree = jax.tree.map(lambda leaf: leaf[self.places], tree)
+        return jax.device_put(tree, self._placement)
+
+    def _seeds(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Every seed's row of leaves `place ...`."""
+        return jax.tree.map(lambda leaf: leaf[: self.rows], tree) if self.rows else tree
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows of `state` are the seeds' own; `None`: all."""
+        return len(self.seeds) if len(self.places) > len(self.seeds) else None
 
     def _program(self, name: Any, prepare: Callable[[], tuple[Any, ...]]) -> Future[Any]:
         """The compiled program of this name, perhaps still to come.
@@ -230,7 +260,7 @@ class DeviceRoad:
         program = self._loop().result()
         state, _, report = program(self.varied, self.state, self._clock(), np.int32(iterations))
         self.state = self._in_place(state)
-        report = jax.device_get(report)
+        report = self._seeds(jax.device_get(report))
         self.steps += iterations * self.steps_per_iteration
         return report
 
@@ -243,7 +273,7 @@ class DeviceRoad:
         """
         keys = prng.folded(self._keys, seed)
         program = self._evaluation(episodes, max_steps).result()
-        return jax.device_get(program(self.varied, alone(self.agent_states()), keys, np.bool_(sampled)))
+        return self._seeds(jax.device_get(program(self.varied, alone(self._agents()), keys, np.bool_(sampled))))
 
     def evaluate_points(
         self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
@@ -255,7 +285,7 @@ class DeviceRoad:
         """
         keys = prng.folded(self._keys, seed)
         play = self._jitted(evaluate_points, (True, True, False, False), (True, True), settings=(episodes, max_steps))
-        return jax.device_get(play(self.varied, alone(self.agent_states()), keys, points, np.bool_(sampled)))
+        return self._seeds(jax.device_get(play(self.varied, alone(self._agents()), keys, points, np.bool_(sampled))))
 
     @property
     def exact(self) -> bool:
@@ -264,6 +294,9 @@ class DeviceRoad:
 
     def agent_states(self) -> PyTree[Array]:
         """The agents' states, leaves `seed ...`."""
+        return self._seeds(self._agents())
+
+    def _agents(self) -> PyTree[Array]:
         if self.state is not None:
             return self.state.learner.agent
         assert self.agents is not None
@@ -272,13 +305,13 @@ class DeviceRoad:
     def load_agents(self, path: Path) -> dict[str, Any]:
         """Takes the agents alone out of a checkpoint, to evaluate them. Returns its header."""
         agents, header = checkpoint.load(path, self.shapes().learner.agent, ".learner.agent")
-        self.steps, self.agents = header["steps"], jax.device_put(agents, self._placement)
+        self.steps, self.agents = header["steps"], self._spread(agents)
         return header
 
     def next_rollout(self) -> Experience:
         """What the next turn will collect (leaves `seed time env ...`), to look into it."""
         look = self._jitted(next_rollout, (True, False), True, once=True)
-        return jax.device_get(look(self.varied, self.state, self._clock()))
+        return self._seeds(jax.device_get(look(self.varied, self.state, self._clock())))
 
     @property
     def visits(self) -> np.ndarray | None:
@@ -286,18 +319,18 @@ class DeviceRoad:
         measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
         if not isinstance(measured, visits.Visits) or not places:
             return None
-        return np.asarray(measured.counts).reshape(-1, *places)
+        return np.asarray(measured.counts)[: self.rows].reshape(-1, *places)
 
     def shapes(self, placed: bool = False) -> ExperimentState:
-        """The shapes and dtypes of `state`; when `placed` also on which devices it lies."""
+        """The shapes and dtypes of a state to `restore`; when `placed` of `state`, and on which devices it lies."""
         shapes = jax.eval_shape(self._init, self.varied, self._keys)
         if not placed:
-            return shapes
+            return jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(self.seeds), *x.shape[1:]), x.dtype), shapes)
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._placement), shapes)
 
     def restore(self, state: ExperimentState, steps: int) -> None:
-        """Continues from a saved state."""
-        self.state = jax.device_put(state, self._placement)
+        """Continues from a saved state: leaves `seed ...`, and what more rows they have is not looked at."""
+        self.state = self._spread(state)
         self.steps = steps
 
 

@@ -22,6 +22,8 @@ from forage.visits import Visits
 class HostRoad:
     """Runs the seeds of an experiment one beside the other, each with environments of its own."""
 
+    rows: None = None  # as of `DeviceRoad`
+
     def __init__(
         self,
         learners: list[Learner],

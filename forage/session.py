@@ -331,7 +331,7 @@ class Session:
         try:
             for rows in (self.rows, self.evaluations):
                 rows.flush(durable=True)  # a checkpoint never knows of points that the curve lacks
-            checkpoint.save(path, self.road.state, header, look=soundness.check_leaf)
+            checkpoint.save(path, self.road.state, header, soundness.check_leaf, self.road.rows)
             checkpoint.save(self.directory / "agent.npz", self.road.agent_states(), header)  # of what was looked at
         except NotFinite as error:
             raise Unsound(self.not_finite(error)) from error

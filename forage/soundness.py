@@ -24,10 +24,13 @@ LEARNED = {
 OWN = re.compile(rf"^(?:\[\d+\])?\.learner\.({'|'.join(LEARNED)})(?=\W|$)(.*)$", re.DOTALL)
 SEEN = re.compile(
     r"^(?:\[\d+\])?\.(?:learner\.memory|pending|pool\.starts|actors\.at)(?!.*\.env_state)"
-    r".*?\.((?:next_)?observation|reward|action|note)(?=\W|$)(.*)$",
+    r".*?\.((?:next_)?observation|reward|action|note)(?=\W|$)(.*?)(?:\.(?:store|newest|after))?$",
     re.DOTALL,
 )
-"""Leaves of a checkpoint that hold what was experienced; what an environment keeps to itself is its own affair."""
+"""Leaves of a checkpoint that hold what was experienced; what an environment keeps to itself is its own affair.
+
+The last names are of a ring that keeps large observations once (`ring.Frames`).
+"""
 
 
 class Unsound(ForageError):

@@ -1,11 +1,13 @@
-"""The device road: what an advance does not do again."""
+"""The device road: what an advance does not do again, and how devices share members."""
 
 import jax
+import numpy as np
 import pytest
 import small
 
-from forage import setup
-from forage.device import DeviceRoad
+from forage import checkpoint, device, setup
+from forage.capacity import bytes_of
+from forage.device import DeviceRoad, devices_for
 
 
 def test_an_advance_traces_nothing_and_sends_no_numbers(monkeypatch):
@@ -23,3 +25,54 @@ def test_an_advance_traces_nothing_and_sends_no_numbers(monkeypatch):
     assert road.advance(1).agent_finite.all() and road.steps == 2 * road.steps_per_iteration
     for leaf in jax.tree.leaves(road.varied):
         assert set(leaf.sharding.device_set) == set(road.mesh.devices.flat)
+
+
+@pytest.mark.parametrize(
+    ("members", "devices", "count", "each"),
+    [(5, 1, 1, 5), (5, 2, 2, 3), (5, 3, 3, 2), (5, 4, 3, 2), (5, 8, 5, 1), (6, 4, 3, 2), (7, 4, 4, 2), (24, 4, 4, 6)],
+)
+def test_members_are_on_as_many_devices_as_make_the_run_shorter(members, devices, count, each):
+    assert devices_for(members, devices, "gpu") == count and -(-members // count) == each
+    shared = devices_for(members, devices, "cpu")
+    assert members % shared == 0 and shared <= devices  # there, nothing is run twice
+
+
+def numbers(tree):
+    """The leaves of a tree, in NumPy."""
+    return [np.asarray(jax.random.key_data(x) if checkpoint.is_key(x) else x) for x in jax.tree.leaves(tree)]
+
+
+def test_members_in_places_left_over_are_seen_by_nobody(monkeypatch, tmp_path):
+    """Three members on two devices, where one runs twice, are the first three of four."""
+    name, environment, options = small.AGENTS["ppo"]
+
+    def road_of(rates, devices):
+        monkeypatch.setattr(device, "devices_for", lambda *_: devices)
+        made = setup.make_setup(
+            name, environment, steps=64, seeds=[3], agent_options=options, sweep={"learning_rate": rates}
+        )
+        return made.road()
+
+    road, four = road_of([1e-3, 1e-2, 1e-1], 2), road_of([1e-3, 1e-2, 1e-1, 1e-4], 2)
+    assert road.mesh.size == 2 and road.places.tolist() == [0, 1, 2, 0] and road.rows == 3 and four.rows is None
+    assert bytes_of(road) == bytes_of(four)  # what it takes is counted as it is
+    reports = []
+    for each in (road, four):
+        each.begin()
+        reports.append(numbers([each.advance(2), each.evaluate(2, 5, 1), each.agent_states()]))
+    for ours, theirs in zip(*reports, strict=True):
+        assert len(ours) == 3
+        np.testing.assert_array_equal(ours, theirs[:3])
+
+    path = tmp_path / "state.npz"
+    checkpoint.save(path, road.state, {"steps": road.steps}, rows=road.rows)
+    alone = road_of([1e-3, 1e-2, 1e-1], 1)
+    for other in (alone, road):  # on one device and back
+        state, header = checkpoint.load(path, other.shapes())
+        other.restore(state, header["steps"])
+        for ours, theirs in zip(numbers(other.state), numbers(four.state), strict=True):
+            assert len(ours) == len(other.places)
+            np.testing.assert_array_equal(ours, theirs[other.places])
+        checkpoint.save(path, other.state, header, rows=other.rows)
+    ours, theirs = numbers(road.advance(1)), numbers(four.advance(1))
+    assert all(np.array_equal(one, other[:3]) for one, other in zip(ours, theirs, strict=True))

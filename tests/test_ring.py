@@ -12,10 +12,12 @@ from small import at_once
 from forage import ring
 from forage.agents.dqn import DQN
 from forage.agents.ppo import PPO
+from forage.checkpoint import named_leaves
 from forage.environments.minatar.breakout import Breakout
 from forage.environments.wrappers.images import FrameStack
 from forage.memory.prioritised import PrioritisedReplay
 from forage.memory.uniform import UniformReplay
+from forage.soundness import NotFinite, check_leaf
 from forage.spaces import Stacked
 from forage.types import Clock, Experience, ForageError, Spec
 
@@ -181,6 +183,21 @@ def test_large_observations_take_what_is_new_in_them():
     small = gymnasium_spaces.Box(-1, 1, (17,), np.float32)
     plain, once = bytes_of((17,), np.float32, 100_000, small)
     assert once == plain + 100_000 * 5 * 4  # as it is, beside the other fields
+
+
+@pytest.mark.parametrize("at", [".learner.memory", "[1].learner.memory.experience"])
+def test_what_is_not_finite_among_pictures_is_named_by_the_observation(at, monkeypatch):
+    monkeypatch.setattr(ring, "LARGE", 8)
+    case = CASES["one picture"]
+    example = jax.tree.map(lambda x: np.zeros(x.shape[2:], x.dtype), stream(case, 1))
+    made = jax.eval_shape(lambda: ring.empty_ring(40, example, 2, 1, space_of(case)))
+    name, leaf = next(pair for pair in named_leaves(made) if pair[0].endswith("store"))
+    array = np.zeros((1, *leaf.shape), leaf.dtype)[0 if at.startswith("[") else ...]
+    check_leaf(at + name, array)
+    array[..., 3, 5] = np.nan
+    with pytest.raises(NotFinite) as error:
+        check_leaf(at + name, array)
+    assert str(error.value) == "observation['large'][3, 5] of the experience is NaN."
 
 
 def test_stacks_say_so():

@@ -20,6 +20,11 @@ class UniformReplay(Memory):
     state is one `Experience` with leaves `[time, env, ...]`. Where to write and how much is stored follow from the
     clock, which all seeds share, so that writing stays one slice, in place, under `vmap` over seeds too.
 
+    Observations of 1 kB or more, such as pictures, are kept once: a transition's next observation is the next one's
+    observation, and of stacked frames only the newest is new. Where that does not hold, bit for bit, a spare place
+    keeps the difference; there is one for every fourth transition, and where episodes are too short for that the oldest
+    transitions are not replayed.
+
     Source: Lin, 1992, "Self-Improving Reactive Agents Based on Reinforcement Learning, Planning and Teaching",
     Machine Learning 8; Mnih et al., 2015, "Human-level control through deep reinforcement learning", Nature 518.
     """
