@@ -30,14 +30,13 @@ class Preset(NamedTuple):
     def words(self) -> str:
         """What it sets, of the agent and then of other ports: `clip 0.1; rewards scale, low -1, high 1`."""
 
-        def said(settings: dict[str, Any]) -> str:
-            return ", ".join(f"{k} {f'{v:g}' if isinstance(v, float) else v}" for k, v in settings.items())
-
-        parts = []
-        for port, part in self.parts.items():
-            options = {name: value for name, value in part.items() if name != "part"}
-            parts.append(", ".join(filter(None, [f"{port} {part['part']}", said(options)])))
-        return "; ".join(filter(None, [said(self.settings), *parts])) or "defaults"
+        said = {"": self.settings} | {f"{port} {part['part']}, ": part for port, part in self.parts.items()}
+        texts = []
+        for what, settings in said.items():
+            pairs = [(name, value) for name, value in settings.items() if name != "part"]
+            shown = ", ".join(f"{name} {f'{value:g}' if isinstance(value, float) else value}" for name, value in pairs)
+            texts.append((what + shown).removesuffix(", "))
+        return "; ".join(text for text in texts if text) or "defaults"
 
     def pattern(self, environment: str) -> str | None:
         """The pattern that the id of an environment fits; `None` where the preset is not for it."""
