@@ -30,14 +30,13 @@ class Preset(NamedTuple):
     def words(self) -> str:
         """What it sets, of the agent and then of other ports: `clip 0.1; rewards scale, low -1, high 1`."""
 
-        def said(settings: dict[str, Any]) -> str:
-            return ", ".join(f"{k} {f'{v:g}' if isinstance(v, float) else v}" for k, v in settings.items())
-
-        parts = []
-        for port, part in self.parts.items():
-            options = {name: value for name, value in part.items() if name != "part"}
-            parts.append(", ".join(filter(None, [f"{port} {part['part']}", said(options)])))
-        return "; ".join(filter(None, [said(self.settings), *parts])) or "defaults"
+        said = {"": self.settings} | {f"{port} {part['part']}, ": part for port, part in self.parts.items()}
+        texts = []
+        for what, settings in said.items():
+            pairs = [(name, value) for name, value in settings.items() if name != "part"]
+            shown = ", ".join(f"{name} {f'{value:g}' if isinstance(value, float) else value}" for name, value in pairs)
+            texts.append((what + shown).removesuffix(", "))
+        return "; ".join(text for text in texts if text) or "defaults"
 
     def pattern(self, environment: str) -> str | None:
         """The pattern that the id of an environment fits; `None` where the preset is not for it."""
@@ -93,9 +92,9 @@ TEAM = {"learning_rate": 1e-3, "minibatches": 4}
 CLIPPED = {"rewards": {"part": "scale", "low": -1.0, "high": 1.0}}
 PONG = {"num_envs": 8, "rollout_length": 128, "minibatches": 4, "epochs": 4, "learning_rate": 2.5e-4, "clip": 0.1}
 
-# What SB3's PPO does where the zoo says nothing.
-SB3 = {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
-SB3 |= {"value_coefficient": 1.0}
+# What SB3's PPO does where the zoo says nothing; the first without its weight of the value.
+GENERAL = {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
+SB3 = GENERAL | {"value_coefficient": 1.0}
 SB3_NORMALISED = SB3 | {"normalise_observation": True}
 WIDE = {"hidden_sizes": (256, 256), "activation": "relu", "initial_log_std": -2.0}
 HALF_HUMANOID = {"initial_log_std": -2.0 - math.log(0.4)}  # its actions go up to 0.4
@@ -141,8 +140,8 @@ PPO: tuple[Preset, ...] = (
         "ppo",
         "gymnasium:LunarLander*",
         1_000_000,
-        SB3 | rollouts(8, 256, 64),
-        "SB3's defaults from 8 environments, about 160 here after 300,000 steps; the zoo's need longer runs",
+        GENERAL | rollouts(8, 256, 64),
+        "nearly SB3's defaults, from 8 environments: about 160 here after 300,000 steps; the zoo's need longer runs",
     ),
     Preset(
         "ppo",
@@ -169,8 +168,7 @@ PPO: tuple[Preset, ...] = (
         SB3
         | rollouts(8, 512, 128)
         | {"learning_rate": 1e-4, "final_learning_rate": 0.0, "state_dependent_noise": True, "initial_log_std": -2.0},
-        ZOO
-        + ", which sees two grey frames of 64 x 64, every other one, has a layer more and orthogonal weights nowhere",
+        ZOO + ", which sees two grey frames of 64 x 64 and skips one in two; not tried here",
         normalised() | held(4),
     ),
     Preset("ppo", TOY_TEXT, 200_000, SMALL_PPO, "as for CartPole; 0.75 here in FrozenLake"),
@@ -243,16 +241,16 @@ PPO: tuple[Preset, ...] = (
         "ppo",
         "gymnasium:InvertedDoublePendulum-v?",
         100_000,
-        SB3 | rollouts(8, 256, 64) | {"initial_log_std": -0.6},
-        "SB3's defaults, returns normalised, less noise: 9,359 here after 50,000 steps; SB3 with the zoo's: 383",
+        GENERAL | rollouts(8, 256, 64) | {"initial_log_std": -0.6},
+        "nearly SB3's defaults, returns normalised, less noise: 9,359 here after 50,000 steps; SB3 with the zoo's: 383",
         normalised(),
     ),
     Preset(
         "ppo",
         "gymnasium:InvertedPendulum-v?",
         100_000,
-        SB3 | rollouts(8, 256, 64) | {"initial_log_std": -1.1},
-        "SB3's defaults, returns normalised, less noise: 1,000 here after 30,000 steps, which is the most",
+        GENERAL | rollouts(8, 256, 64) | {"initial_log_std": -1.1},
+        "nearly SB3's defaults, returns normalised, less noise: 1,000 here after 30,000 steps, which is the most",
         normalised(),
     ),
     Preset(

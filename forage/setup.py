@@ -459,7 +459,8 @@ def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> M
     fills = -(-max(transitions, agent.segment * streams) // rollout) * rollout
     if capacity is None or capacity <= fills:
         return memory
-    return dataclasses.replace(memory, capacity=fills)
+    shorter: dict[str, Any] = {"capacity": fills}
+    return dataclasses.replace(memory, **shorter)
 
 
 def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
