@@ -1,5 +1,6 @@
 """What is said of a run's numbers, what its files may do, and what does not fit."""
 
+import dataclasses
 import json
 import os
 import pickle
@@ -15,6 +16,7 @@ from forage.evaluating import cut_sentence
 from forage.host_starts import joined, unjoined
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.rnd import RND
+from forage.rewards.scaling import Scale
 from forage.rewards.weighted import Weighted
 from forage.run import by_setting, scored
 from forage.setup import make_setup
@@ -28,6 +30,9 @@ def test_several_rewards_are_worth_what_their_weights_say():
     assert setup.scored == "1 treasure"
     cost = Weighted(("time",), (-0.5,))
     assert cost.score(returns, setup.spec).tolist() == [0.5, 1.5]
+    # A scale, of which the factor is positive, leaves what is better: the score is of what is weighed within it.
+    assert Scale(3.0, inner=cost).score(returns, setup.spec).tolist() == [0.5, 1.5]
+    assert dataclasses.replace(setup, rewards=Scale(3.0, inner=cost)).scored == "-0.5 time"
     assert make_setup("dqn", "CartPole-v1").scored is None
     with pytest.raises(ForageError, match=r"several rewards \(.*\), and EnvironmentReward does not say"):
         EnvironmentReward().score(returns, setup.spec)
