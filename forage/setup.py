@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,6 +35,7 @@ from forage.ranges import check_ranges
 from forage.rewards.bonus import Bonus
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
+from forage.sweep import members_of, settings_of
 from forage.tasks.same import Same
 from forage.teachers import taught
 from forage.types import ForageError, Spec
@@ -175,16 +175,6 @@ class Setup:
                 "horizon": None if self.spec.horizon is None else int(self.spec.horizon),
             },
         }
-
-
-def members_of(sweep: dict[str, list[float]], seeds: list[int]) -> list[dict[str, Any]]:
-    """Each combination of the values of a sweep, with each seed."""
-    return [{"seed": seed, **setting} for setting in settings_of(sweep) for seed in seeds]
-
-
-def settings_of(sweep: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """Each combination of the values of a sweep; without one, the one that changes nothing."""
-    return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
 
 
 def devices_of(road: Road) -> int:
