@@ -7,7 +7,7 @@
     python benchmarks/defaults.py --table                         # results/DEFAULTS.md from results/defaults.json
 
 Every cell trains three seeds for the same number of steps and plays twenty episodes of each seed, greedily and sampled.
-No preset of Forage's fits these ids: what is measured is what a user's own environment gets.
+`default` is what a user's own environment gets: Forage's presets are left out, and have a column of their own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from forage.defaults import preset
+from forage.evaluation.statistics import student_interval
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "defaults.json"
@@ -140,6 +143,20 @@ TASKS: dict[str, Task] = {
             | {"learning_rate": 6e-4, "gae_lambda": 0.98}
         },
     ),
+    "inverted-pendulum": Task(
+        "MuJoCo",
+        "gymnasium:InvertedPendulum-v5",
+        "InvertedPendulum-v5",
+        {"ppo": 30_000},
+        {
+            "ppo": {"normalize": True, "batch_size": 64, "n_steps": 32, "gamma": 0.999, "learning_rate": 0.000222425}
+            | {"ent_coef": 1.37976e-07, "clip_range": 0.4, "n_epochs": 5, "gae_lambda": 0.9, "max_grad_norm": 0.3}
+            | {"vf_coef": 0.19816}
+        },
+    ),
+    "walker2d": Task("MuJoCo", "gymnasium:Walker2d-v5", "Walker2d-v5", {"ppo": 60_000}),
+    "reacher": Task("MuJoCo", "gymnasium:Reacher-v5", "Reacher-v5", {"ppo": 60_000}),
+    "hopper-longer": Task("MuJoCo", "gymnasium:Hopper-v5", "Hopper-v5", {"ppo": 200_000}),
     "cliff": Task("toy text", "gymnasium:CliffWalking-v1", "CliffWalking-v1", {"ppo": 40_000}),
 }
 
@@ -151,6 +168,7 @@ def cells(only: list[str] | None = None) -> list[tuple[str, str, str]]:
         for name, task in TASKS.items():
             if algorithm in task.steps:
                 who = ["sb3", *(["zoo"] if algorithm in task.zoo else []), "before", "default"]
+                who += ["preset"] if preset(algorithm, task.forage) else []
                 found += [(algorithm, name, w) for w in who if not only or w in only]
     return found
 
@@ -168,18 +186,21 @@ def train_sb3(algorithm: str, task: Task, settings: dict[str, Any], seed: int, p
 
 BEFORE: dict[str, dict[str, Any]] = {
     "ppo": {"learning_rate": 2.5e-4, "num_envs": 8, "rollout_length": 128, "epochs": 4, "minibatches": 4}
-    | {"entropy_coefficient": 0.01, "final_learning_rate": 0.0, "normalise_observation": False}
+    | {"entropy_coefficient": 0.01, "final_learning_rate": 0.0, "normalise_observation": False, "initial_log_std": None}
 }
 """Settings that every environment without a preset got before this study; of the other agents they are unchanged."""
 
 
 def train_forage(algorithm: str, task: Task, who: str) -> dict[str, Any]:
-    """Train all seeds with the default settings, or those of before, and play greedily and sampled."""
+    """Train all seeds with the default settings, those of before or the preset's, and play greedily and sampled."""
     import forage
+    from forage import defaults
     from forage.rewards.environment import EnvironmentReward
     from forage.training import use_compilation_cache
 
     use_compilation_cache()
+    if who != "preset":
+        defaults.PRESETS = ()  # some of these ids have one
     before = who == "before"
     parts = {"agent_options": BEFORE.get(algorithm, {}), "rewards": EnvironmentReward()} if before else {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -191,6 +212,7 @@ def train_forage(algorithm: str, task: Task, who: str) -> dict[str, Any]:
             seeds=SEEDS,
             directory=directory,
             display="quiet",
+            evaluation_actions="greedy",
             **parts,
         )
         found: dict[str, Any] = {}
@@ -208,25 +230,33 @@ def table(results: dict[str, Any]) -> str:
         "# Default settings",
         "",
         "Three seeds of each contestant, for the same number of steps; the mean return of twenty episodes a seed,",
-        "played greedily and (after the slash) sampled, averaged over seeds, with the seeds' greedy means in",
-        "brackets. *sb3*: Stable-Baselines3's default settings; *zoo*: those of its zoo for this environment;",
-        "*before*: Forage's settings for all environments until now; *default*: what `forage.defaults` chooses by",
-        "the spec. Cells that are empty have not been run yet: `python benchmarks/defaults.py` runs them.",
+        "played greedily and (after the slash) sampled, averaged over seeds, with Student's 95 % interval of each mean",
+        "and the seeds' better means in braces. *sb3*: Stable-Baselines3's default settings; *zoo*: those of its zoo",
+        "for this environment; *before*: Forage's settings for all environments before this study; *default*: what",
+        "`forage.defaults` chooses by the spec; *preset*: what it chooses by name. Cells that are empty have not been",
+        "run yet: `python benchmarks/defaults.py` runs them.",
         "",
-        "| algorithm | task | family | steps | sb3 | zoo | before | default |",
-        "|---|---|---|---|---|---|---|---|",
+        "| algorithm | task | family | steps | sb3 | zoo | before | default | preset |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for algorithm, name in dict.fromkeys((algorithm, name) for algorithm, name, _ in cells()):
         task, row = TASKS[name], []
-        for who in ("sb3", "zoo", "before", "default"):
+        for who in ("sb3", "zoo", "before", "default", "preset"):
             found = results.get(f"{algorithm}/{name}/{who}")
             if found is None:
                 row.append("" if who != "zoo" or algorithm in task.zoo else "none")
                 continue
-            greedy, sampled = (np.array([np.mean(seed) for seed in found[key]]) for key in ("greedy", "sampled"))
-            row.append(f"{greedy.mean():.4g} / {sampled.mean():.4g} [{', '.join(f'{v:.4g}' for v in greedy)}]")
+            ways = [np.array([np.mean(seed) for seed in found[key]]) for key in ("greedy", "sampled")]
+            better = max(ways, key=np.mean)
+            row.append(f"{' / '.join(map(with_interval, ways))} {{{', '.join(f'{v:.4g}' for v in better)}}}")
         lines.append(f"| {algorithm} | {name} | {task.family} | {task.steps[algorithm]:,} | {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
+
+
+def with_interval(means: np.ndarray) -> str:
+    """The mean over seeds with its interval."""
+    low, high = student_interval(means)
+    return f"{means.mean():.4g} [{low:.4g}, {high:.4g}]"
 
 
 def keep(cell: tuple[str, str, str], found: dict[str, Any]) -> None:

@@ -48,6 +48,7 @@ def one_at_a_time(environment: str, steps: int, trials: int) -> float:
                 "agent_options": settings,
                 "display": "quiet",
                 "directory": Path(directory) / "run",
+                "evaluation_actions": "greedy",
             }
             run = forage.train("ppo", environment, steps=steps, seeds=list(SEEDS), **words)
             return float(run.score.value)

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from forage import registry
-from forage.defaults import PRESETS
+from forage.presets import PRESETS
 
 PAGES = Path(__file__).parent / "parts"
 
@@ -156,8 +156,8 @@ def page(port: str, name: str, target: str) -> str:
             "|---|---|---|---|",
         ]
         for preset in presets:
-            settings = ", ".join(f"{key} {value}" for key, value in preset.settings.items()) or "defaults"
-            lines.append(f"| `{preset.environment}` | {preset.steps:,} | {settings} | {preset.source} |")
+            ids = ", ".join(f"`{pattern}`" for pattern in preset.environment.split())
+            lines.append(f"| {ids} | {preset.steps:,} | {preset.words} | {preset.source} |")
         lines.append("")
     return "\n".join(lines)
 

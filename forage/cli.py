@@ -191,7 +191,7 @@ def evaluate(positional: list[str], words: options.Words) -> None:
     seed = options.parse("seed", words.pop("seed", "0"), int)
     actions = str(words.pop("actions")) if "actions" in words else None
     if actions is not None:
-        from forage.setup import check_actions
+        from forage.policy import check_actions
 
         check_actions(actions)
     elsewhere = {name: wrappers(words, name) for name in ("wrap", "under")}
@@ -205,7 +205,7 @@ def evaluate(positional: list[str], words: options.Words) -> None:
         )
         return
     from forage import training
-    from forage.evaluating import cut_sentence
+    from forage.evaluating import how_scored
     from forage.run import Run, scored
 
     training.use_compilation_cache()
@@ -218,10 +218,7 @@ def evaluate(positional: list[str], words: options.Words) -> None:
     elif kind != "quiet":
         for label, one in scores.items():
             print(f"{run.title}{f' with {label}' if label else ''}: return {one}")
-        of = f", of the reward {evaluation['reward']}" if evaluation["reward"] else ""
-        print(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % interval{of}")
-        if cut := cut_sentence(evaluation):
-            print(f"  {cut}")
+        print(*(f"  {line}" for line in how_scored(evaluation)), sep="\n")
 
 
 def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: Any) -> None:
@@ -242,7 +239,7 @@ def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: 
 
 def watch(positional: list[str], words: options.Words) -> None:
     directory = one_run(positional, "watch")
-    known = {"output": str, "seed": int, "episodes": int, "steps": int}
+    known = {"output": str, "seed": int, "episodes": int, "steps": int, "actions": str}
     values = {name: options.parse(name, words.pop(name), kind) for name, kind in known.items() if name in words}
     kind = display(words)
     from forage.run import Run

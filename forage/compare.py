@@ -12,10 +12,12 @@ import numpy as np
 from forage import registry
 from forage.environments.plain import from_plain
 from forage.errors import ForageError
+from forage.evaluating import choice_sentences
 from forage.evaluation.comparison import probability_of_improvement, welch_difference
 from forage.evaluation.plots import curve
 from forage.evaluation.power import seeds_needed
 from forage.fields import value_of
+from forage.policy import AUTO
 from forage.run import Run
 from forage.setup import resolve_environment
 from forage.tasks.contexts import Draws
@@ -44,7 +46,7 @@ def gather(directories: Sequence[str]) -> list[Compared]:
         ("environments", {environment_of(run) for run in runs}),
         ("tasks in evaluation", {tasks_of(run) for run in runs}),
         ("numbers of steps", {f"{steps_of(run):,}" for run in runs}),
-        ("kinds of actions in evaluation", {actions_of(run) for run in runs}),
+        ("kinds of actions in evaluation", kinds_of_actions(runs)),
         ("rewards in their scores", {reward_of(run) for run in runs if run.evaluation}),
     ):
         if len(found) > 1:
@@ -106,9 +108,15 @@ def steps_of(run: Run) -> int:
 
 
 def actions_of(run: Run) -> str:
-    """How the agent acted in evaluation, or will: `greedy` or `sampled`."""
+    """How the agent acted in evaluation, or will: `greedy` or `sampled`; `auto`, where that is still open."""
     asked = run.config.get("evaluation_actions", "greedy")
     return asked if run.evaluation is None else run.evaluation.get("actions", asked)
+
+
+def kinds_of_actions(runs: Sequence[Run]) -> set[str]:
+    """Return how the agents acted in evaluation, as one kind where each acted as suited what it had learned."""
+    asked = {(run.evaluation or {}).get("asked", run.config.get("evaluation_actions")) for run in runs}
+    return {AUTO} if asked == {AUTO} else {actions_of(run) for run in runs}
 
 
 def reward_of(run: Run) -> str:
@@ -170,8 +178,8 @@ def verdicts(runs: Sequence[Compared]) -> list[str]:
     """A line for each run, and one for each pair of neighbours from the best down."""
     lines = []
     for one in runs:
-        cut = f"; {cut_of(one.run)}" if cut_of(one.run) else ""
-        lines.append(f"{one.label}: return {one.run.score if one.scores is not None else 'not evaluated'}{cut}")
+        more = "".join(f"; {said}" for said in (*choice_sentences(one.run.evaluation or {}), cut_of(one.run)) if said)
+        lines.append(f"{one.label}: return {one.run.score if one.scores is not None else 'not evaluated'}{more}")
     scored = [(one.label, one.scores) for one in runs if one.scores is not None]
     ranked = sorted(scored, key=lambda pair: -pair[1].mean())
     for (better, a), (worse, b) in itertools.pairwise(ranked):

@@ -2,11 +2,14 @@
 
 import functools
 from collections.abc import Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType
 from typing import Any
 
 import jax
 from jaxtyping import PyTree
+
+from forage.types import ForageError
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 """Compiler options for what runs once on the CPU: compiled in less time, and several times as slow to run.
@@ -20,6 +23,17 @@ IN_ORDER = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
 
 SUMS_IN_ONE_PIECE = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 """On the CPU, sums in one piece fuse with what is around them, and take half the kernels."""
+
+
+def check_precision() -> None:
+    """Raise `ForageError` where JAX is set to 64 bits, in this thread or in others, as programs compile in another."""
+    with ThreadPoolExecutor(1) as other:
+        elsewhere = other.submit(lambda: jax.config.read("jax_enable_x64")).result()
+    if elsewhere or jax.config.read("jax_enable_x64"):
+        raise ForageError(
+            "Forage counts and learns in 32 bits, and JAX is set to 64 here; unset JAX_ENABLE_X64, or in Python call "
+            'jax.config.update("jax_enable_x64", False) first.'
+        )
 
 
 def known(options: dict[str, Any]) -> dict[str, Any]:

@@ -2,114 +2,19 @@
 
 from __future__ import annotations
 
-import fnmatch
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gymnasium import spaces
 
 from forage.nn.encoders import is_image
+from forage.nn.normalise import is_map
 from forage.ports import Agent, Behaviour, Memory
+from forage.presets import ATARI, PRESETS, SMALL_IMAGES, SMALL_PPO, Preset, normalised
 from forage.registry import from_config, part_class, part_name
 from forage.spaces import describe, is_bounded_box, seen
 from forage.types import Spec
-
-
-class Preset(NamedTuple):
-    """Settings for one agent in one family of environments."""
-
-    agent: str
-    environment: str  # a pattern over ids
-    steps: int  # for each seed
-    settings: dict[str, Any]
-    source: str
-    parts: dict[str, dict[str, Any]] = {}  # other ports' parts, as in a run's configuration
-
-
-TUNED = "tuned here on seeds 0 to 4"
-ATARI = "Schulman et al. (2017), table 5, as in Huang et al. (2022)"
-MUJOCO = "Huang et al. (2022), the continuous-control details"
-DQN_MINATAR = "Young and Tian (2019), with Adam, a double Q target and an update of 64 every 16 steps"
-
-SMALL_PPO = {"learning_rate": 1e-3, "epochs": 10, "minibatches": 8}
-SMALL_IMAGES = {"num_envs": 64, "minibatches": 8, "learning_rate": 1e-3, "activation": "relu"}
-ROBOT = {"epochs": 10, "minibatches": 32, "learning_rate": 3e-4, "entropy_coefficient": 0.0}
-ROBOT |= {"normalise_observation": True}
-MANY_ROBOTS = ROBOT | {"num_envs": 32, "rollout_length": 64}
-NORMALISED = {"rewards": {"part": "normalise-return"}}
-TEAM = {"learning_rate": 1e-3, "minibatches": 4}
-
-PRESETS: tuple[Preset, ...] = (
-    Preset("ppo", "CartPole-masked", 500_000, SMALL_PPO | {"memory_size": 64}, TUNED),
-    Preset("ppo", "CartPole*", 100_000, SMALL_PPO, TUNED),
-    Preset("ppo", "*:CartPole-v?", 100_000, SMALL_PPO, "as for Forage's own CartPole"),
-    Preset("ppo", "Acrobot-v1", 200_000, SMALL_PPO, TUNED),
-    Preset("ppo", "Pendulum-v1", 500_000, SMALL_PPO | {"discount": 0.95, "entropy_coefficient": 0.0}, TUNED),
-    Preset(
-        "ppo",
-        "minatar:*",
-        5_000_000,
-        SMALL_IMAGES,
-        "batch sizes of Lu et al. (2022), PureJaxRL; learning rate for a CNN",
-    ),
-    Preset(
-        "ppo",
-        "gymnasium:*Cheetah*",
-        1_000_000,
-        ROBOT | {"num_envs": 1, "rollout_length": 2048},
-        MUJOCO,
-        NORMALISED,
-    ),
-    Preset(
-        "ppo",
-        "gymnasium:ALE/*",
-        10_000_000,
-        {"clip": 0.1},
-        ATARI,
-        {"rewards": {"part": "scale", "low": -1.0, "high": 1.0}},
-    ),
-    Preset(
-        "ppo",
-        "envpool:Pong*",
-        10_000_000,
-        {"clip": 0.1},
-        ATARI,
-        {"rewards": {"part": "scale", "low": -1.0, "high": 1.0}},
-    ),
-    Preset(
-        "dqn",
-        "CartPole-masked",
-        150_000,
-        {"memory_size": 64, "num_envs": 4, "updates_per_rollout": 4, "batch_size": 32, "burn_in": 4, "unroll": 10},
-        TUNED,
-    ),
-    Preset("dqn", "*CartPole*", 150_000, {}, TUNED),
-    Preset("dqn", "Acrobot-v1", 100_000, {}, TUNED),
-    Preset(
-        "dqn",
-        "minatar:*",
-        5_000_000,
-        {"num_envs": 16, "rollout_length": 1, "batch_size": 64, "n_step": 1, "target_update_interval": 8000}
-        | {"learning_rate": 2.5e-4, "learning_starts": 5000, "dueling": False},
-        DQN_MINATAR,
-    ),
-    Preset(
-        "sac-discrete",
-        "CartPole*",
-        50_000,
-        {"learning_rate": 1e-3, "batch_size": 128, "hidden_sizes": (64, 64), "target_entropy": 0.5, "polyak": 0.01}
-        | {"num_envs": 1, "rollout_length": 1, "updates_per_rollout": 1},
-        TUNED,
-    ),
-    Preset("ppo", "grid:*", 500_000, SMALL_IMAGES, "as for MinAtar; the usual 16 environments times four"),
-    Preset("ppo", "jumanji:*", 1_000_000, SMALL_IMAGES, "as for MinAtar"),
-    Preset("ppo", "brax:*", 1_000_000, MANY_ROBOTS, MUJOCO, NORMALISED),
-    Preset("ppo", "playground:*", 1_000_000, MANY_ROBOTS, MUJOCO, NORMALISED),
-    Preset("ppo", "jaxmarl:SMAX*", 3_000_000, TEAM | {"num_envs": 64}, "Rutherford et al. (2024), baselines, smaller"),
-    Preset("ppo", "jaxmarl:MPE*", 1_000_000, TEAM | {"num_envs": 16}, "Rutherford et al. (2024), baselines"),
-    Preset("sac", "Pendulum-v1", 20_000, {}, "Haarnoja et al. (2018), table 1"),
-    Preset("td3", "Pendulum-v1", 20_000, {}, "Fujimoto et al. (2018), table 3"),
-)
 
 
 class Rule(NamedTuple):
@@ -120,6 +25,7 @@ class Rule(NamedTuple):
     fits: Callable[[Spec, bool], bool]  # of the spec, and whether the environment is native
     settings: dict[str, Any]
     source: str
+    parts: dict[str, dict[str, Any]] = {}  # as a preset's
 
 
 def is_picture(spec: Spec) -> bool:
@@ -128,11 +34,22 @@ def is_picture(spec: Spec) -> bool:
 
 
 STUDY = "benchmarks/results/DEFAULTS.md"
-GENERAL_PPO = {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
-ROLLOUT, ROWS = 2048, 64  # steps of a rollout, in all environments, and of a minibatch: Stable-Baselines3's
+# The zoo of Stable-Baselines3 for MiniGrid.
+MAPS = {"num_envs": 8, "rollout_length": 128, "minibatches": 16, "epochs": 10}
+MAPS |= {"learning_rate": 2.5e-4, "final_learning_rate": 1.0, "entropy_coefficient": 0.0, "normalise_observation": True}
+# Stable-Baselines3's 2048 steps in minibatches of 64, from 8 environments.
+GENERAL_PPO = {"num_envs": 8, "rollout_length": 256, "minibatches": 32}
+GENERAL_PPO |= {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
 
-# All are PPO's so far, and `cut` is about its rollouts.
 RULES: tuple[Rule, ...] = (
+    Rule(
+        "ppo",
+        "small maps of bytes",
+        lambda spec, native: is_map(seen(spec.observation_space)),
+        MAPS,
+        STUDY,
+        normalised(),
+    ),
     Rule(
         "ppo",
         "images, stepped in JAX",
@@ -148,7 +65,15 @@ RULES: tuple[Rule, ...] = (
         SMALL_PPO,
         STUDY,
     ),
-    Rule("ppo", "vectors", lambda spec, native: True, GENERAL_PPO, STUDY),
+    Rule(
+        "ppo",
+        "vectors and continuous actions",
+        lambda spec, native: isinstance(spec.action_space, spaces.Box),
+        GENERAL_PPO | {"initial_log_std": math.log(0.5)},
+        STUDY + "; the deviation: Andrychowicz et al., 2021",
+        normalised(),
+    ),
+    Rule("ppo", "vectors", lambda spec, native: True, GENERAL_PPO, STUDY, normalised()),
 )
 """The first that fits counts."""
 
@@ -170,31 +95,47 @@ def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[s
     """The preset's settings where the environment has one, else those of the rule that fits its spec."""
     known = preset(agent, environment)
     if known is not None:
-        parts = {port: from_config(config) for port, config in known.parts.items()}
-        return Chosen(known.settings, parts, f"preset for {known.environment} ({known.source})")
+        why = f"preset for {known.pattern(environment)} ({known.source})"
+        return Chosen(known.settings, built(known.parts, given), why)
     found = rule(agent, spec, native)
     if found is None:
         return Chosen({}, {}, "")
-    return Chosen(cut(found.settings, given), {}, f"settings for {found.what} ({found.source})")
+    why = f"settings for {found.what} ({found.source})"
+    return Chosen(fitted(found.settings, given), built(found.parts, given), why)
 
 
-def cut(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Settings of PPO with a rollout and minibatches that fit what a person names of them."""
-    default = part_class("agent", "ppo")()
-    num_envs = given.get("num_envs", settings.get("num_envs", default.num_envs))
-    usual = default.rollout_length if "minibatches" in settings or not settings else max(ROLLOUT // max(num_envs, 1), 1)
-    length = given.get("rollout_length", usual)
-    rows = num_envs * length
-    most = settings.get("minibatches", rows // ROWS if settings else default.minibatches)
-    # With memory, minibatches are whole segments; without, of two transitions and more.
-    units, most = (num_envs, min(most, 4)) if given.get("memory_size") else (rows, min(most, rows // 2))
+def built(parts: dict[str, dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:
+    """The parts that configurations name, by port; what looks ahead does so as far as the agent is told to."""
+    ahead = {"discount": given["discount"]} if "discount" in given else {}
+    return {port: from_config(c | (ahead if "discount" in c else {})) for port, c in parts.items()}
+
+
+SHORTEST, MOST = 32, 256  # steps of a rollout of each environment, and minibatches, where many environments are named
+
+
+def fitted(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """A rule's settings of PPO beside what a person names of a rollout.
+
+    A rollout keeps its number of transitions where other environments are named, and a minibatch its rows, as far as
+    they divide: who steps 2 environments steps each four times as long as 8.
+    """
+    usual = part_class("agent", "ppo")()
+    settings = {name: getattr(usual, name) for name in ("num_envs", "rollout_length", "minibatches")} | settings
+    transitions = settings["num_envs"] * settings["rollout_length"]
+    rows = transitions // settings["minibatches"]
+    num_envs = given.get("num_envs", settings["num_envs"])
+    least = min(SHORTEST, settings["rollout_length"])
+    length = given.get("rollout_length", max(transitions // max(num_envs, 1), least))
+    units, most = num_envs * length, max(min(num_envs * length // rows, MOST), 1)
+    # With memory, minibatches are whole segments.
+    units, most = (num_envs, min(most, 4)) if given.get("memory_size") else (units, most)
     minibatches = max((n for n in range(1, most + 1) if units % n == 0), default=1)
     return settings | {"num_envs": num_envs, "rollout_length": length, "minibatches": minibatches}
 
 
 def preset(agent: str, environment: str) -> Preset | None:
     """The first preset whose pattern fits."""
-    return next((p for p in PRESETS if p.agent == agent and fnmatch.fnmatchcase(environment, p.environment)), None)
+    return next((p for p in PRESETS if p.agent == agent and p.pattern(environment)), None)
 
 
 def default_behaviour(agent: Agent) -> Behaviour:
@@ -210,16 +151,97 @@ def default_memory(agent: Agent) -> Memory:
     return part_class("memory", "rollout" if agent.on_policy else "uniform")()
 
 
+class Suggestion(NamedTuple):
+    """The agent for environments of some kind where nobody names one."""
+
+    agent: str
+    fits: Callable[[Spec, bool], bool]  # of the spec, and whether the environment is native
+    why: str  # after its actions are named: what the start of a run says
+
+
+def is_bounded(spec: Spec) -> bool:
+    """Whether actions are numbers with bounds, as SAC and TD3 need them."""
+    return is_bounded_box(spec.action_space)
+
+
+SUGGESTIONS: tuple[Suggestion, ...] = (
+    Suggestion(
+        "sac",
+        lambda spec, native: is_bounded(spec) and (not native or preset("sac", spec.name) is not None),
+        "are continuous and bounded, and SAC needs the fewest steps of them",
+    ),
+    Suggestion(
+        "ppo",
+        lambda spec, native: not native and is_picture(spec),
+        "seen through images: PPO learns steadily from many environments at once",
+    ),
+    Suggestion(
+        "ppo",
+        lambda spec, native: not native,
+        "on the host: PPO and DQN come to much the same there, and PPO steps several environments side by side",
+    ),
+    Suggestion(
+        "ppo",
+        lambda spec, native: True,
+        "in an environment that is quick to step: PPO learns fastest by the clock",
+    ),
+)
+"""The first that fits counts.
+
+The study (benchmarks/results/DEFAULTS.md) has Stable-Baselines3's defaults so far: in FrozenLake PPO and DQN come to
+0.37 and 0.38; in LunarLander DQN to 37 in 50,000 steps, PPO to 2 in 100,000, or to 120 where its actions are sampled.
+"""
+
+
 def suggest(spec: Spec, native: bool) -> tuple[str, str]:
     """An agent that suits an environment, and why."""
-    continuous = is_bounded_box(spec.action_space)
-    image = isinstance(seen(spec.observation_space), spaces.Box) and len(seen(spec.observation_space).shape or ()) == 3
-    actions = describe(spec.action_space)
-    if continuous and (not native or spec.name.startswith("Pendulum")):
-        return "sac", f"{actions} actions are continuous and bounded, and SAC needs the fewest steps of them"
-    if image and not native and isinstance(spec.action_space, spaces.Discrete):
-        return "ppo", f"{actions} actions seen through images: PPO learns steadily from many environments at once"
-    return "ppo", f"{actions} actions in an environment that is quick to step: PPO learns fastest by the clock"
+    found = next(one for one in SUGGESTIONS if one.fits(spec, native))
+    return found.agent, f"{describe(spec.action_space)} actions {found.why}"
+
+
+class Length(NamedTuple):
+    """How long a run is without a preset: so many episodes, but within so many steps of each seed."""
+
+    episodes: int
+    least: int
+    most: int
+
+
+LENGTHS: dict[tuple[str, bool], Length] = {
+    ("rollouts", True): Length(1000, 500_000, 2_000_000),
+    ("rollouts", False): Length(1000, 200_000, 1_000_000),
+    ("replayed values", True): Length(200, 100_000, 200_000),
+    ("replayed values", False): Length(200, 100_000, 200_000),
+    ("replayed actors", True): Length(100, 20_000, 50_000),
+    ("replayed actors", False): Length(100, 20_000, 40_000),
+}
+"""By what an agent learns from, and whether the environment is native.
+
+Actors learned from replay, as SAC's, make an update at every step: 100 a second over all seeds on two cores (15,000
+steps of Reacher with three seeds take 7 minutes), so that 40,000 steps with three seeds take 15 to 20 minutes.
+"""
+USUAL_HORIZON = 1000  # where an environment does not say how long its episodes can be
+
+
+def length_for(agent: Agent, spec: Spec, native: bool) -> Length:
+    """The row of `LENGTHS` for an agent in an environment."""
+    replayed = "replayed actors" if isinstance(spec.action_space, spaces.Box) else "replayed values"
+    return LENGTHS["rollouts" if agent.on_policy else replayed, native]
+
+
+def default_steps(agent: Agent, environment: str, spec: Spec, native: bool, suggested: bool) -> tuple[int, str]:
+    """How long to train when nobody says, and why: the preset's steps, else as `LENGTHS` has it.
+
+    Where the agent was `suggested`, too, a preset's steps are cut to the most that `LENGTHS` has.
+    """
+    length, known = length_for(agent, spec, native), preset(part_name(agent), environment)
+    if known is not None and not (suggested and known.steps > length.most):
+        return known.steps, "as its preset has it"
+    if known is not None:
+        return length.most, f"cut from its preset's {known.steps:,} to fit a laptop"
+    horizon = spec.horizon or USUAL_HORIZON
+    steps = min(max(length.episodes * horizon, length.least), length.most)
+    return steps, f"for episodes of up to {horizon:,}" if spec.horizon else "for episodes without a known end"
 
 
 def make_agent(name: str, environment: str, options: dict[str, Any], under: Chosen | None = None) -> Agent:
@@ -228,9 +250,3 @@ def make_agent(name: str, environment: str, options: dict[str, Any], under: Chos
     known = preset(name, environment)
     settings = under.settings if under else known.settings if known else {}
     return cls(**(settings | options))
-
-
-def default_steps(agent: Agent, environment: str) -> int:
-    """How long to train when nobody says: the preset's steps."""
-    known = preset(part_name(agent), environment)
-    return known.steps if known else (500_000 if agent.on_policy else 100_000)

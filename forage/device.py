@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage import checkpoint, prng, visits
 from forage.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known, terminating
@@ -80,10 +80,19 @@ def over_seeds(varied: Varied, function: Any, *arguments: Any) -> Any:
 
 
 def evaluate(
-    episodes: int, max_steps: int, varied: Varied, learner: LearnerState, keys: Key[Array, " seed"]
+    episodes: int,
+    max_steps: int,
+    varied: Varied,
+    learner: LearnerState,
+    keys: Key[Array, " seed"],
+    sampled: Bool[Array, ""],
 ) -> tuple[Array, Array]:
-    """Plays evaluation episodes for every seed."""
-    return over_seeds(varied, lambda e, state, key: e.evaluate(state, key, episodes, max_steps), learner, keys)
+    """Plays evaluation episodes for every seed. One compilation serves greedy and sampled actions."""
+
+    def one(experiment: Experiment, state: LearnerState, key: Key[Array, ""]) -> Any:
+        return experiment.evaluate(state, key, episodes, max_steps, sampled=sampled)
+
+    return over_seeds(varied, one, learner, keys)
 
 
 def evaluate_points(
@@ -93,11 +102,12 @@ def evaluate_points(
     learner: LearnerState,
     keys: Key[Array, " seed"],
     points: PyTree[Array | None],
+    sampled: Bool[Array, ""],
 ) -> tuple[Array, Array]:
     """Plays evaluation episodes for every seed in each of many environments."""
 
     def one(experiment: Experiment, state: LearnerState, key: Key[Array, ""]) -> Any:
-        return jax.vmap(lambda point: experiment.evaluate(state, key, episodes, max_steps, point))(points)
+        return jax.vmap(lambda point: experiment.evaluate(state, key, episodes, max_steps, point, sampled))(points)
 
     return over_seeds(varied, one, learner, keys)
 
@@ -194,8 +204,8 @@ class DeviceRoad:
 
     def _evaluation(self, episodes: int, max_steps: int) -> Future[Any]:
         def prepare() -> tuple[Any, ...]:
-            play = self._jitted(evaluate, (True, True), (True, True), settings=(episodes, max_steps))
-            return play, alone(self.shapes(placed=True).learner.agent), self._keys
+            play = self._jitted(evaluate, (True, True, False), (True, True), settings=(episodes, max_steps))
+            return play, alone(self.shapes(placed=True).learner.agent), self._keys, np.bool_(False)
 
         return self._program(("evaluation", episodes, max_steps), prepare)
 
@@ -224,14 +234,19 @@ class DeviceRoad:
         self.steps += iterations * self.steps_per_iteration
         return report
 
-    def evaluate(self, episodes: int, max_steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Plays `episodes` evaluation episodes for every seed. Returns returns `seed episode ...` and lengths."""
+    def evaluate(
+        self, episodes: int, max_steps: int, seed: int, sampled: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Plays `episodes` evaluation episodes for every seed, greedily or with `sampled` actions.
+
+        Returns returns `seed episode ...` and lengths.
+        """
         keys = prng.folded(self._keys, seed)
         program = self._evaluation(episodes, max_steps).result()
-        return jax.device_get(program(self.varied, alone(self.agent_states()), keys))
+        return jax.device_get(program(self.varied, alone(self.agent_states()), keys, np.bool_(sampled)))
 
     def evaluate_points(
-        self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int
+        self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Plays as `evaluate` does, once in each of many environments, in one program.
 
@@ -239,8 +254,8 @@ class DeviceRoad:
         points get the same random numbers. Returns returns `seed point episode ...` and lengths.
         """
         keys = prng.folded(self._keys, seed)
-        play = self._jitted(evaluate_points, (True, True, False), (True, True), settings=(episodes, max_steps))
-        return jax.device_get(play(self.varied, alone(self.agent_states()), keys, points))
+        play = self._jitted(evaluate_points, (True, True, False, False), (True, True), settings=(episodes, max_steps))
+        return jax.device_get(play(self.varied, alone(self.agent_states()), keys, points, np.bool_(sampled)))
 
     @property
     def exact(self) -> bool:

@@ -246,8 +246,9 @@ class Experiment(Part):
         episodes: int,
         max_steps: int,
         pinned: PyTree[Array | None] = None,
+        sampled: bool | Bool[Array, ""] = False,
     ) -> tuple[Float[Array, "episode *objectives"], Int[Array, " episode"]]:
-        """Plays fresh episodes with the evaluation policy, apart from training. Returns their returns and lengths.
+        """Plays fresh episodes, greedily or `sampled`, apart from training. Returns their returns and lengths.
 
         The tasks are those that `tasks.evaluation()` draws; `pinned`, shaped like one, says what every one of them has.
         An episode that has not ended after `max_steps`, or the horizon of its own task where that is later, counts as
@@ -272,7 +273,7 @@ class Experiment(Part):
 
         def one(at: Start, hidden: PyTree[Array], key: Key[Array, ""]):
             act_key, step_key = jax.random.split(key)
-            action, hidden = self.learner.play(state, hidden, at.observation, act_key)
+            action, hidden = self.learner.play(state, hidden, at.observation, act_key, sampled)
             action = spaces.clip(self.learner.spec.action_space, action)
             env_state, step = equinox.combine(at.task, self.environment).step(at.env_state, action, step_key)
             return at._replace(env_state=env_state, observation=step.observation), hidden, step

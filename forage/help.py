@@ -33,7 +33,7 @@ forage train [AGENT] ENVIRONMENT [OPTIONS]
   --directory PATH       where the run is kept; runs/AGENT-ENVIRONMENT-TIME
   --evaluation-episodes N   episodes of each seed that the score is made of
   --evaluation-every N      also evaluate every N steps of each seed, apart from training
-  --evaluation-actions A    greedy, or sampled as in training
+  --evaluation-actions A    greedy, or sampled as in training; auto, what did better in episodes of their own
   --visits                  count where the agent goes on the environment's map, and when it is first paid
   --checkpoint-seconds S    how often to save
   --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
@@ -90,7 +90,7 @@ forage evaluate RUN [OPTIONS]
 
   --episodes N           episodes of each seed; 100
   --seed N               which episodes
-  --actions A            greedy, or sampled as in training; otherwise as the run has it
+  --actions A            greedy, or sampled as in training; auto chooses anew; otherwise as the run was told or chose
   --quiet | --json       show nothing; one JSON object
   --grid NAME=LOW:HIGH:N   set a field of the environment to each of N numbers; again for another, and all combinations
   --grid NAME=a,b,c      the same with these

@@ -98,17 +98,21 @@ class HostRoad:
     def prepare(self, episodes: int, max_steps: int) -> None:
         """Nothing: what an evaluation compiles here is small."""
 
-    def evaluate(self, episodes: int, max_steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(
+        self, episodes: int, max_steps: int, seed: int, sampled: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Play `episodes` evaluation episodes for every seed, in at most `num_envs` environments of their own."""
-        played = self.played(episodes, max_steps, seed)
+        played = self.played(episodes, max_steps, seed, sampled)
         return played.returns, played.lengths
 
-    def played(self, episodes: int, max_steps: int, seed: int) -> Played:
+    def played(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
         """As `evaluate`, with what the environments' own information said at the episodes' last steps."""
-        results = [self.evaluate_one(e, episodes, max_steps, seed) for e in self.experiments]
+        results = [self.evaluate_one(e, episodes, max_steps, seed, sampled) for e in self.experiments]
         return Played(*jax.tree.map(lambda *x: np.stack(x), *results))
 
-    def evaluate_one(self, experiment: HostExperiment, episodes: int, max_steps: int, seed: int) -> Played:
+    def evaluate_one(
+        self, experiment: HostExperiment, episodes: int, max_steps: int, seed: int, sampled: bool = False
+    ) -> Played:
         """Play `episodes` evaluation episodes for one of the seeds (leaves `episode ...`)."""
         count = min(episodes, self.num_envs)
         if self._evaluation is not None and self._evaluation.num_envs != count:
@@ -116,7 +120,7 @@ class HostRoad:
             self._evaluation = None
         if self._evaluation is None:
             self._evaluation = self.build(count)
-        return play(experiment, self._evaluation, episodes, max_steps, seed)
+        return play(experiment, self._evaluation, episodes, max_steps, seed, sampled)
 
     def retire(self) -> None:
         """Free the environments of training, before an evaluation after which there is none: some open only once."""
@@ -153,18 +157,25 @@ class Played(NamedTuple):
     infos: dict[str, np.ndarray]  # NaN where an episode's last step did not say
 
 
-def play(experiment: HostExperiment, environment: HostEnvironment, episodes: int, max_steps: int, seed: int) -> Played:
+def play(
+    experiment: HostExperiment,
+    environment: HostEnvironment,
+    episodes: int,
+    max_steps: int,
+    seed: int,
+    sampled: bool,
+) -> Played:
     """Play evaluation episodes of one seed, one in each environment at once, until there are enough."""
     rounds = -(-episodes // environment.num_envs)
     # Of both numbers and not of their sum, which neighbouring seeds and evaluations would share.
     streams = np.random.SeedSequence([seed, experiment.seed]).generate_state(2 * rounds) >> 1  # below 2^31
     pairs = streams.reshape(-1, 2).tolist()
-    parts = [play_once(experiment, environment, max_steps, start, chance) for start, chance in pairs]
+    parts = [play_once(experiment, environment, max_steps, start, chance, sampled) for start, chance in pairs]
     return jax.tree.map(lambda *x: np.concatenate(x)[:episodes], *parts)
 
 
 def play_once(
-    experiment: HostExperiment, environment: HostEnvironment, max_steps: int, start: int, chance: int
+    experiment: HostExperiment, environment: HostEnvironment, max_steps: int, start: int, chance: int, sampled: bool
 ) -> Played:
     """One evaluation episode in each environment, begun with the seed `start`; see `Experiment.evaluate`."""
     learner, state, num_envs = experiment.learner, experiment.state, environment.num_envs
@@ -179,7 +190,7 @@ def play_once(
     clock = Clock(np.int32(0), np.float32(1))  # type: ignore[arg-type]
     for _ in range(max_steps):
         key, executed, _, hidden, _, _ = experiment.act(
-            learner, state, hidden, ended, observation, clock, key, explore=False
+            learner, state, hidden, ended, observation, clock, key, explore=False, sampled=np.bool_(sampled)
         )
         step, observation = environment.step(jax.tree.map(np.asarray, executed))
         ended = step.terminated | step.truncated

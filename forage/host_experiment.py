@@ -59,8 +59,9 @@ def act(
     clock: Clock,
     key: Key[Array, ""],
     explore: bool = True,
+    sampled: bool | Bool[Array, ""] = False,
 ) -> tuple[Key[Array, ""], PyTree[Array], PyTree[Array], PyTree[Array], PyTree[Array], Array | None]:
-    """Chooses the actions of all environments.
+    """Chooses the actions of all environments; without `explore` those of evaluation, greedy or `sampled`.
 
     Returns the next key, the actions to execute, the actions as chosen (before clipping), hidden, aux and source.
     """
@@ -72,7 +73,9 @@ def act(
             state, hidden, observation, clock, keys
         )
     else:
-        action, hidden = jax.vmap(learner.play, in_axes=(None, 0, 0, 0))(state, hidden, observation, keys)
+        action, hidden = jax.vmap(learner.play, in_axes=(None, 0, 0, 0, None))(
+            state, hidden, observation, keys, sampled
+        )
         aux, source = (), None
     return key, spaces.clip(learner.spec.action_space, action), action, hidden, aux, source
 

@@ -25,7 +25,6 @@ class Learner(Part):
     rewards: Rewards
     memory: Memory
     spec: Spec = equinox.field(static=True)
-    sampled: bool = equinox.field(static=True, default=False)  # in evaluation, too, actions are drawn as in training
 
     def check(self) -> None:
         """Raises `ForageError` where parts and environment do not fit together."""
@@ -44,7 +43,7 @@ class Learner(Part):
             agent_state,
             behaviour_state,
             self.rewards.init(keys[2], self.spec, streams),
-            self.memory.init(example, streams, self.agent.rollout_length),
+            self.memory.init(example, streams, self.agent.rollout_length, self.spec),
         )
 
     def example(self, agent_state: State, behaviour_state: State) -> Experience:
@@ -111,13 +110,23 @@ class Learner(Part):
         return team.repeat(keeper, self.spec.num_agents)
 
     def play(
-        self, state: LearnerState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
+        self,
+        state: LearnerState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        sampled: bool | Bool[Array, ""] = False,
     ) -> tuple[PyTree[Array], PyTree[Array]]:
-        """The evaluation policy's action, and what is remembered after it."""
+        """Returns the action in evaluation, and what is remembered after it; `sampled`: drawn as in training."""
 
         def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]):
-            action, hidden, _ = self.agent.act(state.agent, hidden, observation, key, explore=self.sampled)
-            return action, self.agent.acted(state.agent, hidden, action)
+            def act(explore: bool) -> tuple[PyTree[Array], PyTree[Array]]:
+                return self.agent.act(state.agent, hidden, observation, key, explore)[:2]
+
+            # Where a program serves both ways, XLA computes once what they share, which is the network.
+            chosen = act(sampled) if isinstance(sampled, bool) else either(sampled, act(True), act(False))
+            action, after = chosen
+            return action, self.agent.acted(state.agent, after, action)
 
         return self.by_agent(one)(hidden, observation, key)
 
@@ -222,6 +231,11 @@ class Report(NamedTuple):
     agent_finite: Bool[Array, ""]
     latest: Metrics = {}  # what holds at its end, such as where the agent has been so far
     infos: dict[str, tuple[Array, Array]] = {}  # of episodes' last steps: sums of what the environment says, and counts
+
+
+def either(first: Bool[Array, ""], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
+    """Returns one of two trees, leaf by leaf."""
+    return jax.tree.map(lambda yes, no: jnp.where(first, yes, no), yes, no)
 
 
 def select(ended: Bool[Array, "env *agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:

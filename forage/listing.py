@@ -67,12 +67,11 @@ def show(name: str) -> None:
         shown = field.name.replace("_", "-")
         print(f"  --{shown if port == 'agent' else f'{port}.{shown}':28} {default!s:14} {field.help}")
     print(f"\nsource {target.replace(':', ' ')}")
-    from forage.defaults import PRESETS
+    from forage.presets import PRESETS
 
     for preset in PRESETS:
         if preset.agent == name:
-            settings = ", ".join(f"{k} {v}" for k, v in preset.settings.items()) or "defaults"
-            print(f"preset {preset.environment}: {settings}; {preset.steps:,} steps ({preset.source})")
+            print(f"preset {preset.environment}: {preset.words}; {preset.steps:,} steps ({preset.source})")
 
 
 def show_wrapper(name: str) -> None:

@@ -12,11 +12,34 @@ import jax
 import numpy as np
 
 from forage import checkpoint, prng, spaces, team
+from forage.compiling import check_precision
 from forage.environments.host import fitted
 from forage.ports import Agent
 from forage.registry import from_config
 from forage.sweep import best, members_of, told
 from forage.types import ForageError, Spec
+
+AUTO = "auto"
+ACTIONS = {"greedy": "greedily", "sampled": "with sampled actions"}
+"""How an agent can play, and how that is said."""
+
+
+def check_actions(evaluation_actions: str) -> None:
+    """Raises `ForageError` for a way to act in evaluation that is not there."""
+    if evaluation_actions not in (AUTO, *ACTIONS):
+        raise ForageError(f"Actions in evaluation are {AUTO}, {' or '.join(ACTIONS)}, not {evaluation_actions!r}.")
+
+
+def actions_of(config: dict[str, Any], evaluation: dict[str, Any] | None, asked: str | None = None) -> str:
+    """Return how a run's agent plays unless `asked` to play otherwise: as its configuration says.
+
+    Where that is `auto`, as was chosen when the run was evaluated; greedily, where nothing was chosen.
+    """
+    asked = asked or config.get("evaluation_actions", "greedy")
+    check_actions(asked)
+    if asked != AUTO:
+        return asked
+    return ((evaluation or {}).get("choice") or {}).get("actions", "greedy")
 
 
 class Policy:
@@ -51,11 +74,19 @@ class Policy:
         self.reset()
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str], seed: int | None = None, **settings: float) -> Policy:
+    def load(
+        cls,
+        directory: str | os.PathLike[str],
+        seed: int | None = None,
+        actions: str | None = None,
+        **settings: float,
+    ) -> Policy:
         """The agent of the best member in evaluation (the first, if there was none), which `member` then names.
 
         `seed`, and `settings` of a sweep such as `learning_rate=0.001`, say among which members.
+        `actions`: `greedy` or `sampled`; unless said, as the run was told or, with `auto`, as its evaluation chose.
         """
+        check_precision()
         path = Path(directory)
         if not (path / "agent.npz").exists():
             raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
@@ -66,16 +97,16 @@ class Policy:
         agent, spec = from_config(config["agent"]), spec_from_config(config)
         members = members_of(config["sweep"], config["seeds"])
         evaluated = path / "evaluation.json"
-        returns = json.loads(evaluated.read_text())["return"] if evaluated.exists() else None
+        evaluation = json.loads(evaluated.read_text()) if evaluated.exists() else None
         wanted = settings if seed is None else {"seed": seed} | settings
-        index = best(str(path), members, returns, wanted)
+        index = best(str(path), members, evaluation and evaluation["return"], wanted)
         one = jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
         like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(members), *x.shape), x.dtype), one)
         states, _ = checkpoint.load(path / "agent.npz", like)
-        sampled = config.get("evaluation_actions") == "sampled"
+        sampled = actions_of(config, evaluation, actions) == "sampled"
         policy = cls(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
         policy.member, policy.members = members[index], sum(wanted.items() <= member.items() for member in members)
-        policy.evaluated = returns is not None
+        policy.evaluated = evaluation is not None
         return policy
 
     @property
@@ -146,7 +177,9 @@ def spec_from_config(config: dict[str, Any]) -> Spec:
     )
 
 
-def load(directory: str | os.PathLike[str], seed: int | None = None, **settings: float) -> Policy:
+def load(
+    directory: str | os.PathLike[str], seed: int | None = None, actions: str | None = None, **settings: float
+) -> Policy:
     """Loads a trained agent, the best one unless `seed` and `settings` of a sweep name it; see `Policy.load`.
 
     Which one that is `Policy.member` says, and a line on standard error where it was chosen.
@@ -154,7 +187,7 @@ def load(directory: str | os.PathLike[str], seed: int | None = None, **settings:
     >>> forage.load("runs/sweep", seed=1, learning_rate=0.001).member  # doctest: +SKIP
     {'seed': 1, 'learning_rate': 0.001}
     """
-    policy = Policy.load(directory, seed, **settings)
+    policy = Policy.load(directory, seed, actions, **settings)
     if policy.chosen:
         print(policy.chosen, file=sys.stderr)
     return policy

@@ -178,6 +178,9 @@ class Agent(Part):
     on_policy: ClassVar[bool]
     """Learns from the last rollout only; otherwise from a replay memory."""
 
+    stochastic: ClassVar[bool] = False
+    """It learns a policy that draws its actions: `act` with `explore` plays it, and without, another one made of it."""
+
     usual_behaviour: ClassVar[str] = "own"
     """The behaviour it is used with unless another is named."""
 
@@ -386,7 +389,7 @@ class Memory(Part):
             )
 
     @abc.abstractmethod
-    def init(self, example: Experience, num_envs: int, rollout_length: int) -> State:
+    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> State:
         """Makes an empty memory for transitions like `example` (no leading axes)."""
 
     @abc.abstractmethod

@@ -16,6 +16,8 @@ import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
 from jaxtyping import Array, Key, UInt32
 
+CHOICE = 300_007
+"""Keys of the episodes that choose whether the score is of greedy or of sampled actions."""
 EVALUATION = 1_000_003
 """Keys of the evaluation episodes at the end of a run, apart from those of training."""
 EVALUATION_AT_POINTS = 500_009
@@ -34,7 +36,7 @@ STARTS = 6_100_021
 """A seed's key on the host is folded with it for the starts, so that its other keys are what they are without them."""
 SOLVED_LEVELS = 6_100_027
 """Keys of the levels that a solver teaches, apart from those that training and evaluation draw."""
-STREAMS = EVALUATION, EVALUATION_AT_POINTS, EVALUATION_AGAIN, TUNING
+STREAMS = CHOICE, EVALUATION, EVALUATION_AT_POINTS, EVALUATION_AGAIN, TUNING
 STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, SOLVED_LEVELS
 """Every number that a stream of its own is made from: all are different, and below 2^31."""
 

@@ -78,13 +78,17 @@ def report(directories: Sequence[str], output: str, threshold: float | None = No
 def budget(runs: Sequence[Compared]) -> str:
     """What the runs have in common: how long each was, and how it was scored."""
     run = runs[0].run
-    acting = "drawn from the policy" if actions_of(run) == "sampled" else "the policy's best guess"
+    acted: dict[str, list[str]] = {}
+    for one in runs:
+        acting = "drawn from the policy" if actions_of(one.run) == "sampled" else "the policy's best guess"
+        acted.setdefault(acting, []).append(one.label)
+    how = " or ".join(f"{acting} ({', '.join(who)})" if len(acted) > 1 else acting for acting, who in acted.items())
     steps, asked = steps_of(run), sorted({one.run.config["steps"] for one in runs})
     of = f", of the reward {reward_of(run)}" if run.config["spec"]["reward_names"] else ""
     stopped = f", where {' and '.join(f'{number:,}' for number in asked)} were asked for" if asked != [steps] else ""
     return (
         f"{steps:,} steps of each seed{stopped}; a score is the mean return of a seed's evaluation episodes, played "
-        f"apart from training with {acting}{of}. "
+        f"apart from training with {how}{of}. "
         "Numbers over seeds are interquartile means with 95 % intervals: the bootstrap's, or with fewer than five "
         "seeds Student's, of the mean."
     )
@@ -111,7 +115,7 @@ def drawn_curves(runs: Sequence[Compared], name: str) -> str:
     for one in runs:
         lines.append((one.label if not one.run.evaluations else f"{one.label}, in training", *one.run.curve()))
         if one.run.evaluations:
-            lines.append((f"{one.label}, evaluated", *one.run.curve(evaluated=True)))
+            lines.append((f"{one.label}, evaluated{one.run.evaluated_how}", *one.run.curve(evaluated=True)))
     return vector(lambda path: curve(path, lines, name))
 
 

@@ -20,9 +20,10 @@ import numpy as np
 from forage import prng
 from forage.device import DeviceRoad
 from forage.environments.wrapping import innermost
-from forage.evaluating import load_agents, step_limit
+from forage.evaluating import acting, load_agents, step_limit
 from forage.evaluation.statistics import Score, score
 from forage.fields import replace, value_of
+from forage.policy import AUTO
 from forage.ports import Environment, Tasks
 from forage.registry import to_config
 from forage.run import Run, write_json
@@ -120,7 +121,7 @@ def evaluate_under(
     others: each of `under` is a condition of its own, beside that of nothing, and those of `wrap` are always there,
     so that `wrap=["action-noise:0"]` and a grid over `action_noise` are a curve over strengths.
     `instead` are whole environments, each a condition by its name, such as levels that were kept for testing.
-    All points get the same random numbers. `actions`: `greedy` or `sampled`; unless said, as the run has it.
+    All points get the same random numbers. `actions`: `greedy`, `sampled` or `auto`, as of `evaluate`.
 
     >>> forage.evaluate_under("runs/ppo-CartPole-v1", {"length": [0.25, 0.5, 1.0, 2.0]})  # doctest: +SKIP
     """
@@ -158,18 +159,19 @@ def evaluate_under(
     road = setup.road()
     assert isinstance(road, DeviceRoad)
     load_agents(run, road)
+    acted, _ = acting(road, setup, episodes, None if actions == AUTO else run.choice)
     points = []
     for words, other in setups.items():
-        means = play(other, road, combinations, episodes, prng.EVALUATION_AGAIN + seed)
+        means = play(other, road, combinations, episodes, prng.EVALUATION_AGAIN + seed, acted == "sampled")
         points += [Point(words, fields, returns) for fields, returns in zip(combinations, means, strict=True)]
     result = Robustness(run.title, episodes, points)
-    described = {"wrap": list(wrap), "tasks": to_config(tasks or setup.tasks), "actions": setup.evaluation_actions}
+    described = {"wrap": list(wrap), "tasks": to_config(tasks or setup.tasks), "actions": acted}
     write_json(run.directory / "robustness.json", result.data() | described)
     return result
 
 
 def play(
-    setup: Setup, trained: DeviceRoad, combinations: list[dict[str, float]], episodes: int, seed: int
+    setup: Setup, trained: DeviceRoad, combinations: list[dict[str, float]], episodes: int, seed: int, sampled: bool
 ) -> list[list[float]]:
     """Each combination's mean return of every seed, of the agents on the road `trained`."""
     assert isinstance(setup.environment, Environment)
@@ -183,9 +185,9 @@ def play(
         values = jnp.broadcast_to(values.reshape(-1, *(1,) * jnp.ndim(value)), (len(values), *jnp.shape(value)))
         points = replace(points, environment, name, values)
     if combinations[0]:
-        returns, _ = road.evaluate_points(points, episodes, step_limit(setup), seed)
+        returns, _ = road.evaluate_points(points, episodes, step_limit(setup), seed, sampled)
     else:
-        returns, _ = road.evaluate(episodes, step_limit(setup), seed)
+        returns, _ = road.evaluate(episodes, step_limit(setup), seed, sampled)
         returns = np.asarray(returns)[:, None]
     returns = np.asarray(returns, float)
     return setup.rewards.score(returns, setup.spec).mean(-1).T.tolist()

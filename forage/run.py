@@ -21,9 +21,9 @@ import numpy as np
 
 from forage import checkpoint
 from forage.evaluation.plots import curve
-from forage.evaluation.statistics import Score, score
+from forage.evaluation.statistics import Score, Statistic, interquartile_mean, score
 from forage.points import read_rows
-from forage.policy import Policy
+from forage.policy import AUTO, Policy, actions_of
 from forage.sweep import members_of
 from forage.types import ForageError
 
@@ -76,6 +76,21 @@ class Run:
         return read_json(path) if path.exists() else None
 
     @property
+    def actions(self) -> str:
+        """How the agent plays unless told otherwise: `greedy` or `sampled`."""
+        return actions_of(self.config, self.evaluation)
+
+    @property
+    def choice(self) -> dict[str, Any] | None:
+        """Which of greedy and sampled actions did better, where that was left to the run, and both means."""
+        return (self.evaluation or {}).get("choice")
+
+    @property
+    def evaluated_how(self) -> str:
+        """What sets the evaluations during training apart from that of the score: they are greedy unless told."""
+        return ", greedily" if self.config.get("evaluation_actions") == AUTO and self.actions == "sampled" else ""
+
+    @property
     def visits(self) -> np.ndarray | None:
         """How many steps led to each place of the environment's map: `[member, ...]`, in a run that measured it."""
         path = self.directory / "visits.npy"
@@ -121,25 +136,31 @@ def label_of(member: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value:g}" for name, value in member.items() if name != "seed")
 
 
-def by_setting(members: list[dict[str, Any]], values: list[float | None]) -> dict[str, Score]:
+def by_setting(
+    members: list[dict[str, Any]], values: list[float | None], statistic: Statistic = interquartile_mean
+) -> dict[str, Score]:
     """The score of each setting, over its seeds."""
     groups: dict[str, list[float | None]] = {}
     for member, value in zip(members, values, strict=True):
         groups.setdefault(label_of(member), []).append(value)
-    return {label: score(np.array(group, float)) for label, group in groups.items()}
+    return {label: score(np.array(group, float), statistic=statistic) for label, group in groups.items()}
+
+
+def plain(one: Score) -> dict[str, Any]:
+    """A score as data."""
+    interval = None if one.low is None else [one.low, one.high]
+    return {"score": one.value, "interval": interval, "seeds": one.seeds}
 
 
 def scored(scores: dict[str, Score], evaluation: dict[str, Any]) -> dict[str, Any]:
     """A score as data, with what it is a score of; of a sweep, every setting's."""
 
-    def plain(one: Score) -> dict[str, Any]:
-        interval = None if one.low is None else [one.low, one.high]
-        return {"score": one.value, "interval": interval, "seeds": one.seeds}
-
     each = plain(next(iter(scores.values()))) if len(scores) == 1 else {}
     if len(scores) > 1:
         each = {"settings": [{"setting": label} | plain(one) for label, one in scores.items()]}
-    return each | {name: evaluation.get(name) for name in ("episodes", "cut", "cut_after", "reward")}
+    return each | {
+        name: evaluation.get(name) for name in ("episodes", "actions", "choice", "cut", "cut_after", "reward")
+    }
 
 
 def draw_curve(run: Run) -> Path:
@@ -149,7 +170,7 @@ def draw_curve(run: Run) -> Path:
     if not sweep:
         curves = [(run.config["agent"]["part"], steps, values)]
         if run.evaluations:
-            curves = [("in training", steps, values), ("evaluated", *run.curve(evaluated=True))]
+            curves = [("in training", steps, values), (f"evaluated{run.evaluated_how}", *run.curve(evaluated=True))]
         return curve(path, curves, title=run.title)
     members = members_of(sweep, run.config["seeds"])
     labels = [label_of(member) for member in members]

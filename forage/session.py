@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import time
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ import numpy as np
 from forage import checkpoint, prng, progress, soundness
 from forage.device import DeviceRoad
 from forage.errors import Interrupted
-from forage.evaluating import cut_sentence, evaluate_road, step_limit
+from forage.evaluating import cut_sentence, evaluate_road, how_scored, score_road, step_limit
 from forage.evaluation.plots import heat_map
 from forage.host import HostRoad
 from forage.learner import Report
@@ -125,13 +126,16 @@ class Session:
             lines.append(f"{part_name(self.setup.agent)} because {self.setup.why}")
         if self.setup.settings_from:
             lines.append(f"{self.setup.settings_from}: {self.sizes()}")
+        if self.setup.steps_from:
+            lines.append(f"{self.setup.steps:,} steps of each seed, {self.setup.steps_from}; --steps changes it")
         return lines + reading(self.setup.spec.observation_space)
 
     def sizes(self) -> str:
         """The settings that decide most, as the start of a run says them."""
         agent = self.setup.agent
         names = ("learning_rate", "epochs", "minibatches", "entropy_coefficient", "normalise_observation", "batch_size")
-        said = [f"{n.replace('_', ' ')} {getattr(agent, n)}" for n in names if getattr(agent, n, False) is not False]
+        own = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}
+        said = [f"{n.replace('_', ' ')} {own[n]}" for n in names if own.get(n, False) is not False]
         said = [text.removesuffix(" True") for text in said]
         each = f"{agent.num_envs} environment{'s' if agent.num_envs > 1 else ''} x {agent.rollout_length} steps"
         return ", ".join([each, *said])
@@ -187,11 +191,14 @@ class Session:
         self.earlier, self.started = self.seconds, None
 
     def evaluate(self, number: int) -> float:
-        """Plays episodes apart from training, others at each point, and writes what they brought. Returns seconds."""
+        """Plays episodes apart from training, others at each point, and writes what they brought. Returns seconds.
+
+        Greedily unless the run was told to sample: what suits the policy is only asked of the one that is scored.
+        """
         began = time.monotonic()
-        found = evaluate_road(
-            self.road, self.setup, self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
-        )
+        actions = "sampled" if self.setup.evaluation_actions == "sampled" else "greedy"
+        episodes, seed = self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
+        found = evaluate_road(self.road, self.setup, episodes, seed, actions)
         self.append(self.evaluations, {"steps": self.road.steps, "cut": found["cut"]} | columns(found))
         self.track_evaluation(found)
         shown = progress.shown_return(found["return"], self.setup.settings)
@@ -417,23 +424,19 @@ class Session:
         seconds = self.seconds
         if isinstance(self.road, HostRoad):
             self.road.retire()
-        evaluation = evaluate_road(self.road, self.setup, self.settings["evaluation_episodes"])
+        evaluation = score_road(self.road, self.setup, self.settings["evaluation_episodes"])
         write_json(self.directory / "evaluation.json", evaluation)
         picture = draw_curve(Run(self.directory))
         where = self.write_visits()
         self.track_evaluation(evaluation)
         scores = by_setting(self.setup.members, evaluation["return"])
-        episodes = evaluation["episodes"]
         lines = []
         for label, found in scores.items():
             what = f" with {label}" if label else ""
             lines.append(f"{part_name(self.setup.agent)} on {self.setup.name}{what}: return {found}")
         speed = len(self.setup.members) * self.road.steps / max(seconds, 1e-9)
-        of = f", of the reward {self.setup.scored}" if self.setup.scored else ""
-        lines.append(f"  interquartile mean over seeds of {episodes} evaluation episodes each, 95 % interval{of}")
-        if evaluation["cut"]:
-            lines.append(f"  {cut_sentence(evaluation)}")
         lines += [
+            *(f"  {line}" for line in how_scored(evaluation)),
             f"  {self.road.steps:,} steps a seed in {progress.duration(seconds)} "
             f"({speed:,.0f} steps/s, compiling included)",
             f"  curve {picture}" + (f", visits {where}" if where else ""),

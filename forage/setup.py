@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from forage import prng, registry, spaces
-from forage.defaults import chosen, default_behaviour, default_memory, suggest
+from forage.compiling import check_precision
+from forage.defaults import chosen, default_behaviour, default_memory, default_steps, suggest
 from forage.device import DeviceRoad, vary
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.adapters.loading import name_of
@@ -30,6 +31,7 @@ from forage.host_experiment import Way
 from forage.host_starts import Hosted
 from forage.learner import Learner
 from forage.nn.encoders import is_image
+from forage.policy import check_actions
 from forage.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
 from forage.ranges import check_ranges
 from forage.rewards.bonus import Bonus
@@ -64,7 +66,8 @@ class Setup:
     sweep: dict[str, list[float]]
     why: str = ""  # why this agent, when nobody named one
     settings_from: str = ""  # the preset or rule behind the agent's settings
-    evaluation_actions: str = "greedy"  # or sampled
+    steps_from: str = ""  # why so many steps, when nobody said how many
+    evaluation_actions: str = "auto"  # or greedy, or sampled
     visits: bool = False  # where the agent goes is counted
 
     @property
@@ -94,8 +97,9 @@ class Setup:
 
     def learner(self) -> Learner:
         """What remembers and learns. Raises `ForageError` where its parts do not fit."""
-        sampled = self.evaluation_actions == "sampled"
-        learner = Learner(self.agent, self.behaviour, self.rewards, self.memory, self.spec, sampled)
+        streams = self.agent.num_envs * self.spec.num_agents
+        memory = shortened(self.memory, self.agent, streams, self.steps * self.spec.num_agents)
+        learner = Learner(self.agent, self.behaviour, self.rewards, memory, self.spec)
         learner.check()
         _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
         check_learning(self.agent, self.steps)
@@ -200,6 +204,7 @@ def resolve_environment(
 
     `wrap` names what is put around it, the first innermost.
     """
+    check_precision()  # or the environment would be blamed for numbers that are not what its spaces say
     if wrap:
         name, environment, config = resolve_environment(given, options)
         for words in wrap:
@@ -317,19 +322,18 @@ def make_setup(
     sweep: dict[str, Sequence[float]] | None = None,
     wrap: Sequence[str] = (),
     why: str = "",
-    evaluation_actions: str = "greedy",
+    evaluation_actions: str = "auto",
     visits: bool = False,
     **parts: Any,
 ) -> Setup:
     """Fills in what was not said. `parts` are by port, each a part or its name; `wrap` names wrappers, first innermost.
 
-    `evaluation_actions`: `greedy`, the agent's best guess, or `sampled`, drawn from its policy as in training.
+    `evaluation_actions`: `greedy`, the agent's best guess, `sampled`, drawn from its policy as in training, or `auto`,
+    which of the two did better in episodes played for that; see `forage.evaluating.choose`.
     `visits`: where the agent goes is counted, on the environment's map.
 
     Raises `ForageError` for what cannot be.
     """
-    from forage.defaults import default_steps
-
     for port, part in parts.items():
         if port not in PORTS:
             hint = "; options of the agent go in agent_options" if isinstance(part, (int, float)) else ""
@@ -388,7 +392,9 @@ def make_setup(
         member = dataclasses.replace(agent, **setting)
         check_ranges(member, agent_name)
         member.check(spec)
-    steps = default_steps(agent, name) if steps is None else steps
+    steps_from = ""
+    if steps is None:
+        steps, steps_from = default_steps(agent, name, spec, native, suggested=bool(why))
     each = agent.num_envs * agent.rollout_length
     most = MOST // spec.num_agents // each * each  # whole rollouts; a memory counts what every agent lived through
     if not 1 <= steps <= most:
@@ -406,6 +412,7 @@ def make_setup(
         sweep=swept,
         why=why,
         settings_from=settings_from,
+        steps_from=steps_from,
         evaluation_actions=evaluation_actions,
         visits=visits,
     )
@@ -438,6 +445,16 @@ def check_learning(agent: Agent, steps: int) -> None:
         )
 
 
+def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:
+    """The same memory with no more places than a run of so many transitions can fill, in whole rollouts."""
+    capacity = getattr(memory, "capacity", None)
+    rollout = streams * agent.rollout_length
+    fills = -(-max(transitions, agent.segment * streams) // rollout) * rollout
+    if capacity is None or capacity <= fills:
+        return memory
+    return dataclasses.replace(memory, capacity=fills)
+
+
 def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """What was given, over the preset's parts; but bonuses stand beside what the preset makes of the reward."""
 
@@ -450,12 +467,6 @@ def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     if "rewards" in known and isinstance(parts["rewards"], Bonus):
         parts["rewards"] = beside(parts["rewards"])
     return parts
-
-
-def check_actions(evaluation_actions: str) -> None:
-    """Raises `ForageError` for a way to act in evaluation that is not there."""
-    if evaluation_actions not in ("greedy", "sampled"):
-        raise ForageError(f"Actions in evaluation are greedy or sampled, not {evaluation_actions!r}.")
 
 
 def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -> Setup:

@@ -260,6 +260,17 @@ class OneHot(spaces.Box):
         super().__init__(0.0, 1.0, (size,), np.float32)
 
 
+class Stacked(spaces.Box):
+    """A box of the last `frames` observations, side by side on one axis, the oldest first.
+
+    A box, for those who need not know; a replay keeps each observation once where it does.
+    """
+
+    def __init__(self, low: Any, high: Any, dtype: Any, frames: int, axis: int = -1) -> None:
+        super().__init__(low, high, dtype=dtype)
+        self.frames, self.axis = frames, axis % len(self.shape)
+
+
 def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """The space of what is seen, without what stands beside it."""
     return space["observation"] if isinstance(space, spaces.Dict) and carries_more(space.spaces) else space

@@ -14,10 +14,11 @@ import jax
 from forage import prng, progress
 from forage.capacity import check_memory
 from forage.environments.adapters.loading import check_not_importing
-from forage.evaluating import evaluate_road, load_agents
+from forage.evaluating import load_agents, score_road
 from forage.evaluation.statistics import Score
 from forage.host import HostRoad
 from forage.locking import locked
+from forage.policy import AUTO
 from forage.registry import part_name
 from forage.run import Run, read_json, write_json
 from forage.session import Session
@@ -48,7 +49,8 @@ def train(
     environments. `steps` are of each seed. `options`: parts for the ports by name
     (`behaviour=`, `rewards=`, `memory=`, `tasks=`, `starts=`), `sweep={"learning_rate": [...]}`,
     `agent_options`, `environment_options`, `wrap=["frame-stack:4", "time-limit:200"]` (the first innermost),
-    `evaluation_actions="sampled"`, as in training, where the best guess (`greedy`) is not meant.
+    `evaluation_actions="sampled"`, as in training, or `"greedy"`, the best guess; unless said, the score is of what did
+    better in episodes played for that.
     `evaluation_every` steps of each seed, and before the first, the agent plays `evaluation_episodes` apart from
     training, whose course and clock that does not touch; see `Run.evaluations`.
     `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
@@ -138,7 +140,8 @@ def finished(agent: Any, environment: Any, *, directory: Path, display: str, **o
     run = Run(directory)
     if run.evaluation is not None:
         own = run.config.get("evaluation_actions", "greedy")
-        if run.evaluation.get("steps", 0) >= run.config["steps"] and run.evaluation.get("actions", own) == own:
+        how = run.evaluation.get("asked", run.evaluation.get("actions", own))
+        if run.evaluation.get("steps", 0) >= run.config["steps"] and how == own:
             return run
     # Python objects are not kept in a run's configuration; named parts and environments are.
     given = {port: part for port, part in options.items() if port in PORTS and not isinstance(part, str | None)}
@@ -157,7 +160,8 @@ def evaluate(
     """Evaluates a run's newest checkpoint again, on episodes chosen by `seed`. Returns the score; writes it too.
 
     None of the episodes is one that the run itself was evaluated on. Of a sweep the score is the best setting's:
-    `Run.scores` has every one's. `actions`: `greedy` or `sampled`; unless said, as the run has it.
+    `Run.scores` has every one's. `actions`: `greedy`, `sampled`, or `auto`, which chooses between them anew; unless
+    said, as the run was told, or chose when it was evaluated.
     Only the agents are read, and what is played is not saved: no code in the run's files is executed.
     """
     if episodes < 1:
@@ -169,9 +173,9 @@ def evaluate(
         load_agents(run, road)
         if isinstance(road, HostRoad):
             road.retire()
-        write_json(
-            run.directory / "evaluation.json", evaluate_road(road, setup, episodes, prng.EVALUATION_AGAIN + seed)
-        )
+        choice = None if actions == AUTO else run.choice
+        evaluation = score_road(road, setup, episodes, prng.EVALUATION_AGAIN + seed, choice)
+        write_json(run.directory / "evaluation.json", evaluation)
     finally:
         if isinstance(road, HostRoad):
             road.close()

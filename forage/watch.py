@@ -28,12 +28,14 @@ def watch(
     episodes: int = 1,
     steps: int = 1000,
     environment: Any = None,
+    actions: str | None = None,
     settings: dict[str, float] | None = None,
 ) -> tuple[Path, list[float]]:
     """Films `episodes` episodes of at most `steps` steps each. Returns the file and each episode's return.
 
     `output` ends in .gif or .mp4 (which needs the extra `video`); `seed`, and `settings` of a sweep, say which agent's,
     the best otherwise, as `forage.load` does.
+    `actions`: `greedy` or `sampled`; unless said, as the run was told or chose when it was evaluated.
     """
     run = Run(directory)
     path = Path(output) if output is not None else run.directory / "agent.gif"
@@ -42,7 +44,7 @@ def watch(
     for what, number in (("episode", episodes), ("step", steps)):
         if number < 1:
             raise ForageError(f"A film has 1 {what} or more, not {number}.")
-    policy = load(run.directory, seed, **(settings or {}))
+    policy = load(run.directory, seed, actions, **(settings or {}))
     setup = from_config(run.config, environment)
     prepare(path)
     frames: list[np.ndarray] = []

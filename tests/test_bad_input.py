@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import jax
 import numpy as np
 import pytest
 import small
@@ -45,7 +46,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo CartPole-v1 --plain --json", "--json and --plain are two ways"),
     ("tune ppo CartPole-v1 --over clip=0.1,0.2 --evaluation-actions best", "greedy or sampled, not 'best'"),
     ("train ppo CartPole-v1 --steps 2147483647", "from 1 to 2,147,482,624"),
-    ("train dqn CartPole-v1 --memory uniform --memory.capacity 2000000000000", "of memory, and .* are free"),
+    ("train dqn CartPole-v1 --steps 2b --memory uniform --memory.capacity 2b", "of memory, and .* are free"),
     ("train ppo CartPole-v1 --steps 0", "steps of each seed, not 0"),
     ("train ppo CartPole-v1 --steps -5", "steps of each seed, not -5"),
     ("train ppo CartPole-v1 --steps 5B", "not 5,000,000,000"),
@@ -194,6 +195,25 @@ def test_from_python(arguments, said, tmp_path):
     with pytest.raises(ForageError, match=said):
         forage.train(**({"agent": "ppo", "environment": "CartPole-v1", "directory": tmp_path / "run"} | arguments))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
+@pytest.mark.parametrize(("everywhere", "here"), [(True, True), (True, False), (False, True)])
+def test_64_bits_are_refused_before_anybody_is_blamed(environment, everywhere, here, tmp_path, capsys):
+    """Also where this thread alone has them, or has them not: programs compile in another."""
+    said = "32 bits, and JAX is set to 64 here; unset JAX_ENABLE_X64, or in Python call jax.config.update"
+    jax.config.update("jax_enable_x64", everywhere)
+    try:
+        with jax.enable_x64(here):
+            with pytest.raises(ForageError, match=said):
+                forage.train("ppo", environment, directory=tmp_path / "run")
+            with pytest.raises(ForageError, match=said):
+                forage.load(tmp_path)
+            code, out, err = small.here(capsys, "train", environment)
+    finally:
+        jax.config.update("jax_enable_x64", False)
+    assert (code, out, err.count("\n")) == (2, "", 1) and said in err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(scope="module")

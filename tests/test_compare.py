@@ -29,7 +29,9 @@ def lying(tmp_path):
         (directory / "config.json").write_text(json.dumps(config))
         (directory / "metrics.jsonl").write_text(json.dumps({"steps": steps, "seconds": 1.0, "return": [1, 2]}) + "\n")
         (directory / "versions.json").write_text(json.dumps({"forage": "1", "jax": "1"}))
-        found = {"steps": steps, "actions": config["evaluation_actions"], "episodes": 4, "return": [1.0, 2.0]}
+        asked = config["evaluation_actions"]
+        actions = "greedy" if asked == "auto" else asked
+        found = {"steps": steps, "asked": asked, "actions": actions, "episodes": 4, "return": [1.0, 2.0]}
         (directory / "evaluation.json").write_text(json.dumps(found | (evaluated or {})))
         return str(directory)
 
@@ -44,7 +46,7 @@ def lying(tmp_path):
         ({"tasks": WIDE}, r"tasks in evaluation .*uniform\(field=length, low=0.25, high=1.0\).*same"),
         ({"tasks": Contexts(("length=0.25:1.0",), test=("length=2.0",))}, "tasks in evaluation"),
         ({"evaluation_actions": "sampled"}, "kinds of actions in evaluation .greedy, sampled"),
-        ({"evaluated": {"actions": "sampled"}}, "kinds of actions in evaluation .greedy, sampled"),
+        ({"evaluated": {"asked": "sampled", "actions": "sampled"}}, "kinds of actions in evaluation .greedy, sampled"),
         ({"evaluated": {"steps": 20_000}}, "numbers of steps .100,000, 20,000"),
         ({"steps": 50_000}, "numbers of steps .100,000, 50,000"),
     ],
@@ -63,6 +65,8 @@ def test_only_like_is_compared(lying, options, what):
         # What is drawn in training alone makes no other score: where evaluation is in the usual physics, both are.
         {"tasks": Contexts(("length=0.25:1.0",), test=("length=0.5",))},
         {"evaluated": {"steps": 100_352}},  # whole rollouts
+        {"evaluated": {"actions": "sampled"}},  # both as suited what was learned
+        {"evaluation_actions": "greedy"},  # as the other was
         {"evaluated": {"return": [3.0, 4.0, 5.0]}},
     ],
 )
@@ -102,7 +106,7 @@ def test_evaluating_again_is_seen(tmp_path):
     import small
 
     small.keep_compiled()
-    one, two = (small.train(tmp_path / name).directory for name in ("one", "two"))
+    one, two = (small.train(tmp_path / name, evaluation_actions="greedy").directory for name in ("one", "two"))
     assert len(gather([str(one), str(two)])) == 2
     training.evaluate(two, episodes=2, actions="sampled")
     with pytest.raises(ForageError, match=r"different kinds of actions in evaluation \(greedy, sampled\)"):

@@ -11,6 +11,7 @@ from forage import registry
 from forage.agents.dqn import DQN
 from forage.agents.ppo import PPO
 from forage.agents.sac import SAC
+from forage.defaults import chosen
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.together import Together
 from forage.rewards.environment import EnvironmentReward
@@ -104,18 +105,25 @@ def test_numbers_at_the_ends_of_their_ranges():
 def test_without_a_preset_the_spec_decides():
     """And what a person names of a rollout is kept, with minibatches that divide it."""
     for environment, options, shape, rate in (
-        ("gymnasium:MountainCar-v0", {}, (8, 256, 32), 3e-4),  # a vector
-        ("gymnasium:FrozenLake-v1", {}, (8, 128, 8), 1e-3),  # one number out of a few
-        ("gymnasium:MountainCar-v0", {"num_envs": 3}, (3, 682, 31), 3e-4),
-        ("gymnasium:MountainCar-v0", {"num_envs": 2, "rollout_length": 8}, (2, 8, 1), 3e-4),
-        ("gymnasium:MountainCar-v0", {"memory_size": 8}, (8, 256, 4), 3e-4),  # whole segments
+        ("MountainCar-v0", {}, (8, 256, 32), 3e-4),  # a vector
+        ("MountainCar-v0", {"num_envs": 3}, (3, 682, 31), 3e-4),
+        ("MountainCar-v0", {"num_envs": 2, "rollout_length": 8}, (2, 8, 1), 3e-4),
+        ("MountainCar-v0", {"memory_size": 8}, (8, 256, 4), 3e-4),  # whole segments
+        ("MountainCar-v0", {"num_envs": 4096}, (4096, 32, 256), 3e-4),  # no rollout of a single step
         ("CartPole-v1", {}, (8, 128, 8), 1e-3),  # has a preset
     ):
         setup = make_setup("ppo", environment, agent_options=options)
         agent = setup.agent
         assert (agent.num_envs, agent.rollout_length, agent.minibatches, agent.learning_rate) == (*shape, rate)
         assert setup.settings_from.startswith("preset for" if environment == "CartPole-v1" else "settings for")
-    setup = make_setup("ppo", "gymnasium:MountainCar-v0", agent_options={"learning_rate": 0.1, "minibatches": 2})
+    assert make_setup("ppo", "MountainCar-v0").rewards.discount == 0.99
+    assert make_setup("ppo", "MountainCar-v0", agent_options={"discount": 0.9}).rewards.discount == 0.9
+    numbers = Spec("Numbers", spaces.Discrete(9), spaces.Discrete(2))
+    for options, shape in (({}, (8, 128, 8)), ({"num_envs": 2}, (2, 512, 8))):
+        found = chosen("ppo", numbers.name, numbers, False, options)
+        assert tuple(found.settings[n] for n in ("num_envs", "rollout_length", "minibatches")) == shape
+        assert (found.settings["learning_rate"], found.why[:32]) == (1e-3, "settings for one number out of a")
+    setup = make_setup("ppo", "MountainCar-v0", agent_options={"learning_rate": 0.1, "minibatches": 2})
     assert (setup.agent.learning_rate, setup.agent.minibatches) == (0.1, 2)
 
 

@@ -4,15 +4,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium import spaces
 from scipy.stats import chi2
 from small import at_once
 from tiers import gated
 
 from forage.memory.prioritised import PrioritisedReplay, Span, assign, cut_nodes, draw, empty_tree, fill
 from forage.memory.uniform import UniformReplay
-from forage.types import Batch, Clock, Experience, ForageError
+from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 MEMORIES = [UniformReplay, PrioritisedReplay]
+SPEC = Spec("x", spaces.Box(-np.inf, np.inf, (2,), np.float32), spaces.Discrete(2))
 
 
 def transitions(time, num_envs):
@@ -31,7 +33,7 @@ def clock_at(steps, total=1000.0):
 def filled(memory, rollouts, num_envs=2, rollout_length=3):
     """A memory after some rollouts, and the clock then."""
     example = jax.tree.map(lambda x: x[0, 0], transitions(np.arange(1), 1))
-    state = at_once(lambda: memory.init(example, num_envs, rollout_length))
+    state = at_once(lambda: memory.init(example, num_envs, rollout_length, SPEC))
     add = jax.jit(memory.add)
     for i in range(rollouts):
         rollout = transitions(np.arange(rollout_length) + i * rollout_length, num_envs)
@@ -227,7 +229,7 @@ def test_adding_is_in_place_inside_a_compiled_loop(Memory):
     capacity, seeds = 50_000, 3
     memory = Memory(capacity=capacity)
     example = jax.tree.map(lambda x: x[0, 0], transitions(np.arange(1), 1))
-    state = jax.vmap(lambda _: memory.init(example, 1, 1))(jnp.arange(seeds))
+    state = jax.vmap(lambda _: memory.init(example, 1, 1, SPEC))(jnp.arange(seeds))
 
     def turn(i, carry):
         clock = clock_at(i)

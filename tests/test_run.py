@@ -377,7 +377,8 @@ def test_a_film_opens_and_moves(finished, tmp_path):
 
 @pytest.mark.thorough
 def test_runs_are_compared(finished, tmp_path):
-    first, second = (small.train(tmp_path / name).directory for name in ("first", "second"))
+    greedy = {"evaluation_actions": "greedy"}
+    first, second = (small.train(tmp_path / name, **greedy).directory for name in ("first", "second"))
     both, picture = [str(first), str(second)], str(tmp_path / "both.png")
     lines = compare(both, picture)
     assert imageio.imread(tmp_path / "both.png").ndim == 3
@@ -395,7 +396,7 @@ def test_runs_are_compared(finished, tmp_path):
 
     rewritten("config.json", lambda c: c["spec"].update(name="Pong"), "different environments")
     rewritten("config.json", lambda c: c.update(steps=99), "different numbers of steps .160, 99.")
-    rewritten("evaluation.json", lambda e: e.update(actions="sampled"), "kinds of actions")
+    rewritten("evaluation.json", lambda e: e.update(asked="sampled", actions="sampled"), "kinds of actions")
     rewritten("evaluation.json", lambda e: e["return"].__setitem__(0, None), "no finite score for 1 of its 2 seeds")
     with pytest.raises(ForageError, match="is a sweep"):
         compare([str(finished.directory), str(finished.directory)], picture)

@@ -23,8 +23,9 @@ from forage.experiment import Experiment
 from forage.learner import Learner
 from forage.memory.uniform import UniformReplay
 from forage.nn.encoders import Reader, encoder
+from forage.nn.layers import scale_of
 from forage.nn.networks import Torso
-from forage.nn.normalise import normalised, norms_of, updated
+from forage.nn.normalise import begun, normalised, norms_of, read_after, updated
 from forage.policy import Policy
 from forage.ports import Environment
 from forage.rewards.environment import EnvironmentReward
@@ -161,6 +162,27 @@ def test_boxes_of_floats_are_normalised_where_they_are():
     spec = Spec("Words", gym.Dict({"text": Tokens(3, 4)}), gym.Discrete(2))
     with pytest.raises(ForageError, match="Only numbers can be normalised"):
         PPO(normalise_observation=True).check(spec)
+
+
+def test_small_maps_of_bytes_are_read_by_what_was_seen():
+    """A map's codes are far below 255: PPO reads them normalised, and a first rollout by its own mean and spread."""
+    grid, screen = gym.Box(0, 255, (7, 7, 3), np.uint8), gym.Box(0, 255, (84, 84, 4), np.uint8)
+    assert norms_of(grid) is None
+    assert norms_of(screen, maps=True) is None
+    space = gym.Dict({"map": grid, "screen": screen, "heading": gym.Discrete(4)})
+    norm = norms_of(space, maps=True)
+    read = read_after(gym.Dict({"observation": space, "action_mask": gym.MultiBinary(2)}), norm)["observation"]
+    assert (read["map"].shape, scale_of(read["map"])) == ((147,), 1)
+    assert (read["screen"], read["heading"]) == (screen, space["heading"])
+    codes = np.arange(2 * 147, dtype=np.uint8).reshape(1, 2, 7, 7, 3) % 11
+    rollout = {"map": codes, "screen": np.zeros((1, 2, 84, 84, 4), np.uint8), "heading": np.zeros((1, 2), int)}
+    later = updated(norm, rollout, jnp.ones((1, 2), bool))
+    first = begun(norm, later)
+    np.testing.assert_allclose(first["map"].mean, codes[0].mean(0).reshape(-1), rtol=1e-5)
+    np.testing.assert_allclose(begun(first, norm)["map"].mean, first["map"].mean)  # only at the beginning
+    seen = [normalised(first, jax.tree.map(lambda x, i=i: x[0, i], rollout))["map"] for i in (0, 1)]
+    differ = (codes[0, 0] != codes[0, 1]).reshape(-1)
+    np.testing.assert_allclose(np.abs(np.array(seen))[:, differ], 1, rtol=1e-4)
 
 
 # --- agents ---------------------------------------------------------------------------------------------------------

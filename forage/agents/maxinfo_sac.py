@@ -76,6 +76,7 @@ class MaxInfoSAC(Agent):
     """
 
     on_policy: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = True
     acting: ClassVar[str] = "actor"
 
     learning_rate: float = 3e-4

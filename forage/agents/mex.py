@@ -44,6 +44,7 @@ class MEX(Agent):
     """
 
     on_policy: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = True
     acting: ClassVar[str] = "actor"
 
     learning_rate: float = 3e-4

@@ -29,7 +29,7 @@ from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Gaussian
 from forage.nn.minibatches import shuffled, standardised, weighted_mean
 from forage.nn.networks import Recall, input_size
-from forage.nn.normalise import Norms, normalised, norms_of, updated
+from forage.nn.normalise import Norms, begun, normalised, norms_of, read_after, updated
 from forage.nn.optimiser import Optimiser, adam
 from forage.ports import Agent, Metrics
 from forage.returns import gae
@@ -69,6 +69,7 @@ class PPO(Agent):
     """Proximal policy optimisation (Schulman et al., 2017, arXiv 1707.06347), also with a GRU and action masks."""
 
     on_policy: ClassVar[bool] = True
+    stochastic: ClassVar[bool] = True
 
     learning_rate: float = 2.5e-4
     discount: float = 0.99
@@ -92,6 +93,7 @@ class PPO(Agent):
     bonus_head: bool = equinox.field(static=True, default=False)  # a bonus for exploring has a value of its own
     bonus_discount: float = 0.99  # of that value
     state_dependent_noise: bool = equinox.field(static=True, default=False)  # of continuous actions: gSDE
+    initial_log_std: float | None = None  # of continuous actions in the unit box; none: 0, with gSDE -2
 
     @property
     def separates_bonus(self) -> bool:
@@ -113,7 +115,7 @@ class PPO(Agent):
             )
         space = seen(spec.observation_space)
         input_size(space)
-        if self.normalise_observation and norms_of(space) is None:
+        if self.normalise_observation and norms_of(space, maps=True) is None:
             raise ForageError(
                 f"Only numbers can be normalised, not bits, choices or whole numbers with bounds, and {spec.name} "
                 f"gives {spec.observation_space}; normalise_observation=false works."
@@ -126,10 +128,10 @@ class PPO(Agent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
         streams = 2 if self.bonus_head else 1
-        state_noise = self.state_dependent_noise
-        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic, streams, state_noise)
-        network = ActorCritic(key, spec.observation_space, spec.action_space, sizes)
-        norm = norms_of(seen(spec.observation_space)) if self.normalise_observation else None
+        noise = self.state_dependent_noise, self.initial_log_std
+        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic, streams, *noise)
+        norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
+        network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
         return PPOState(network, self.optimiser(1.0).init(network), norm)
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
@@ -182,8 +184,11 @@ class PPO(Agent):
     ) -> tuple[PPOState, Metrics, Float[Array, " env"]]:
         experience = batch.experience
         raw = experience.observation
+        # What acted is what learns, but for the first rollout, of whose numbers nothing was known when it began.
+        later = updated(state.norm, split_mask(raw)[0], experience.counts)
+        norm = begun(state.norm, later)
         observation, next_observation = (
-            over_rollout(lambda o: normalised(state.norm, o))(o) for o in (raw, experience.next_observation)
+            over_rollout(lambda o: normalised(norm, o))(o) for o in (raw, experience.next_observation)
         )
         action = experience.action
         if not state.network.actions.discrete:
@@ -231,9 +236,7 @@ class PPO(Agent):
         own = jnp.maximum(weighted_mean(by_agent, counts), 1e-8)
         metrics |= {name: metrics[name] / own for name in METRICS[2:]}  # of the steps that were the agent's
         metrics["explained_variance"] = 1 - gains[..., 0].var() / jnp.maximum(goal[..., 0].var(), 1e-8)
-        # After learning: what acted is what learned.
-        norm = updated(state.norm, split_mask(raw)[0], experience.counts)
-        return PPOState(*carry, norm), metrics, jnp.abs(advantage).mean(0)
+        return PPOState(*carry, later), metrics, jnp.abs(advantage).mean(0)
 
     def advantages(
         self,

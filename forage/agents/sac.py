@@ -41,13 +41,14 @@ class Actor(equinox.Module):
     log_std: Float[Array, "features dimensions"] | None  # where noise depends on the state through the features
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], state_noise: bool = False):
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], log_std: Any = None):
+        """`log_std`: at first, where noise depends on the state; else `None`."""
         torso_key, head_key = jax.random.split(key)
         self.actions = Actions.of(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
         dimensions = self.actions.outputs
-        self.head = Linear(head_key, self.torso.size, dimensions if state_noise else 2 * dimensions)
-        self.log_std = jnp.full((self.torso.size, dimensions), -3.0) if state_noise else None  # the authors' for SAC
+        self.head = Linear(head_key, self.torso.size, 2 * dimensions if log_std is None else dimensions)
+        self.log_std = None if log_std is None else jnp.full((self.torso.size, dimensions), log_std, jnp.float32)
 
     def __call__(self, observation: PyTree[Array]) -> SquashedGaussian:
         """The policies of a batch (leaves `batch ...`)."""
@@ -75,6 +76,7 @@ class SAC(Agent):
     """Soft actor-critic with a learned temperature (Haarnoja et al., 2018, arXiv 1812.05905; its table 1)."""
 
     on_policy: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = True
     acting: ClassVar[str] = "actor"
 
     learning_rate: float = 3e-4
@@ -90,6 +92,7 @@ class SAC(Agent):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
     learn_temperature: bool = equinox.field(static=True, default=True)  # else it stays what it is at first
     state_dependent_noise: bool = equinox.field(static=True, default=False)  # gSDE
+    initial_log_std: float = -3.0  # of gSDE's noise, for each feature; the authors' for SAC
 
     @property
     def updates(self) -> int:
@@ -103,7 +106,8 @@ class SAC(Agent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SACState:
         actor_key, critic_key = jax.random.split(key)
-        actor = Actor(actor_key, spec, self.hidden_sizes, self.state_dependent_noise)
+        log_std = self.initial_log_std if self.state_dependent_noise else None
+        actor = Actor(actor_key, spec, self.hidden_sizes, log_std)
         dimensions = actor.actions.outputs
         critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), critic_key)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))

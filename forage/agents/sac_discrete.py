@@ -61,6 +61,7 @@ class SACDiscrete(Agent):
     """Soft actor-critic for discrete actions (Christodoulou, 2019, arXiv 1910.07207), with action masks."""
 
     on_policy: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = True
     acting: ClassVar[str] = "actor"
 
     learning_rate: float = 3e-4

@@ -19,7 +19,7 @@ from forage.nn.normalise import RunningNorm
 from forage.nn.optimiser import Optimiser, adam
 from forage.nn.values import best, chosen
 from forage.ports import Agent, Behaviour
-from forage.ring import empty_ring, read, truncate, write
+from forage.ring import Ring, empty_ring, kept, oldest, read, truncate, write
 from forage.types import AGENT, Clock, Experience, ForageError, Spec
 
 OPTIONS = ("agent", "random", "repeat", "novelty")
@@ -55,7 +55,7 @@ class LessonState(NamedTuple):
     fixed: Head  # what the predictor predicts
     optimiser: Any
     novelty: RunningNorm
-    ring: Experience  # `note`: the option followed, and how new what it led to was
+    ring: Ring  # `note`: the option followed, and how new what it led to was
     updates: Int[Array, ""]
 
 
@@ -139,7 +139,13 @@ class Lesson(Behaviour):
             fixed,
             self.optimiser().init(networks),
             RunningNorm.of(()),
-            empty_ring(self.capacity, example, agent.num_envs * spec.num_agents, agent.rollout_length),
+            empty_ring(
+                self.capacity,
+                example,
+                agent.num_envs * spec.num_agents,
+                agent.rollout_length,
+                spec.observation_space,
+            ),
             jnp.int32(0),
         )
 
@@ -190,14 +196,17 @@ class Lesson(Behaviour):
     ) -> LessonState:
         surprise = lambda o: error(state.networks.predictor, state.fixed, o)  # noqa: E731
         novelty = jax.vmap(jax.vmap(surprise))(rollout.next_observation)
-        capacity, width = state.ring.terminated.shape
+        capacity, width = kept(state.ring).terminated.shape
         clock = written(state.ring, agent, clock)
-        kept = rollout._replace(aux=(), note=(rollout.aux, novelty))
-        ring = write(state.ring, kept, clock)
+        ring = write(state.ring, rollout._replace(aux=(), note=(rollout.aux, novelty)), clock)
         state = state._replace(ring=ring, novelty=state.novelty.update(novelty.reshape(-1), rollout.counts.reshape(-1)))
 
-        stored = jnp.minimum(clock.steps + novelty.size, capacity * width)
-        batch = read(ring, jax.random.randint(key, (self.batch_size,), 0, stored), 1)
+        newest = clock.steps // width + len(novelty)
+        first, later = oldest(ring, newest)
+        index = jax.random.randint(key, (self.batch_size,), 0, (newest - first) * width)
+        if later is not None:
+            index = (index + jnp.where(later, first, 0) * width) % (capacity * width)
+        batch = read(ring, index, 1)
         gradient = jax.grad(self.loss)(state.networks, state, jax.tree.map(lambda x: x[0], batch))
         networks, optimiser = self.optimiser().step(gradient, state.optimiser, state.networks)
         count = state.updates + 1
@@ -239,9 +248,9 @@ class Lesson(Behaviour):
         return jnp.mean(batch.counts * (choice + termination + exploring + predicting))
 
 
-def written(ring: Experience, agent: Agent, clock: Clock) -> Clock:
+def written(ring: Ring, agent: Agent, clock: Clock) -> Clock:
     """The clock as the ring reads it: of many agents each step has a transition each."""
-    return clock._replace(steps=clock.steps // agent.num_envs * ring.terminated.shape[1])
+    return clock._replace(steps=clock.steps // agent.num_envs * kept(ring).terminated.shape[1])
 
 
 def error(predictor: Head, fixed: Head, observation: PyTree[Array]) -> Float[Array, ""]:

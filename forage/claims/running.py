@@ -118,7 +118,7 @@ def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, 
     parts = arm.parts()
     if scale == "smoke":
         parts = with_little_memory(arm.agent, parts)
-    parts |= {"steps": size.steps, "seeds": size.seeds, "agent_options": options}
+    parts |= {"evaluation_actions": "greedy", "steps": size.steps, "seeds": size.seeds, "agent_options": options}
     if Run.begun(directory):
         config = Run(directory).config
         if config["steps"] != size.steps or tuple(config["seeds"]) != size.seeds:

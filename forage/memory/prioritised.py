@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.ports import Memory
-from forage.ring import empty_ring, read, truncate, write
-from forage.types import Batch, Clock, Experience
+from forage.ring import Ring, empty_ring, kept, oldest, read, truncate, write
+from forage.types import Batch, Clock, Experience, Spec
 
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
 SMALLEST = 1e-6  # added to errors, so that nothing is forgotten for good
@@ -21,7 +21,7 @@ Tree = tuple[Float[Array, " nodes"], ...]
 
 
 class PrioritisedState(NamedTuple):
-    experience: Experience  # leaves [time, env, ...]
+    experience: Ring
     tree: Tree  # leaf time * num_envs + env: priority of the segment that starts there
     highest: Float[Array, ""]  # of all priorities so far
 
@@ -43,13 +43,13 @@ class PrioritisedReplay(Memory):
     priority_exponent: float = 0.6
     importance_exponent: float = 0.4
 
-    def init(self, example: Experience, num_envs: int, rollout_length: int) -> PrioritisedState:
-        experience = empty_ring(self.capacity, example, num_envs, rollout_length)
-        return PrioritisedState(experience, empty_tree(experience.terminated.size), jnp.ones(()))
+    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> PrioritisedState:
+        experience = empty_ring(self.capacity, example, num_envs, rollout_length, spec.observation_space)
+        return PrioritisedState(experience, empty_tree(kept(experience).terminated.size), jnp.ones(()))
 
     def add(self, state: PrioritisedState, rollout: Experience, clock: Clock) -> PrioritisedState:
         experience = write(state.experience, rollout, clock)
-        first = clock.steps % experience.terminated.size
+        first = clock.steps % kept(experience).terminated.size
         tree = fill(state.tree, first, rollout.terminated.size, state.highest)
         return PrioritisedState(experience, tree, state.highest)
 
@@ -57,10 +57,14 @@ class PrioritisedReplay(Memory):
         return state._replace(experience=truncate(state.experience, clock))
 
     def sample(self, state: PrioritisedState, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
-        capacity, num_envs = state.experience.terminated.shape
+        capacity, num_envs = kept(state.experience).terminated.shape
         # Segments that start in the last length - 1 steps are not complete: after them comes the oldest transition.
         after = clock.steps % (capacity * num_envs)
-        left_out = Span((after - (length - 1) * num_envs) % (capacity * num_envs), after) if length > 1 else None
+        first, later = oldest(state.experience, clock.steps // num_envs)
+        begin, end = (after - (length - 1) * num_envs) % (capacity * num_envs), after
+        if later is not None:
+            end = jnp.where(later, first * num_envs % (capacity * num_envs), after)
+        left_out = Span(begin, end) if length > 1 or later is not None else None
         index, priority = draw(state.tree, left_out, size, key)
         beta = self.importance_exponent + (1 - self.importance_exponent) * clock.fraction
         weight = (priority / priority.min()) ** -beta
@@ -73,14 +77,14 @@ class PrioritisedReplay(Memory):
 
 
 class Span(NamedTuple):
-    """Leaves `first <= i < end`, round the end of the ring where `end <= first`."""
+    """Leaves `first <= i < end`, round the end of the ring where `end < first`; none where they are the same."""
 
     first: Int[Array, ""]
     end: Int[Array, ""]
 
     def contains(self, leaf: Int[Array, "*shape"]) -> Bool[Array, "*shape"]:
         from_first, before_end = leaf >= self.first, leaf < self.end
-        return jnp.where(self.first < self.end, from_first & before_end, from_first | before_end)
+        return jnp.where(self.first <= self.end, from_first & before_end, from_first | before_end)
 
 
 def empty_tree(leaves: int) -> Tree:
@@ -161,7 +165,8 @@ class Cut(NamedTuple):
     def kept(self, node: Int[Array, "*shape"], value: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         value = jnp.where(self.left_out.contains(node * self.width), 0.0, value)
         for cut, rest in zip(self.nodes, self.sums, strict=True):
-            value = jnp.where(node == cut, rest, value)
+            # Summed anew where something is left out, which may round in another way.
+            value = jnp.where((node == cut) & (self.left_out.first != self.left_out.end), rest, value)
         return value
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from forage.ports import Memory
-from forage.types import Batch, Clock, Experience
+from forage.types import Batch, Clock, Experience, Spec
 
 
 class LastRollout(Memory):
@@ -19,7 +19,7 @@ class LastRollout(Memory):
 
     on_policy: ClassVar[bool] = True
 
-    def init(self, example: Experience, num_envs: int, rollout_length: int) -> tuple[()]:
+    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> tuple[()]:
         return ()
 
     def add(self, state: tuple[()], rollout: Experience, clock: Clock) -> Experience:

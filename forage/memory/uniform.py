@@ -8,17 +8,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from forage.ports import Memory
-from forage.ring import empty_ring, read, truncate, write
-from forage.types import Batch, Clock, Experience
+from forage.ring import Ring, empty_ring, kept, oldest, read, truncate, write
+from forage.types import Batch, Clock, Experience, Spec
 
 
 class UniformReplay(Memory):
     """The newest `capacity` transitions, replayed uniformly.
 
     `capacity` counts transitions of all environments together, rounded down to whole rollouts; 100,000 suit small
-    tasks, where DQN's, SAC's and TD3's papers keep 1,000,000. The state is one
-    `Experience` with leaves `[time, env, ...]`. Where to write and how much is stored follow from the clock, which all
-    seeds share, so that writing stays one slice, in place, under `vmap` over seeds too.
+    tasks, where DQN's, SAC's and TD3's papers keep 1,000,000. A run takes memory for no more than it has steps. The
+    state is one `Experience` with leaves `[time, env, ...]`. Where to write and how much is stored follow from the
+    clock, which all seeds share, so that writing stays one slice, in place, under `vmap` over seeds too.
 
     Source: Lin, 1992, "Self-Improving Reactive Agents Based on Reinforcement Learning, Planning and Teaching",
     Machine Learning 8; Mnih et al., 2015, "Human-level control through deep reinforcement learning", Nature 518.
@@ -26,21 +26,22 @@ class UniformReplay(Memory):
 
     capacity: int = equinox.field(static=True, default=100_000)
 
-    def init(self, example: Experience, num_envs: int, rollout_length: int) -> Experience:
-        return empty_ring(self.capacity, example, num_envs, rollout_length)
+    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> Ring:
+        return empty_ring(self.capacity, example, num_envs, rollout_length, spec.observation_space)
 
-    def add(self, state: Experience, rollout: Experience, clock: Clock) -> Experience:
+    def add(self, state: Ring, rollout: Experience, clock: Clock) -> Ring:
         return write(state, rollout, clock)
 
-    def truncate(self, state: Experience, clock: Clock) -> Experience:
+    def truncate(self, state: Ring, clock: Clock) -> Ring:
         return truncate(state, clock)
 
-    def sample(self, state: Experience, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
-        capacity, num_envs = state.terminated.shape
+    def sample(self, state: Ring, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
+        capacity, num_envs = kept(state).terminated.shape
         newest = clock.steps // num_envs  # time steps since the run began
-        stored = jnp.minimum(newest, capacity)
-        starts = jnp.maximum(stored - length + 1, 1)  # never less than one, so that the arithmetic holds whatever comes
+        first, _ = oldest(state, newest)
+        # Never less than one, so that the arithmetic holds whatever comes.
+        starts = jnp.maximum(newest - first - length + 1, 1)
         draw = jax.random.randint(key, (size,), 0, starts * num_envs)
-        time = (newest - stored + draw // num_envs) % capacity
+        time = (first + draw // num_envs) % capacity
         index = time * num_envs + draw % num_envs
         return Batch(read(state, index, length), jnp.ones(size), index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox
 import jax
@@ -25,6 +25,7 @@ class Shape(NamedTuple):
     central: bool = False  # the value sees the observation's "state" instead of what the policy sees
     streams: int = 1  # of reward, each with a value of its own
     state_noise: bool = False  # the deviation of continuous actions depends on the policy's features
+    log_std: Any = None  # of continuous actions at first; `None`: 0, or with `state_noise` the authors' -2
 
 
 class ActorCritic(equinox.Module):
@@ -61,10 +62,11 @@ class ActorCritic(equinox.Module):
         self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
         size = self.state_torso.size if self.state_torso else size
         self.critic = Linear(keys[4], size, shape.streams, gain=1.0)
-        self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
-        if shape.state_noise:
-            features = shape.memory_size or one.size
-            self.log_std = jnp.full((features, self.actions.outputs), -2.0)  # the authors' for PPO
+        features = (shape.memory_size or one.size,) if shape.state_noise else ()
+        usual = -2.0 if shape.state_noise else 0.0
+        first = usual if shape.log_std is None else shape.log_std
+        log_std = jnp.full((*features, self.actions.outputs), first, jnp.float32)
+        self.log_std = None if self.actions.discrete else log_std
 
     def torso(self, index: int) -> Torso:
         """The policy's torso (0) or the value's (-1)."""

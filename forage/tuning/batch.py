@@ -104,17 +104,17 @@ class Batch:
 
     def evaluate(self) -> np.ndarray:
         """Each member's mean evaluation return; minus infinity where it broke."""
-        limit = step_limit(self.setup)
+        limit, sampled = step_limit(self.setup), self.setup.evaluation_actions == "sampled"
         if isinstance(self.road, HostRoad):
             road = self.road
             played = [
-                self._attempt(i, lambda e=e: road.evaluate_one(e, self.episodes, limit, prng.TUNING)[0])
+                self._attempt(i, lambda e=e: road.evaluate_one(e, self.episodes, limit, prng.TUNING, sampled)[0])
                 for i, e in enumerate(road.experiments)
             ]
             shape = next((found.shape for found in played if found is not None), (self.episodes,))
             returns = np.array([np.full(shape, -np.inf) if found is None else found for found in played], float)
         else:
-            returns = np.asarray(self.road.evaluate(self.episodes, limit, prng.TUNING)[0], float)
+            returns = np.asarray(self.road.evaluate(self.episodes, limit, prng.TUNING, sampled)[0], float)
         # What broke counts for nothing, and infinities would make NaN of what several rewards are worth together.
         finite = np.isfinite(returns.reshape(len(returns), -1)).all(1) & ~self.broken
         returns[~finite] = 0.0

@@ -16,6 +16,7 @@ from forage.compare import verdict
 from forage.errors import Interrupted
 from forage.evaluation.statistics import score
 from forage.locking import locked
+from forage.policy import AUTO
 from forage.registry import to_config
 from forage.run import Run, read_json, write_json
 from forage.setup import PORTS, Setup, make_setup
@@ -44,6 +45,7 @@ def tune(
     episodes: int | None = None,
     directory: str | os.PathLike[str] | None = None,
     display: str = "auto",
+    evaluation_actions: str = "greedy",
     **options: Any,
 ) -> dict[str, Any]:
     """Searches hyper-parameters and says what they are worth. Returns what tune.json holds.
@@ -51,7 +53,7 @@ def tune(
     `space`: `learning_rate=1e-4:1e-2:log`, `epochs=1,4,10`, `memory.exponent=0.3:0.9`. `method`: `tpe`, `random`,
     `hyperband` or `pbt` (`trials` is then the population). Trials train on `tuning_seeds`, `batch` of them at once, and
     a population on seeds of its own, from 10,000 on; the best is then trained on `seeds` beside the default. The two
-    sets may not meet. `options` as of `forage.train`.
+    sets may not meet. `evaluation_actions` are `greedy` or `sampled`, for all trials. `options` as of `forage.train`.
     A search that was stopped goes on when it is called again with the same directory.
     """
     methods = (*METHODS, "pbt")
@@ -69,6 +71,9 @@ def tune(
             raise ForageError(f"A search takes 1 {what} or more, not {number}.")
     if not space:
         raise ForageError("A search needs --over NAME=LOW:HIGH, or choices NAME=A,B; again for another.")
+    if evaluation_actions == AUTO:
+        raise ForageError("All trials of a search are played one way: --evaluation-actions greedy or sampled.")
+    options["evaluation_actions"] = evaluation_actions
     setup = make_setup(agent, environment, steps=steps, seeds=population, **options)
     if not setup.native:
         setup.check_host()

@@ -408,7 +408,7 @@ def test_an_evaluation_takes_as_many_environments_as_training_and_shares_no_epis
 
     from forage import host
 
-    def play_once(experiment, environment, max_steps, start, chance):
+    def play_once(experiment, environment, max_steps, start, chance, sampled):
         environment.reset(start)
         return host.Played(np.zeros(environment.num_envs), np.ones(environment.num_envs, int), {})
 

@@ -49,7 +49,7 @@ def test_points_are_the_same_after_a_stop(tmp_path):
 
 @pytest.mark.thorough
 def test_sampled_actions_are_those_of_training(tmp_path):
-    run = train(tmp_path / "run", evaluation_episodes=20)
+    run = train(tmp_path / "run", evaluation_episodes=20, evaluation_actions="greedy")
     greedy = json.loads((tmp_path / "run" / "evaluation.json").read_text())
     assert greedy["actions"] == "greedy"
     forage.evaluate(tmp_path / "run", episodes=20, actions="sampled")

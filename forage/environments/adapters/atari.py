@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from forage.spaces import Stacked
 from forage.types import ForageError
 
 
@@ -51,7 +52,7 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._action: Any = 0  # what the emulator was last given
         self._lives = 0
         self._plays_on = False  # a life was lost but the game is not over
-        self.observation_space = gymnasium.spaces.Box(0, 255, self._frames.shape, np.uint8)
+        self.observation_space = Stacked(self._frames, np.full_like(self._frames, 255), np.uint8, stack)
 
     @property
     def ale(self) -> Any:

@@ -14,7 +14,7 @@ from jaxtyping import PyTree, UInt8
 
 from forage.environments.adapters.gymnasium_spaces import apart, apart_space, has_loose_mask, mask_fits
 from forage.environments.host import HostEnvironment, HostStep, array_dtype, seeds
-from forage.spaces import Tokens, leaves
+from forage.spaces import Stacked, Tokens, leaves
 from forage.types import ForageError, Step
 
 
@@ -148,7 +148,9 @@ class EnvPoolEnvironment(HostEnvironment):
             )
             return spaces.Box(low, high, dtype=np.float32)
         if self._images and space is self._pool_space:
-            return spaces.Box(np.moveaxis(space.low, 0, -1), np.moveaxis(space.high, 0, -1), dtype=np.uint8)
+            low, high = (np.moveaxis(bound, 0, -1) for bound in (space.low, space.high))
+            stack = dict(self._pool.config).get("stack_num", 1)
+            return Stacked(low, high, np.uint8, stack if space.shape[0] % stack == 0 else 1)
         if not isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
             raise ForageError(
                 f"{self._target} of EnvPool has observations in {space}; Box, Discrete and Dicts of them work."

@@ -49,7 +49,9 @@ class FrameStack(Wrapper):
     def observation_space(self) -> gymnasium.Space[Any]:
         box = self._box
         low, high = (np.concatenate([bound] * self.frames, axis=-1) for bound in self._columns(box.low, box.high))
-        return with_seen_space(self.environment.observation_space, gymnasium.spaces.Box(low, high, dtype=dtype_of(box)))
+        return with_seen_space(
+            self.environment.observation_space, spaces.Stacked(low, high, dtype_of(box), self.frames)
+        )
 
     @property
     def _box(self) -> gymnasium.spaces.Box:

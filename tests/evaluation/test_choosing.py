@@ -1,0 +1,221 @@
+"""Which of greedy and sampled actions is scored follows from episodes played both ways, and both are shown."""
+
+from typing import ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+from gymnasium import spaces
+
+import forage
+from forage import evaluating, prng, progress, registry
+from forage.environments.adapters.native import OnHost
+from forage.evaluating import choice_sentences, how_scored, score_road
+from forage.ports import Agent, Environment
+from forage.run import Run, write_json
+from forage.setup import from_config, make_setup
+from forage.types import ForageError, Step
+
+small.keep_compiled()
+
+
+class Coin(Agent):
+    """Draws one of two actions, and finds the first of them the likelier; learns nothing."""
+
+    on_policy: ClassVar[bool] = True
+    stochastic: ClassVar[bool] = True
+    num_envs: int = equinox.field(static=True, default=2)
+    rollout_length: int = equinox.field(static=True, default=4)
+
+    def check(self, spec):
+        pass
+
+    def init(self, key, spec):
+        return jnp.zeros(1)
+
+    def act(self, state, hidden, observation, key, explore, noise=None):
+        return jax.random.randint(key, (), 0, 2) if explore else jnp.int32(0), hidden, ()
+
+    def learn(self, state, batch, clock, key):
+        return state, {}, jnp.zeros(batch.weight.shape)
+
+
+class ForkState(NamedTuple):
+    time: jax.Array
+    luck: jax.Array
+
+
+class Fork(Environment):
+    """Pays one action 1 and a little that the reset drew. The other ends the episode, or goes on for ever."""
+
+    good: int = 1
+    forgives: bool = True
+
+    observation_space = spaces.Box(0, 10, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+    horizon = 8
+
+    def reset(self, key):
+        return ForkState(jnp.int32(0), jax.random.uniform(key, maxval=0.1)), jnp.zeros(1)
+
+    def step(self, state, action, key):
+        time, paid = state.time + 1, action == self.good
+        over = paid | ~jnp.bool_(self.forgives)
+        reward = jnp.where(paid, 1 + state.luck, 0.0)
+        return ForkState(time, state.luck), Step(time[None] * 1.0, reward, over, (time >= 8) & ~over, {})
+
+
+class Lines(progress.Progress):
+    """Keeps what is shown at the end."""
+
+    def finish(self, result, lines):
+        self.result, self.lines = result, lines
+
+
+def loops(num_envs):
+    """Build a batch on the host where the likelier action goes on for ever."""
+    return OnHost(Fork(), num_envs)
+
+
+def pays(num_envs):
+    """Build a batch on the host where the likelier action is the only good one."""
+    return OnHost(Fork(good=0, forgives=False), num_envs)
+
+
+WORLDS = {
+    ("device", "sampled"): Fork(),
+    ("device", "greedy"): Fork(good=0, forgives=False),
+    ("host", "sampled"): loops,
+    ("host", "greedy"): pays,
+}
+
+
+@pytest.mark.parametrize(("road", "better"), WORLDS)
+def test_the_policy_that_does_better_is_scored(road, better, tmp_path):
+    display, where = Lines(), {"environment": WORLDS[road, better]}
+    words = {"steps": 8, "seeds": [3, 7], "evaluation_episodes": 8, "directory": tmp_path / "run", "display": display}
+    run = forage.train(Coin(), **where, **words)
+    evaluation, choice = run.evaluation, run.choice
+    assert (evaluation["asked"], evaluation["actions"], choice["actions"]) == ("auto", better, better)
+    assert run.actions == better and choice["steps"] == 8
+    # Greedy actions never are paid in one world, and always in the other, in all episodes but for luck.
+    greedy, sampled = (np.array(choice["return"][actions]) for actions in ("greedy", "sampled"))
+    assert (greedy == 0).all() if better == "sampled" else (greedy >= 1).all()
+    assert ((sampled > 0) & (sampled < 1.1)).all()
+    # What was played to choose is not what is scored: other luck.
+    assert not np.isin(evaluation["return"], choice["return"][better]).any()
+    text = "\n".join(display.lines)
+    assert f"8 evaluation episodes each, played {evaluating.ACTIONS[better]}, 95 % interval" in text
+    assert display.result["actions"] == better and display.result["choice"] == choice
+
+    score, seen = forage.evaluate(tmp_path / "run", episodes=8, **where), evaluation["return"]
+    assert run.evaluation["actions"] == better and run.choice == choice
+    assert score.seeds == 2 and not np.isin(run.evaluation["return"], seen + choice["return"][better]).any()
+    other = "greedy" if better == "sampled" else "sampled"
+    forage.evaluate(tmp_path / "run", episodes=8, actions=other, **where)
+    assert run.evaluation["actions"] == other and run.choice == choice  # told for once
+    assert forage.load(tmp_path / "run").sampled == (better == "sampled")
+    assert forage.load(tmp_path / "run", actions=other).sampled == (other == "sampled")
+    write_json(tmp_path / "run" / "evaluation.json", run.evaluation | {"choice": choice | {"actions": other}})
+    forage.evaluate(tmp_path / "run", episodes=8, actions="auto", **where)
+    assert run.evaluation["actions"] == better and run.choice == choice  # made anew
+
+
+class Played:
+    """Stands in for a road: seeds' returns greedily and sampled, and which episodes were asked for."""
+
+    def __init__(self, greedy, sampled, steps=8):
+        self.returns, self.steps, self.asked = {False: greedy, True: sampled}, steps, []
+
+    def evaluate(self, episodes, max_steps, seed, sampled):
+        self.asked.append((seed, sampled))
+        returns = np.repeat(np.array(self.returns[sampled])[:, None], episodes, 1)
+        return returns, np.ones_like(returns, int)
+
+
+def setup_of(agent="ppo", seeds=2, **options):
+    return make_setup(agent, "CartPole-v1", seeds=seeds, steps=100_000, **options)
+
+
+BOTH_WAYS = [(prng.CHOICE, False), (prng.CHOICE, True)]
+
+
+@pytest.mark.parametrize(
+    ("options", "greedy", "sampled", "actions", "chosen"),
+    [
+        ({}, [0.0, 0.0], [0.3, 0.4], "sampled", True),
+        ({}, [0.0, 1.0], [0.3, 0.4], "greedy", True),  # one way for all seeds, by their mean
+        ({}, [0.5, 0.5], [0.4, 0.6], "greedy", True),  # of equals
+        ({"agent": "dqn"}, [0.0, 0.0], [0.3, 0.4], "greedy", False),
+        ({"evaluation_actions": "greedy"}, [0.0, 0.0], [0.3, 0.4], "greedy", False),
+        ({"evaluation_actions": "sampled"}, [1.0, 1.0], [0.3, 0.4], "sampled", False),
+    ],
+)
+def test_the_choice_costs_episodes_of_its_own_where_there_is_one(options, greedy, sampled, actions, chosen):
+    road = Played(greedy, sampled)
+    evaluation = score_road(road, setup_of(**options), 4)
+    assert evaluation["actions"] == actions
+    assert road.asked == BOTH_WAYS * chosen + [(prng.EVALUATION, actions == "sampled")]
+    assert (evaluation["choice"] is not None) == chosen
+
+
+def test_a_choice_holds_for_the_agents_that_it_was_made_of():
+    choice = score_road(Played([0.0, 0.0], [0.3, 0.4]), setup_of(), 4)["choice"]
+    same, later = Played([1.0, 1.0], [0.3, 0.4]), Played([1.0, 1.0], [0.3, 0.4], steps=16)
+    assert score_road(same, setup_of(), 4, 5, choice)["actions"] == "sampled" and same.asked == [(5, True)]
+    assert score_road(later, setup_of(), 4, 5, choice)["actions"] == "greedy" and len(later.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("greedy", "sampled", "said"),
+    [
+        ([0.0, 0.0], [0.3, 0.3], ["in 4 other episodes: greedily 0.0 [0.0, 0.0], with sampled actions 0.300"]),
+        ([0.0, 1.0], [0.3, 0.3], []),
+        ([0.0], [0.3], ["(means over episodes, 95 % intervals)"]),
+    ],
+)
+def test_both_are_shown_where_their_intervals_do_not_meet(greedy, sampled, said):
+    evaluation = score_road(Played(greedy, sampled), setup_of(seeds=len(greedy)), 4)
+    found = choice_sentences(evaluation)
+    assert len(found) == len(said) and all(part in line for part, line in zip(said, found, strict=True))
+    assert how_scored(evaluation)[1 : 1 + len(said)] == found
+
+
+def test_of_a_sweep_every_setting_is_shown_that_differs():
+    setup = setup_of(sweep={"learning_rate": [1e-3, 1e-4]})
+    evaluation = score_road(Played([0.0, 0.0, 0.0, 0.6], [0.3, 0.3, 0.3, 0.3]), setup, 4)
+    assert evaluation["actions"] == "sampled"
+    assert [line.partition(":")[0] for line in choice_sentences(evaluation)] == [
+        "in 4 other episodes with learning_rate=0.001"
+    ]
+
+
+def test_runs_of_before_are_evaluated_as_they_were():
+    config = setup_of().config()
+    assert from_config(config).evaluation_actions == "auto"
+    assert from_config(config | {"evaluation_actions": "greedy"}).evaluation_actions == "greedy"
+    del config["evaluation_actions"]
+    assert from_config(config).evaluation_actions == "greedy"
+
+
+def test_agents_say_whether_they_learn_to_draw():
+    drawing = {name for name in registry.PORTS["agent"] if registry.part_class("agent", name).stochastic}
+    assert drawing == {"ppo", "sac", "sac-discrete", "maxinfo-sac", "mex"}
+
+
+def test_a_search_plays_all_trials_one_way(tmp_path):
+    from forage.tuning.tune import tune
+
+    with pytest.raises(ForageError, match="one way: --evaluation-actions greedy or sampled"):
+        tune("ppo", "CartPole-v1", ["clip=0.1,0.2"], evaluation_actions="auto", directory=tmp_path / "search")
+
+
+def test_the_mark_of_a_run_is_the_choice(tmp_path):
+    small_run = tmp_path / "config.json"
+    small_run.write_text('{"evaluation_actions": "auto"}')
+    assert Run(tmp_path).actions == "greedy" and Run(tmp_path).evaluated_how == ""
+    (tmp_path / "evaluation.json").write_text('{"actions": "greedy", "choice": {"actions": "sampled"}}')
+    assert Run(tmp_path).actions == "sampled" and Run(tmp_path).evaluated_how == ", greedily"

@@ -1,0 +1,218 @@
+"""Rings that keep large observations once: what is read of them is what a plain ring gives, bit for bit."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces as gymnasium_spaces
+from small import at_once
+
+from forage import ring
+from forage.agents.dqn import DQN
+from forage.agents.ppo import PPO
+from forage.environments.minatar.breakout import Breakout
+from forage.environments.wrappers.images import FrameStack
+from forage.memory.prioritised import PrioritisedReplay
+from forage.memory.uniform import UniformReplay
+from forage.spaces import Stacked
+from forage.types import Clock, Experience, ForageError, Spec
+
+
+class Case(NamedTuple):
+    """A stream of stacked observations, and a memory for them."""
+
+    memory: Any
+    shape: tuple[int, ...] = (2, 2, 4)
+    axis: int = 2
+    frames: int = 4
+    dtype: Any = np.uint8
+    num_envs: int = 2
+    rollout_length: int = 4
+    capacity: int = 40
+    length: int = 1  # of a segment
+    episode: float = 5  # steps on average
+    starts: tuple[str, ...] = ("repeat", "zero", "any")  # how the pictures before the first are filled
+    sure: int = 128  # see `ring.SURE`
+    beside: bool = False  # a small entry stands beside the large one
+
+
+CASES = {
+    "uniform": Case(UniformReplay, length=3),
+    "prioritised": Case(PrioritisedReplay, (4, 3, 3), axis=0, num_envs=3, rollout_length=2, capacity=60),
+    "segments": Case(PrioritisedReplay, rollout_length=8, capacity=16, length=5),  # the ring holds one rollout
+    "one picture": Case(UniformReplay, (6,), 0, 1, np.float32, rollout_length=1, length=2, episode=3, beside=True),
+    "lost": Case(UniformReplay, capacity=160, length=3, episode=2, sure=12),
+    "lost, prioritised": Case(PrioritisedReplay, capacity=160, episode=2, sure=12),
+    "lost at once": Case(PrioritisedReplay, rollout_length=16, capacity=160, episode=2, sure=1),
+}
+
+
+def stream(case: Case, steps: int) -> Experience:
+    """Transitions with episodes that begin and end in all ways; each action says when and where it was chosen."""
+    rng = np.random.default_rng(0)
+    one = list(case.shape)
+    one[case.axis] //= case.frames
+    # Few values, so that pictures that have nothing to do with each other are often the same.
+    values = np.array([0.0, -0.0, np.nan, 1.0]) if case.dtype == np.float32 else np.arange(3)
+
+    def picture():
+        return rng.choice(values, one).astype(case.dtype)
+
+    def start():
+        kind, last = rng.choice(case.starts), picture()
+        before = {"repeat": lambda: last, "zero": lambda: last * 0, "any": picture}[kind]
+        return [*(before() for _ in range(case.frames - 1)), last]
+
+    at = [start() for _ in range(case.num_envs)]
+    seen, after = np.zeros((2, steps, case.num_envs, *case.shape), case.dtype)
+    ended = rng.random((2, steps, case.num_envs)) < 1 / (2 * case.episode)
+    for time, env in np.ndindex(steps, case.num_envs):
+        seen[time, env] = np.concatenate(at[env], case.axis)
+        # Sometimes an episode's last observation has nothing to do with the one before.
+        following = start() if rng.random() < 0.05 else [*at[env][1:], picture()]
+        after[time, env] = np.concatenate(following, case.axis)
+        at[env] = start() if ended[:, time, env].any() else following
+    action = np.arange(steps * case.num_envs, dtype=np.int32).reshape(steps, -1)
+    if case.beside:
+        seen, after = ({"large": x, "small": x[..., :1]} for x in (seen, after))
+    terminated = ended[0]
+    return Experience(
+        seen, action, action.astype(np.float32), after, terminated, ended[1] & ~terminated, action * 0, ()
+    )
+
+
+def space_of(case: Case) -> gymnasium_spaces.Space:
+    bounds = (np.full(case.shape, bound, case.dtype) for bound in (0, 9))
+    space = Stacked(*bounds, case.dtype, case.frames, case.axis)
+    small = gymnasium_spaces.Box(0, 9, (1,), case.dtype)
+    return gymnasium_spaces.Dict({"large": space, "small": small}) if case.beside else space
+
+
+def assert_same_bits(one, other):
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_drawn_is_what_a_plain_ring_gives(name, monkeypatch):
+    case, rollouts = CASES[name], 24
+    monkeypatch.setattr(ring, "SURE", case.sure)
+    monkeypatch.setattr(ring, "SPARE", 4 if case.sure == 128 else 64)
+    lived = stream(case, rollouts * case.rollout_length)
+    example = jax.tree.map(lambda x: np.zeros(x.shape[2:], x.dtype), lived)
+    memory, spec = case.memory(capacity=case.capacity), Spec("x", space_of(case), gymnasium_spaces.Discrete(2))
+
+    def empty(large):
+        monkeypatch.setattr(ring, "LARGE", large)
+        return at_once(lambda: memory.init(example, case.num_envs, case.rollout_length, spec))
+
+    def ring_of(state):
+        return state.experience if case.memory is PrioritisedReplay else state
+
+    @jax.jit
+    def turn(state, rollout, clock, key):
+        state = memory.add(state, rollout, clock)
+        clock = clock._replace(steps=clock.steps + rollout.terminated.size)
+        batch = memory.sample(state, 16, case.length, clock, key)
+        return memory.report(state, batch, jnp.sin(1.7 * batch.index)), batch
+
+    plain, once = empty(1000), empty(8)
+    assert isinstance(ring_of(once), ring.FrameRing) and not isinstance(ring_of(plain), ring.FrameRing)
+    assert (ring_of(once).observation["small"] is None) if case.beside else True
+    whole, some = 0, 0
+    for i in range(rollouts):
+        rollout = jax.tree.map(lambda x, i=i: x[i * case.rollout_length : (i + 1) * case.rollout_length], lived)
+        newest = (i + 1) * case.rollout_length
+        clock = Clock(np.int32(i * rollout.terminated.size), np.float32(1000))
+        (once, found), (plain, expected) = (turn(s, rollout, clock, jax.random.key(i)) for s in (once, plain))
+        if newest < case.length:
+            continue
+        lost = max(int(frames.lost) for frames in ring.all_frames(ring_of(once)))
+        if not some and lost <= max(0, newest - len(ring_of(plain).terminated)):
+            assert_same_bits(found, expected)
+            whole += 1
+            continue
+        # Older transitions are not there any more; what is drawn is as it was lived through all the same.
+        time, env = np.divmod(np.asarray(found.experience.action), case.num_envs)
+        assert time.min() >= lost and time.max() < newest
+        np.testing.assert_array_equal(time, time[0] + np.arange(case.length)[:, None])
+        assert_same_bits(found.experience, jax.tree.map(lambda x, at=(time, env): x[at], lived))
+        some += 1
+    assert whole > 5 or case.sure == 1
+    assert bool(some) == (case.sure != 128)
+    assert not some or newest - lost >= min(case.sure, newest)
+
+
+def test_a_segment_that_may_not_be_there_is_refused(monkeypatch):
+    monkeypatch.setattr(ring, "LARGE", 8)
+    monkeypatch.setattr(ring, "SURE", 4)
+    case = CASES["lost"]
+    example = jax.tree.map(lambda x: np.zeros(x.shape[2:], x.dtype), stream(case, 1))
+    state = jax.eval_shape(lambda: ring.empty_ring(160, example, 2, 4, space_of(case)))
+    index = np.zeros(1, np.int32)
+    jax.eval_shape(lambda state: ring.read(state, index, 4), state)
+    with pytest.raises(ForageError, match=r"80 time steps .* is sure of 4 .* no segment of 5; give it a larger"):
+        ring.read(state, index, 5)
+
+
+def bytes_of(shape, dtype, capacity, space):
+    """What a replay takes of each of some observations, plain and as it is."""
+    observation = jax.ShapeDtypeStruct(shape, dtype)
+    one = jax.ShapeDtypeStruct((), np.float32)
+    example = Experience(observation, one, one, observation, one, one, one, ())
+    state = jax.eval_shape(
+        lambda example: UniformReplay(capacity).init(example, 1, 4, Spec("x", space, gymnasium_spaces.Discrete(6))),
+        example,
+    )
+    plain = capacity * 2 * int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return plain, sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(state))
+
+
+def test_large_observations_take_what_is_new_in_them():
+    atari = Stacked(np.zeros((84, 84, 4), np.uint8), np.full((84, 84, 4), 255, np.uint8), np.uint8, 4)
+    plain, once = bytes_of((84, 84, 4), np.uint8, 100_000, atari)
+    assert plain == 5_644_800_000 and once < 0.165 * plain
+    box = gymnasium_spaces.Box(-1, 1, (348,), np.float32)
+    plain, once = bytes_of((348,), np.float32, 100_000, box)
+    assert once < 0.65 * plain
+    small = gymnasium_spaces.Box(-1, 1, (17,), np.float32)
+    plain, once = bytes_of((17,), np.float32, 100_000, small)
+    assert once == plain + 100_000 * 5 * 4  # as it is, beside the other fields
+
+
+def test_stacks_say_so():
+    space = FrameStack(Breakout(), 3).observation_space
+    assert isinstance(space, Stacked) and (space.frames, space.axis, space.shape) == (3, 2, (10, 10, 12))
+    assert space.dtype == np.bool_
+    for agent in (DQN(), PPO()):
+        agent.check(Spec("x", space, gymnasium_spaces.Discrete(2)))
+
+
+def test_pictures_are_written_in_place():
+    """As in the training loop: all seeds at once, one clock. No copy of the pictures, which are most of the state."""
+    capacity, seeds, shape = 5_000, 2, (16, 16, 4)
+    space = Stacked(np.zeros(shape, np.uint8), np.full(shape, 255, np.uint8), np.uint8, 4)
+    zero, no = np.zeros(shape, np.uint8), np.bool_(False)
+    example = Experience(zero, np.int32(0), np.float32(0), zero, no, no, np.int32(0), ())
+    memory, spec = UniformReplay(capacity), Spec("x", space, gymnasium_spaces.Discrete(2))
+
+    def turn(i, carry):
+        clock = Clock(i, jnp.float32(1000))
+
+        def one(state, total, key):
+            rollout = jax.tree.map(lambda x: jnp.full((1, 1, *np.shape(x)), i % 2, x.dtype), example)
+            state = memory.add(state, rollout, clock)
+            batch = memory.sample(state, 8, 1, clock._replace(steps=i + 1), jax.random.fold_in(key, i))
+            return state, total + batch.experience.observation.sum()
+
+        return jax.vmap(one)(*carry, jax.random.split(jax.random.key(0), seeds))
+
+    state = jax.eval_shape(jax.vmap(lambda _: memory.init(example, 1, 1, spec)), jnp.arange(seeds))
+    run = jax.jit(
+        lambda state, n: jax.lax.fori_loop(0, n, turn, (state, jnp.zeros(seeds, jnp.uint32))), donate_argnums=0
+    )
+    program = run.lower(state, jnp.int32(60)).compile()
+    assert program.memory_analysis().temp_size_in_bytes < capacity * seeds * 16  # the pictures have 256 bytes each
