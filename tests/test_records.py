@@ -170,7 +170,8 @@ def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch)
     monkeypatch.setattr(session, "evaluate_road", lambda *arguments: found)
     tracked = []
     one = session.Session.__new__(session.Session)
-    one.road, one.setup = SimpleNamespace(steps=64), SimpleNamespace(settings=1, members=found["members"])
+    one.road = SimpleNamespace(steps=64)
+    one.setup = SimpleNamespace(settings=1, members=found["members"], evaluation_actions="auto")
     one.settings, one.display = {"evaluation_episodes": 2}, progress.Progress()
     one.evaluations, one.trackers = Rows(tmp_path / "evaluations.jsonl"), [SimpleNamespace(write=tracked.append)]
     one.evaluate(1)
