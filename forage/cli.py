@@ -242,12 +242,15 @@ def watch(positional: list[str], words: options.Words) -> None:
     known = {"output": str, "seed": int, "episodes": int, "steps": int, "actions": str}
     values = {name: options.parse(name, words.pop(name), kind) for name, kind in known.items() if name in words}
     kind = display(words)
-    nothing_left(words, "watch", list(known))
+    from forage.run import Run
     from forage.training import use_compilation_cache
     from forage.watch import watch as make
 
+    sweep = Run(directory).config["sweep"]
+    settings = {name: options.parse(name, words.pop(name), float) for name in sweep if name in words}
+    nothing_left(words, "watch", [*known, *sweep])
     use_compilation_cache()
-    path, returns = make(directory, **values)
+    path, returns = make(directory, **values, settings=settings)
     if kind != "quiet":
         print(f"{path}  (returns {', '.join(f'{value:g}' for value in returns)})")
 

@@ -74,6 +74,16 @@ class Totals:
         return point
 
 
+def columns(evaluation: dict[str, Any]) -> dict[str, list[float | None]]:
+    """Return what an evaluation says of each member in one number: returns, and what the environment said itself."""
+    number = len(evaluation["members"])
+    return {
+        name: value
+        for name, value in evaluation.items()
+        if isinstance(value, list) and len(value) == number and all(isinstance(v, float | None) for v in value)
+    }
+
+
 def free(name: str, taken: Collection[str]) -> str:
     """The name under which something of the environment's own is kept, beside names that are ours."""
     return f"info/{name}" if name in {*taken, "steps", "seconds", "steps_per_second"} else name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from forage.compiling import check_precision
 from forage.environments.host import fitted
 from forage.ports import Agent
 from forage.registry import from_config
+from forage.sweep import best, members_of, told
 from forage.types import ForageError, Spec
 
 AUTO = "auto"
@@ -47,6 +49,11 @@ class Policy:
     >>> action = agent.act(observation)  # doctest: +SKIP
     """
 
+    member: dict[str, Any] = {}
+    """The seed, and the settings of a sweep, with which this agent was trained; empty where it is of no run."""
+
+    members, evaluated = 1, False  # among how many it was chosen, and whether by their evaluation
+
     def __init__(self, agent: Agent, state: Any, spec: Spec, sampled: bool = False):
         self.agent, self.state, self.spec, self.sampled = agent, state, spec, sampled
 
@@ -67,9 +74,16 @@ class Policy:
         self.reset()
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str], seed: int | None = None, actions: str | None = None) -> Policy:
-        """The agent of `seed`, or without one that of the best seed in evaluation (the first, if there was none).
+    def load(
+        cls,
+        directory: str | os.PathLike[str],
+        seed: int | None = None,
+        actions: str | None = None,
+        **settings: float,
+    ) -> Policy:
+        """The agent of the best member in evaluation (the first, if there was none), which `member` then names.
 
+        `seed`, and `settings` of a sweep such as `learning_rate=0.001`, say among which members.
         `actions`: `greedy` or `sampled`; unless said, as the run was told or, with `auto`, as its evaluation chose.
         """
         check_precision()
@@ -81,22 +95,30 @@ class Policy:
         except (OSError, ValueError) as error:
             raise ForageError(f"{path / 'config.json'} cannot be read: {error}.") from error
         agent, spec = from_config(config["agent"]), spec_from_config(config)
-        repeats = int(np.prod([len(values) for values in config["sweep"].values()]))
-        seeds = config["seeds"] * repeats
+        members = members_of(config["sweep"], config["seeds"])
         evaluated = path / "evaluation.json"
         evaluation = json.loads(evaluated.read_text()) if evaluated.exists() else None
-        if seed is None:
-            returns = evaluation["return"] if evaluation else [0.0]
-            index = int(np.argmax([-np.inf if value is None else value for value in returns]))
-        elif seed in seeds:
-            index = seeds.index(seed)
-        else:
-            raise ForageError(f"{path} has seeds {', '.join(map(str, config['seeds']))}, not {seed}.")
+        wanted = settings if seed is None else {"seed": seed} | settings
+        index = best(str(path), members, evaluation and evaluation["return"], wanted)
         one = jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
-        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(seeds), *x.shape), x.dtype), one)
+        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(members), *x.shape), x.dtype), one)
         states, _ = checkpoint.load(path / "agent.npz", like)
         sampled = actions_of(config, evaluation, actions) == "sampled"
-        return cls(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
+        policy = cls(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
+        policy.member, policy.members = members[index], sum(wanted.items() <= member.items() for member in members)
+        policy.evaluated = evaluation is not None
+        return policy
+
+    @property
+    def chosen(self) -> str:
+        """Which member of its run this is, where it was chosen among several: one sentence; else nothing."""
+        if self.members < 2:
+            return ""
+        why = "the best in evaluation" if self.evaluated else "the first, as none is evaluated yet,"
+        names = " and ".join(["seed", *(name for name in self.member if name != "seed")])
+        return (
+            f"Took {told(self.member)}: {why} of {self.members} trained agents; {names} can be named to take another."
+        )
 
     def reset(self, seed: int = 0) -> None:
         """Forgets the episode."""
@@ -155,6 +177,17 @@ def spec_from_config(config: dict[str, Any]) -> Spec:
     )
 
 
-def load(directory: str | os.PathLike[str], seed: int | None = None, actions: str | None = None) -> Policy:
-    """Loads a trained agent; see `Policy.load`."""
-    return Policy.load(directory, seed, actions)
+def load(
+    directory: str | os.PathLike[str], seed: int | None = None, actions: str | None = None, **settings: float
+) -> Policy:
+    """Loads a trained agent, the best one unless `seed` and `settings` of a sweep name it; see `Policy.load`.
+
+    Which one that is `Policy.member` says, and a line on standard error where it was chosen.
+
+    >>> forage.load("runs/sweep", seed=1, learning_rate=0.001).member  # doctest: +SKIP
+    {'seed': 1, 'learning_rate': 0.001}
+    """
+    policy = Policy.load(directory, seed, actions, **settings)
+    if policy.chosen:
+        print(policy.chosen, file=sys.stderr)
+    return policy

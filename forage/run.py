@@ -24,7 +24,7 @@ from forage.evaluation.plots import curve
 from forage.evaluation.statistics import Score, Statistic, interquartile_mean, score
 from forage.points import read_rows
 from forage.policy import AUTO, Policy, actions_of
-from forage.setup import members_of
+from forage.sweep import members_of
 from forage.types import ForageError
 
 
@@ -64,7 +64,10 @@ class Run:
 
     @property
     def evaluations(self) -> list[dict[str, Any]]:
-        """Evaluations during training, oldest first: `steps`, and each member's mean `return`."""
+        """Evaluations during training, oldest first: `steps`, and each member's mean `return` and other columns.
+
+        The columns are those of `evaluation` with one number for each member, such as what `--env.info` names.
+        """
         return read_rows(self.directory / "evaluations.jsonl")
 
     @property

@@ -19,7 +19,7 @@ from forage.evaluating import cut_sentence, evaluate_road, how_scored, score_roa
 from forage.evaluation.plots import heat_map
 from forage.host import HostRoad
 from forage.learner import Report
-from forage.points import Rows, Totals, read_rows
+from forage.points import Rows, Totals, columns, read_rows
 from forage.registry import part_name
 from forage.rewards.environment import EnvironmentReward
 from forage.run import Run, by_setting, draw_curve, scored, write_json
@@ -202,8 +202,8 @@ class Session:
         actions = "sampled" if self.setup.evaluation_actions == "sampled" else "greedy"
         episodes, seed = self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
         found = evaluate_road(self.road, self.setup, episodes, seed, actions)
-        self.append(self.evaluations, {"steps": self.road.steps, "return": found["return"], "cut": found["cut"]})
-        self.track({"evaluation/return": found["return"]})
+        self.append(self.evaluations, {"steps": self.road.steps, "cut": found["cut"]} | columns(found))
+        self.track_evaluation(found)
         shown = progress.shown_return(found["return"], self.setup.settings)
         cut = f" ({cut_sentence(found)})" if found["cut"] else ""
         self.display.note(f"  {self.road.steps:>12,} steps   evaluated: {shown}{cut}")
@@ -220,9 +220,21 @@ class Session:
                 self.display.note(f"No episode so far ended with {name} in {self.setup.name}'s info; {there}.")
 
     def track(self, row: dict[str, Any]) -> None:
-        """Hands numbers of the present step to the trackers."""
+        """Hands the numbers of a step to the trackers."""
         for tracker in self.trackers:
-            tracker.write({"steps": self.road.steps} | row)
+            tracker.write(row)
+
+    def track_evaluation(self, evaluation: dict[str, Any]) -> None:
+        """Hands what an evaluation found to the trackers."""
+        found = {f"evaluation/{name}": value for name, value in columns(evaluation).items()}
+        self.track({"steps": evaluation["steps"]} | found)
+
+    def track_again(self, run: Run) -> None:
+        """Hands the points of a run that goes on to the trackers."""
+        for row in run.rows:
+            self.track(row)
+        for row in run.evaluations:
+            self.track_evaluation(row | {"members": self.setup.members})
 
     def advance(self, count: int) -> Report:
         try:
@@ -419,7 +431,7 @@ class Session:
         write_json(self.directory / "evaluation.json", evaluation)
         picture = draw_curve(Run(self.directory))
         where = self.write_visits()
-        self.track({"evaluation/return": evaluation["return"]})
+        self.track_evaluation(evaluation)
         scores = by_setting(self.setup.members, evaluation["return"])
         lines = []
         for label, found in scores.items():

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from forage import prng, registry, spaces
 from forage.compiling import check_precision
-from forage.defaults import chosen, default_behaviour, default_memory, default_steps, make_agent, suggest
+from forage.defaults import chosen, default_behaviour, default_memory, default_steps, suggest
 from forage.device import DeviceRoad, vary
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.adapters.loading import name_of
@@ -38,6 +37,7 @@ from forage.ranges import check_ranges
 from forage.rewards.bonus import Bonus
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
+from forage.sweep import members_of, settings_of
 from forage.tasks.same import Same
 from forage.teachers import taught
 from forage.types import ForageError, Spec
@@ -179,16 +179,6 @@ class Setup:
                 "horizon": None if self.spec.horizon is None else int(self.spec.horizon),
             },
         }
-
-
-def members_of(sweep: dict[str, list[float]], seeds: list[int]) -> list[dict[str, Any]]:
-    """Each combination of the values of a sweep, with each seed."""
-    return [{"seed": seed, **setting} for setting in settings_of(sweep) for seed in seeds]
-
-
-def settings_of(sweep: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """Each combination of the values of a sweep; without one, the one that changes nothing."""
-    return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
 
 
 def devices_of(road: Road) -> int:
@@ -362,11 +352,12 @@ def make_setup(
         agent, why = suggest(spec, native)
     settings_from = ""
     if isinstance(agent, str):
-        registry.build("agent", agent, agent_options or {})  # options are checked before a preset is laid under them
-        under = chosen(agent, name, spec, native, agent_options or {})
+        options = agent_options or {}
+        made = registry.build("agent", agent, options)  # options are checked before a preset is laid under them
+        under = chosen(agent, name, spec, native, options)
         settings_from = under.why
-        agent = make_agent(agent, name, agent_options or {}, under)
-        check_sizes(agent, spec, agent_options or {})
+        agent = dataclasses.replace(made, **{key: value for key, value in under.settings.items() if key not in options})
+        check_sizes(agent, spec, options)
         given = {port: part for port, part in parts.items() if part is not None}
         parts = upon(under.parts, given)
     elif agent_options:
@@ -380,7 +371,9 @@ def make_setup(
         "tasks": parts.get("tasks") or Same(),
         "starts": parts.get("starts") or Reset(),
     }
-    for part in (agent, *by_port.values()):
+    agent_name = registry.part_name(agent)
+    check_ranges(agent, agent_name)
+    for part in by_port.values():
         check_ranges(part, registry.part_name(part))
     if seeds is None:
         seeds = 5 if native else 3
@@ -388,7 +381,7 @@ def make_setup(
     if not seeds or len(set(seeds)) != len(seeds) or not all(0 <= seed <= MOST for seed in seeds):
         raise ForageError(f"Seeds are one or more different whole numbers from 0 to {MOST:,}, not {seeds}.")
     swept = {key: [float(v) for v in values] for key, values in (sweep or {}).items()}
-    numbers = [f.name for f in registry.fields(type(agent)) if isinstance(getattr(agent, f.name), float)]
+    numbers = [f.name for f in dataclasses.fields(agent) if isinstance(getattr(agent, f.name), float)]
     for key, values in swept.items():
         if key not in numbers:
             raise ForageError(f"A sweep is over a number of the agent, not {key!r}{registry.nearest(key, numbers)}")
@@ -397,7 +390,7 @@ def make_setup(
     # In plain numbers, which the agent looks at: in the program they are traced.
     for setting in settings_of(swept) if swept else ():
         member = dataclasses.replace(agent, **setting)
-        check_ranges(member, registry.part_name(agent))
+        check_ranges(member, agent_name)
         member.check(spec)
     steps_from = ""
     if steps is None:

@@ -20,15 +20,20 @@ class Tracker(Protocol):
 class TensorBoard:
     """Writes each member's curve, and their mean, as TensorBoard events under RUN/tensorboard.
 
-    A run that goes on tells TensorBoard to forget what was written from step `since` on, which comes again.
+    A run that goes on (`again`) tells TensorBoard to forget all that it has, and is told everything anew: a kill may
+    have left points that are played again, and lost others on their way to the disk.
     """
 
-    def __init__(self, directory: Path, since: int | None = None):
+    def __init__(self, directory: Path, again: bool = False):
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
             raise ForageError("TensorBoard needs an extra: pip install 'forage-rl[tensorboard]'.") from None
-        self.writer = SummaryWriter(str(directory / "tensorboard"), purge_step=since)
+        folder = directory / "tensorboard"
+        # Files are read in the order of their names, which hold whole seconds: one of the same second would be
+        # written over.
+        suffix = f".{len(list(folder.glob('*')))}"
+        self.writer = SummaryWriter(str(folder), purge_step=0 if again else None, filename_suffix=suffix)
 
     def write(self, row: dict[str, Any]) -> None:
         for name, value in row.items():
@@ -59,6 +64,6 @@ def check_trackers(names: Sequence[str]) -> None:
             raise ForageError(f"There is no extra called {name!r}{nearest(name, TRACKERS)}")
 
 
-def open_trackers(names: Sequence[str], directory: Path, since: int | None = None) -> list[Tracker]:
-    """Opens the trackers called `names`; for a run that goes on, those of what comes from step `since` on."""
-    return [TRACKERS[name](directory, since) for name in names]
+def open_trackers(names: Sequence[str], directory: Path, again: bool = False) -> list[Tracker]:
+    """Opens the trackers called `names`, `again` for a run that goes on."""
+    return [TRACKERS[name](directory, again) for name in names]

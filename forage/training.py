@@ -124,9 +124,8 @@ def resume(
     with locked(run.directory):
         session = Session(run.directory, setup, road, run.config, shown)
         session.restore(run)
-        session.trackers = open_trackers(
-            run.config["extras"], run.directory, 0 if session.saved_at is None else session.saved_at + 1
-        )
+        session.trackers = open_trackers(run.config["extras"], run.directory, again=True)
+        session.track_again(run)
         return session.run()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from forage import prng
 from forage.environments.host import HostEnvironment
 from forage.errors import ForageError
-from forage.policy import Policy
+from forage.policy import Policy, load
 from forage.ports import Environment
 from forage.run import Run
 from forage.setup import from_config
@@ -29,10 +29,12 @@ def watch(
     steps: int = 1000,
     environment: Any = None,
     actions: str | None = None,
+    settings: dict[str, float] | None = None,
 ) -> tuple[Path, list[float]]:
     """Films `episodes` episodes of at most `steps` steps each. Returns the file and each episode's return.
 
-    `output` ends in .gif or .mp4 (which needs the extra `video`); `seed` says which seed's agent, the best otherwise.
+    `output` ends in .gif or .mp4 (which needs the extra `video`); `seed`, and `settings` of a sweep, say which agent's,
+    the best otherwise, as `forage.load` does.
     `actions`: `greedy` or `sampled`; unless said, as the run was told or chose when it was evaluated.
     """
     run = Run(directory)
@@ -42,7 +44,7 @@ def watch(
     for what, number in (("episode", episodes), ("step", steps)):
         if number < 1:
             raise ForageError(f"A film has 1 {what} or more, not {number}.")
-    policy = Policy.load(run.directory, seed, actions)
+    policy = load(run.directory, seed, actions, **(settings or {}))
     setup = from_config(run.config, environment)
     prepare(path)
     frames: list[np.ndarray] = []

@@ -201,6 +201,40 @@ def test_words_by_type(text, wanted, value):
     assert options.parse("name", text, wanted) == value
 
 
+@pytest.mark.parametrize(
+    "text,value",
+    [
+        ("none", None),
+        ("None", None),
+        ("true", True),
+        ("FALSE", False),
+        ("3", 3),
+        ("-3", -3),
+        ("0.5", 0.5),
+        ("1e3", 1000.0),
+        ("4x4", "4x4"),
+        ("SF,FG", ["SF", "FG"]),
+        ("[SF,FG]", ["SF", "FG"]),
+        ("(SF, FG)", ("SF", "FG")),
+        ("1,0.5,none,true,x", [1, 0.5, None, True, "x"]),
+        ("3,", [3]),
+        ("[]", []),
+        ("[1, [2, 3]]", [1, [2, 3]]),
+        ("(1, 2)", (1, 2)),
+        ("{'a': None}", {"a": None}),
+        ("'none'", "none"),
+        ("'3'", "3"),
+        ('"a,b"', "a,b"),
+        ("[SF", "[SF"),
+        ("a:b/c-v0", "a:b/c-v0"),
+        ("", ""),
+    ],
+)
+def test_what_an_option_of_an_environment_means(text, value):
+    found = options.guess(text)
+    assert found == value and type(found) is type(value)
+
+
 def test_options_are_split_from_words():
     positional, given = options.split(["a", "--x-y", "1", "--z=2", "--quiet", "--no-clip", "b"], {"quiet"})
     assert positional == ["a", "b"]

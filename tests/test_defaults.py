@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from forage import registry
 from forage.agents.dqn import DQN
 from forage.agents.ppo import PPO
 from forage.agents.sac import SAC
@@ -124,3 +125,15 @@ def test_without_a_preset_the_spec_decides():
         assert (found.settings["learning_rate"], found.why[:32]) == (1e-3, "settings for one number out of a")
     setup = make_setup("ppo", "MountainCar-v0", agent_options={"learning_rate": 0.1, "minibatches": 2})
     assert (setup.agent.learning_rate, setup.agent.minibatches) == (0.1, 2)
+
+
+def test_an_agents_name_is_looked_up_once(monkeypatch):
+    loaded, load = [], registry.load
+    monkeypatch.setattr(registry, "load", lambda target: loaded.append(target) or load(target))
+    monkeypatch.setattr(registry, "explained", lambda cls: loaded.append(cls.__name__) or {})
+    setup = make_setup(
+        "dqn", "minatar:Breakout", agent_options={"batch_size": 8}, sweep={"learning_rate": [1e-3, 1e-4]}
+    )
+    assert loaded.count("forage.agents.dqn:DQN") == 1 and loaded.count("DQN") == 1  # nor is its source read twice
+    # What is said goes over the preset, of which the rest stands.
+    assert (setup.agent.batch_size, setup.agent.target_update_interval, setup.agent.n_step) == (8, 8000, 1)

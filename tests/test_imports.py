@@ -16,7 +16,7 @@ WINGS = ("tasks", "starts", "behaviours", "rewards", "memory", "agents")
 # What stands on a level may import what stands on lower ones, and its own neighbours in the same package.
 LEVELS: list[tuple[str, ...]] = [
     ("errors", "help"),
-    ("types", "prng", "compiling", "registry", "ranges", "presets"),
+    ("types", "prng", "compiling", "registry", "ranges", "presets", "sweep"),
     ("spaces", "team", "ports", "returns", "options", "checkpoint", "locking"),
     ("nn", "points", "fields", "ring"),
     (*WINGS, "environments", "evaluation", "defaults"),

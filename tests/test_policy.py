@@ -11,6 +11,8 @@ import small
 
 import forage
 from forage import prng, spaces
+from forage.policy import Policy
+from forage.sweep import best, members_of
 from forage.types import ForageError
 
 small.keep_compiled()
@@ -65,6 +67,32 @@ def test_each_seed_has_its_own_agent_and_the_best_is_the_default(directory):
     assert small.differing(forage.load(directory).state, best.state) == []
     with pytest.raises(ForageError, match="has seeds 3, 7, not 5"):
         forage.load(directory, seed=5)
+    assert (one.member, one.chosen) == ({"seed": 3}, "")
+
+
+def test_the_member_that_is_taken_is_said():
+    members = members_of({"learning_rate": [0.1, 0.2]}, [3, 7])
+    returns = [1.0, 5.0, None, 4.0]
+    assert [best("runs/x", members, returns, wanted) for wanted in ({}, {"seed": 3}, {"learning_rate": 0.2})] == [
+        1,
+        0,
+        3,
+    ]
+    assert best("runs/x", members, returns, {"seed": 7, "learning_rate": 0.2}) == 3
+    assert best("runs/x", members, None, {"learning_rate": 0.2}) == 2
+    for wanted, words in (
+        ({"seed": 5}, "runs/x has seeds 3, 7, not 5"),
+        ({"learning_rate": 0.3}, "runs/x has learning_rate 0.1, 0.2, not 0.3"),
+        ({"clip": 0.3}, "runs/x has no sweep over clip; it has one over learning_rate"),
+    ):
+        with pytest.raises(ForageError, match=words):
+            best("runs/x", members, returns, wanted)
+    policy = Policy.__new__(Policy)
+    policy.member, policy.members, policy.evaluated = members[1], 4, True
+    assert policy.chosen == (
+        "Took seed 7, learning_rate=0.1: the best in evaluation of 4 trained agents; seed and learning_rate can be "
+        "named to take another."
+    )
 
 
 def test_memory_lasts_until_reset(directory):

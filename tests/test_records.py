@@ -1,20 +1,25 @@
 """What is said of a run's numbers, what its files may do, and what does not fit."""
 
+import dataclasses
 import json
 import os
 import pickle
+import struct
+from types import SimpleNamespace
 
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage import capacity, checkpoint, registry, versions
+from forage import capacity, checkpoint, progress, registry, session, trackers, versions
 from forage.environments.adapters import saving
 from forage.evaluating import cut_sentence
 from forage.host_starts import joined, unjoined
+from forage.points import Rows, read_rows
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.rnd import RND
+from forage.rewards.scaling import Scale
 from forage.rewards.weighted import Weighted
 from forage.run import by_setting, scored
 from forage.setup import make_setup
@@ -28,6 +33,9 @@ def test_several_rewards_are_worth_what_their_weights_say():
     assert setup.scored == "1 treasure"
     cost = Weighted(("time",), (-0.5,))
     assert cost.score(returns, setup.spec).tolist() == [0.5, 1.5]
+    # A scale, of which the factor is positive, leaves what is better: the score is of what is weighed within it.
+    assert Scale(3.0, inner=cost).score(returns, setup.spec).tolist() == [0.5, 1.5]
+    assert dataclasses.replace(setup, rewards=Scale(3.0, inner=cost)).scored == "-0.5 time"
     assert make_setup("dqn", "CartPole-v1").scored is None
     with pytest.raises(ForageError, match=r"several rewards \(.*\), and EnvironmentReward does not say"):
         EnvironmentReward().score(returns, setup.spec)
@@ -153,3 +161,53 @@ def test_a_run_never_outlasts_its_clock():
     with pytest.raises(ForageError, match=f"from 1 to {most:,} steps"):
         make_setup("ppo", "CartPole-v1", steps=2**31 - 1)
     assert json.dumps(most)
+
+
+def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch):
+    found = {"steps": 64, "episodes": 2, "members": [{"seed": 0}, {"seed": 1}], "actions": "greedy", "reward": None}
+    found |= {"return": [1.0, 2.0], "return/time": [-1.0, -2.0], "is_success": [0.5, None], "cut": 1, "cut_after": 9}
+    found |= {"episode_returns": [[1.0, 1.0], [2.0, 2.0]], "episode_lengths": [[9, 1], [1, 1]]}
+    monkeypatch.setattr(session, "evaluate_road", lambda *arguments: found)
+    tracked = []
+    one = session.Session.__new__(session.Session)
+    one.road = SimpleNamespace(steps=64)
+    one.setup = SimpleNamespace(settings=1, members=found["members"], evaluation_actions="auto")
+    one.settings, one.display = {"evaluation_episodes": 2}, progress.Progress()
+    one.evaluations, one.trackers = Rows(tmp_path / "evaluations.jsonl"), [SimpleNamespace(write=tracked.append)]
+    one.evaluate(1)
+    (row,) = read_rows(tmp_path / "evaluations.jsonl")
+    columns = {"return": [1.0, 2.0], "return/time": [-1.0, -2.0], "is_success": [0.5, None]}
+    assert row == {"steps": 64, "cut": 1} | columns
+    one.track_again(SimpleNamespace(rows=[{"steps": 32, "return": [0.0, 0.0]}], evaluations=[row]))
+    told = {"steps": 64} | {f"evaluation/{name}": value for name, value in columns.items()}
+    assert tracked == [told, {"steps": 32, "return": [0.0, 0.0]}, told]
+
+
+def events(folder):
+    """What TensorBoard shows of each tag, by step: it reads files by their names, and forgets steps from a start on."""
+    from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+    shown = {}
+    for path in sorted(folder.iterdir()):
+        data, at = path.read_bytes(), 0
+        while at + 12 <= len(data):
+            (length,) = struct.unpack("<Q", data[at : at + 8])
+            event = Event.FromString(data[at + 12 : at + 12 + length])
+            at += length + 16
+            if event.session_log.status == SessionLog.START:
+                shown = {tag: [(s, v) for s, v in points if s < event.step] for tag, points in shown.items()}
+            for value in event.summary.value:
+                shown.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return shown
+
+
+def test_tensorboard_has_every_point_once_after_a_kill(tmp_path):
+    pytest.importorskip("tensorboardX", reason="the extra tensorboard is not installed")
+    rows = [{"steps": step, "return": [1.0 * step]} for step in (10, 20, 30)]
+    first, again = (trackers.open_trackers(["tensorboard"], tmp_path, again)[0] for again in (False, True))
+    for tracker, told in ((first, rows), (again, [*rows[:2], {"steps": 30, "return": [31.0]}])):
+        for row in told:
+            tracker.write(row)
+        tracker.close()
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 2  # begun in the same second
+    assert events(tmp_path / "tensorboard")["return"] == [(10, 10.0), (20, 20.0), (30, 31.0)]

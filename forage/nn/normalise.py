@@ -69,7 +69,9 @@ def norms_of(space: spaces.Space[Any], maps: bool = False) -> Norms:
 
 def is_map(space: spaces.Space[Any]) -> bool:
     """Whether a space is a picture of bytes that is too small for a screen: rows, columns and a few codes each."""
-    return is_image(space) and space.dtype == np.uint8 and len(space.shape) == 3 and not is_large(space)
+    if not isinstance(space, spaces.Box) or len(space.shape) != 3:
+        return False
+    return is_image(space) and space.dtype == np.uint8 and not is_large(space)
 
 
 def read_after(space: spaces.Space[Any], norm: Norms) -> spaces.Space[Any]:
@@ -91,9 +93,10 @@ def read_after(space: spaces.Space[Any], norm: Norms) -> spaces.Space[Any]:
 
 def begun(norm: Norms, after: Norms) -> Norms:
     """The norm, or the one `after` it where nothing had been seen yet: a first rollout is learned from by its own."""
-    if norm is None or after is None:
+    if norm is None:
         return None
-    if isinstance(norm, dict) and isinstance(after, dict):
+    if isinstance(norm, dict):
+        assert isinstance(after, dict)
         return {name: begun(part, after[name]) for name, part in norm.items()}
     return jax.tree.map(lambda old, new: jnp.where(norm.count == 0, new, old), norm, after)
 

@@ -20,10 +20,11 @@ class Scale(Rewards):
     """r' = clip(factor r, low, high), where r is what `inner` gives; a bonus for exploring stays as it is.
 
     `Scale(1.0, -1.0, 1.0)` is the clipping of Mnih et al. (2015), "Human-level control through deep reinforcement
-    learning", Nature 518.
+    learning", Nature 518. A score is of the environment's own reward, so the factor is positive: a negative one would
+    have the agent learn the opposite of what it is judged by.
     """
 
-    factor: float = 1.0
+    factor: float = 1.0  # above 0
     low: float = -math.inf
     high: float = math.inf
     inner: Rewards = equinox.field(default_factory=EnvironmentReward)
@@ -31,6 +32,12 @@ class Scale(Rewards):
     def __check_init__(self):
         if isinstance(self.low, int | float) and isinstance(self.high, int | float) and self.low > self.high:
             raise ForageError(f"Scale needs low <= high; got {self.low} and {self.high}.")
+        if isinstance(self.factor, int | float) and not 0 < self.factor < math.inf:
+            raise ForageError(
+                f"scale's factor is above 0, not {self.factor:g}: learning the opposite of the reward, an agent "
+                f"would be scored by the reward itself. Let the environment return costs as negative rewards; where "
+                f"it has several rewards, weighted takes negative weights, and the score has them too."
+            )
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
         return self.inner.init(key, spec, num_envs)

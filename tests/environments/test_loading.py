@@ -327,6 +327,12 @@ def test_processes_say_what_went_wrong_and_are_ended():
     host.close()
     assert not multiprocessing.active_children()
 
+    # A second copy that cannot be made: the one before it is closed again.
+    for number in (2, 3):
+        one = said(make("my_package.py:Licence").build, number)
+        assert "could be made once and not once more: one licence; a run needs num_envs of it" in one
+    assert rewards(make("my_package.py:Licence")) == [3.0]
+
     class Own(Exception):
         """Which no other process can read."""
 

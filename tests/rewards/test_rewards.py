@@ -30,9 +30,9 @@ def test_scale_then_clip():
     rewards = Scale(2.0, -3.0, 5.0)
     result = relabel(rewards, small.at_once(lambda: rewards.init(KEY, spec_of(), 2)), experience_of([[-4, -1], [1, 4]]))
     np.testing.assert_array_equal(result.reward, [[-3, -2], [2, 5]])
-    unclipped = Scale(-0.5)
+    unclipped = Scale(0.5)
     result = relabel(unclipped, (), experience_of([[-4e6, 1]]))
-    np.testing.assert_array_equal(result.reward, [[2e6, -0.5]])
+    np.testing.assert_array_equal(result.reward, [[-2e6, 0.5]])
 
 
 # NormaliseReturn
@@ -91,6 +91,8 @@ def test_rewards_are_weighed_by_name():
         (lambda: NormaliseReturn(inner=Scale()), ("time",), "several rewards"),
         (lambda: RND(), ("time",), "several rewards"),
         (lambda: Scale(1.0, 2.0, 1.0), (), "low <= high"),
+        (lambda: Scale(-0.5), (), "factor is above 0, not -0.5: learning the opposite"),
+        (lambda: Scale(0.0), (), "factor is above 0, not 0"),
         (lambda: RND(proportion=0.0), (), "proportion=0.0"),
     ],
 )

@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt8
 
 from forage.environments.adapters import foreign
 from forage.environments.adapters.jaxmarl_families import Family, check_options, ids, resolve
+from forage.environments.adapters.team_spaces import Own, share
 from forage.ports import Environment
 from forage.spaces import MASK, PRESENCE, PRESENT, STATE
 from forage.types import ForageError, Step
@@ -40,6 +41,7 @@ class JaxMARL(Environment):
       appended, one-hot. `state`, for a central critic, is the library's world state, or else all observations, and
       the agent's number.
     - Discrete actions of different numbers are padded, with a mask; boxes are padded, and what is too much is ignored.
+      An entry whose bounds differ is in [-1, 1] for all, which are each agent's own bounds.
     - An agent that is done before the others is not present until all are. In jaxnav with `evaporating` it has ended,
       and stays so without reward; in SMAX its team's reward goes on, to its credit too, as in the library's own
       baselines. In Hanabi who is not on turn waits, and in jaxnav who stands where it crashed.
@@ -70,7 +72,9 @@ class JaxMARL(Environment):
         if len(kinds) > 1 or not kinds <= {"Discrete", "Box"}:
             raise ForageError(f"jaxmarl:{target} has actions of kinds {', '.join(sorted(kinds))}; one kind works.")
         differ = len({o.shape for o in self.observations}) > 1 or len({self.size(a) for a in self.actions}) > 1
-        self.identity = differ if identity is None else identity
+        # Where bounds differ, the same number of the shared box does another thing for each agent.
+        apart = kinds == {"Box"} and any((own.factor != 1).any() for own in self.boxes[1])
+        self.identity = (differ or apart) if identity is None else identity
         if differ and any(len(o.shape) != 1 for o in self.observations):
             raise ForageError(f"jaxmarl:{target} shows agents images of different sizes; one size works.")
 
@@ -94,12 +98,19 @@ class JaxMARL(Environment):
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        size = max(map(self.size, self.actions))
         if hasattr(self.actions[0], "n"):
-            return spaces.Discrete(size)
-        widest = max(self.actions, key=self.size)
-        low, high = (np.broadcast_to(np.asarray(bound, np.float32), (size,)) for bound in (widest.low, widest.high))
-        return spaces.Box(low, high, dtype=np.float32)
+            return spaces.Discrete(max(map(self.size, self.actions)))
+        return self.boxes[0]
+
+    @functools.cached_property
+    def boxes(self) -> tuple[spaces.Box, list[Own]]:
+        """The box of continuous actions that all agents share, and each agent's own part of it."""
+
+        def flat(space: Any) -> spaces.Box:
+            low, high = (np.broadcast_to(np.asarray(x, np.float32), space.shape) for x in (space.low, space.high))
+            return spaces.Box(low, high, dtype=np.float32)
+
+        return share([flat(space) for space in self.actions])
 
     @functools.cached_property
     def observation_space(self) -> spaces.Space[Any]:
@@ -124,7 +135,7 @@ class JaxMARL(Environment):
     def step(self, state: MARLState, action: Array, key: Key[Array, ""]) -> tuple[MARLState, Step]:
         agents = self.inner.agents
         action = action[None] if self.num_agents == 1 else action
-        taken = {name: self.cut(*each) for name, *each in zip(agents, action, self.actions, strict=True)}
+        taken = {name: self.cut(agent, action[agent]) for agent, name in enumerate(agents)}
         seen, inner, rewards, dones, _ = self.inner.step_env(key, state.inner, taken)
         reward = jnp.stack([jnp.asarray(rewards[agent], jnp.float32).reshape(()) for agent in agents])
         over = jnp.asarray(dones["__all__"]).astype(bool).reshape(())
@@ -138,9 +149,10 @@ class JaxMARL(Environment):
             reward=reward[0], terminated=terminated[0], truncated=truncated[0]
         )
 
-    def cut(self, action: Array, space: Any) -> Array:
-        """An agent's own part of a padded action."""
-        return jnp.minimum(action, space.n - 1) if hasattr(space, "n") else action[: self.size(space)]
+    def cut(self, agent: int, action: Array) -> Array:
+        """An agent's own part of an action that all share."""
+        space = self.actions[agent]
+        return jnp.minimum(action, space.n - 1) if hasattr(space, "n") else self.boxes[1][agent](action)
 
     def show(self, seen: dict[str, Array], inner: Any, absent: Bool[Array, " agent"]) -> PyTree[Array]:
         """What the agents see, leaves `agent ...`; what the only one sees."""

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.spaces.utils import flatten, flatten_space
-from jaxtyping import PyTree, UInt8
+from jaxtyping import Bool, PyTree, UInt8
 
 from forage.environments.adapters import foreign
+from forage.environments.adapters.gymnasium_calls import begin, found, is_reward
 from forage.environments.adapters.gymnasium_make import frames_per_second
-from forage.environments.adapters.gymnasium_spaces import float_box
 from forage.environments.adapters.loading import load_module, look_in
-from forage.environments.host import HostEnvironment, HostStep, seeds
-from forage.spaces import MASK, PRESENCE, PRESENT, STATE
+from forage.environments.adapters.team_spaces import SharedActions, SharedView
+from forage.environments.host import HostEnvironment, HostStep, Misfit, seeds
+from forage.spaces import MASK, PRESENCE, PRESENT, STATE, describe
 from forage.types import ForageError, Step
 
 FAMILIES = {
@@ -116,6 +116,31 @@ def horizon(env: Any, turns: bool) -> int | None:
     return cycles if isinstance(cycles, int) and not turns else None
 
 
+def has_mask(space: Any) -> bool:
+    """Whether an agent is shown which actions are allowed."""
+    return isinstance(space, spaces.Dict) and MASK in space.spaces
+
+
+def without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """The space of what an agent sees beside its mask, if it has one."""
+    return spaces.Dict(rest) if isinstance(rest := beside_mask(space), dict) else rest
+
+
+def beside_mask(seen: Any) -> Any:
+    """What stands beside a mask: the observation, where it is called so and alone, or a dictionary of the rest."""
+    if not (isinstance(seen, dict) or has_mask(seen)):
+        return seen
+    rest = {key: part for key, part in seen.items() if key != MASK}
+    return rest["observation"] if set(rest) == {"observation"} else rest
+
+
+def earned(agent: str, reward: Any) -> Any:
+    """An agent's reward. Raises `Misfit` where it is not one number."""
+    if type(reward) is not float and not is_reward(reward, ()):
+        raise Misfit(f"returned as reward of agent {agent} {found(reward)}", "it should be one number")
+    return reward
+
+
 class Seen(NamedTuple):
     """What all agents see, before it is put together; leaves `env agent ...`."""
 
@@ -127,10 +152,10 @@ class Seen(NamedTuple):
 class PettingZooEnvironment(HostEnvironment):
     """`num_envs` environments of PettingZoo, whose agents act at once or in turns, stepped one after another.
 
-    - Each agent sees `{"observation", "state", "present"}`, and `"action_mask"` where the environment has one or the
-      agents have different numbers of actions. Observations are flattened to `float32` (images stay) and padded with
-      zeros to the largest; with `identity` (the default where agents differ) the agent's number is appended, one-hot.
-      `state`, for a central critic, is all observations side by side and the agent's number.
+    - Each agent sees `{"observation", "state", "present"}`, and `"action_mask"` where the environment has one, in what
+      it shows or in its infos, or the agents have different numbers of actions. What spaces that differ have in common
+      is said by `team_spaces`; with `identity` (the default where agents differ) the agent's number is appended,
+      one-hot. `state`, for a central critic, is all observations side by side and the agent's number.
     - In turns, a step is one agent's; the others wait, and what they do is not heard. Rewards reach each agent at the
       step they fall on. Who is done is taken out at once.
     - An agent that has left stays terminated without reward until all have; one that has not come yet waits.
@@ -152,28 +177,26 @@ class PettingZooEnvironment(HostEnvironment):
         first, self.turns = create(target, options)
         self.envs = [first, *(create(target, options)[0] for _ in range(num_envs - 1))]
         self.agents: list[str] = list(first.possible_agents)
-        seen = [first.observation_space(agent) for agent in self.agents]
-        self.masked = all(isinstance(s, spaces.Dict) and set(s.spaces) == {"observation", MASK} for s in seen)
-        self.seen = [s["observation"] if self.masked else s for s in seen]
-        self.images = all(isinstance(s, spaces.Box) and len(s.shape) == 3 for s in self.seen)
-        if self.images and len({s.shape for s in self.seen}) > 1:
-            raise ForageError(f"{name} shows agents images of different sizes; one size works.")
-        acts = [first.action_space(agent) for agent in self.agents]
-        self.sizes = [self.action_size(name, space) for space in acts]
-        self.acts, self.most = acts, max(self.sizes)
-        self.shapes: list[tuple[int, ...]] = [
-            tuple((s if self.images else flatten_space(s)).shape or ()) for s in self.seen
-        ]
-        differ = len(set(self.sizes)) > 1 or len(set(self.shapes)) > 1
+        acts = {agent: first.action_space(agent) for agent in self.agents}
+        shown = {agent: first.observation_space(agent) for agent in self.agents}
+        self.shown = list(shown.values())
+        self.actions = SharedActions(name, acts, num_envs)
+        self.view = SharedView(name, {agent: without_mask(space) for agent, space in shown.items()})
+        self.masked = any(map(has_mask, self.shown)) or self.says_masks(name, target, first)
+        if self.masked and self.actions.counts is None:
+            raise ForageError(
+                f"{name} has an {MASK} beside its observation, and actions in {describe(self.actions.space)}; a mask "
+                f"says which of finitely many choices are allowed, so leave it out or make the actions choices."
+            )
+        # Where agents have different numbers of actions, a mask tells them.
+        self.masked = self.masked or (self.actions.counts is not None and not self.actions.same)
+        differ = not (self.actions.same and self.view.same)
         self.identity = differ if identity is None else identity
-        self.shape: tuple[int, ...] = self.shapes[0] if self.images else (max(shape[0] for shape in self.shapes),)
-        self.masked = self.masked or (isinstance(acts[0], spaces.Discrete) and len(set(self.sizes)) > 1)
-        self.allowed = np.arange(self.most) < np.array(self.sizes)[:, None]
         self.gone = np.zeros((num_envs, len(self.agents)), bool)
         self.out_of_time = np.zeros_like(self.gone)
         self.following: Any = None
         limit = horizon(first, self.turns)
-        super().__init__(name, self.spaces(), self.one_action(), num_envs, limit, (), len(self.agents))
+        super().__init__(name, self.spaces(), self.actions.space, num_envs, limit, (), len(self.agents))
 
     @classmethod
     def options_of(cls, target: str) -> set[str]:
@@ -185,65 +208,64 @@ class PettingZooEnvironment(HostEnvironment):
     def frames_per_second(self) -> float | None:
         return frames_per_second(self.envs[0])
 
-    @staticmethod
-    def action_size(name: str, space: Any) -> int:
-        if isinstance(space, spaces.Discrete):
-            return int(space.n)
-        if isinstance(space, spaces.Box) and len(space.shape) == 1:
-            return space.shape[0]
-        raise ForageError(f"{name} has actions {space}; Discrete and flat Box actions work.")
-
-    def one_action(self) -> spaces.Space[Any]:
-        if len({type(space) for space in self.acts}) > 1:
-            raise ForageError("Agents with discrete and agents with continuous actions cannot share one policy.")
-        if isinstance(self.acts[0], spaces.Discrete):
-            return spaces.Discrete(self.most)
-        widest = self.acts[int(np.argmax(self.sizes))]
-        return float_box(widest.low, widest.high)
+    def says_masks(self, name: str, target: str, env: Any) -> bool:
+        """Whether the infos of a reset hold masks."""
+        try:
+            infos = self.start(env, 0)[1]
+        except Misfit as error:
+            raise ForageError(f"{name} {error.what} at the reset; {error.should}.") from error
+        except Exception as error:
+            raise unmade(target, error) from error
+        return any(MASK in (info or {}) for info in infos.values())
 
     def spaces(self) -> spaces.Space[Any]:
-        number = len(self.agents)
-        *front, last = self.shape
-        box = {"observation": (*front, last + number * self.identity), STATE: (*front, last * number + number)}
-        if number == 1:
-            return spaces.Box(-np.inf, np.inf, self.shape, np.float32)
-        parts: dict[str, spaces.Space[Any]] = {
-            key: spaces.Box(-np.inf, np.inf, shape, np.float32) for key, shape in box.items()
-        }
-        parts[PRESENT] = PRESENCE
+        number, seen = len(self.agents), self.view.box
+        parts: dict[str, spaces.Space[Any]] = {"observation": seen}
+        if number > 1:
+            parts = {
+                "observation": self.view.beside(1, number) if self.identity else seen,
+                STATE: self.view.beside(number, number),
+                PRESENT: PRESENCE,
+            }
         if self.masked:
-            parts[MASK] = spaces.MultiBinary(self.most)
-        return spaces.Dict(parts)
+            parts[MASK] = spaces.MultiBinary(self.actions.allowed.shape[1])
+        return spaces.Dict(parts) if len(parts) > 1 else seen
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         seen = self.nothing()
         for index, number in enumerate(seeds(seed, self.num_envs)):
             self.begin(seen, index, number)
-        self.following = self.shown(seen)
+        self.following = self.together(seen)
         return self.following
 
     def begin(self, into: Seen, index: int, seed: int | None = None) -> None:
         """Starts an episode of one environment, and writes what its agents see."""
         self._at = index
-        begun = self.envs[index].reset(seed=seed)
+        seen, infos = self.start(self.envs[index], seed)
         self.gone[index], self.out_of_time[index] = False, False
-        self.write(into, index, None if self.turns else begun[0])
+        self.write(into, index, seen, infos)
+
+    def start(self, env: Any, seed: int | None) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+        """Resets an environment. Returns what its agents see, `None` in turns, and their infos."""
+        if not self.turns:
+            return begin(env, seed)
+        env.reset(seed=seed)
+        return None, env.infos
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
         if self.following is None:
             raise ForageError(f"{self.name} was stepped before its first reset; call reset(seed) first.")
         shape = self.gone.shape
         reward, over, clock = np.zeros(shape, np.float32), np.zeros(shape, bool), np.zeros(shape, bool)
-        taken, said = np.asarray(action), []
-        taken = taken.reshape(*shape, *taken.shape[1 + (self.num_agents > 1) :])
-        taken = taken.tolist() if taken.ndim == 2 else taken  # choices: Python's numbers are quicker one by one
+        chosen, said = self.actions.singles(np.asarray(action).reshape(*shape, *(self.action_space.shape or ()))), []
         for index, env in enumerate(self.envs):
             self._at = index
-            seen, rewards, ends, clocks = self.advance(env, taken[index])
-            reward[index] = [rewards.get(name, 0.0) for name in self.agents]
+            own = {name: each[index] for name, each in zip(self.agents, chosen, strict=True)}
+            seen, rewards, ends, clocks, infos = self.advance(env, own)
+            reward[index] = [earned(name, rewards.get(name, 0.0)) for name in self.agents]
             over[index] = [ends.get(name, False) for name in self.agents]
             clock[index] = [clocks.get(name, False) for name in self.agents]
-            said.append(seen)
+            said.append((seen, infos))
         before = self.gone | self.out_of_time
         self.gone |= over & ~before
         self.out_of_time |= clock & ~before & ~over
@@ -253,78 +275,84 @@ class PettingZooEnvironment(HostEnvironment):
         seen = self.nothing()
         for index in range(self.num_envs):
             self._at = index
-            self.write(seen, index, said[index])
-        observation = self.following = self.shown(seen)
+            self.write(seen, index, *said[index])
+        observation = self.following = self.together(seen)
         if len(ended := np.flatnonzero((terminated | truncated).all(1))):
             fresh = Seen(*(array.copy() for array in seen))
             for index in ended.tolist():
                 self.begin(fresh, index)
-            self.following = self.shown(fresh)
+            self.following = self.together(fresh)
         if self.num_agents == 1:
             reward, terminated, truncated = reward[:, 0], terminated[:, 0], truncated[:, 0]
         result: Any = Step(observation, reward, terminated, truncated, {})  # pyrefly: ignore[bad-argument-type]
         return HostStep(result, self.following)
 
-    def advance(self, env: Any, action: Any) -> tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Steps one environment. Returns what it said of agents: seen, rewards, terminated, truncated."""
-        chosen = {name: self.own(i, action[i]) for i, name in enumerate(self.agents)}
+    def advance(self, env: Any, chosen: dict[str, Any]) -> tuple[Any, ...]:
+        """Steps one environment. Returns what it said of agents: seen, rewards, terminated, truncated, infos."""
         if not self.turns:
-            return env.step({name: chosen[name] for name in env.agents})[:4]
+            result = env.step({name: chosen[name] for name in env.agents})
+            if not (isinstance(result, tuple) and len(result) == 5):
+                should = "it should return (observations, rewards, terminations, truncations, infos)"
+                raise Misfit(f"returned {found(result)} from step", should)
+            return result
         env.step(chosen[env.agent_selection])
         rewards, over, clock = dict(env.rewards), dict(env.terminations), dict(env.truncations)
         while env.agents and (env.terminations[env.agent_selection] or env.truncations[env.agent_selection]):
             env.step(None)
-        return None, rewards, over, clock
-
-    def own(self, agent: int, action: Any) -> Any:
-        """An agent's own part of a padded action, as its space wants it."""
-        space = self.acts[agent]
-        if isinstance(space, spaces.Discrete):
-            return min(action, self.sizes[agent] - 1) + int(space.start)
-        return np.clip(np.asarray(action[: self.sizes[agent]], space.dtype), space.low, space.high)
+        return None, rewards, over, clock, env.infos
 
     def nothing(self) -> Seen:
         """Arrays to write to."""
-        shape = self.gone.shape
-        mask = np.broadcast_to(self.allowed, (self.num_envs, *self.allowed.shape)).copy()
-        return Seen(np.zeros((*shape, *self.shape), np.float32), mask, np.zeros(shape, np.int8))
+        shape, box, allowed = self.gone.shape, self.view.box, self.actions.allowed
+        mask = np.broadcast_to(allowed, (self.num_envs, *allowed.shape)).copy()
+        return Seen(np.zeros((*shape, *box.shape), box.dtype), mask, np.zeros(shape, np.int8))
 
-    def write(self, into: Seen, index: int, seen: dict[str, Any] | None) -> None:
+    def write(self, into: Seen, index: int, seen: dict[str, Any] | None, infos: dict[str, Any]) -> None:
         """Writes what the agents of one environment see; `seen` is what it said, or else it is asked."""
         env = self.envs[index]
         left = (self.gone[index] | self.out_of_time[index]).tolist()
         acting = env.agent_selection if self.turns and env.agents else None
-        into.observation[index], into.mask[index] = 0, self.allowed
+        into.observation[index], into.mask[index] = 0, self.actions.allowed
         for i, name in enumerate(self.agents):
             here = not self.turns or name == acting
             if seen is not None and name not in seen:  # it has left, or has not come yet
                 here = False
             else:
                 said = env.observe(name) if seen is None else seen[name]
-                if isinstance(said, dict) and MASK in said:
-                    allowed = np.asarray(said[MASK], bool)
-                    if allowed.any():
-                        into.mask[index, i, : len(allowed)] = allowed
-                    said = said["observation"]
-                plain = self.images or isinstance(self.seen[i], spaces.Box)
-                flat = np.asarray(said).reshape(self.shapes[i]) if plain else flatten(self.seen[i], said)
-                into.observation[(index, i, *map(slice, self.shapes[i]))] = flat
+                if has_mask(self.shown[i]):
+                    mask, said = said.get(MASK), beside_mask(said)
+                else:
+                    mask = (infos.get(name) or {}).get(MASK)
+                if mask is not None:
+                    into.mask[index, i] = self.heard(i, mask)
+                self.view.write(into.observation[index, i], i, said)
             into.presence[index, i] = -1 if left[i] else here
 
-    def shown(self, seen: Seen) -> PyTree[np.ndarray]:
+    def heard(self, agent: int, mask: Any) -> Bool[np.ndarray, " option"]:
+        """The mask of one agent. Raises `ForageError` for one that agents would not see."""
+        if not self.masked:
+            raise ForageError(
+                f"{self.name} gives agent {self.agents[agent]} an {MASK} in its infos that cannot be obeyed; its "
+                f"actions, in {describe(self.action_space)}, should be choices, and the mask in the infos of each "
+                f"reset too, the first as well."
+            )
+        return self.actions.mask(agent, mask)
+
+    def together(self, seen: Seen) -> PyTree[np.ndarray]:
         """What a batch shows: with who one is, what a central critic sees, who is there and what is allowed."""
         observation, number = seen.observation, len(self.agents)
+        masks = {MASK: seen.mask.astype(np.int8)} if self.masked else {}
         if number == 1:
-            return observation[:, 0]
+            parts = {"observation": observation[:, 0]} | {key: mask[:, 0] for key, mask in masks.items()}
+            return parts if masks else parts["observation"]
         each = observation.shape[:-1]  # env agent and an image's height and width
-        who = np.eye(number, dtype=np.float32).reshape(number, *(1,) * (len(each) - 2), number)
-        together = np.moveaxis(observation, 1, -2).reshape(each[0], 1, *each[2:], -1)
-        state = np.empty((*each, together.shape[-1] + number), np.float32)
-        state[..., :-number], state[..., -number:] = together, who
+        who = (np.eye(number) * self.view.one).astype(observation.dtype)
+        who = np.broadcast_to(who.reshape(number, *(1,) * (len(each) - 2), number), (*each, number))
+        state = np.moveaxis(observation, 1, -2).reshape(each[0], 1, *each[2:], -1)
+        state = np.concatenate([np.broadcast_to(state, (*each, state.shape[-1])), who], -1)
         if self.identity:
-            observation = np.concatenate([observation, np.broadcast_to(who, (*each, number))], -1)
-        shown = {"observation": observation, STATE: state, PRESENT: seen.presence}
-        return shown | ({MASK: seen.mask.astype(np.int8)} if self.masked else {})
+            observation = np.concatenate([observation, who], -1)
+        return {"observation": observation, STATE: state, PRESENT: seen.presence} | masks
 
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:
         drawn = self.envs[0].render()

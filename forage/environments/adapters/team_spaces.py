@@ -1,0 +1,245 @@
+"""Agents whose spaces differ, seen and moved through one space that they share: what `pettingzoo` and others need.
+
+Actions. Choices are padded to the most that any agent has, and a mask allows each agent its own. Numbers keep each
+agent's own bounds: an entry where those differ is in [-1, 1] for all, and -1 and 1 are the agent's own.
+
+Observations. Agents that see the same Box see it as it is, a picture with its channels last; others see vectors,
+flattened to `float32` and padded with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Bool, Float, Shaped
+
+from forage.environments.adapters.gymnasium_actions import Door, choices
+from forage.environments.adapters.gymnasium_calls import found
+from forage.environments.adapters.gymnasium_spaces import (
+    CHOICES,
+    array_space,
+    as_vector,
+    flat_mask,
+    flat_space,
+    float_box,
+    travelling,
+    vector_size,
+)
+from forage.environments.host import Misfit, fitted
+from forage.nn.layers import scale_of
+from forage.spaces import describe, is_bounded, leaves, picture
+from forage.types import ForageError
+
+
+class Own(NamedTuple):
+    """An agent's own numbers: `offset + factor * shared`, of as many entries as it has."""
+
+    offset: Float[np.ndarray, " entries"]
+    factor: Float[np.ndarray, " entries"]
+
+    def __call__(self, shared: Any) -> Any:
+        """Return an agent's own action, of JAX or NumPy, from `[..., entry]` of the shared space."""
+        return self.offset + self.factor * shared[..., : len(self.offset)]
+
+
+def share(boxes: Sequence[spaces.Box]) -> tuple[spaces.Box, list[Own]]:
+    """Return the box that agents with flat boxes of actions share, and how each one's own action follows.
+
+    Where the bounds of an entry are the same, they stay; where they differ and each agent has both, they become
+    [-1, 1]; else a number is what it is, and each agent's own bounds are for its environment to keep.
+    """
+    most = max(box.shape[0] for box in boxes)
+    low, high = np.zeros((2, most))
+    own = [Own(np.zeros(box.shape[0], np.float32), np.ones(box.shape[0], np.float32)) for box in boxes]
+    for entry in range(most):
+        having = [agent for agent, box in enumerate(boxes) if entry < box.shape[0]]
+        lows, highs = (np.array([getattr(boxes[a], side)[entry] for a in having], float) for side in ("low", "high"))
+        low[entry], high[entry] = lows.min(), highs.max()
+        same = (lows == lows[0]).all() and (highs == highs[0]).all()
+        if same or not all(is_bounded(boxes[agent])[entry] for agent in having):
+            continue
+        low[entry], high[entry] = -1, 1
+        for agent, least, greatest in zip(having, lows, highs, strict=True):
+            own[agent].offset[entry], own[agent].factor[entry] = (least + greatest) / 2, (greatest - least) / 2
+    return float_box(low, high), own
+
+
+class SharedActions:
+    """One action space for all agents of `num_envs` environments, and each agent's own action in it."""
+
+    def __init__(self, name: str, inner: Mapping[str, spaces.Space[Any]], num_envs: int):
+        """`inner`: each agent's own space. Raises `ForageError` for what `Door` does not take, and for mixtures."""
+        self.name, self.agents, self.inner = name, list(inner), list(inner.values())
+        self.doors = [Door(name, space, num_envs) for space in self.inner]
+        outer: list[Any] = [door.space for door in self.doors]
+        self.same = alike(outer)
+        self.counts: list[np.ndarray] | None = None  # options of each choice, for each agent
+        self.own: list[Own] | None = None
+        self.allowed = self.mine = np.zeros((len(inner), 0), bool)
+        if all(isinstance(space, CHOICES) for space in outer):
+            self.counts = [choices(space) for space in outer]
+            self.allowed, self.mine = self._allowed(self.counts)
+            ends = np.cumsum(padded(self.counts).max(0)).tolist()
+            self.options = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
+        if self.same:
+            self.space: spaces.Space[Any] = outer[0]
+        elif self.counts is not None:
+            most = padded(self.counts).max(0)
+            single = all(isinstance(space, spaces.Discrete) for space in outer)
+            self.space = spaces.Discrete(int(most[0])) if single else spaces.MultiDiscrete(most)
+        elif all(isinstance(space, spaces.Box) and np.dtype(space.dtype).kind == "f" for space in outer):
+            flat = [spaces.Box(box.low.ravel(), box.high.ravel(), dtype=np.float32) for box in outer]
+            self.space, self.own = share(flat)
+        else:
+            raise ForageError(
+                f"{name} has agents with actions in {' and in '.join(sorted({describe(space) for space in outer}))}, "
+                f"which cannot share one policy; choices for all, or boxes of floats for all, work."
+            )
+
+    @staticmethod
+    def _allowed(counts: list[np.ndarray]) -> tuple[Bool[np.ndarray, "agent option"], Bool[np.ndarray, "agent option"]]:
+        """Return which options of the shared choices each agent has at all, and which of them are its own.
+
+        A choice that an agent does not have is one of a single option, which is not its own.
+        """
+        each = padded(counts)
+        most = each.max(0)
+        allowed = np.concatenate([np.arange(n) < each[:, [j]] for j, n in enumerate(most)], 1)
+        has = np.arange(len(most)) < np.array([len(count) for count in counts])[:, None]
+        return allowed, allowed & np.repeat(has, most, axis=1)
+
+    def mask(self, agent: int, said: Any) -> Bool[np.ndarray, " option"]:
+        """Return an agent's mask over the shared choices. Raises `ForageError` where what it `said` does not fit."""
+        space, row = self.inner[agent], self.allowed[agent].copy()
+        if isinstance(space, spaces.Discrete) and isinstance(said, np.ndarray) and said.shape == (int(space.n),):
+            row[self.mine[agent]] = said != 0  # by far the most frequent, and quick
+        else:
+            row[self.mine[agent]] = flat_mask(f"Agent {self.agents[agent]} of {self.name}", space, said)
+        for options in self.options:
+            if not row[options].any():  # something must be chosen, and of the agent's own
+                row[options] = self.allowed[agent, options]
+        return row
+
+    def singles(self, action: Shaped[np.ndarray, "env agent ..."]) -> list[list[Any]]:
+        """Return each agent's own action in each environment: by agent, then by environment."""
+        return [door.singles(self._cut(agent, action[:, agent])) for agent, door in enumerate(self.doors)]
+
+    def _cut(self, agent: int, action: np.ndarray) -> np.ndarray:
+        if self.same:
+            return action
+        if self.own is not None:
+            return self.own[agent](action).reshape(self.doors[agent].shape)
+        assert self.counts is not None
+        count = self.counts[agent]
+        if isinstance(self.space, spaces.Discrete):
+            return np.minimum(action, count[0] - 1)
+        return np.minimum(action[:, : len(count)], count - 1).reshape(self.doors[agent].shape)
+
+
+def padded(counts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return how many options each choice has, `[agent, choice]`, 1 where an agent does not have it."""
+    rows = np.ones((len(counts), max(map(len, counts))), np.int64)
+    for row, count in zip(rows, counts, strict=True):
+        row[: len(count)] = count
+    return rows
+
+
+class SharedView:
+    """One space for what all agents see, and each agent's observation in it."""
+
+    def __init__(self, name: str, inner: Mapping[str, spaces.Space[Any]]):
+        """`inner`: what each agent sees. Raises `ForageError` where they cannot be in one space."""
+        self.agents, self.inner = list(inner), list(inner.values())
+        for agent, space in inner.items():
+            check_size(name, agent, space)
+        self.same = alike(self.inner)
+        pictures = [picture(space) for space in self.inner]
+        if any(pictures) and not self.same:
+            other = next(space for space in self.inner if not alike([self.inner[0], space]))
+            raise ForageError(
+                f"{name} shows agents pictures that differ, in {self.inner[0]} and in {other}; pictures of one size, "
+                f"dtype and range work."
+            )
+        self.picture = pictures[0]
+        self.kept = self.same and isinstance(self.inner[0], spaces.Box)
+        self.box = self._kept(self.inner[0]) if self.kept else self._padded(name)  # pyrefly: ignore[bad-argument-type]
+        scale = scale_of(self.box)
+        dtype = np.dtype(self.box.dtype)
+        self.one = min(round(1 / scale), np.iinfo(dtype.name).max) if dtype.kind in "iu" else 1 / scale
+        """What a network reads as 1."""
+
+    def _kept(self, space: spaces.Box) -> spaces.Box:
+        box: Any = travelling(space)
+        shape = self.picture.shape if self.picture else (int(np.prod(box.shape)),)
+        low, high = (self.picture(bound) if self.picture else bound.reshape(shape) for bound in (box.low, box.high))
+        # Zeros stand for what agents see that are not there.
+        return spaces.Box(np.minimum(low, 0), np.maximum(high, 0), shape, box.dtype.type)
+
+    def _padded(self, name: str) -> spaces.Box:
+        flat = [flat_space(name, space) for space in self.inner]
+        low, high = np.zeros((2, max(box.shape[0] for box in flat)), np.float32)
+        for box in flat:
+            size = box.shape[0]
+            low[:size], high[:size] = np.minimum(low[:size], box.low), np.maximum(high[:size], box.high)
+        return spaces.Box(low, high, dtype=np.float32)
+
+    def write(self, row: np.ndarray, agent: int, said: Any) -> None:
+        """Write what an agent sees into its `row`. Raises `Misfit` where that is not of its space."""
+        space: Any = self.inner[agent]
+        if not isinstance(space, spaces.Box):
+            flat = as_vector(space, said)
+            row[: len(flat)] = flat
+            return
+        value = np.asarray(said)
+        what = f"returned as observation of agent {self.agents[agent]} {found(value)}"
+        if value.shape != space.shape:
+            raise Misfit(what, f"it should be {space.dtype}{list(space.shape)}")
+        try:
+            value = fitted(value, row.dtype)
+        except ValueError as error:
+            raise Misfit(f"{what} ({error})", f"it should be {space.dtype}{list(space.shape)}") from None
+        if self.picture:
+            row[...] = self.picture(value)
+        else:
+            row[: value.size] = value.ravel()
+
+    def beside(self, repeats: int, number: int) -> spaces.Box:
+        """Return the box of `repeats` of these observations, with an agent's number, one-hot, behind them."""
+        low, high = (np.concatenate([bound] * repeats, -1) for bound in (self.box.low, self.box.high))
+        ends = (*low.shape[:-1], number)
+        low, high = np.concatenate([low, np.zeros(ends)], -1), np.concatenate([high, np.full(ends, self.one)], -1)
+        dtype = np.dtype(self.box.dtype).type
+        return spaces.Box(low.astype(dtype), high.astype(dtype), low.shape, dtype)
+
+
+def check_size(name: str, agent: str, space: spaces.Space[Any]) -> None:
+    """Raise `ForageError` for observations of no fixed size, and for pictures among other things."""
+    if not vector_size(space):
+        raise ForageError(
+            f"{name} shows agent {agent} observations in {type(space).__name__}, which cannot be made one vector; "
+            f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work."
+        )
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for path, leaf in leaves(array_space(name, space)).items():
+            if picture(leaf) is not None:
+                raise ForageError(
+                    f"{name} shows agent {agent} a picture, {'.'.join(path)}, among other things, and what many agents "
+                    f"see is one picture or one vector; show the picture alone."
+                )
+
+
+def alike(each: Sequence[spaces.Space[Any]]) -> bool:
+    """Whether spaces are the same to the last bit; Gymnasium's own comparison of boxes allows for small differences."""
+    first = each[0]
+    if isinstance(first, spaces.Box):
+        return all(
+            isinstance(space, spaces.Box)
+            and (space.shape, space.dtype) == (first.shape, first.dtype)
+            and np.array_equal(space.low, first.low)
+            and np.array_equal(space.high, first.high)
+            for space in each
+        )
+    return all(space == first for space in each)
