@@ -244,9 +244,7 @@ def default_steps(agent: Agent, environment: str, spec: Spec, native: bool, sugg
     return steps, f"for episodes of up to {horizon:,}" if spec.horizon else "for episodes without a known end"
 
 
-def make_agent(name: str, environment: str, options: dict[str, Any], under: Chosen | None = None) -> Agent:
-    """The agent called `name`, with `options` over what was chosen for it; otherwise over its preset alone."""
-    cls = part_class("agent", name)
+def make_agent(name: str, environment: str, options: dict[str, Any]) -> Agent:
+    """The agent called `name`, with `options` over its preset's settings."""
     known = preset(name, environment)
-    settings = under.settings if under else known.settings if known else {}
-    return cls(**(settings | options))
+    return part_class("agent", name)(**((known.settings if known else {}) | options))

@@ -13,7 +13,6 @@ import numpy as np
 
 from forage import checkpoint, prng, spaces, team
 from forage.compiling import check_precision
-from forage.environments.host import fitted
 from forage.ports import Agent
 from forage.registry import from_config
 from forage.sweep import best, members_of, told
@@ -152,7 +151,9 @@ class Policy:
     def _check(self, observation: Any) -> Any:
         """The observation as arrays of the right types. Raises `ForageError` when it is not one of the space."""
         try:
-            observation = jax.tree.map(lambda like, x: fitted(np.asarray(x), like.dtype), self._like, observation)
+            observation = jax.tree.map(
+                lambda like, x: spaces.fitted(np.asarray(x), like.dtype), self._like, observation
+            )
         except (TypeError, ValueError) as error:
             raise ForageError(
                 f"One observation of {self.spec.name} is an element of {self.spec.observation_space}, not "

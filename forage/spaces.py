@@ -281,6 +281,23 @@ def central(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
     return space[STATE] if isinstance(space, spaces.Dict) and carries_more(space) and STATE in space.spaces else None
 
 
+def fitted(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return `value` in `dtype`. Raises `ValueError` where that would change it: a fraction, or a number too large."""
+    if value.dtype == dtype:
+        return value
+    # Integers may be shortened (int64 to int32) where their values fit, floats too; a float never becomes an integer.
+    whole = value.dtype.kind in "iub" and dtype.kind in "iub"
+    if not (whole or np.can_cast(value.dtype, dtype, "same_kind")):
+        raise ValueError(f"{value.dtype} does not become {dtype}")
+    if whole and value.size and not np.can_cast(value.dtype, dtype):
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        if value.min() < low or value.max() > high:
+            entry = tuple(np.argwhere((value < low) | (value > high))[0].tolist())
+            where = f" at entry {entry[0] if len(entry) == 1 else entry}" if entry else ""
+            raise ValueError(f"{value[entry]}{where} does not fit into {dtype}")
+    return value.astype(dtype)
+
+
 def is_bounded_box(space: spaces.Space[Any]) -> bool:
     """Whether actions are continuous, with bounds."""
     return isinstance(space, spaces.Box) and bool(is_bounded(space).all()) and np.issubdtype(space.dtype, np.floating)

@@ -9,13 +9,13 @@ from gymnasium import spaces
 
 from forage.agents.ppo import PPO
 from forage.agents.sac import SAC
-from forage.defaults import LENGTHS, chosen, default_behaviour, default_memory, default_steps, make_agent, preset
+from forage.defaults import LENGTHS, chosen, default_behaviour, default_memory, default_steps, preset
 from forage.nn.values import updates_in
 from forage.ports import Agent
 from forage.presets import PRESETS
 from forage.prng import key
 from forage.ranges import check_ranges
-from forage.registry import from_config
+from forage.registry import from_config, part_class
 from forage.setup import make_setup, shortened
 from forage.types import Spec
 
@@ -86,7 +86,7 @@ def made(name: str, environment: str) -> tuple[Agent, dict, Spec]:
     observation, action, _ = REAL[environment]
     spec = Spec(environment, observation, action)
     under = chosen(name, environment, spec, ":" not in environment, {})
-    agent = make_agent(name, environment, {}, under)
+    agent = part_class("agent", name)(**under.settings)
     parts = {"behaviour": default_behaviour(agent), "memory": default_memory(agent), **under.parts}
     return agent, parts, spec
 

@@ -14,13 +14,13 @@ from forage.agents.td3 import TD3
 from forage.environments.adapters.gymnasium import GymnasiumEnvironment
 from forage.environments.adapters.gymnasium_actions import Door
 from forage.environments.adapters.gymnasium_spaces import array_space, as_arrays, flat_mask
-from forage.environments.host import array_dtype, fitted
+from forage.environments.host import array_dtype
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.encoders import encoder
 from forage.nn.layers import scale_of
 from forage.nn.networks import Torso
 from forage.policy import Policy
-from forage.spaces import check, clip, picture, reading, sample, seen, split_mask
+from forage.spaces import check, clip, fitted, picture, reading, sample, seen, split_mask
 from forage.types import ForageError, Spec
 
 INF, LARGEST = np.inf, np.finfo(np.float32).max

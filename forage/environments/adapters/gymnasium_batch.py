@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 from jaxtyping import PyTree
 
-from forage.environments.host import array_dtype, fitted
-from forage.spaces import leaves
+from forage.environments.host import array_dtype
+from forage.spaces import fitted, leaves
 from forage.types import ForageError
 
 Path = tuple[str, ...]

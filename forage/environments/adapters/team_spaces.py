@@ -28,9 +28,9 @@ from forage.environments.adapters.gymnasium_spaces import (
     travelling,
     vector_size,
 )
-from forage.environments.host import Misfit, fitted
+from forage.environments.host import Misfit
 from forage.nn.layers import scale_of
-from forage.spaces import describe, is_bounded, leaves, picture
+from forage.spaces import describe, fitted, is_bounded, leaves, picture
 from forage.types import ForageError
 
 
