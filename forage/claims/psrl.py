@@ -10,7 +10,7 @@ CLAIM = Claim(
     authors="Osband, Russo, Van Roy",
     year=2013,
     arxiv="1306.0940",
-    statement="Posterior sampling loses less while it learns than optimism with the bonuses of its proof or with tuned ones.",
+    statement="Posterior sampling loses less while it learns than optimism, be its bonuses proved or tuned.",
     environment=river,
     arms={
         "optimism": Arm("ucbvi", EPISODE),
