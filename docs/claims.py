@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from forage.claims import running
-from forage.claims.claim import Rule, effects, verdict
+from forage.claims.claim import Effect, Rule, effects, verdict
 from forage.claims.picture import draw
 from forage.claims.provenance import experiment, file_of, git
 
@@ -130,9 +130,19 @@ def judged_again(result: dict[str, Any]) -> dict[str, Any]:
     Margin, direction and confidence are those that it was run with.
     """
     claim = running.load(result["claim"])._replace(rule=Rule(**result["rule"]))
-    found = effects(claim, {label: np.array(arm["values"]) for label, arm in result["arms"].items()})
-    words = {"statement": claim.statement, "note": claim.note}
-    return result | words | {"effects": [effect._asdict() for effect in found], "verdict": verdict(found)}
+    found = effects(claim, arrays({label: arm["values"] for label, arm in result["arms"].items()}))
+    again = {"statement": claim.statement, "note": claim.note, "effects": as_data(found), "verdict": verdict(found)}
+    if "also" in result:
+        again["also"] = [one | {"effects": as_data(effects(claim, arrays(one["values"])))} for one in result["also"]]
+    return result | again
+
+
+def arrays(values: dict[str, list[float]]) -> dict[str, np.ndarray]:
+    return {label: np.array(found) for label, found in values.items()}
+
+
+def as_data(found: Sequence[Effect]) -> list[dict[str, Any]]:
+    return [effect._asdict() for effect in found]
 
 
 def up_to_date(path: Path) -> dict[str, Any]:
@@ -184,8 +194,9 @@ def page(result: dict[str, Any]) -> str:
     for label, arm in result["arms"].items():
         low, high = arm["interval"]
         lines.append(f"| {label} | {arm['score']:.4g} [{low:.4g}, {high:.4g}] | {arm['seconds']:.0f} s |")
-    lines += ["", "| against | effect | verdict |", "|---|---|---|"]
-    lines += [f"| {e['baseline']} | {effect(e)} | {e['verdict']} |" for e in result["effects"]]
+    lines += against(result, "verdict")
+    for one in result.get("also", ()):
+        lines += ["", f"By the {one['measured']}, which does not decide:", *against(one, "it would be")]
     said = running.load(name).judged_by or (
         f"{result['treatment']} is ahead of each other arm, {better} of the measure being better, by more than "
         f"{rule['margin']:g}, with the whole {rule['confidence']:.0%} interval of the difference of means (Welch's)."
@@ -208,6 +219,12 @@ def page(result: dict[str, Any]) -> str:
         + (f", and cannot be: it lacks {paper.lacks}." if paper.lacks else ".")
     )
     return "\n".join(lines) + "\n"
+
+
+def against(found: dict[str, Any], heading: str) -> list[str]:
+    """Return the table of effects by one measure."""
+    lines = ["", f"| against | effect | {heading} |", "|---|---|---|"]
+    return lines + [f"| {e['baseline']} | {effect(e)} | {e['verdict']} |" for e in found["effects"]]
 
 
 def history(name: str) -> list[str]:
