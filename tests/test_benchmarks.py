@@ -223,6 +223,16 @@ def test_the_page_of_learning_is_what_the_results_say(monkeypatch: pytest.Monkey
     # Two seeds: Student's interval, 12.706 standard errors to either side of the mean.
     results["suite-robotics"]["returns"] = [1.0, 3.0]
     assert "| 2 [-10.71, 14.71] | 2 [1] |" in learning.table(results)
+    # A row is confirmed once, and both figures are shown.
+    confirmed = json.loads((learning.RESULTS / "confirmed.json").read_text())
+    assert set(confirmed) <= set(learning.HEADLINE)
+    for name, found in confirmed.items():
+        assert found["seeds"] == learning.UNTOUCHED[: learning.ROWS[name].seeds]
+        assert learning.shown(results[name]) in page and f" {learning.shown(found)} |" in page
+        assert f"| {learning.shown(found)} |" in (BENCHMARKS.parent / "README.md").read_text()
+    monkeypatch.setattr(sys, "argv", ["learning.py", "--confirm", "ppo-cartpole"])
+    with pytest.raises(SystemExit, match="ppo-cartpole has been confirmed once"):
+        learning.main()
     # What a row gave at first stays, however often it is run again.
     monkeypatch.setattr(learning, "RESULTS", tmp_path)
     for returns in ([1.0, 3.0], [5.0, 5.0]):
