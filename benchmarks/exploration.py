@@ -38,7 +38,7 @@ RESULTS = Path(__file__).parent / "results" / "exploration"
 TABLE = RESULTS.parent / "EXPLORATION.md"
 RUNS = Path(__file__).resolve().parents[1] / "runs" / "exploration"
 SEEDS = [2000, 2001, 2002, 2003, 2004]
-"""Nothing is tuned on them, and no claim runs on them."""
+"""No search for presets used them, and no claim runs on them; methods and variants are compared on them."""
 STOPPED = 130
 """The exit code of a cell that was told to stop."""
 
@@ -346,9 +346,11 @@ def table() -> str:
         "on one core; cells were made on different days, on machines that differ several fold, some beside other work,",
         "and by the code of the day: its version is in the cell, and in some seeds today's may bring something else.",
         "Settings are each part's defaults but for what the lines of problems and methods in",
-        "`benchmarks/exploration.py` say (a problem's go to its agent, not to agents of their own); nothing was tuned",
-        "on these seeds. Variants of methods were run on some problems, and agents that replay were not where PPO",
-        "explores: they take hours for as many steps. A method with * was run before one of its defaults changed.",
+        "`benchmarks/exploration.py` say (a problem's go to its agent, not to agents of their own). No search for",
+        "presets used these seeds, but methods and variants of them were compared on them, and some run again: the",
+        "best of a problem is selected, which flatters it, and has not been confirmed on other seeds. Variants were",
+        "run on some problems, and agents that replay were not where PPO explores: they take hours for as many steps.",
+        "A method with * was run before one of its defaults changed.",
         "Made by `python benchmarks/exploration.py`; one cell again:",
         "`python benchmarks/exploration.py --method M --problem P --again`.",
         "",
