@@ -46,7 +46,7 @@ changed for all: until 2026-11-23 it was a percentile bootstrap, too narrow for 
 came out ahead in 13 % with 5 and 8 % with 10). All results were judged again, from the same scores;
 *level-generalisation*, which held, became undecided, and no other verdict changed.
 
-Each result is of the code that its page names, which is older than today's. Each verdict stands by itself, with no
+Each result is of the code that its page names, mostly older than today's. Each verdict stands by itself, with no
 correction for their number: where arms are equally good, about one *holds* in forty is chance.
 {corrected}
 
