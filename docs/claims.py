@@ -60,7 +60,10 @@ HISTORY = json.loads((PAGES / "history.json").read_text())
 
 
 BEFORE = json.loads((PAGES / "before.json").read_text())
-"""Results from before results named the commit of their claim's file: their code, and the last commit of that time."""
+"""Results from before results named the commit of their claim's file: their code, and the commit that published them.
+
+Of those that had been replaced by then the last commit of that time stands in for their own.
+"""
 
 
 def against_the_rule(result: dict[str, Any], earlier: Sequence[dict[str, Any]] = ()) -> str:
@@ -84,12 +87,13 @@ def against_the_rule(result: dict[str, Any], earlier: Sequence[dict[str, Any]] =
 
 def exempt(result: dict[str, Any]) -> bool:
     """Return whether a result was made before results named a commit."""
-    return BEFORE["results"].get(result["claim"]) == result["versions"]["code"]
+    return BEFORE["results"].get(result["claim"], {}).get("code") == result["versions"]["code"]
 
 
 def experiment_of(result: dict[str, Any]) -> str:
     """Return the experiment that a result is of; empty where git does not know it, as in a shallow clone."""
-    commit = result.get("claim_commit") or BEFORE["commit"]
+    published = BEFORE["results"][result["claim"]]["published"] if exempt(result) else BEFORE["commit"]
+    commit = result.get("claim_commit") or published
     path = file_of(result["claim"])
     if path.name not in changed_since(commit):
         return experiment(path.read_text())
