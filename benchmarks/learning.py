@@ -3,11 +3,13 @@
     python benchmarks/learning.py --list
     python benchmarks/learning.py ppo-cartpole dqn-cartpole
     python benchmarks/learning.py                      # every row that has no result yet
+    python benchmarks/learning.py --confirm            # rows of the README, once more, on seeds that were never used
 
     python benchmarks/learning.py --table              # the page alone, from the results
 
-Results are kept in results/learning/results.json, a row each, and results/learning/README.md is made from them. What a
-row that was changed and run again on the same seeds gave at first is kept in first.json, beside them.
+Results are kept in results/learning/results.json, a row each, those of --confirm in confirmed.json, and
+results/learning/README.md is made from them. What a row that was changed and run again on the same seeds gave at first
+is kept in first.json, beside them. Whatever was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from rows import EIGHT, ONE_THREAD, PPO_HALFCHEETAH, SAC_HALFCHEETAH
 RESULTS = Path(__file__).parent / "results" / "learning"
 UNDER_WAY = Path(__file__).parents[1] / ".cache" / "learning"  # rows that were begun, each until it is done
 SEEDS = [100, 101, 102, 103, 104]
+UNTOUCHED = [5000, 5001, 5002, 5003, 5004]
+"""Seeds for one run of each row of the README with the settings that it has in the end."""
 
 
 class Row(NamedTuple):
@@ -85,6 +89,9 @@ ROWS: dict[str, Row] = {
     ),
 }
 
+HEADLINE = tuple(ROWS)
+"""Rows that the README shows."""
+
 
 ABOVE = "above random play, the first point of its curve"
 MAPPO = {"central_critic": True}
@@ -124,8 +131,11 @@ ROWS |= {
 }
 
 
-def measure(name: str, seeds: list[int]) -> dict[str, Any]:
-    """Trains one row, or goes on with it where it was stopped. Returns what the table shows and the curve."""
+def measure(name: str, seeds: list[int], picture: str) -> dict[str, Any]:
+    """Train one row, or go on with it where it was stopped. Return what the table shows and the curve.
+
+    Beside a peer both curves are drawn under the name `picture`.
+    """
     import forage
     from forage.registry import from_config
     from forage.training import use_compilation_cache
@@ -150,7 +160,7 @@ def measure(name: str, seeds: list[int]) -> dict[str, Any]:
     score = run.score
     peer = train_peer(row, seeds, work) if row.peer else None
     if peer:
-        draw_beside(name, row, (steps, values), peer.pop("episodes"))
+        draw_beside(picture, row, (steps, values), peer.pop("episodes"))
     return {
         "agent": row.agent,
         "environment": row.environment,
@@ -246,36 +256,53 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         "run again on the same seeds, what it gave before and what was changed. The later return of these rows is not",
         "of untouched seeds, and may flatter.",
         "",
+        f"*Confirmed*: what the row gave in one more run, on seeds {UNTOUCHED[0]} to {UNTOUCHED[-1]}, which were",
+        "used for nothing before, by later code (`confirmed.json` has its hash). Rows without a figure have not been",
+        "confirmed; `python benchmarks/learning.py --confirm` runs those of the project's README.",
+        "",
         "*At first* is the training return at the first point of the curve, where the agent hardly knows anything.",
         "A star: actions in evaluation were drawn from the policy, as in training, and not its best guess.",
         "",
-        "| row | agent | environment | options | steps | seeds | at first | return | mean | first result "
+        "| row | agent | environment | options | steps | seeds | at first | return | mean | first result | confirmed "
         "| Stable-Baselines3 | wanted | wall clock |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    firsts = json.loads((RESULTS / "first.json").read_text())
+    firsts, confirmed = kept("first.json"), kept("confirmed.json")
     for name in ROWS:
         if name in results:
             r = results[name]
-            peer = shown(r["peer"]) if r.get("peer") else "–"  # noqa: RUF001
+            again = confirmed.get(name, {})
+            peer = beside(r) or "–"  # noqa: RUF001
+            if beside(again):
+                peer += f"; confirming {beside(again)}"
             star = " *" if r.get("actions") == "sampled" else ""
             first = next((f"{v:.4g}" for v in r["curve"]["mean"] if v is not None), "")
             middle, worst = np.mean(r["returns"]), min(r["returns"])
             before = f"{shown(firsts[name])}: {firsts[name]['changed']}" if name in firsts else ""
             lines.append(
                 f"| {name} | {r['agent']} | {r['environment']} | {in_words(r['options'])} | {r['steps']:,} "
-                f"| {len(r['seeds'])} | {first} | {shown(r)}{star} | {middle:.4g} [{worst:.4g}] | {before} | {peer} "
-                f"| {ROWS[name].wanted} | {r['seconds']:.0f} s |"
+                f"| {len(r['seeds'])} | {first} | {shown(r)}{star} | {middle:.4g} [{worst:.4g}] | {before} "
+                f"| {shown(again) if again else ''} | {peer} | {ROWS[name].wanted} | {r['seconds']:.0f} s |"
             )
     return "\n".join(lines) + "\n"
 
 
+def kept(file: str) -> dict[str, dict[str, Any]]:
+    """Read results of rows, none where there is no such file."""
+    path = RESULTS / file
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def beside(result: dict[str, Any]) -> str:
+    """Write the peer's score, if the row has one."""
+    return shown(result["peer"]) if result.get("peer") else ""
+
+
 def keep_first(name: str, result: dict[str, Any]) -> None:
     """Keep what a row gave before it was run again, unless an earlier result is kept."""
-    path = RESULTS / "first.json"
-    firsts = json.loads(path.read_text()) if path.exists() else {}
-    kept = {key: result[key] for key in ("returns", "steps", "seeds")} | {"changed": "run again"}
-    rows = [f" {json.dumps(row)}: {json.dumps(found)}" for row, found in ({name: kept} | firsts).items()]
+    path, firsts = RESULTS / "first.json", kept("first.json")
+    first = {key: result[key] for key in ("returns", "steps", "seeds")} | {"changed": "run again"}
+    rows = [f" {json.dumps(row)}: {json.dumps(found)}" for row, found in ({name: first} | firsts).items()]
     path.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
@@ -300,6 +327,7 @@ def main() -> None:
     parser.add_argument("rows", nargs="*")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--confirm", action="store_true", help="once more on untouched seeds, beside the first result")
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
     arguments = parser.parse_args()
     if arguments.list:
@@ -309,24 +337,32 @@ def main() -> None:
     unknown = [name for name in arguments.rows if name not in ROWS]
     if unknown:
         sys.exit(f"There is no row {unknown[0]}; --list shows them.")
-    path = RESULTS / "results.json"
-    results = json.loads(path.read_text()) if path.exists() else {}
+    first, confirming = kept("results.json"), arguments.confirm
     if arguments.table:
-        (RESULTS / "README.md").write_text(table(results))
+        (RESULTS / "README.md").write_text(table(first))
         return
-    for name in arguments.rows or [name for name in ROWS if name not in results]:
+    file = "confirmed.json" if confirming else "results.json"
+    results = kept(file)
+    if confirming and (again := [name for name in arguments.rows if name in results]):
+        sys.exit(f"{again[0]} has been confirmed once; of several runs one could choose, so that the first one stays.")
+    left = [name for name in ROWS if name not in results]
+    if confirming:  # what is cheap comes first
+        left = sorted((name for name in HEADLINE if name in left), key=lambda name: first[name]["seconds"])
+    for name in arguments.rows or left:
         if len(arguments.rows) != 1:  # each row in a process of its own: JAX's devices are set once a process
-            status = os.spawnv(os.P_WAIT, sys.executable, [sys.executable, __file__, name, "--seeds", arguments.seeds])
+            words = ["--confirm"] if confirming else ["--seeds", arguments.seeds]
+            status = os.spawnv(os.P_WAIT, sys.executable, [sys.executable, __file__, name, *words])
             if status:
                 print(f"{name} failed; the others go on.", flush=True)
             continue
-        seeds = [int(seed) for seed in arguments.seeds.split(",")][: ROWS[name].seeds]
-        before, results[name] = results.get(name), measure(name, seeds)
+        seeds = UNTOUCHED if confirming else [int(seed) for seed in arguments.seeds.split(",")]
+        seeds = seeds[: ROWS[name].seeds]
+        before, results[name] = results.get(name), measure(name, seeds, f"{name}-confirmed" if confirming else name)
         RESULTS.mkdir(parents=True, exist_ok=True)
         if before and before["returns"] != results[name]["returns"]:
             keep_first(name, before)
-        path.write_text(json.dumps(results, indent=1) + "\n")
-        (RESULTS / "README.md").write_text(table(results))
+        (RESULTS / file).write_text(json.dumps(results, indent=1) + "\n")
+        (RESULTS / "README.md").write_text(table(kept("results.json")))
         shutil.rmtree(under_way(name, seeds))
 
 

@@ -10,16 +10,19 @@ import functools
 import json
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.stats
 
 from forage.claims import running
-from forage.claims.claim import Rule, effects, verdict
+from forage.claims.claim import Effect, Rule, effects, verdict
 from forage.claims.picture import draw
 from forage.claims.provenance import experiment, file_of, git
+from forage.evaluation.comparison import welch_p
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "claims"
@@ -43,10 +46,9 @@ changed for all: until 2026-11-23 it was a percentile bootstrap, too narrow for 
 came out ahead in 13 % with 5 and 8 % with 10). All results were judged again, from the same scores;
 *level-generalisation*, which held, became undecided, and no other verdict changed.
 
-Each result is of the code that its page names, which is older than today's. Each verdict stands by itself, with no
-correction for their number: where arms are equally good, about one *holds* in forty is chance. With Holm's correction
-over the 48 claims that Welch's interval judges, *curiosity*, *disagreement*, *recurrence* and *ucbvi* would not hold;
-with Benjamini and Hochberg's, at 5 %, all would.
+Each result is of the code that its page names, mostly older than today's. Each verdict stands by itself, with no
+correction for their number: where arms are equally good, about one *holds* in forty is chance.
+{corrected}
 
 | claim | statement | effect | verdict | seeds | steps of each | wall clock |
 |---|---|---|---|---|---|---|
@@ -58,7 +60,10 @@ HISTORY = json.loads((PAGES / "history.json").read_text())
 
 
 BEFORE = json.loads((PAGES / "before.json").read_text())
-"""Results from before results named the commit of their claim's file: their code, and the last commit of that time."""
+"""Results from before results named the commit of their claim's file: their code, and the commit that published them.
+
+Of those that had been replaced by then the last commit of that time stands in for their own.
+"""
 
 
 def against_the_rule(result: dict[str, Any], earlier: Sequence[dict[str, Any]] = ()) -> str:
@@ -82,12 +87,13 @@ def against_the_rule(result: dict[str, Any], earlier: Sequence[dict[str, Any]] =
 
 def exempt(result: dict[str, Any]) -> bool:
     """Return whether a result was made before results named a commit."""
-    return BEFORE["results"].get(result["claim"]) == result["versions"]["code"]
+    return BEFORE["results"].get(result["claim"], {}).get("code") == result["versions"]["code"]
 
 
 def experiment_of(result: dict[str, Any]) -> str:
     """Return the experiment that a result is of; empty where git does not know it, as in a shallow clone."""
-    commit = result.get("claim_commit") or BEFORE["commit"]
+    published = BEFORE["results"][result["claim"]]["published"] if exempt(result) else BEFORE["commit"]
+    commit = result.get("claim_commit") or published
     path = file_of(result["claim"])
     if path.name not in changed_since(commit):
         return experiment(path.read_text())
@@ -127,12 +133,31 @@ def publish(name: str) -> bool:
 def judged_again(result: dict[str, Any]) -> dict[str, Any]:
     """The result with what today's rule says of its scores, and in today's words: older ones may have been others.
 
-    Margin, direction and confidence are those that it was run with.
+    Margin, direction, confidence and arms are those that it was run with, and so are the words while the claim's
+    experiment of today has not been run.
     """
     claim = running.load(result["claim"])._replace(rule=Rule(**result["rule"]))
-    found = effects(claim, {label: np.array(arm["values"]) for label, arm in result["arms"].items()})
-    words = {"statement": claim.statement, "note": claim.note}
-    return result | words | {"effects": [effect._asdict() for effect in found], "verdict": verdict(found)}
+    words = result if pending(result) else {"statement": claim.statement, "note": claim.note}
+    if claim.judge is None:
+        claim = claim._replace(treatment=result["treatment"], baselines=tuple(baselines(result)))
+    found = effects(claim, arrays({label: arm["values"] for label, arm in result["arms"].items()}))
+    again = {**words, "effects": as_data(found), "verdict": verdict(found)}
+    if "also" in result:
+        again["also"] = [one | {"effects": as_data(effects(claim, arrays(one["values"])))} for one in result["also"]]
+    return result | again
+
+
+def pending(result: dict[str, Any]) -> bool:
+    """Return whether the claim was changed after this result, which gave it other seeds, and has not been run since."""
+    return tuple(result["seeds"]) != running.load(result["claim"]).laptop.seeds
+
+
+def arrays(values: dict[str, list[float]]) -> dict[str, np.ndarray]:
+    return {label: np.array(found) for label, found in values.items()}
+
+
+def as_data(found: Sequence[Effect]) -> list[dict[str, Any]]:
+    return [effect._asdict() for effect in found]
 
 
 def up_to_date(path: Path) -> dict[str, Any]:
@@ -184,8 +209,9 @@ def page(result: dict[str, Any]) -> str:
     for label, arm in result["arms"].items():
         low, high = arm["interval"]
         lines.append(f"| {label} | {arm['score']:.4g} [{low:.4g}, {high:.4g}] | {arm['seconds']:.0f} s |")
-    lines += ["", "| against | effect | verdict |", "|---|---|---|"]
-    lines += [f"| {e['baseline']} | {effect(e)} | {e['verdict']} |" for e in result["effects"]]
+    lines += table(result, "verdict")
+    for one in result.get("also", ()):
+        lines += ["", f"By the {one['measured']}, which does not decide:", *table(one, "it would be")]
     said = running.load(name).judged_by or (
         f"{result['treatment']} is ahead of each other arm, {better} of the measure being better, by more than "
         f"{rule['margin']:g}, with the whole {rule['confidence']:.0%} interval of the difference of means (Welch's)."
@@ -201,6 +227,8 @@ def page(result: dict[str, Any]) -> str:
         f"Data: [results/{name}.json](results/{name}.json).",
     ]
     lines += history(name)
+    if pending(result):
+        lines.append("- **Changed since**: `forage claim` runs another experiment now, which has no result yet.")
     paper = running.load(name).paper
     lines.append(
         f"- **The paper's environment and length** (`--scale paper`): {paper.environment}, {paper.seeds} seeds of "
@@ -208,6 +236,12 @@ def page(result: dict[str, Any]) -> str:
         + (f", and cannot be: it lacks {paper.lacks}." if paper.lacks else ".")
     )
     return "\n".join(lines) + "\n"
+
+
+def table(found: dict[str, Any], heading: str) -> list[str]:
+    """Return the table of effects by one measure."""
+    lines = ["", f"| against | effect | {heading} |", "|---|---|---|"]
+    return lines + [f"| {e['baseline']} | {effect(e)} | {e['verdict']} |" for e in found["effects"]]
 
 
 def history(name: str) -> list[str]:
@@ -220,11 +254,55 @@ def history(name: str) -> list[str]:
     return [f"- **History**: {HISTORY[name]['said']}" + (f" Also found: {found}." if found else "")]
 
 
+def lost(results: list[dict[str, Any]]) -> tuple[int, list[str], list[str]]:
+    """Return how many claims Welch's interval judges, and which of them would not hold if their number counted.
+
+    First by Holm's correction, then by Benjamini and Hochberg's, both at 5 %. A claim's p is the largest over its
+    baselines, as it must be ahead of all.
+    """
+    p = {}
+    for result in results:
+        if running.load(result["claim"]).judge is None:
+            values = arrays({label: arm["values"] for label, arm in result["arms"].items()})
+            margin = result["rule"]["margin"] * (1 if result["rule"]["higher"] else -1)
+            mine = values[result["treatment"]]
+            p[result["claim"]] = max(welch_p(mine, values[b], margin) for b in baselines(result))
+    names = sorted(p, key=p.__getitem__)
+    within = [p[name] <= 0.05 / (len(p) - rank) for rank, name in enumerate(names)]
+    holm = set(names[: within.index(False)] if False in within else names)
+    level = scipy.stats.false_discovery_control([p[name] for name in names])
+    hochberg = {name for name, value in zip(names, level, strict=True) if value <= 0.05}
+    held = sorted(result["claim"] for result in results if result["verdict"] == "holds" and result["claim"] in p)
+    return len(p), [name for name in held if name not in holm], [name for name in held if name not in hochberg]
+
+
+def baselines(result: dict[str, Any]) -> list[str]:
+    """Return the arms that the treatment was compared with."""
+    return [effect["baseline"] for effect in result["effects"]]
+
+
+def corrected(results: list[dict[str, Any]]) -> str:
+    """Say which verdicts would not stand if the number of claims counted."""
+    count, holm, hochberg = lost(results)
+
+    def would(names: list[str]) -> str:
+        said = [f"*{name}*" for name in names]
+        return f"{', '.join(said[:-1])}{' and ' * (len(said) > 1)}{said[-1]} would not hold" if said else "all would"
+
+    return textwrap.fill(
+        f"With Holm's correction over the {count} claims that Welch's interval judges, {would(holm)}; with Benjamini "
+        f"and Hochberg's, at 5 %, {would(hochberg)}.",
+        120,
+        break_on_hyphens=False,
+    )
+
+
 def overview(results: list[dict[str, Any]]) -> str:
     left = [name for name in running.names() if name not in {result["claim"] for result in results}]
     rest = f"\nNot run yet: {', '.join(left)}.\n" if left else ""
     changed = [line.replace("**History**", f"[{name}]({name}.md)") for name in HISTORY for line in history(name)]
-    return HEAD + "\n".join(map(row, results)) + "\n" + rest + "\n## History\n\n" + "\n".join(changed) + "\n"
+    head = HEAD.replace("{corrected}", corrected(results))
+    return head + "\n".join(map(row, results)) + "\n" + rest + "\n## History\n\n" + "\n".join(changed) + "\n"
 
 
 def main() -> None:

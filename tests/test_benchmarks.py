@@ -223,6 +223,16 @@ def test_the_page_of_learning_is_what_the_results_say(monkeypatch: pytest.Monkey
     # Two seeds: Student's interval, 12.706 standard errors to either side of the mean.
     results["suite-robotics"]["returns"] = [1.0, 3.0]
     assert "| 2 [-10.71, 14.71] | 2 [1] |" in learning.table(results)
+    # A row is confirmed once, and both figures are shown.
+    confirmed = json.loads((learning.RESULTS / "confirmed.json").read_text())
+    assert set(confirmed) <= set(learning.HEADLINE)
+    for name, found in confirmed.items():
+        assert found["seeds"] == learning.UNTOUCHED[: learning.ROWS[name].seeds]
+        assert learning.shown(results[name]) in page and f" {learning.shown(found)} |" in page
+        assert f"| {learning.shown(found)} |" in (BENCHMARKS.parent / "README.md").read_text()
+    monkeypatch.setattr(sys, "argv", ["learning.py", "--confirm", "ppo-cartpole"])
+    with pytest.raises(SystemExit, match="ppo-cartpole has been confirmed once"):
+        learning.main()
     # What a row gave at first stays, however often it is run again.
     monkeypatch.setattr(learning, "RESULTS", tmp_path)
     for returns in ([1.0, 3.0], [5.0, 5.0]):
@@ -263,10 +273,16 @@ def test_a_cell_of_exploration(
     (path / "config.json").write_text(json.dumps(config | {"seeds": [0, 2]}))
     assert exploration.measure("counts", "valley") | {"seconds": whole["seconds"]} == whole
     assert "was made with other settings (seeds" in capsys.readouterr().err
+    # Once more on fresh seeds: beside the first, which stays.
+    monkeypatch.setattr(exploration, "FRESH", [5, 6])
+    (tmp_path / "confirmed").mkdir()
+    exploration.one_cell("counts", "valley", fresh=True)
+    assert exploration.found("counts", "valley", fresh=True)["seeds"] == [5, 6]
+    assert exploration.found("counts", "valley") == cell
     exploration.one_cell("mex", "valley")
     assert "continuous, bounded action space" in exploration.found("mex", "valley")["reason"]
     table = exploration.table()
-    assert "| counts | rewards | 0% [0%, 0%] |" in table and "Do not fit: mex." in table
+    assert "| counts | rewards | 0% [0%, 0%] | 0% [0%, 0%] |" in table and "Do not fit: mex." in table
     # A cell from before a default changed is shown as such, and run again; a setting that is new since is none.
     assert exploration.state("counts", "valley") == "done"
     path = exploration.cell_path("counts", "valley")
@@ -284,6 +300,7 @@ def test_a_cell_of_exploration(
 def test_cells_at_once_share_no_core(monkeypatch: pytest.MonkeyPatch) -> None:
     exploration = from_benchmarks("exploration", monkeypatch)
     monkeypatch.setattr(exploration, "cores", lambda: [3, 5])
+    assert all(exploration.found(*cell) for cell in exploration.WINNERS)  # what is praised was run
     both, busy, done = threading.Barrier(2, timeout=30), set(), []
 
     def work(command: list[str]) -> int:

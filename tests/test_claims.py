@@ -13,7 +13,7 @@ import small
 
 from forage import training
 from forage.claims import running
-from forage.claims.claim import Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
+from forage.claims.claim import Also, Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
 from forage.claims.provenance import commit_of, file_of, uncommitted
 from forage.run import Run, read_json, write_json
 from forage.setup import make_setup
@@ -78,21 +78,34 @@ def test_results_name_their_claims_commit_and_changed_claims_take_fresh_seeds(pa
 
 
 def test_what_breaks_the_rule_of_commits_and_seeds(pages, monkeypatch):
-    stored = json.loads((pages.PAGES / "results" / "td3-delay.json").read_text())
+    stored = json.loads((pages.PAGES / "results" / "sac-temperature.json").read_text())
     again = stored | {"versions": stored["versions"] | {"code": "newer"}}
     assert "does not name the commit" in pages.against_the_rule(again)
     named = again | {"claim_commit": "today"}
-    monkeypatch.setattr(pages, "changed_since", lambda commit: set() if commit == "today" else {"td3_delay.py"})
-    source = file_of("td3-delay").read_text()
+    monkeypatch.setattr(pages, "changed_since", lambda commit: set() if commit == "today" else {"sac_temperature.py"})
+    source = file_of("sac-temperature").read_text()
     monkeypatch.setattr(pages, "git", lambda *words: source.replace("1e-3", "2e-3"))
     assert pages.against_the_rule(named) == ""
     assert "whose seeds it still has" in pages.against_the_rule(named | {"claim_commit": "older"})
     assert "whose seeds it still has" in pages.against_the_rule(stored)  # those from before the rule, too
     assert "on the same seeds" in pages.against_the_rule(named, [stored])
     assert pages.against_the_rule(named, [stored | {"seeds": [7, 8]}]) == ""
-    # Words are no part of the experiment.
-    monkeypatch.setattr(pages, "git", lambda *words: f'"""Another."""\n{source}'.replace("small networks", "nets"))
-    assert pages.against_the_rule(named, [stored]) == ""
+    # Words are no part of the experiment, nor is what only they refer to.
+    reworded = source.replace("small networks", "nets").replace('days")', 'days", lacks=LACKS)')
+    monkeypatch.setattr(pages, "git", lambda *words: f'"""Another."""\nLACKS = "a robot"\n{reworded}')
+    assert reworded != source and pages.against_the_rule(named, [stored]) == ""
+    # Until a changed claim has run, its page shows what was run, in the words of that time.
+    older = stored | {
+        "seeds": [7, 8],
+        "statement": "So it was.",
+        "treatment": "fixed 1",
+        "effects": stored["effects"][1:],
+    }
+    shown = pages.judged_again(older)
+    assert shown["statement"] == "So it was." and shown["effects"][0]["value"] == pytest.approx(
+        np.mean(stored["arms"]["fixed 1"]["values"]) - np.mean(stored["arms"]["fixed 0.1"]["values"])
+    )
+    assert "**Changed since**" in pages.page(shown) and "**Changed since**" not in pages.page(stored)
 
 
 def test_the_commit_of_a_claims_file(tmp_path, monkeypatch):
@@ -127,9 +140,24 @@ def test_pages_say_what_the_rule_says_of_the_results(pages):
             assert stored == pytest.approx(found), f"run python docs/claims.py: {result['claim']} is stale"
         assert (pages.PAGES / f"{result['claim']}.md").read_text() == pages.page(result)
     assert (pages.PAGES / "README.md").read_text() == pages.overview(results)
-    said = [result["verdict"] for result in results]
+    said, readme = [result["verdict"] for result in results], (ROOT / "README.md").read_text()
     holds, undecided = said.count("holds"), said.count("undecided")
-    assert f"{holds} hold here, {undecided} are undecided" in (ROOT / "README.md").read_text()
+    assert f"{holds} hold here, {undecided} are undecided" in readme
+    assert f"by Holm's correction {holds - len(pages.lost(results)[1])} would hold" in readme
+
+
+def test_what_would_not_hold_if_the_number_of_claims_counted(pages):
+    def result(spread, verdict="holds"):
+        arms = {"far": {"values": [1 - spread, 1, 1 + spread]}, "near": {"values": [-spread, 0, spread]}}
+        rule = {"margin": 0.0, "higher": True, "confidence": 0.95}
+        made = {"treatment": "far", "effects": [{"baseline": "near"}], "arms": arms, "rule": rule, "verdict": verdict}
+        return made | {"claim": names.pop()}
+
+    # p = 0.0003, 0.022, 0.031, 0.034: the last must be below 0.05, and Holm's second below 0.05 / 3.
+    names = ["gsde", "psrl", "maxent", "curiosity"]
+    results = [result(0.1), result(0.33), result(0.37), result(0.38)]
+    assert pages.lost(results) == (4, ["gsde", "maxent", "psrl"], [])
+    assert "*gsde*, *maxent* and *psrl* would not hold; with" in pages.corrected(results).replace("\n", " ")
 
 
 def test_measures_of_a_curve(tmp_path):
@@ -221,6 +249,10 @@ def test_goes_on_where_it_was(tmp_path, monkeypatch):
     assert running.run(EXAMPLE, "smoke", tmp_path / "b", "quiet")["effects"] == whole["effects"]
 
 
+def seeds_of(run):
+    return [float(seed) for seed in run.config["seeds"]]
+
+
 @pytest.fixture
 def little(monkeypatch):
     """A claim of two short arms, whose measure needs the checkpoints. Returns what sets the options of one arm anew."""
@@ -231,7 +263,7 @@ def little(monkeypatch):
             "white": Arm("ppo", small.PPO),
             "gSDE": Arm("ppo", small.PPO | {"state_dependent_noise": True} | dict(gsde_options), lambda: parts),
         }
-        claim = whole._replace(arms=arms, smoke=Scale(160, (1000, 1001)))
+        claim = whole._replace(arms=arms, smoke=Scale(160, (1000, 1001)), also=(Also(seeds_of, "seed itself"),))
         monkeypatch.setattr(running, "load", lambda name: claim)
 
     use()
@@ -258,6 +290,11 @@ def test_what_is_over_can_be_judged_again(tmp_path, monkeypatch, little):
     no_training(monkeypatch)
     again = running.run("gsde", "smoke", tmp_path, "quiet")
     assert scores(again) == scores(first) and again["effects"] == first["effects"]
+    # A second measure is kept beside the first, and decides nothing.
+    (also,) = again["also"]
+    assert [also] == first["also"] and also["values"] == {"white": [1000, 1001], "gSDE": [1000, 1001]}
+    assert also["effects"][0]["value"] == 0 != again["effects"][0]["value"]
+    assert "seed itself" in "".join(running.sentences(again))
     assert again["date"] == "2020-02-02" and "date" not in again["versions"]
     assert (again["versions"]["cores"], again["versions"]["python"]) == (77, "3.0")
     assert first["date"] > "2020-02-02" and first["versions"].keys() == again["versions"].keys()

@@ -29,6 +29,13 @@ class Arm(NamedTuple):
     environment: Any = None  # an id, or what makes an environment, where it is not the claim's own
 
 
+class Also(NamedTuple):
+    """A second measure, shown beside the first with its effects. It decides nothing."""
+
+    measure: Measure
+    measured: str  # what it is, in words
+
+
 class Scale(NamedTuple):
     """How large the experiment is."""
 
@@ -88,6 +95,7 @@ class Claim(NamedTuple):
     laptop: Scale
     smoke: Scale
     paper: Paper
+    also: tuple[Also, ...] = ()
     rule: Rule = Rule()
     note: str = ""  # where the experiment differs from the paper's, and why
     judge: Callable[[Mapping[str, np.ndarray], Rule], list[Effect]] | None = None  # in place of differences of means

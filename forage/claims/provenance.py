@@ -35,14 +35,33 @@ def git(directory: Path, *words: str) -> str:
 
 
 def experiment(source: str) -> str:
-    """Return a claim's file without comments, docstrings and the fields that are words: the same for one experiment."""
+    """Return a claim's file without its words: the same for one experiment, whatever is said of it.
+
+    Words are comments, docstrings, the fields in `WORDS`, and imports and constants that nothing else refers to.
+    """
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim":
             node.keywords = [keyword for keyword in node.keywords if keyword.arg not in WORDS]
         if isinstance(body := getattr(node, "body", None), list):
             node.body = [line for line in body if not is_text(line)]  # type: ignore
+    while unused := [line for line in tree.body if (names := names_of(line)) and not names & referred_to(tree)]:
+        tree.body = [line for line in tree.body if line not in unused]
     return ast.dump(tree)
+
+
+def names_of(line: ast.stmt) -> set[str]:
+    """Return the names that an import or a constant brings; none for other statements, and for the claim itself."""
+    if isinstance(line, ast.Import | ast.ImportFrom):
+        return {name.asname or name.name.partition(".")[0] for name in line.names}
+    if isinstance(line, ast.Assign):
+        return {target.id for target in line.targets if isinstance(target, ast.Name)} - {"CLAIM"}
+    return set()
+
+
+def referred_to(tree: ast.Module) -> set[str]:
+    """Return all names that are read."""
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
 def is_text(line: ast.stmt) -> bool:

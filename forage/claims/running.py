@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from forage import claims, progress, registry, training
-from forage.claims.claim import Claim, Effect, Measure, Scale, effects, verdict
+from forage.claims.claim import Also, Claim, Measure, Scale, effects, verdict
 from forage.claims.picture import draw
 from forage.claims.provenance import commit_of, file_of, uncommitted
 from forage.compare import without_address
@@ -91,8 +91,7 @@ def run(
         runs[label] = trained(claim, label, size, scale, path / slug(label), display)
         seconds[label] = round(max(runs[label].rows[-1]["seconds"], time.monotonic() - started), 1)
     values = {label: measured(claim.measure, run) for label, run in runs.items()}
-    found = effects(claim, values)
-    result = described(name, claim, scale, size, runs, values, found, seconds) | {"claim_commit": claim_commit}
+    result = described(name, claim, scale, size, runs, values, seconds) | {"claim_commit": claim_commit}
     write_json(path / "result.json", result)
     draw(path / "picture.png", result)
     for done in runs.values():  # with replay they are gigabytes, and there is nothing to go on with
@@ -163,12 +162,12 @@ def set_aside(directory: Path) -> Path:
         return directory.rename(aside)
 
 
-def measured(measure: Measure, run: Run) -> np.ndarray:
+def measured(measure: Measure, run: Run, name: str = "measured") -> np.ndarray:
     """One number for each seed. It is kept beside the run, for a time when the checkpoints it was taken from are gone.
 
-    What another measure found is not taken for this one's.
+    What another measure found is not taken for this one's; a second measure is kept under another `name`.
     """
-    path = run.directory / "measured.json"
+    path = run.directory / f"{name}.json"
     measure_now = recipe(measure)
     if not run.checkpoints and path.exists() and (kept := read_json(path))["measure"] == measure_now:
         return np.array(kept["values"], float)
@@ -210,10 +209,11 @@ def described(
     size: Scale,
     runs: Mapping[str, Run],
     values: Mapping[str, np.ndarray],
-    found: list[Effect],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
     """What was claimed, done and found, as plain data."""
+    found = effects(claim, values)
+    also = [beside(claim, one, runs) for one in claim.also]
     environment = claim.paper.environment if scale == "paper" else next(iter(runs.values())).config["spec"]["name"]
     arms = {}
     made = max((made_with(run) for run in runs.values()), key=lambda one: one["date"])
@@ -248,9 +248,20 @@ def described(
         "arms": arms,
         "effects": [effect._asdict() for effect in found],
         "verdict": verdict(found),
+        **({"also": also} if also else {}),
         "seconds": round(sum(seconds.values()), 1),
         "date": made["date"],
         "versions": {name: value for name, value in made.items() if name != "date"},
+    }
+
+
+def beside(claim: Claim, also: Also, runs: Mapping[str, Run]) -> dict[str, Any]:
+    """Return what a second measure found of every arm, and the effects by it."""
+    values = {label: measured(also.measure, run, f"measured-{slug(also.measured)}") for label, run in runs.items()}
+    return {
+        "measured": also.measured,
+        "values": {label: found.tolist() for label, found in values.items()},
+        "effects": [effect._asdict() for effect in effects(claim, values)],
     }
 
 
@@ -279,11 +290,14 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     for label, arm in result["arms"].items():
         interval = "" if arm["interval"] is None else f" [{arm['interval'][0]:.4g}, {arm['interval'][1]:.4g}]"
         lines.append(f"  {label}: {measured} {arm['score']:.4g}{interval}, {arm['seconds']:.0f} s")
-    for effect in result["effects"]:
-        lines.append(
-            f"  {result['treatment']} against {effect['baseline']}: {effect['value']:+.4g} "
-            f"[{effect['low']:.4g}, {effect['high']:.4g}], {effect['verdict']}"
-        )
+    for where in (result, *result.get("also", ())):
+        if where is not result:
+            lines.append(f"  Beside it, {where['measured']}, which does not decide:")
+        for effect in where["effects"]:
+            lines.append(
+                f"  {result['treatment']} against {effect['baseline']}: {effect['value']:+.4g} "
+                f"[{effect['low']:.4g}, {effect['high']:.4g}], {effect['verdict']}"
+            )
     seeds = len(result["seeds"])
     lines.append(f"  {result['verdict']}, at the scale {result['scale']}, {seeds} seeds of {result['steps']:,} steps")
     return lines

@@ -96,16 +96,37 @@ def welch_difference(
     if not 0 < confidence < 1:
         raise ForageError(f"confidence lies between 0 and 1, such as 0.95, and was {confidence}.")
     a, b = _sides(a, b)
-    value = float(a.mean() - b.mean())
-    # The mean of equal numbers may differ from them in the last digit, which is no spread.
-    errors = np.array([0.0 if np.ptp(v) == 0 else v.var(ddof=1) / len(v) for v in (a, b)])
-    if not (error := errors.sum()):
+    value, error, freedom = _welch(a, b)
+    if not error:
         return (value, value, value) if min(len(a), len(b)) >= FEW else (value, -math.inf, math.inf)
     from scipy.special import stdtrit  # slow to import, which only those who ask should pay
 
-    freedom = 1 / np.sum((errors / error) ** 2 / [len(a) - 1, len(b) - 1])
-    half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(error)
+    half = float(stdtrit(freedom, (1 + confidence) / 2)) * error
     return value, value - half, value + half
+
+
+def welch_p(a: Float[np.ndarray, " seeds"], b: Float[np.ndarray, " seeds_b"], margin: float = 0.0) -> float:
+    """Return p of Welch's two-sided test that `mean(a) - mean(b)` is `margin`.
+
+    It is below 0.05 where `welch_difference` at 95 % leaves the margin out. Source: as there.
+    """
+    a, b = _sides(a, b)
+    value, error, freedom = _welch(a, b)
+    if not error:
+        return float(value == margin or min(len(a), len(b)) < FEW)
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(freedom, -abs(value - margin) / error))
+
+
+def _welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
+    """Return the difference of means, its standard error, and the degrees of freedom: NaN where there is no spread."""
+    # The mean of equal numbers may differ from them in the last digit, which is no spread.
+    errors = np.array([0.0 if np.ptp(v) == 0 else v.var(ddof=1) / len(v) for v in (a, b)])
+    error, freedom = errors.sum(), math.nan
+    if error:
+        freedom = float(1 / np.sum((errors / error) ** 2 / [len(a) - 1, len(b) - 1]))
+    return float(a.mean() - b.mean()), math.sqrt(error), freedom
 
 
 def bootstrap_difference(

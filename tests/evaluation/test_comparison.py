@@ -16,6 +16,7 @@ from forage.evaluation.comparison import (
     probability_of_improvement,
     sign_flip_test,
     welch_difference,
+    welch_p,
 )
 from forage.evaluation.statistics import Score
 from forage.types import ForageError
@@ -73,6 +74,10 @@ def test_the_interval_of_a_difference_is_scipys():
     for confidence in (0.8, 0.95):
         expected = scipy.stats.ttest_ind(a, b, equal_var=False).confidence_interval(confidence)
         assert welch_difference(a, b, confidence)[1:] == pytest.approx(tuple(expected))
+    assert welch_p(a, b) == pytest.approx(scipy.stats.ttest_ind(a, b, equal_var=False).pvalue)
+    assert welch_p(a, b, expected[0]) == pytest.approx(1 - confidence)  # the end of the interval is as far as it goes
+    constant = [0.3] * 5
+    assert (welch_p(constant, [0.1] * 5), welch_p(constant, constant), welch_p(constant, [0.1] * 4)) == (0, 1, 1)
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5, 10])
