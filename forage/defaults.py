@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gymnasium import spaces
 
 from forage.nn.encoders import is_image
+from forage.nn.layers import is_large
 from forage.nn.normalise import is_map
 from forage.ports import Agent, Behaviour, Memory
 from forage.presets import ATARI, PRESETS, SMALL_IMAGES, SMALL_PPO, Preset, normalised
@@ -35,8 +36,9 @@ def is_picture(spec: Spec) -> bool:
 
 STUDY = "benchmarks/results/DEFAULTS.md"
 # The zoo of Stable-Baselines3 for MiniGrid.
-MAPS = {"num_envs": 8, "rollout_length": 128, "minibatches": 16, "epochs": 10}
-MAPS |= {"learning_rate": 2.5e-4, "final_learning_rate": 1.0, "entropy_coefficient": 0.0, "normalise_observation": True}
+SMALL = {"num_envs": 8, "rollout_length": 128, "minibatches": 16, "epochs": 10}
+SMALL |= {"learning_rate": 2.5e-4, "final_learning_rate": 1.0, "entropy_coefficient": 0.0}
+MAPS = SMALL | {"normalise_observation": True}
 # Stable-Baselines3's 2048 steps in minibatches of 64, from 8 environments.
 GENERAL_PPO = {"num_envs": 8, "rollout_length": 256, "minibatches": 32}
 GENERAL_PPO |= {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
@@ -56,6 +58,14 @@ RULES: tuple[Rule, ...] = (
         lambda spec, native: native and is_picture(spec),
         SMALL_IMAGES,
         "as for MinAtar",
+    ),
+    Rule(
+        "ppo",
+        "small images",
+        lambda spec, native: is_picture(spec) and not is_large(seen(spec.observation_space)),
+        SMALL | {"activation": "relu"},
+        STUDY,
+        normalised(),
     ),
     Rule("ppo", "images", lambda spec, native: is_picture(spec), {}, ATARI),
     Rule(

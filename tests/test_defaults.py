@@ -123,6 +123,15 @@ def test_without_a_preset_the_spec_decides():
         found = chosen("ppo", numbers.name, numbers, False, options)
         assert tuple(found.settings[n] for n in ("num_envs", "rollout_length", "minibatches")) == shape
         assert (found.settings["learning_rate"], found.why[:32]) == (1e-3, "settings for one number out of a")
+    for shape, dtype, native, what in (
+        ((7, 7, 3), np.uint8, True, "small maps of bytes"),
+        ((10, 10, 4), np.float32, True, "images, stepped in JAX"),
+        ((10, 10, 4), np.float32, False, "small images"),
+        ((84, 84, 4), np.uint8, False, "images"),
+    ):
+        space = spaces.Box(0, 255 if dtype == np.uint8 else 1, shape, dtype)
+        found = chosen("ppo", "Pictures", Spec("Pictures", space, spaces.Discrete(2)), native, {})
+        assert found.why.startswith(f"settings for {what} ("), found.why
     setup = make_setup("ppo", "MountainCar-v0", agent_options={"learning_rate": 0.1, "minibatches": 2})
     assert (setup.agent.learning_rate, setup.agent.minibatches) == (0.1, 2)
 
