@@ -22,7 +22,7 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.together import Together
 from forage.memory.rollout import LastRollout
 from forage.ports import Environment
-from forage.types import Experience
+from forage.types import Experience, Spec
 
 PATIENCE = 1200  # seconds for a process that a test starts; where the machine is shared, compiling alone takes minutes
 CACHE = Path(tempfile.gettempdir()) / f"forage-tests-{os.getuid()}"  # compiled once for all tests
@@ -157,7 +157,7 @@ def train(directory: Path, agent: str = "ppo", **more: Any) -> Any:
 class KeptRollout(LastRollout):
     """Keeps the last rollout after it was learned from, for tests that look at what was experienced."""
 
-    def init(self, example: Experience, num_envs: int, rollout_length: int) -> Any:
+    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> Any:
         return jax.tree.map(lambda x: jnp.zeros((rollout_length, num_envs, *x.shape), x.dtype), example)
 
     def rest(self, state: Experience) -> Any:

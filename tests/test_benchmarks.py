@@ -335,7 +335,7 @@ def test_cells_end_with_who_began_them(tmp_path: Path) -> None:
     parent = """
         import sys
         import exploration
-        exploration.command_for = lambda method, problem, core: [sys.executable, "cell.py", method]
+        exploration.command_for = lambda method, problem, core, how: [sys.executable, "cell.py", method]
         cells = [(method, "valley") for method in ("one", "two", "three")]
         exploration.as_command(lambda: exploration.each_by_itself(cells, 2))
     """
