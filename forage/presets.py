@@ -97,7 +97,7 @@ GENERAL = {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "ent
 SB3 = GENERAL | {"value_coefficient": 1.0}
 SB3_NORMALISED = SB3 | {"normalise_observation": True}
 WIDE = {"hidden_sizes": (256, 256), "activation": "relu", "initial_log_std": -2.0}
-HALF_HUMANOID = {"initial_log_std": -2.0 - math.log(0.4)}  # its actions go up to 0.4
+HUMANOID = SB3_NORMALISED | WIDE | {"initial_log_std": -2.0 - math.log(0.4)}  # its actions go up to 0.4
 
 PPO: tuple[Preset, ...] = (
     Preset("ppo", "CartPole-masked", 500_000, SMALL_PPO | {"memory_size": 64}, TUNED),
@@ -215,9 +215,7 @@ PPO: tuple[Preset, ...] = (
         "ppo",
         "gymnasium:Humanoid-v?",
         10_000_000,
-        SB3_NORMALISED
-        | WIDE
-        | HALF_HUMANOID
+        HUMANOID
         | rollouts(1, 512, 256)
         | {"learning_rate": 3.56987e-5, "epochs": 5, "discount": 0.95, "gae_lambda": 0.9, "clip": 0.3}
         | {"entropy_coefficient": 0.00238306, "value_coefficient": 2 * 0.431892, "max_gradient_norm": 2.0},
@@ -228,9 +226,7 @@ PPO: tuple[Preset, ...] = (
         "ppo",
         "gymnasium:HumanoidStandup-v?",
         10_000_000,
-        SB3_NORMALISED
-        | WIDE
-        | HALF_HUMANOID
+        HUMANOID
         | rollouts(1, 512, 32)
         | {"learning_rate": 2.55673e-5, "epochs": 20, "gae_lambda": 0.9, "clip": 0.3, "max_gradient_norm": 0.7}
         | {"entropy_coefficient": 3.62109e-6, "value_coefficient": 2 * 0.430793},
