@@ -132,6 +132,11 @@ def test_without_a_preset_the_spec_decides():
         space = spaces.Box(0, 255 if dtype == np.uint8 else 1, shape, dtype)
         found = chosen("ppo", "Pictures", Spec("Pictures", space, spaces.Discrete(2)), native, {})
         assert found.why.startswith(f"settings for {what} ("), found.why
+    vector = spaces.Box(-1, 1, (3,))
+    for high, deviation in ((1.0, None), (0.4, None), (3.0, 0.5), (np.inf, None), ([1.0, 2.0], 0.5)):
+        box = spaces.Box(-np.full(2, high, np.float32), np.full(2, high, np.float32))
+        found = chosen("ppo", "Moves", Spec("Moves", vector, box), False, {}).settings.get("initial_log_std")
+        assert found == (deviation and np.log(deviation)), high
     setup = make_setup("ppo", "MountainCar-v0", agent_options={"learning_rate": 0.1, "minibatches": 2})
     assert (setup.agent.learning_rate, setup.agent.minibatches) == (0.1, 2)
 
