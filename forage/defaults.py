@@ -210,7 +210,7 @@ SUGGESTIONS: tuple[Suggestion, ...] = (
 
 What Forage's own defaults come to in the study (benchmarks/results/DEFAULTS.md): in Taxi PPO 7.6 and DQN -183, in
 FrozenLake 0.37 and 0.22, in Acrobot both -84. In Pendulum SAC -215 after 5,000 steps and PPO -698 after 40,000, which
-take as long; in InvertedDoublePendulum SAC 617 after 8,000 and PPO above 3,000 after 50,000.
+take as long; in InvertedDoublePendulum SAC 617 after 8,000 and PPO 3644 after 50,000.
 """
 
 
