@@ -1,0 +1,1 @@
+"""Runs: train, save, resume, evaluate; what lies on disk."""
