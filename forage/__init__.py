@@ -13,7 +13,7 @@ _WHERE = {
     "evaluate": "forage.runs.training",
     "evaluate_under": "forage.studies.robustness",
     "Run": "forage.runs.run",
-    "load": "forage.loop.policy",
+    "load": "forage.config.saved",
     "Policy": "forage.loop.policy",
     "make": "forage.environments",
     "PPO": "forage.agents.policy_gradient.ppo",

@@ -26,12 +26,6 @@ LEVELS: list[tuple[str, ...]] = [
     ("__main__",),
 ]
 LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names}
-RISING = {
-    "environments.adapters.team_spaces": "nn.layers",
-    "loop.policy": "config.registry",
-    "tasks.distributions": "config.registry",
-}
-"""Imports that do not run down yet."""
 
 
 def modules() -> dict[str, Path]:
@@ -76,7 +70,7 @@ def test_imports_run_downward(name):
     assert top in LEVEL, f"{top} has no place in the order of imports"
     for other in imported(MODULES[name], at_load=False):
         below = other.split(".")[0]
-        if below != top and RISING.get(name) != other:
+        if below != top:
             assert LEVEL[below] < LEVEL[top], f"{name} imports {other}, which is not below it"
 
 
@@ -85,6 +79,37 @@ def test_no_wing_imports_another(name):
     wing = name.split(".")[0]
     others = {other for other in imported(MODULES[name], at_load=False) if other.split(".")[0] in WINGS}
     assert {other for other in others if other.split(".")[0] != wing} == set()
+
+
+CORE_ALONE = ("environments", "tasks", "data", "loop")
+
+
+@pytest.mark.parametrize("name", sorted(n for n in MODULES if n.split(".")[0] in CORE_ALONE))
+def test_what_knows_contracts_imports_core_alone(name):
+    own = name.split(".")[0]
+    assert {other.split(".")[0] for other in imported(MODULES[name], at_load=False)} <= {own, "core"}
+
+
+def family(name: str) -> str:
+    """The folder below `agents` that a module lies in."""
+    return name.split(".")[1] if name.count(".") > 1 else ""
+
+
+@pytest.mark.parametrize("name", sorted(n for n in MODULES if n.startswith("agents.")))
+def test_no_family_of_agents_imports_another(name):
+    others = {other for other in imported(MODULES[name], at_load=False) if other.startswith("agents.")}
+    assert {family(other) for other in others} <= {family(name)}
+
+
+MOST = 25
+ONE_FILE_EACH = {"studies/claims/papers"}
+
+
+def test_no_module_lies_loose_and_no_folder_is_too_full():
+    assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "__main__.py"}
+    folders = {path.parent for path in ROOT.rglob("*.py")}
+    full = {folder.relative_to(ROOT).as_posix() for folder in folders if len(list(folder.glob("*.py"))) > MOST}
+    assert full <= ONE_FILE_EACH
 
 
 def test_no_circle():

@@ -17,7 +17,7 @@ from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import prng, spaces
 from forage.core.ports import Environment
-from forage.core.spaces import MASK, PRESENT, STATE, Tokens
+from forage.core.spaces import MASK, PRESENT, STATE, Tokens, scale_of
 from forage.core.types import ForageError, Spec, Step
 from forage.environments import spec_of
 from forage.environments.checking import check_environment
@@ -27,7 +27,6 @@ from forage.loop.learner import Learner
 from forage.loop.policy import Policy
 from forage.memory.uniform import UniformReplay
 from forage.nn.encoders import Reader, encoder
-from forage.nn.layers import scale_of
 from forage.nn.networks import Torso
 from forage.nn.normalise import begun, normalised, norms_of, read_after, updated
 from forage.rewards.environment import EnvironmentReward

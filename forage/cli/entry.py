@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from forage.cli import show as listing
 from forage.cli.help import COMMANDS_HELP, HELP
 from forage.config import options, registry
-from forage.core.errors import ForageError, Interrupted
+from forage.core.errors import ForageError, Interrupted, nearest
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
 FLAGS = {"quiet", "json", "plain", "help", "anyway", "film", "sample", "visits"}
@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
         print(importlib.metadata.version("forage-rl"))
         return 0
     if command not in COMMANDS:
-        raise ForageError(f"There is no command {command!r}{registry.nearest(command, COMMANDS)}")
+        raise ForageError(f"There is no command {command!r}{nearest(command, COMMANDS)}")
     positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS, LISTS)
     if words.pop("help", False):
         print(COMMANDS_HELP.get(command, HELP), end="")
@@ -118,7 +118,7 @@ def train(positional: list[str], words: options.Words) -> None:
             *PORTS,
         ]
         shown = unknown.replace("_", "-")
-        raise ForageError(f"Neither forage train nor {agent} has an option --{shown}{registry.nearest(shown, known)}")
+        raise ForageError(f"Neither forage train nor {agent} has an option --{shown}{nearest(shown, known)}")
 
     from forage.runs import training
 
@@ -172,7 +172,7 @@ def one_run(positional: list[str], command: str) -> str:
 def nothing_left(words: options.Words, command: str, known: list[str]) -> None:
     if words:
         unknown = next(iter(words)).replace("_", "-")
-        raise ForageError(f"forage {command} has no option --{unknown}{registry.nearest(unknown, known)}")
+        raise ForageError(f"forage {command} has no option --{unknown}{nearest(unknown, known)}")
 
 
 def resume(positional: list[str], words: options.Words) -> None:

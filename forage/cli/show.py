@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from forage.config import registry
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, nearest
 
 
 def list_parts(wanted: str | None) -> None:
@@ -16,8 +16,7 @@ def list_parts(wanted: str | None) -> None:
     kinds |= {"wrappers": "wrappers", "environments": "environments"}
     if wanted is not None and wanted not in kinds:
         raise ForageError(
-            f"forage list shows agents, environments, wrappers or a port, not {wanted!r}"
-            f"{registry.nearest(wanted, kinds)}"
+            f"forage list shows agents, environments, wrappers or a port, not {wanted!r}{nearest(wanted, kinds)}"
         )
     for port, table in registry.PORTS.items():
         if wanted is None or kinds[wanted] == port:
@@ -96,7 +95,7 @@ def show_environment(name: str) -> None:
         title, environment, _ = resolve_environment(name, {})
     except ForageError as error:
         names = [known for table in (*registry.PORTS.values(), registry.WRAPPERS) for known in table]
-        hint = registry.nearest(name, names)
+        hint = nearest(name, names)
         raise ForageError(
             f"There is no part called {name!r}{hint}" if hint.startswith("; did") else str(error)
         ) from None

@@ -9,8 +9,8 @@ import typing
 from collections.abc import Collection
 from typing import Any
 
-from forage.config.registry import Field, nearest
-from forage.core.errors import ForageError
+from forage.config.registry import Field
+from forage.core.errors import ForageError, nearest
 
 Word = str | bool | list[str]
 Words = dict[str, Word]

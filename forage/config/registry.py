@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import difflib
 import importlib
 import inspect
 import io
 import textwrap
 import tokenize
 import typing
-from collections.abc import Iterable
 from typing import Any
 
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, nearest
 
 PORTS: dict[str, dict[str, str]] = {
     "agent": {
@@ -102,16 +100,6 @@ WRAPPERS: dict[str, str] = {
     "drift": "forage.environments.wrappers.randomness.drift:Drift",
 }
 """What can go around an environment, by name."""
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean a or b?`, or all that is known when there is little, or nothing."""
-    known = list(known)
-    folded = {name.lower(): name for name in known}
-    close = [folded[name] for name in difflib.get_close_matches(word.lower(), folded, n=3, cutoff=0.5)]
-    if close:
-        return f"; did you mean {' or '.join(close)}?"
-    return f"; there are {', '.join(known)}." if len(known) <= 12 else "."
 
 
 def load(target: str) -> type:

@@ -22,6 +22,7 @@ from forage.config.teachers import taught
 from forage.config.wrapping import wrap as wrap_environment
 from forage.core import prng, spaces
 from forage.core.compiling import check_precision
+from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
 from forage.core.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
 from forage.core.sweep import members_of, settings_of
@@ -338,13 +339,13 @@ def make_setup(
     for port, part in parts.items():
         if port not in PORTS:
             hint = "; options of the agent go in agent_options" if isinstance(part, (int, float)) else ""
-            raise ForageError(f"There is no port called {port!r}{hint or registry.nearest(port, PORTS)}")
+            raise ForageError(f"There is no port called {port!r}{hint or nearest(port, PORTS)}")
         if isinstance(part, str):
             parts[port] = registry.build(port, part, {})
         elif part is not None and not isinstance(part, PORTS[port]):
             raise ForageError(
                 f"{port} takes a forage.core.ports.{PORTS[port].__name__} or its name, not a {type(part).__name__}"
-                f"{registry.nearest('', registry.PORTS[port])}"
+                f"{nearest('', registry.PORTS[port])}"
             )
     name, environment, environment_config = resolve_environment(environment, environment_options or {}, wrap)
     spec = environment_spec(name, environment)
@@ -387,7 +388,7 @@ def make_setup(
     numbers = [f.name for f in dataclasses.fields(agent) if isinstance(getattr(agent, f.name), float)]
     for key, values in swept.items():
         if key not in numbers:
-            raise ForageError(f"A sweep is over a number of the agent, not {key!r}{registry.nearest(key, numbers)}")
+            raise ForageError(f"A sweep is over a number of the agent, not {key!r}{nearest(key, numbers)}")
         if not values or len(set(values)) != len(values):
             raise ForageError(f"A sweep takes one or more different values, as in {key}=0.0003,0.001; not {values}.")
     # In plain numbers, which the agent looks at: in the program they are traced.

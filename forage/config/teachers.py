@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from forage.config.saved import load_policy
 from forage.core import prng
 from forage.core.ports import Environment, Starts
 from forage.core.types import ForageError
 from forage.environments.grid.core import GridWorld
 from forage.environments.grid.solve import solve
 from forage.environments.wrappers.base import Wrapper
-from forage.loop.policy import Policy
 from forage.starts.cell_archive import flattened
 from forage.starts.snapshot import Snapshot, Snapshots, play
 
@@ -26,7 +26,7 @@ def taught(starts: Starts, environment: Environment) -> Starts:
     if not isinstance(starts, Snapshot) or not isinstance(starts.teacher, str):
         return starts
     if starts.teacher != SOLVER:
-        return dataclasses.replace(starts, teacher=Policy.load(starts.teacher))
+        return dataclasses.replace(starts, teacher=load_policy(starts.teacher))
     return dataclasses.replace(starts, teacher=solved(environment, starts))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from forage.config import options, registry
+from forage.core.errors import nearest
 from forage.core.ports import Environment
 from forage.core.types import ForageError
 
@@ -37,11 +38,11 @@ def arguments(words: str) -> dict[str, Any]:
             if number >= len(fields):
                 raise ForageError(
                     f"{name} has {len(fields)} option{'' if len(fields) == 1 else 's'}, and {words} gives {len(values)}"
-                    f"{registry.nearest('', known)}"
+                    f"{nearest('', known)}"
                 )
             option, value = fields[number].name, text
         if option not in known:
-            raise ForageError(f"{name} has no option {option.replace('_', '-')}{registry.nearest(option, known)}")
+            raise ForageError(f"{name} has no option {option.replace('_', '-')}{nearest(option, known)}")
         if option in result:
             raise ForageError(f"{words} gives {option.replace('_', '-')} twice; give it once.")
         result[option] = options.parse(f"wrap {name}:{option}", value, known[option].type)

@@ -1,4 +1,9 @@
-"""The one error type. Imports nothing, so that the command line can answer before JAX is loaded."""
+"""The one error type, and what would have worked. Loads nothing large: the command line answers before JAX is there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class ForageError(Exception):
@@ -7,3 +12,13 @@ class ForageError(Exception):
 
 class Interrupted(ForageError):
     """A person stopped the run; all is saved."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean a or b?`, or all that is known when there is little, or nothing."""
+    known = list(known)
+    folded = {name.lower(): name for name in known}
+    close = [folded[name] for name in difflib.get_close_matches(word.lower(), folded, n=3, cutoff=0.5)]
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    return f"; there are {', '.join(known)}." if len(known) <= 12 else "."

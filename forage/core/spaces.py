@@ -197,6 +197,24 @@ def is_bytes(space: spaces.Box) -> bool:
     return bool((np.asarray(space.low) == 0).all() and (np.asarray(space.high) == 255).all())
 
 
+def scale_of(space: spaces.Space[Any]) -> float:
+    """What whole numbers are multiplied with before a network sees them: 1 / their largest bound, where that is large.
+
+    Bytes of an image become 0 to 1, and a clock that counts to 4000 does not drown what is beside it. What counts to a
+    hundred at most stays as it is, and so do boards, images of whole numbers that are no bytes: they name things, and
+    names far below the bound would all become next to nothing. Floats are for `normalise_observation`, but a picture of
+    floats from 0 to 255 holds bytes.
+    """
+    if isinstance(space, spaces.Box) and space.dtype.kind == "f":
+        return 1 / 255 if is_bytes(space) and picture(space) is not None else 1.0
+    if not isinstance(space, spaces.Box) or space.dtype.kind not in "iu" or 0 in space.shape:
+        return 1.0
+    bound = max(abs(float(space.low.min())), abs(float(space.high.max())))
+    if len(space.shape) == 3:
+        return 1 / bound if space.dtype == jnp.uint8 else 1.0
+    return 1 / bound if 100 < bound < 2**31 - 1 else 1.0
+
+
 def reading(space: spaces.Space[Any]) -> list[str]:
     """Return a sentence for each part of an observation whose layout is not plainly height, width and channels."""
     lines = []

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from forage.config.registry import from_config
-from forage.core import checkpoint, prng, spaces, team
-from forage.core.compiling import check_precision
+from forage.core import prng, spaces, team
 from forage.core.ports import Agent
-from forage.core.sweep import best, members_of, told
+from forage.core.sweep import told
 from forage.core.types import ForageError, Spec
 
 AUTO = "auto"
@@ -72,42 +66,6 @@ class Policy:
         self._like = team.repeat(spaces.example(spec.observation_space), spec.num_agents)
         self.reset()
 
-    @classmethod
-    def load(
-        cls,
-        directory: str | os.PathLike[str],
-        seed: int | None = None,
-        actions: str | None = None,
-        **settings: float,
-    ) -> Policy:
-        """The agent of the best member in evaluation (the first, if there was none), which `member` then names.
-
-        `seed`, and `settings` of a sweep such as `learning_rate=0.001`, say among which members.
-        `actions`: `greedy` or `sampled`; unless said, as the run was told or, with `auto`, as its evaluation chose.
-        """
-        check_precision()
-        path = Path(directory)
-        if not (path / "agent.npz").exists():
-            raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
-        try:
-            config = json.loads((path / "config.json").read_text())
-        except (OSError, ValueError) as error:
-            raise ForageError(f"{path / 'config.json'} cannot be read: {error}.") from error
-        agent, spec = from_config(config["agent"]), spec_from_config(config)
-        members = members_of(config["sweep"], config["seeds"])
-        evaluated = path / "evaluation.json"
-        evaluation = json.loads(evaluated.read_text()) if evaluated.exists() else None
-        wanted = settings if seed is None else {"seed": seed} | settings
-        index = best(str(path), members, evaluation and evaluation["return"], wanted)
-        one = jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
-        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(members), *x.shape), x.dtype), one)
-        states, _ = checkpoint.load(path / "agent.npz", like)
-        sampled = actions_of(config, evaluation, actions) == "sampled"
-        policy = cls(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
-        policy.member, policy.members = members[index], sum(wanted.items() <= member.items() for member in members)
-        policy.evaluated = evaluation is not None
-        return policy
-
     @property
     def chosen(self) -> str:
         """Which member of its run this is, where it was chosen among several: one sentence; else nothing."""
@@ -163,32 +121,3 @@ class Policy:
             if found.shape != like.shape:
                 raise ForageError(f"One observation of {self.spec.name} has shape {like.shape}, not {found.shape}.")
         return observation
-
-
-def spec_from_config(config: dict[str, Any]) -> Spec:
-    """What the agent knew of its environment, from a run's configuration."""
-    stored = config["spec"]
-    return Spec(
-        stored["name"],
-        spaces.from_json(stored["observation_space"]),
-        spaces.from_json(stored["action_space"]),
-        tuple(stored["reward_names"]),
-        stored.get("num_agents", 1),
-        horizon=stored["horizon"],
-    )
-
-
-def load(
-    directory: str | os.PathLike[str], seed: int | None = None, actions: str | None = None, **settings: float
-) -> Policy:
-    """Loads a trained agent, the best one unless `seed` and `settings` of a sweep name it; see `Policy.load`.
-
-    Which one that is `Policy.member` says, and a line on standard error where it was chosen.
-
-    >>> forage.load("runs/sweep", seed=1, learning_rate=0.001).member  # doctest: +SKIP
-    {'seed': 1, 'learning_rate': 0.001}
-    """
-    policy = Policy.load(directory, seed, actions, **settings)
-    if policy.chosen:
-        print(policy.chosen, file=sys.stderr)
-    return policy

@@ -6,11 +6,11 @@ import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import jax.scipy.special
 from jaxtyping import Array, Float, Int
 
 from forage.core.ports import Environment
 from forage.core.types import Clock, Experience
-from forage.nn.distributions import entropy
 
 
 class Visits(NamedTuple):
@@ -48,5 +48,5 @@ def measures(visits: Visits) -> dict[str, Float[Array, ""]]:
     return {
         "first_reward": first,
         "places_visited": (visits.counts > 0).sum().astype(jnp.float32),
-        "visitation_entropy": entropy(share),
+        "visitation_entropy": jax.scipy.special.entr(share).sum(),
     }

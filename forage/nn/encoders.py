@@ -24,9 +24,9 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.core.spaces import Tokens, describe, nothing, picture, unknown
+from forage.core.spaces import Tokens, describe, nothing, picture, scale_of, unknown
 from forage.core.types import ForageError
-from forage.nn.layers import CNN, Linear, scale_of
+from forage.nn.layers import CNN, Linear
 
 
 class Numbers(equinox.Module):

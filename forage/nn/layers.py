@@ -18,7 +18,7 @@ from gymnasium import spaces
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Key
 
-from forage.core.spaces import Picture, is_bytes, picture
+from forage.core.spaces import Picture, picture, scale_of
 from forage.core.types import ForageError
 
 Activation = Callable[[Array], Array]
@@ -131,24 +131,6 @@ class Conv(equinox.Module):
         patches = jnp.concatenate([blocks[i : i + rows, j : j + columns] for i, j in corners], axis=-1)
         weight = self.linear.weight.reshape(across, stride, across, stride, -1)  # kept in the order of pixels
         return patches @ weight.swapaxes(1, 2).reshape(self.linear.weight.shape) + self.linear.bias
-
-
-def scale_of(space: spaces.Space[Any]) -> float:
-    """What whole numbers are multiplied with before a network sees them: 1 / their largest bound, where that is large.
-
-    Bytes of an image become 0 to 1, and a clock that counts to 4000 does not drown what is beside it. What counts to a
-    hundred at most stays as it is, and so do boards, images of whole numbers that are no bytes: they name things, and
-    names far below the bound would all become next to nothing. Floats are for `normalise_observation`, but a picture of
-    floats from 0 to 255 holds bytes.
-    """
-    if isinstance(space, spaces.Box) and space.dtype.kind == "f":
-        return 1 / 255 if is_bytes(space) and picture(space) is not None else 1.0
-    if not isinstance(space, spaces.Box) or space.dtype.kind not in "iu" or 0 in space.shape:
-        return 1.0
-    bound = max(abs(float(space.low.min())), abs(float(space.high.max())))
-    if len(space.shape) == 3:
-        return 1 / bound if space.dtype == jnp.uint8 else 1.0
-    return 1 / bound if 100 < bound < 2**31 - 1 else 1.0
 
 
 def is_large(space: spaces.Space[Any]) -> bool:

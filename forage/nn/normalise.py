@@ -11,9 +11,9 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PyTree
 
-from forage.core.spaces import carries_more
+from forage.core.spaces import carries_more, scale_of
 from forage.nn.encoders import is_image
-from forage.nn.layers import is_large, scale_of
+from forage.nn.layers import is_large
 
 
 class RunningNorm(NamedTuple):
@@ -53,7 +53,7 @@ Norms = RunningNorm | None | dict[str, Any]
 def norms_of(space: spaces.Space[Any], maps: bool = False) -> Norms:
     """What normalises observations of `space` (without its mask): its boxes of numbers that networks see as they are.
 
-    Bits need none, and whole numbers with bounds are scaled by them (`forage.nn.layers.scale_of`). With `maps` that
+    Bits need none, and whole numbers with bounds are scaled by them (`forage.core.spaces.scale_of`). With `maps` that
     goes for pictures of a screen alone. Small ones of bytes are maps, which name things by numbers far below 255: they
     are read normalised, as one vector, by a network that is made for `read_after` of the space.
     """

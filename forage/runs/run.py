@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from forage.config.saved import load_policy
 from forage.core import checkpoint
 from forage.core.sweep import members_of
 from forage.core.types import ForageError
@@ -124,7 +125,7 @@ class Run:
     @property
     def agent(self) -> Policy:
         """The trained agent of the best seed, ready to act."""
-        return Policy.load(self.directory)
+        return load_policy(self.directory)
 
     def act(self, observation: Any) -> Any:
         """The evaluation policy's action; for agents with memory keep one `agent` instead and `reset` it."""

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from forage.config.registry import nearest
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, nearest
 
 
 class Tracker(Protocol):

@@ -11,13 +11,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from forage.config.saved import load
 from forage.config.setup import from_config
 from forage.core import prng
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment
 from forage.core.ports import Environment
 from forage.core.team import as_one
-from forage.loop.policy import Policy, load
+from forage.loop.policy import Policy
 from forage.runs.run import Run
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import jax.scipy.special
 from jaxtyping import Array, Float, Int
 
-from forage.config.registry import nearest
+from forage.core.errors import nearest
 from forage.core.ports import Part
 from forage.core.types import ForageError
 

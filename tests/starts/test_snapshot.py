@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.config import teachers
+from forage.config import saved, teachers
 from forage.core.ports import Visited
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -16,7 +16,6 @@ from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
 from forage.environments.classic.mountain_car import MountainCar
 from forage.environments.grid.multi_room import MultiRoom
-from forage.loop import policy
 from forage.runs import training
 from forage.starts.snapshot import Snapshot, Snapshots, SnapshotState, classified
 from forage.tasks.same import Same
@@ -109,7 +108,7 @@ def test_a_run_is_a_teacher(tmp_path):
         directory=tmp_path / "teacher",
         display="quiet",
     )
-    for teacher in (str(tmp_path / "teacher"), policy.load(tmp_path / "teacher")):
+    for teacher in (str(tmp_path / "teacher"), saved.load(tmp_path / "teacher")):
         run = training.train(
             "ppo",
             "CartPole-v1",

@@ -17,7 +17,7 @@ from gymnasium import spaces
 from jaxtyping import Bool, Float, Shaped
 
 from forage.core.host import Misfit
-from forage.core.spaces import describe, fitted, is_bounded, leaves, picture
+from forage.core.spaces import describe, fitted, is_bounded, leaves, picture, scale_of
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.actions import Door, choices
 from forage.environments.adapters.gymnasium.calls import found
@@ -31,7 +31,6 @@ from forage.environments.adapters.gymnasium.spaces import (
     travelling,
     vector_size,
 )
-from forage.nn.layers import scale_of
 
 
 class Own(NamedTuple):

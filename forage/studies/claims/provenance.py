@@ -10,6 +10,10 @@ WORDS = {"title", "authors", "year", "arxiv", "note", "paper"}
 """Fields of a claim that say something of the experiment, or of the paper's, and are no part of it."""
 
 
+RENAMED = {"Policy.load(": "load_policy("}
+"""What the library calls by another name than it did: an experiment is the same by either."""
+
+
 def file_of(name: str) -> Path:
     """Return the file of the claim of this name."""
     return Path(__file__).parent / "papers" / f"{name.replace('-', '_')}.py"
@@ -37,9 +41,11 @@ def git(directory: Path, *words: str) -> str:
 def experiment(source: str) -> str:
     """Return a claim's file without its words: the same for one experiment, whatever is said of it.
 
-    Words are comments, docstrings, the fields in `WORDS`, where in the library a name comes from, and imports and
-    constants that nothing else refers to.
+    Words are comments, docstrings, the fields in `WORDS`, where in the library a name comes from and what it
+    was called, and imports and constants that nothing else refers to.
     """
+    for old, new in RENAMED.items():
+        source = source.replace(old, new)
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim":

@@ -22,6 +22,7 @@ import numpy as np
 from forage.config import registry
 from forage.config.defaults import default_memory
 from forage.config.setup import PORTS, make_setup, prepare_devices
+from forage.core.errors import nearest
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.runs import display as progress
@@ -50,7 +51,7 @@ def names() -> list[str]:
 def load(name: str) -> Claim:
     """The claim of this name. Raises `ForageError` with the nearest names."""
     if name not in names():
-        raise ForageError(f"There is no claim {name!r}{registry.nearest(name, names())}")
+        raise ForageError(f"There is no claim {name!r}{nearest(name, names())}")
     return importlib.import_module(f"forage.studies.claims.papers.{name.replace('-', '_')}").CLAIM
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forage.config.registry import nearest
+from forage.core.errors import nearest
 from forage.core.types import ForageError
 from forage.evaluation.comparison import bootstrap_difference
 from forage.evaluation.statistics import interquartile_mean

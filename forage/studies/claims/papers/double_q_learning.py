@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from forage.config.saved import load_policy
 from forage.environments.tabular.makers import seeded_garnet
 from forage.environments.tabular.mdp import Tabular
 from forage.environments.tabular.values import optimal
 from forage.environments.wrappers.randomness.reward import RewardNoise
-from forage.loop.policy import Policy
 from forage.runs.run import Run
 from forage.studies.claims.claim import Arm, Claim, Paper, Rule, Scale
 
@@ -34,7 +34,7 @@ def over_estimation(run: Run) -> list[float]:
     states = jnp.eye(truth.shape[0])  # as an agent sees them
     found = []
     for seed in run.config["seeds"]:
-        policy = Policy.load(run.directory, seed)
+        policy = load_policy(run.directory, seed)
         q = jax.vmap(policy.state.network)(states)
         found.append(float(np.mean(q.max(-1) - truth)))
     return found
