@@ -147,7 +147,7 @@ def test_off_policy_presets_update_as_often_as_their_sources():
         agent, _, _ = made(name, environment)
         if not agent.on_policy:
             expected = 1.0 if name != "dqn" else often.get(environment, 1 / 4)
-            assert agent.updates / (agent.num_envs * agent.rollout_length) == expected, (name, environment)
+            assert agent.updates_per_rollout / (agent.num_envs * agent.rollout_length) == expected, (name, environment)
     lander, mountain = (made("dqn", f"gymnasium:{id}")[0] for id in ("LunarLander-v3", "MountainCar-v0"))
     assert updates_in(lander, lander.target_update_interval) == 250
     assert updates_in(mountain, mountain.target_update_interval) == 300

@@ -124,12 +124,11 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, SACDiscrete):
         batch = jax.tree.map(lambda x: x[None], observation)
         return jnp.sum(policies(state.actor, batch)[0] * twin_values(state.critics, batch).mean(0))
-    if isinstance(agent, SAC | TD3 | MEX | MaxInfoSAC):
+    if isinstance(agent, SAC | TD3):
+        if isinstance(agent, RRS):
+            state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
         batch = jax.tree.map(lambda x: x[None], (observation, state.actor.actions.to_unit(action)))
         return twin_values(state.critics, *batch).mean()
-    if isinstance(agent, RRS):
-        state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
-        return estimate(agent.base, state, hidden, observation, action)
     raise TypeError(f"Say here how to read a value from {type(agent).__name__}.")
 
 

@@ -23,6 +23,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "n_step": (1, INFINITE),
     "unroll": (1, INFINITE),
     "target_update_interval": (1, INFINITE),
+    "policy_delay": (1, INFINITE),
     "redraw_interval": (1, INFINITE),
     "hidden_sizes": (1, INFINITE),
     "embedding_size": (1, INFINITE),

@@ -172,7 +172,7 @@ class Agent(Part):
     """What learns? It does not know which road it is on, nor who chose the actions it learns from.
 
     Static fields that say how the loop is to feed it:
-    `num_envs` environments are stepped `rollout_length` times, then `updates` batches are learned from.
+    `num_envs` environments are stepped `rollout_length` times, then `updates_per_rollout` batches are learned from.
     """
 
     on_policy: ClassVar[bool]
@@ -191,8 +191,8 @@ class Agent(Part):
     rollout_length: equinox.AbstractVar[int]
 
     @property
-    def updates(self) -> int:
-        """Batches learned from between two rollouts."""
+    def updates_per_rollout(self) -> int:
+        """Return how many batches to learn from between two rollouts."""
         return 1
 
     @property

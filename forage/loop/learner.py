@@ -163,7 +163,7 @@ class Learner(Part):
             agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
             return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
 
-        carry, updates = (state.agent, memory_state), self.agent.updates
+        carry, updates = (state.agent, memory_state), self.agent.updates_per_rollout
         if updates == 1 and not self.agent.learning_starts:
             carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}

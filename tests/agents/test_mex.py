@@ -13,11 +13,13 @@ import small
 from gymnasium import spaces
 
 from forage.agents.actor_critic.mex import MEX
+from forage.agents.actor_critic.td3 import TD3
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(0)
 AGENT = MEX(hidden_sizes=(8,), learning_rate=0.01, optimism=0.25)
+TWIN = TD3(hidden_sizes=(8,), learning_rate=0.01)
 
 
 @functools.cache
@@ -84,9 +86,9 @@ def test_without_optimism_it_is_td3():
 
     @jax.jit
     def both(state):
-        return agent.learn(state, batch, CLOCK, KEY)[0], agent.base.step(
+        return agent.learn(state, batch, CLOCK, KEY)[0], TWIN.step(
             state,
-            jax.grad(agent.base.critic_loss, has_aux=True)(
+            jax.grad(TWIN.critic_loss, has_aux=True)(
                 state.critics, batch.experience.observation[0], batch.experience.action[0],
                 jnp.array([1.0, 2.0]), batch.weight,
             )[0],
@@ -132,7 +134,7 @@ def test_hope_raises_what_the_data_does_not_hold():
 def test_acts_as_td3_does():
     state = beginning()
     for explore in (True, False):
-        mine, theirs = (a.act(state, (), jnp.ones(3), KEY, explore)[0] for a in (AGENT, AGENT.base))
+        mine, theirs = (a.act(state, (), jnp.ones(3), KEY, explore)[0] for a in (AGENT, TWIN))
         np.testing.assert_array_equal(mine, theirs)
     assert AGENT.noise(SPEC) == (1,)
 

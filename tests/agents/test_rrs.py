@@ -12,12 +12,13 @@ import small
 from gymnasium import spaces
 
 from forage.agents.actor_critic.rrs import RRS
-from forage.agents.actor_critic.td3 import TD3State
+from forage.agents.actor_critic.td3 import TD3, TD3State
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(0)
-AGENT = RRS(hidden_sizes=(8,), learning_rate=0.01, discount=0.9, shifts=(-1.0, 0.0, 2.0), policy_delay=1)
+COMMON = {"hidden_sizes": (8,), "learning_rate": 0.01, "discount": 0.9, "policy_delay": 1}
+AGENT, TWIN = RRS(**COMMON, shifts=(-1.0, 0.0, 2.0)), TD3(**COMMON)
 
 
 @functools.cache
@@ -57,9 +58,9 @@ def test_targets_by_hand():
     """Each pair has its own constant and its own lesser twin; what is terminal keeps the constant."""
     state = beginning(AGENT)
     flat = [[1.0, 4.0], [3.0, 2.0], [-5.0, 7.0]]
-    td3 = TD3State(*state[:-1])._replace(target_critics=saying(state.critics, flat, np.zeros((3, 2))))
+    state = state._replace(target_critics=saying(state.critics, flat, np.zeros((3, 2))))
     after = np.zeros((2, 3)), np.array([False, True]), np.zeros((2, 1))
-    found = jax.jit(AGENT.targets)(td3, jnp.array([10.0, 20.0]), *after)
+    found = jax.jit(AGENT.target)(state, jnp.array([10.0, 20.0]), *after)
     least = np.array([1.0, 2.0, -5.0])
     shift = np.array([-1.0, 0.0, 2.0])
     np.testing.assert_allclose(found, np.stack([10 + shift + 0.9 * least, 20 + shift], 1), rtol=1e-5)
@@ -92,14 +93,15 @@ def test_the_policy_follows_one_of_them(mood):
 @pytest.mark.thorough
 def test_one_shift_of_nothing_is_td3():
     agent = dataclasses.replace(AGENT, shifts=(0.0,), target_noise=0.0)
+    twin = dataclasses.replace(TWIN, target_noise=0.0)
     state, batch = beginning(agent), batch_of([1.0, 2.0, -1.0])
     alone = jax.tree.map(lambda x: x[0], (state.critics, state.target_critics))
     td3 = TD3State(*state[:-1])._replace(
-        critics=alone[0], target_critics=alone[1], critic_optimiser=agent.base.optimiser().init(alone[0])
+        critics=alone[0], target_critics=alone[1], critic_optimiser=twin.optimiser().init(alone[0])
     )
     for _ in range(3):
         state = jax.jit(agent.learn)(state, batch, CLOCK, KEY)[0]
-        td3 = jax.jit(agent.base.learn)(td3, batch, CLOCK, KEY)[0]
+        td3 = jax.jit(twin.learn)(td3, batch, CLOCK, KEY)[0]
     mine = (state.actor, state.target_actor, jax.tree.map(lambda x: x[0], (state.critics, state.target_critics)))
     theirs = (td3.actor, td3.target_actor, (td3.critics, td3.target_critics))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), mine, theirs)
@@ -143,7 +145,7 @@ def test_acts_as_td3_does():
     state = beginning(AGENT)
     for explore in (True, False):
         mine = AGENT.act(state, (), jnp.ones(3), KEY, explore)[0]
-        theirs = AGENT.base.act(TD3State(*state[:-1]), (), jnp.ones(3), KEY, explore)[0]
+        theirs = TWIN.act(TD3State(*state[:-1]), (), jnp.ones(3), KEY, explore)[0]
         np.testing.assert_array_equal(mine, theirs)
     assert AGENT.noise(SPEC) == (1,)
 

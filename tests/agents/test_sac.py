@@ -92,7 +92,7 @@ def test_target_and_losses_count_entropy():
     now = (np.ones(1), np.zeros((1, 3)), np.zeros(1, bool), noise)
     np.testing.assert_allclose(compute(agent.target, state, *now), 1 + 0.9 * (6 - 0.5 * log_probability), rtol=1e-5)
 
-    arguments = (state.actor, state.critics, state.log_temperature, now[1], noise)
+    arguments = (state.actor, state.critics, state, now[1], noise)
     loss, (found, _) = compute(agent.actor_loss, *arguments)
     np.testing.assert_allclose(loss, 0.5 * log_probability - 3, rtol=1e-5)
     np.testing.assert_allclose(found, [log_probability], rtol=1e-5)
@@ -142,7 +142,7 @@ def test_nothing_is_learned_from_agents_that_have_left():
 def test_means_are_over_what_counts():
     state, counts = sac_state(AGENT, mean=(0.2, 0.0)), np.array([True, False, True])
     noise = np.array([[0.5, -1.0], [9.0, 9.0], [0.0, 2.0]])
-    now = state.actor, state.critics, jnp.float32(0)
+    now = state.actor, state.critics, state
     loss = lambda x, *counts: AGENT.actor_loss(*now, jnp.zeros((len(x), 3)), x, *counts)  # noqa: E731
     some, (log, _) = compute(loss, noise, counts)
     np.testing.assert_allclose(some, compute(loss, noise[counts])[0], rtol=1e-5)

@@ -21,7 +21,7 @@ so beta falls while the policy learns more than pi' does, and rises when it lear
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox
 import gymnasium
@@ -30,8 +30,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.sac import SAC, Actor
-from forage.core.ports import Agent, Metrics
-from forage.core.spaces import check_bounded, describe, seen, split_mask
+from forage.core.ports import Metrics
+from forage.core.spaces import describe, seen, split_mask
 from forage.core.types import NOBODY, Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue, twin_values
 from forage.nn.distributions import Actions
@@ -39,7 +39,7 @@ from forage.nn.ensemble import Ensemble, spread
 from forage.nn.networks import input_size
 from forage.nn.normalise import RunningNorm
 from forage.ops.minibatches import weighted_mean
-from forage.ops.optimiser import adam, blend
+from forage.ops.optimiser import blend
 
 
 class World(NamedTuple):
@@ -66,7 +66,7 @@ class MaxInfoSACState(NamedTuple):
     world: World
 
 
-class MaxInfoSAC(Agent):
+class MaxInfoSAC(SAC):
     """SAC with information gain (Sukhija et al., 2024, arXiv 2412.12098), its weight tuned as its temperature is.
 
     Observations are boxes or numbers; the paper's features of images are not here. `noise_variance` is that of targets
@@ -75,44 +75,13 @@ class MaxInfoSAC(Agent):
     no action is drawn blindly; here both wait for 1000 steps.
     """
 
-    on_policy: ClassVar[bool] = False
-    stochastic: ClassVar[bool] = True
-    acting: ClassVar[str] = "actor"
-
-    learning_rate: float = 3e-4
-    discount: float = 0.99
-    polyak: float = 0.005  # how far the targets move towards actor and critics at each update
-    target_entropy: float = -1.0  # for each dimension of the action, in the unit box
-    initial_temperature: float = 1.0
     initial_information: float = 1.0  # weight of the information gain
     noise_variance: float = 1e-6  # of what the ensemble predicts, standardised
-    num_envs: int = equinox.field(static=True, default=1)
-    rollout_length: int = equinox.field(static=True, default=1)
-    updates_per_rollout: int = equinox.field(static=True, default=1)
-    batch_size: int = equinox.field(static=True, default=256)
-    learning_starts: int = equinox.field(static=True, default=1000)
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # of all networks
     members: int = equinox.field(static=True, default=5)  # of the ensemble
-    learn_temperature: bool = equinox.field(static=True, default=True)  # else it stays what it is at first
-    learn_information: bool = equinox.field(static=True, default=True)  # likewise the weight of the information gain
-
-    @property
-    def base(self) -> SAC:
-        """SAC with the same settings, whose losses these are but for the information."""
-        return SAC(
-            discount=self.discount,
-            target_entropy=self.target_entropy,
-            updates_per_rollout=self.updates_per_rollout,
-            hidden_sizes=self.hidden_sizes,
-        )
-
-    @property
-    def updates(self) -> int:
-        return self.updates_per_rollout
+    learn_information: bool = equinox.field(static=True, default=True)  # else its weight stays what it is at first
 
     def check(self, spec: Spec) -> None:
-        check_bounded("MaxInfoSAC", spec)
-        self.base.check(spec)
+        super().check(spec)
         space = seen(spec.observation_space)
         plain = isinstance(space, gymnasium.spaces.Box) and len(space.shape) < 3
         if not plain and not isinstance(space, gymnasium.spaces.Discrete):
@@ -125,47 +94,19 @@ class MaxInfoSAC(Agent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> MaxInfoSACState:
         sac_key, world_key = jax.random.split(key)
-        sac = self.base.init(sac_key, spec)
+        sac = super().init(sac_key, spec)
         inputs, actions = input_size(seen(spec.observation_space)), Actions.of(spec.action_space).outputs
         sizes = (inputs + actions, *self.hidden_sizes, inputs + 1)
         ensemble, optimiser = Ensemble(world_key, self.members, sizes, "silu", 2**0.5), self.optimiser()
         norms = RunningNorm.of((inputs + actions,)), RunningNorm.of((inputs + 1,)), RunningNorm.of(())
-        log_temperature, log_information = (
-            jnp.log(jnp.asarray(x, jnp.float32)) for x in (self.initial_temperature, self.initial_information)
-        )
+        log_information = jnp.log(jnp.asarray(self.initial_information, jnp.float32))
         return MaxInfoSACState(
-            sac.actor,
-            jax.tree.map(jnp.copy, sac.actor),
-            sac.critics,
-            sac.target_critics,
-            log_temperature,
-            log_information,
-            optimiser.init(sac.actor),
-            optimiser.init(sac.critics),
-            optimiser.init(log_temperature),
-            optimiser.init(log_information),
-            World(ensemble, optimiser.init(ensemble), *norms),
+            **sac._asdict(),
+            target_actor=jax.tree.map(jnp.copy, sac.actor),
+            log_information=log_information,
+            information_optimiser=optimiser.init(log_information),
+            world=World(ensemble, optimiser.init(ensemble), *norms),
         )
-
-    def optimiser(self) -> Any:
-        return adam(self.learning_rate)
-
-    def act(
-        self,
-        state: MaxInfoSACState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        policy = jax.tree.map(lambda x: x[0], state.actor(jax.tree.map(lambda x: x[None], observation)))
-        noise = jax.random.normal(key, policy.mean.shape) if noise is None else noise
-        action = policy.from_noise(noise)[0] if explore else policy.mode()
-        return state.actor.actions.to_box(action), hidden, ()
-
-    def noise(self, spec: Spec) -> tuple[int, ...]:
-        return (Actions.of(spec.action_space).outputs,)
 
     def learn(
         self, state: MaxInfoSACState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -173,10 +114,9 @@ class MaxInfoSAC(Agent):
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         action = jax.vmap(state.actor.actions.heard)(now.action)
         noise, next_noise, target_noise = jax.random.normal(key, (3, *action.shape))
-        optimiser, base, weight = self.optimiser(), self.base, batch.weight * now.counts
-        alpha, beta = jnp.exp(state.log_temperature), jnp.exp(state.log_information)
         before, after = (rows(state.world, action, o) for o in (now.observation, now.next_observation))
 
+        # What inputs and gains are standardised by
         world, asked = state.world, jnp.concatenate([before, action], axis=1)
         world = world._replace(inputs=forgetting(world.inputs.update(asked, now.counts)))
         own = state.actor(now.observation).from_noise(noise)[0]
@@ -185,48 +125,63 @@ class MaxInfoSAC(Agent):
         met = jnp.concatenate([now.counts, now.counts])
         world = world._replace(gains=forgetting(world.gains.update(jnp.concatenate([own_gain, slow_gain]), met)))
 
-        next_action, next_log = state.actor(now.next_observation).from_noise(next_noise)
-        value = twin_values(state.target_critics, now.next_observation, next_action).min(0)
-        value = value - alpha * next_log + beta * self.information(world, after, next_action)
-        target = now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
-        gradient, (error, critic_loss, value) = jax.grad(base.critic_loss, has_aux=True)(
-            state.critics, now.observation, action, target, weight
-        )
-        critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
+        # Critics, actor and temperature
+        state = state._replace(world=world)
+        state, metrics, error = self.update(state, now, action, batch.weight, noise, next_noise)
 
-        def actor_loss(actor: Actor) -> tuple[Array, Array]:
-            chosen, log = actor(now.observation).from_noise(noise)
-            worth = twin_values(critics, now.observation, chosen).min(0)
-            return weighted_mean(alpha * log - beta * self.information(world, before, chosen) - worth, now.counts), log
-
-        (loss, log), gradient = jax.value_and_grad(actor_loss, has_aux=True)(state.actor)
-        actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
-
-        log_temperature, temperature_optimiser = state.log_temperature, state.temperature_optimiser
-        if self.learn_temperature:
-            gradient = jax.grad(base.temperature_loss)(log_temperature, log, action.shape[1], now.counts)
-            log_temperature, temperature_optimiser = optimiser.step(gradient, temperature_optimiser, log_temperature)
+        # Weight of the information
         log_information, information_optimiser = state.log_information, state.information_optimiser
+        metrics |= {
+            "information": weighted_mean(own_gain, now.counts),
+            "information_weight": jnp.exp(log_information),
+        }
         if self.learn_information:
             spread = jnp.sqrt(world.gains.variance + 1e-8)
             gradient = weighted_mean(own_gain - slow_gain, now.counts) / spread
-            log_information, information_optimiser = optimiser.step(gradient, information_optimiser, log_information)
+            log_information, information_optimiser = self.optimiser().step(
+                gradient, information_optimiser, log_information
+            )
 
+        # Ensemble
         followed = jnp.concatenate([after - before, now.reward[:, None]], axis=1)
-        world, world_loss = self.study(world, asked, followed, now.counts & (now.source != NOBODY))
-        target_actor, target_critics = blend((actor, critics), (state.target_actor, state.target_critics), self.polyak)
-        metrics = {
-            "critic_loss": critic_loss, "actor_loss": loss, "value": value,
-            "entropy": -weighted_mean(log, now.counts), "temperature": alpha,
-            "information": weighted_mean(own_gain, now.counts), "information_weight": beta, "world_loss": world_loss,
-        }  # fmt: skip
-        optimisers = actor_optimiser, critic_optimiser, temperature_optimiser, information_optimiser
-        weights = log_temperature, log_information
-        return (
-            MaxInfoSACState(actor, target_actor, critics, target_critics, *weights, *optimisers, world),
-            metrics,
-            error * now.counts,
+        world, metrics["world_loss"] = self.study(world, asked, followed, now.counts & (now.source != NOBODY))
+
+        state = state._replace(
+            target_actor=blend(state.actor, state.target_actor, self.polyak),
+            log_information=log_information,
+            information_optimiser=information_optimiser,
+            world=world,
         )
+        return state, metrics, error
+
+    def soft_value(
+        self,
+        state: MaxInfoSACState,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        log_probability: Float[Array, " batch"],
+    ) -> Float[Array, " batch"]:
+        """Compute SAC's soft value and the weighted information of the action."""
+        information = self.information(state.world, rows(state.world, action, observation), action)
+        value = super().soft_value(state, observation, action, log_probability)
+        return value + jnp.exp(state.log_information) * information
+
+    def actor_loss(
+        self,
+        actor: Actor,
+        critics: ActionValue,
+        state: MaxInfoSACState,
+        observation: PyTree[Array],
+        noise: Float[Array, "batch dimensions"],
+        counts: Bool[Array, " batch"] | None = None,
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
+        """Compute SAC's loss less the weighted information of the policy's actions."""
+        action, log_probability = actor(observation).from_noise(noise)
+        value = twin_values(critics, observation, action).min(0)
+        information = self.information(state.world, rows(state.world, action, observation), action)
+        cost = jnp.exp(state.log_temperature) * log_probability - jnp.exp(state.log_information) * information
+        loss = weighted_mean(cost - value, counts)
+        return loss, (log_probability, loss)
 
     def gain(
         self, world: World, seen: Float[Array, "batch inputs"], action: Float[Array, "batch dimensions"]

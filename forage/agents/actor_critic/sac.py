@@ -22,9 +22,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core import prng
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import Agent, Metrics, State
 from forage.core.spaces import check_bounded, seen
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions, SquashedGaussian
 from forage.nn.networks import Linear, Torso, input_size
@@ -75,13 +75,15 @@ class SACState(NamedTuple):
 class SAC(Agent):
     """Soft actor-critic with a learned temperature (Haarnoja et al., 2018, arXiv 1812.05905; its table 1)."""
 
+    # A `State` below is a `SACState`, or that of an agent built on this one, which has more fields.
+
     on_policy: ClassVar[bool] = False
     stochastic: ClassVar[bool] = True
     acting: ClassVar[str] = "actor"
 
     learning_rate: float = 3e-4
     discount: float = 0.99
-    polyak: float = 0.005  # how far each update moves the target critics towards the critics
+    polyak: float = 0.005  # how far each update moves the targets towards the networks
     initial_temperature: float = 1.0
     target_entropy: float = -1.0  # for each dimension of the action, in nats, in the unit box
     num_envs: int = equinox.field(static=True, default=1)
@@ -94,17 +96,11 @@ class SAC(Agent):
     state_dependent_noise: bool = equinox.field(static=True, default=False)  # gSDE
     initial_log_std: float = -3.0  # of gSDE's noise, for each feature; the authors' for SAC
 
-    @property
-    def updates(self) -> int:
-        return self.updates_per_rollout
-
     def check(self, spec: Spec) -> None:
-        check_bounded("SAC", spec)
+        check_bounded(type(self).__name__, spec)
         input_size(seen(spec.observation_space))
-        if self.updates_per_rollout < 1:
-            raise ForageError(f"SAC makes at least 1 update after each rollout, not {self.updates_per_rollout}.")
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> SACState:
+    def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
         log_std = self.initial_log_std if self.state_dependent_noise else None
         actor = Actor(actor_key, spec, self.hidden_sizes, log_std)
@@ -120,7 +116,7 @@ class SAC(Agent):
 
     def act(
         self,
-        state: SACState,
+        state: State,
         hidden: PyTree[Array],
         observation: PyTree[Array],
         key: Key[Array, ""],
@@ -141,31 +137,47 @@ class SAC(Agent):
         return (Actions.of(spec.action_space).outputs,) if log_std is None else log_std.shape
 
     def learn(
-        self, state: SACState, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[SACState, Metrics, Float[Array, " batch"]]:
+        self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         action = jax.vmap(state.actor.actions.heard)(now.action)
         noise, next_noise = jax.random.normal(key, (2, *action.shape))
+        return self.update(state, now, action, batch.weight, noise, next_noise)
+
+    def update(
+        self,
+        state: State,
+        now: Experience,
+        action: Float[Array, "batch dimensions"],
+        weight: Float[Array, " batch"],
+        noise: Float[Array, "batch dimensions"],
+        next_noise: Float[Array, "batch dimensions"],
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        """Take one step of critics, actor and temperature each, then move the target critics; return as `learn` does.
+
+        `noise`, `next_noise`: standard normal numbers that the policy's actions at s and s' are made from.
+        """
         optimiser = self.optimiser()
 
+        # Critics
         target = self.target(state, now.reward, now.next_observation, now.terminated, next_noise)
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, action, target, batch.weight * now.counts
+            state.critics, now.observation, action, target, weight * now.counts
         )
         critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
 
+        # Actor
         gradient, (log_probability, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
-            state.actor, critics, state.log_temperature, now.observation, noise, now.counts
+            state.actor, critics, state, now.observation, noise, now.counts
         )
         actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
 
+        # Temperature
         log_temperature, temperature_optimiser = state.log_temperature, state.temperature_optimiser
         if self.learn_temperature:
             gradient = jax.grad(self.temperature_loss)(log_temperature, log_probability, action.shape[1], now.counts)
             log_temperature, temperature_optimiser = optimiser.step(gradient, temperature_optimiser, log_temperature)
 
-        target_critics = blend(critics, state.target_critics, self.polyak)
-        optimisers = actor_optimiser, critic_optimiser, temperature_optimiser
         metrics = {
             "critic_loss": critic_loss,
             "actor_loss": actor_loss,
@@ -173,21 +185,40 @@ class SAC(Agent):
             "entropy": -weighted_mean(log_probability, now.counts),
             "temperature": jnp.exp(state.log_temperature),
         }
-        return SACState(actor, critics, target_critics, log_temperature, *optimisers), metrics, error * now.counts
+        state = state._replace(
+            actor=actor,
+            critics=critics,
+            target_critics=blend(critics, state.target_critics, self.polyak),
+            log_temperature=log_temperature,
+            actor_optimiser=actor_optimiser,
+            critic_optimiser=critic_optimiser,
+            temperature_optimiser=temperature_optimiser,
+        )
+        return state, metrics, error * now.counts
 
     def target(
         self,
-        state: SACState,
+        state: State,
         reward: Float[Array, " batch"],
         next_observation: PyTree[Array],
         terminated: Bool[Array, " batch"],
         noise: Float[Array, "batch dimensions"],
     ) -> Float[Array, " batch"]:
-        """r + discount (1 - terminated) (min_j Q'_j(s', a') - alpha log pi(a'|s')), a' ~ pi(.|s')."""
+        """Compute r + discount (1 - terminated) times the soft value of s' and a' ~ pi(.|s')."""
         action, log_probability = state.actor(next_observation).from_noise(noise)
-        value = twin_values(state.target_critics, next_observation, action).min(0)
-        value = value - jnp.exp(state.log_temperature) * log_probability
+        value = self.soft_value(state, next_observation, action, log_probability)
         return reward + self.discount * jnp.where(terminated, 0.0, value)
+
+    def soft_value(
+        self,
+        state: State,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        log_probability: Float[Array, " batch"],
+    ) -> Float[Array, " batch"]:
+        """Compute min_j Q'_j(s, a) - alpha log pi(a|s)."""
+        value = twin_values(state.target_critics, observation, action).min(0)
+        return value - jnp.exp(state.log_temperature) * log_probability
 
     def critic_loss(
         self,
@@ -197,7 +228,7 @@ class SAC(Agent):
         target: Float[Array, " batch"],
         weight: Float[Array, " batch"],
     ) -> tuple[Float[Array, ""], CriticReport]:
-        """`squared_error` of both critics."""
+        """Compute the `squared_error` of both critics."""
         values = twin_values(critics, observation, action)
         return squared_error(values, target, weight)
 
@@ -205,18 +236,18 @@ class SAC(Agent):
         self,
         actor: Actor,
         critics: ActionValue,
-        log_temperature: Float[Array, ""],
+        state: State,
         observation: PyTree[Array],
         noise: Float[Array, "batch dimensions"],
         counts: Bool[Array, " batch"] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Mean of alpha log pi(b|s) - min_i Q_i(s, b), b ~ pi(.|s), over what counts.
+        """Compute the mean of alpha log pi(b|s) - min_i Q_i(s, b), b ~ pi(.|s), over what counts.
 
-        Beside it the log-probabilities and the loss.
+        Beside it the log-probabilities and the loss. `state` holds the temperature.
         """
         action, log_probability = actor(observation).from_noise(noise)
         value = twin_values(critics, observation, action).min(0)
-        loss = weighted_mean(jnp.exp(log_temperature) * log_probability - value, counts)
+        loss = weighted_mean(jnp.exp(state.log_temperature) * log_probability - value, counts)
         return loss, (log_probability, loss)
 
     def temperature_loss(
@@ -226,5 +257,5 @@ class SAC(Agent):
         dimensions: int,
         counts: Bool[Array, " batch"] | None = None,
     ) -> Float[Array, ""]:
-        """-alpha mean(log pi + H): falls as alpha does while the entropy is above its target, and the other way."""
+        """Compute -alpha mean(log pi + H): while the entropy is above its target, it falls as alpha does."""
         return -jnp.exp(log_temperature) * weighted_mean(log_probability + self.target_entropy * dimensions, counts)

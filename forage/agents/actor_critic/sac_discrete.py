@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics
 from forage.core.spaces import check_discrete, seen, split_mask
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.types import Batch, Clock, Spec
 from forage.nn.critics import CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.networks import Linear, Torso, input_size
@@ -76,18 +76,10 @@ class SACDiscrete(Agent):
     learning_starts: int = equinox.field(static=True, default=1000)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
 
-    @property
-    def updates(self) -> int:
-        return self.updates_per_rollout
-
     def check(self, spec: Spec) -> None:
         check_discrete("SAC-discrete", spec)
         Actions.of(spec.action_space)
         input_size(seen(spec.observation_space))
-        if self.updates_per_rollout < 1:
-            raise ForageError(
-                f"SAC-discrete makes at least 1 update after each rollout, not {self.updates_per_rollout}."
-            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SACDiscreteState:
         actor_key, critic_key = jax.random.split(key)

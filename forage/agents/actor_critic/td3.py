@@ -13,8 +13,6 @@ critics' loss.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -22,9 +20,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import Agent, Metrics, State
 from forage.core.spaces import check_bounded, seen
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions
 from forage.nn.networks import Linear, Torso, input_size
@@ -68,6 +66,8 @@ def first(critics: ActionValue) -> ActionValue:
 class TD3(Agent):
     """Twin delayed DDPG (Fujimoto et al., 2018, arXiv 1802.09477; sizes of the authors' later code)."""
 
+    # A `State` below is a `TD3State`, or that of an agent built on this one, which has more fields.
+
     on_policy: ClassVar[bool] = False
     acting: ClassVar[str] = "actor"
 
@@ -85,22 +85,11 @@ class TD3(Agent):
     learning_starts: int = equinox.field(static=True, default=1000)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
 
-    @classmethod
-    def of(cls, agent: Any) -> TD3:
-        """TD3 with the settings of an agent that builds on it and has them all."""
-        return cls(**{field.name: getattr(agent, field.name) for field in dataclasses.fields(cls)})
-
-    @property
-    def updates(self) -> int:
-        return self.updates_per_rollout
-
     def check(self, spec: Spec) -> None:
-        check_bounded("TD3", spec)
+        check_bounded(type(self).__name__, spec)
         input_size(seen(spec.observation_space))
-        if min(self.policy_delay, self.updates_per_rollout) < 1:
-            raise ForageError("TD3's policy_delay and updates_per_rollout are at least 1.")
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> TD3State:
+    def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
         actor = Actor(actor_key, spec, self.hidden_sizes)
         dimensions = actor.actions.outputs
@@ -116,7 +105,7 @@ class TD3(Agent):
 
     def act(
         self,
-        state: TD3State,
+        state: State,
         hidden: PyTree[Array],
         observation: PyTree[Array],
         key: Key[Array, ""],
@@ -133,31 +122,39 @@ class TD3(Agent):
         return (Actions.of(spec.action_space).outputs,)
 
     def learn(
-        self, state: TD3State, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[TD3State, Metrics, Float[Array, " batch"]]:
+        self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         action = jax.vmap(state.actor.actions.heard)(now.action)
-        noise = jax.random.normal(key, action.shape)
+        gradient, error, metrics = self.critic_gradient(state, now, action, batch.weight * now.counts, key)
+        return self.step(state, gradient, now.observation, now.counts), metrics, error * now.counts
 
+    def critic_gradient(
+        self,
+        state: State,
+        now: Experience,
+        action: Float[Array, "batch dimensions"],
+        weight: Float[Array, " batch"],
+        key: Key[Array, ""],
+    ) -> tuple[ActionValue, Float[Array, " batch"], Metrics]:
+        """Compute the gradient of the critics' loss, each transition's error, and metrics."""
+        noise = jax.random.normal(key, action.shape)
         target = self.target(state, now.reward, now.next_observation, now.terminated, noise)
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, action, target, batch.weight * now.counts
+            state.critics, now.observation, action, target, weight
         )
-        state = self.step(state, gradient, now.observation, counts=now.counts)
-        return state, {"critic_loss": critic_loss, "value": value}, error * now.counts
+        return gradient, error, {"critic_loss": critic_loss, "value": value}
 
     def step(
         self,
-        state: TD3State,
+        state: State,
         gradient: ActionValue,
         observation: PyTree[Array],
-        judge: Callable[[ActionValue], ActionValue] = first,
         counts: Bool[Array, " batch"] | None = None,
-    ) -> TD3State:
-        """One step of the critics down their gradient and, when it is time, of the policy and the targets.
+    ) -> State:
+        """Take one step of the critics down their gradient and, when it is time, one of the policy and the targets.
 
-        `judge`: which of the critics says how good the policy's actions are. `counts`: where the policy learns; `None`:
-        everywhere.
+        `counts`: where the policy learns; `None`: everywhere.
         """
         critics, critic_optimiser = self.optimiser().step(gradient, state.critic_optimiser, state.critics)
         count = state.updates + 1
@@ -165,20 +162,31 @@ class TD3(Agent):
         # it, whereas both branches of a `cond` would run at every update.
         slow = (state.actor, state.actor_optimiser, state.target_actor, state.target_critics)
         turns = jnp.where(count % self.policy_delay == 0, 1, 0)
-        turn = lambda _, slow: self.delayed(slow, critics, judge, observation, counts)  # noqa: E731
-        slow = jax.lax.fori_loop(0, turns, turn, slow)
-        actor, actor_optimiser, target_actor, target_critics = slow
-        return TD3State(actor, critics, target_actor, target_critics, actor_optimiser, critic_optimiser, count)
+        turn = lambda _, slow: self.delayed(slow, state, critics, observation, counts)  # noqa: E731
+        actor, actor_optimiser, target_actor, target_critics = jax.lax.fori_loop(0, turns, turn, slow)
+        return state._replace(
+            actor=actor,
+            critics=critics,
+            target_actor=target_actor,
+            target_critics=target_critics,
+            actor_optimiser=actor_optimiser,
+            critic_optimiser=critic_optimiser,
+            updates=count,
+        )
+
+    def followed(self, state: State, critics: ActionValue) -> ActionValue:
+        """Return the one of the critics that the policy follows."""
+        return first(critics)
 
     def target(
         self,
-        state: TD3State,
+        state: State,
         reward: Float[Array, " batch"],
         next_observation: PyTree[Array],
         terminated: Bool[Array, " batch"],
         noise: Float[Array, "batch dimensions"],
     ) -> Float[Array, " batch"]:
-        """r + discount (1 - terminated) min_j Q'_j(s', a'), a' being the target policy's action, smoothed."""
+        """Compute r + discount (1 - terminated) min_j Q'_j(s', a'), a' being the target policy's action, smoothed."""
         noise = jnp.clip(self.target_noise * noise, -self.target_noise_clip, self.target_noise_clip)
         action = jnp.clip(state.target_actor(next_observation) + noise, -1.0, 1.0)
         value = twin_values(state.target_critics, next_observation, action).min(0)
@@ -192,7 +200,7 @@ class TD3(Agent):
         target: Float[Array, " batch"],
         weight: Float[Array, " batch"],
     ) -> tuple[Float[Array, ""], CriticReport]:
-        """`squared_error` of both critics."""
+        """Compute the `squared_error` of both critics."""
         values = twin_values(critics, observation, action)
         return squared_error(values, target, weight)
 
@@ -203,20 +211,20 @@ class TD3(Agent):
         observation: PyTree[Array],
         counts: Bool[Array, " batch"] | None = None,
     ) -> Float[Array, ""]:
-        """Mean of -Q(s, pi(s)) over what counts."""
+        """Compute the mean of -Q(s, pi(s)) over what counts."""
         return -weighted_mean(critic(observation, actor(observation)), counts)
 
     def delayed(
         self,
         slow: tuple[Actor, Any, Actor, ActionValue],
+        state: State,
         critics: ActionValue,
-        judge: Callable[[ActionValue], ActionValue],
         observation: PyTree[Array],
         counts: Bool[Array, " batch"] | None,
     ) -> tuple[Actor, Any, Actor, ActionValue]:
-        """One step of the policy, then one of both targets."""
+        """Take one step of the policy, then one of both targets."""
         actor, actor_optimiser, target_actor, target_critics = slow
-        gradient = jax.grad(self.actor_loss)(actor, judge(critics), observation, counts)
+        gradient = jax.grad(self.actor_loss)(actor, self.followed(state, critics), observation, counts)
         actor, actor_optimiser = self.optimiser().step(gradient, actor_optimiser, actor)
         target_actor, target_critics = blend((actor, critics), (target_actor, target_critics), self.polyak)
         return actor, actor_optimiser, target_actor, target_critics

@@ -116,10 +116,6 @@ class BootstrappedDQN(Agent):
     n_step: int = equinox.field(static=True, default=1)
 
     @property
-    def updates(self) -> int:
-        return self.updates_per_rollout
-
-    @property
     def segment(self) -> int:
         return self.n_step
 
@@ -127,10 +123,8 @@ class BootstrappedDQN(Agent):
         check_discrete("Bootstrapped DQN", spec)
         Actions.of(spec.action_space)
         input_size(seen(spec.observation_space))
-        if min(self.heads, self.n_step, self.updates_per_rollout, self.target_update_interval) < 1:
-            raise ForageError(
-                "Bootstrapped DQN's heads, n_step, updates_per_rollout and target_update_interval are at least 1."
-            )
+        if self.heads < 1:
+            raise ForageError(f"Bootstrapped DQN's heads are at least 1, not {self.heads}.")
         if isinstance(self.mask_probability, int | float) and not 0 < self.mask_probability <= 1:
             raise ForageError(
                 f"Bootstrapped DQN's mask_probability is {self.mask_probability}; it is above 0 and at most 1, "

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import Agent, Metrics, State
 from forage.core.spaces import check_discrete, seen, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
@@ -115,6 +115,8 @@ class DQN(Agent):
     on_policy: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
 
+    # A `State` below is a `DQNState`, or that of an agent built on this one, which may have another optimiser.
+
     learning_rate: float = 5e-4
     final_learning_rate: float = 0.0  # reached linearly at the end of the run, as a share of learning_rate
     discount: float = 0.99
@@ -136,10 +138,6 @@ class DQN(Agent):
     unroll: int = equinox.field(static=True, default=20)  # steps of each sequence that are learned from
 
     @property
-    def updates(self) -> int:
-        return self.updates_per_rollout
-
-    @property
     def window(self) -> tuple[int, int]:
         """Steps of a segment before the first one that is learned from, and how many are."""
         return (self.burn_in, self.unroll) if self.memory_size else (0, 1)
@@ -149,20 +147,18 @@ class DQN(Agent):
         return sum(self.window) + self.n_step - 1
 
     def check(self, spec: Spec) -> None:
-        check_discrete("DQN", spec)
+        name = type(self).__name__
+        check_discrete(name, spec)
         Actions.of(spec.action_space)
         input_size(seen(spec.observation_space))
-        if min(self.n_step, self.updates_per_rollout, self.target_update_interval, self.unroll, self.burn_in + 1) < 1:
+        least = self.segment * self.num_envs
+        if self.learning_starts < least:
             raise ForageError(
-                "DQN's n_step, updates_per_rollout, target_update_interval and unroll are at least 1, its burn_in 0."
-            )
-        if self.learning_starts < self.segment * self.num_envs:
-            raise ForageError(
-                f"DQN replays segments of {self.segment} steps from {self.num_envs} environments, so it can start to "
-                f"learn after {self.segment * self.num_envs} steps, not {self.learning_starts}; raise learning_starts."
+                f"{name} replays segments of {self.segment} steps from {self.num_envs} environments, so it can start "
+                f"to learn after {least} steps, not {self.learning_starts}; raise learning_starts."
             )
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> DQNState:
+    def init(self, key: Key[Array, ""], spec: Spec) -> State:
         network = QNetwork(key, spec, self)
         return DQNState(network, jax.tree.map(jnp.copy, network), self.optimiser(1.0).init(network), jnp.int32(0))
 
@@ -175,7 +171,7 @@ class DQN(Agent):
         return adam(learning_rate, max_gradient_norm=self.max_gradient_norm, flat=True)
 
     def act(
-        self, state: DQNState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+        self, state: State, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         network, before = state.network, hidden
         features = network.torso(observation)
@@ -185,31 +181,39 @@ class DQN(Agent):
         return best(network.q(features), split_mask(observation)[1]), hidden, before
 
     def action_values(
-        self, state: DQNState, hidden: PyTree[Array], observation: PyTree[Array]
+        self, state: State, hidden: PyTree[Array], observation: PyTree[Array]
     ) -> Float[Array, " actions"]:
         features = state.network.torso(observation)
         return state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
 
-    def probabilities(self, state: DQNState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+    def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         if self.memory_size:
-            raise ForageError("DQN with memory has no probabilities for an observation by itself.")
+            raise ForageError(f"{type(self).__name__} with memory has no probabilities for an observation by itself.")
         q = state.network(observation)
         return jax.nn.one_hot(best(q, split_mask(observation)[1]), q.shape[-1])
 
-    def acted(self, state: DQNState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+    def acted(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
 
     def learn(
-        self, state: DQNState, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[DQNState, Metrics, Float[Array, " batch"]]:
+        self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         gradient, (error, metrics) = jax.grad(self.loss, has_aux=True)(state.network, state.target, batch)
-        rate = self.learning_rate * (1 - clock.fraction * (1 - self.final_learning_rate))
-        network, optimiser_state = self.optimiser(rate).step(gradient, state.optimiser, state.network)
+        state = self.descend(state, gradient, clock, key)
         count = state.updates + 1
-        target = followed(self, state.target, network, count)
+        target = followed(self, state.target, state.network, count)
         start, length = self.window
         error = jnp.abs(error) * batch.experience.counts[start : start + length]
-        return DQNState(network, target, optimiser_state, count), metrics, self.surprise(error)
+        return state._replace(target=target, updates=count), metrics, self.surprise(error)
+
+    def descend(self, state: State, gradient: QNetwork, clock: Clock, key: Key[Array, ""]) -> State:
+        """Take one step of the network down the gradient."""
+        network, optimiser = self.optimiser(self.rate(clock)).step(gradient, state.optimiser, state.network)
+        return state._replace(network=network, optimiser=optimiser)
+
+    def rate(self, clock: Clock) -> Float[Array, ""]:
+        """Compute the learning rate, which falls linearly to its final share."""
+        return self.learning_rate * (1 - clock.fraction * (1 - self.final_learning_rate))
 
     def surprise(self, error: Float[Array, "time batch"]) -> Float[Array, " batch"]:
         """One number for each segment; for sequences the mixture of R2D2, section 2.3."""

@@ -17,19 +17,17 @@ It acts greedily with the newest sample, in evaluation too. Double targets and d
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, NamedTuple
 
 import equinox
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key
 
 from forage.agents.q_learning.dqn import DQN, QNetwork
-from forage.core.ports import Agent, Metrics
-from forage.core.spaces import check_discrete, split_mask
-from forage.core.types import Batch, Clock, ForageError, Spec
-from forage.ops.action_values import best, followed
+from forage.core.types import Clock, ForageError, Spec
 
 
 class Drift(NamedTuple):
@@ -46,7 +44,7 @@ class LangevinDQNState(NamedTuple):
     updates: Int[Array, ""]
 
 
-class LangevinDQN(Agent):
+class LangevinDQN(DQN):
     """Deep Q-learning whose weights are samples (Ishfaq et al., 2023, arXiv 2305.18246, Adam LMCDQN).
 
     On Atari, with a learning rate of 1e-4, the authors searched bias factors of 1, 0.1 and 0.01 and noise of 1e-8 to
@@ -58,55 +56,22 @@ class LangevinDQN(Agent):
     The authors' code differs from what is written above: its step uses m and v with the new gradient in them, and
     sqrt(v) + epsilon; its loss is the squared error, without the half, where `dqn` has Huber's. On Atari it has an
     `n_step` of 3, not 1, and a new target every 500 updates, not every 100 environment steps, which are 25 updates.
+    Memory, a falling learning rate and clipped gradients are options of `dqn`; the authors use none of them.
     """
 
-    on_policy: ClassVar[bool] = False
+    usual_behaviour: ClassVar[str] = "own"
 
     learning_rate: float = 1e-3
-    discount: float = 0.99
+    final_learning_rate: float = 1.0  # reached linearly at the end of the run, as a share of learning_rate
+    max_gradient_norm: float = math.inf  # inf clips nothing
     bias_factor: float = 1.0  # of the adaptive drift
     inverse_temperature: float = 1e4
-    num_envs: int = equinox.field(static=True, default=1)
-    rollout_length: int = equinox.field(static=True, default=4)
-    updates_per_rollout: int = equinox.field(static=True, default=1)
-    batch_size: int = equinox.field(static=True, default=128)
-    learning_starts: int = equinox.field(static=True, default=1000)
     target_update_interval: int = equinox.field(static=True, default=100)  # environment steps
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
-    activation: str = equinox.field(static=True, default="relu")
-    double: bool = equinox.field(static=True, default=True)
     dueling: bool = equinox.field(static=True, default=False)
     n_step: int = equinox.field(static=True, default=1)
 
-    @property
-    def base(self) -> DQN:
-        """Deep Q-learning with the same settings: its network, loss and actions, without its optimiser."""
-        return DQN(
-            discount=self.discount,
-            num_envs=self.num_envs,
-            rollout_length=self.rollout_length,
-            updates_per_rollout=self.updates_per_rollout,
-            batch_size=self.batch_size,
-            learning_starts=self.learning_starts,
-            target_update_interval=self.target_update_interval,
-            hidden_sizes=self.hidden_sizes,
-            activation=self.activation,
-            double=self.double,
-            dueling=self.dueling,
-            n_step=self.n_step,
-        )
-
-    @property
-    def updates(self) -> int:
-        return self.updates_per_rollout
-
-    @property
-    def segment(self) -> int:
-        return self.n_step
-
     def check(self, spec: Spec) -> None:
-        check_discrete("Langevin DQN", spec)
-        self.base.check(spec)
+        super().check(spec)
         if isinstance(self.inverse_temperature, int | float) and self.inverse_temperature <= 0:
             raise ForageError(
                 f"The inverse temperature of langevin-dqn is {self.inverse_temperature}; it is above 0, and the "
@@ -114,52 +79,29 @@ class LangevinDQN(Agent):
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> LangevinDQNState:
-        network = QNetwork(key, spec, self.base)
-        nothing = jnp.zeros_like(ravel_pytree(network)[0])
-        drift = Drift(nothing, jnp.copy(nothing))
-        return LangevinDQNState(network, jax.tree.map(jnp.copy, network), drift, jnp.int32(0))
+        dqn = super().init(key, spec)
+        nothing = jnp.zeros_like(ravel_pytree(dqn.network)[0])
+        return LangevinDQNState(dqn.network, dqn.target, Drift(nothing, jnp.copy(nothing)), dqn.updates)
 
-    def act(
-        self,
-        state: LangevinDQNState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        return best(state.network(observation), split_mask(observation)[1]), hidden, ()
-
-    def action_values(
-        self, state: LangevinDQNState, hidden: PyTree[Array], observation: PyTree[Array]
-    ) -> Float[Array, " actions"]:
-        return state.network(observation)
-
-    def probabilities(
-        self, state: LangevinDQNState, observation: PyTree[Array], explore: bool
-    ) -> Float[Array, " actions"]:
-        q = state.network(observation)
-        return jax.nn.one_hot(best(q, split_mask(observation)[1]), q.shape[-1])
-
-    def learn(
-        self, state: LangevinDQNState, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[LangevinDQNState, Metrics, Float[Array, " batch"]]:
-        gradient, (error, metrics) = jax.grad(self.base.loss, has_aux=True)(state.network, state.target, batch)
+    def descend(
+        self, state: LangevinDQNState, gradient: QNetwork, clock: Clock, key: Key[Array, ""]
+    ) -> LangevinDQNState:
         weights, unravel = ravel_pytree(state.network)
-        weights, drift = self.step(weights, ravel_pytree(gradient)[0], state.drift, key)
-        network = unravel(weights)
-        count = state.updates + 1
-        target = followed(self, state.target, network, count)
-        return LangevinDQNState(network, target, drift, count), metrics, jnp.abs(error[0]) * batch.experience.counts[0]
+        slope = ravel_pytree(gradient)[0]
+        slope = slope * jnp.minimum(1.0, self.max_gradient_norm / jnp.linalg.norm(slope))
+        weights, drift = self.step(weights, slope, state.drift, self.rate(clock), key)
+        return state._replace(network=unravel(weights), drift=drift)
 
     def step(
         self,
         weights: Float[Array, " parameters"],
         gradient: Float[Array, " parameters"],
         drift: Drift,
+        rate: Float[Array, ""],
         key: Key[Array, ""],
     ) -> tuple[Float[Array, " parameters"], Drift]:
-        """The weights and the drift after one noisy step down the gradient."""
+        """Return the weights and the drift after one noisy step down the gradient."""
         down = gradient + self.bias_factor * drift.mean / jnp.sqrt(drift.square + 1e-8)
-        noise = jnp.sqrt(2 * self.learning_rate / self.inverse_temperature) * jax.random.normal(key, weights.shape)
+        noise = jnp.sqrt(2 * rate / self.inverse_temperature) * jax.random.normal(key, weights.shape)
         moved = Drift(0.9 * drift.mean + 0.1 * gradient, 0.999 * drift.square + 0.001 * gradient**2)
-        return weights - self.learning_rate * down + noise, moved
+        return weights - rate * down + noise, moved

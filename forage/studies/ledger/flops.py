@@ -35,7 +35,7 @@ def flops_per_step(learner: Learner) -> float:
 
     acting = count(jax.make_jaxpr(act)(state, hidden, observation).jaxpr)
     learning = jax.make_jaxpr(lambda state, rollout: learner.learn(state, rollout, clock, key))(state, rollout)
-    return (time * acting + count(learning.jaxpr, agent.updates)) / (time * envs)
+    return (time * acting + count(learning.jaxpr, agent.updates_per_rollout)) / (time * envs)
 
 
 def state_of(shapes: Any) -> Any:
