@@ -447,7 +447,7 @@ def test_an_environment_that_fails_in_the_middle(own, tmp_path, name, said):
         ("NativeReset", r"returned .* from reset; it should be a tuple \(state, observation\)"),
         ("NativeReward", r"returned as reward float32\[3\]; it should be float32\[\]"),
         ("NativeState", r"returned as state from step \.time float32\[\]; it should be int32\[\]"),
-        ("NativeTuple", r"it should be a tuple \(state, forage\.types\.Step\)"),
+        ("NativeTuple", r"it should be a tuple \(state, forage\.core\.types\.Step\)"),
         ("NativeRaises", r"failed in step at line \d+ of .*environments\.py with TracerBoolConversionError"),
         ("RaisesInReset", "could not be made: the rope broke"),
         ("Missing", "has no class Missing"),
