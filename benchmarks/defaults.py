@@ -13,7 +13,6 @@ Every cell trains three seeds for the same number of steps and plays twenty epis
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cells
 import numpy as np
 
 from forage.config.defaults import preset
@@ -161,7 +161,7 @@ TASKS: dict[str, Task] = {
 }
 
 
-def cells(only: list[str] | None = None) -> list[tuple[str, str, str]]:
+def every_cell(only: list[str] | None = None) -> list[tuple[str, str, str]]:
     """All cells: algorithm, task and contestant."""
     found = []
     for algorithm in ("ppo", "dqn", "sac", "td3"):
@@ -239,7 +239,7 @@ def table(results: dict[str, Any]) -> str:
         "| algorithm | task | family | steps | sb3 | zoo | before | default | preset |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for algorithm, name in dict.fromkeys((algorithm, name) for algorithm, name, _ in cells()):
+    for algorithm, name in dict.fromkeys((algorithm, name) for algorithm, name, _ in every_cell()):
         task, row = TASKS[name], []
         for who in ("sb3", "zoo", "before", "default", "preset"):
             found = results.get(f"{algorithm}/{name}/{who}")
@@ -261,12 +261,8 @@ def with_interval(means: np.ndarray) -> str:
 
 def keep(cell: tuple[str, str, str], found: dict[str, Any]) -> None:
     """Add a result to the file, which other processes may be writing, too."""
-    with (RESULTS.parent / ".defaults.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        results["/".join(cell)] = found
-        RESULTS.write_text(json.dumps(results, sort_keys=True) + "\n")
-        RESULTS.with_name("DEFAULTS.md").write_text(table(results))
+    cells.put(RESULTS, "/".join(cell), found)
+    RESULTS.with_name("DEFAULTS.md").write_text(table(cells.read(RESULTS)))
 
 
 def main() -> None:
@@ -279,13 +275,13 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only make the page anew")
     arguments = parser.parse_args()
     if arguments.table:
-        RESULTS.with_name("DEFAULTS.md").write_text(table(json.loads(RESULTS.read_text())))
+        RESULTS.with_name("DEFAULTS.md").write_text(table(cells.read(RESULTS)))
         return
-    for cell in cells(arguments.only):
+    for cell in every_cell(arguments.only):
         algorithm, name, who = cell
         if arguments.algorithm not in (None, algorithm) or arguments.task not in (None, name):
             continue
-        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        results = cells.read(RESULTS)
         if arguments.list or "/".join(cell) in results:
             print(*cell, "done" if "/".join(cell) in results else "", flush=True)
             continue

@@ -8,7 +8,7 @@ alternate in it. Three ways of stepping:
 - `bare`: steps only, never a reset. Forage's adapter beside the library it opens: what the adapter costs.
 - `host`: on the host road, with new episodes, all handed the same actions. Forage's adapter beside the library.
 
-Writes `results/<date>-environments.json` and the table `results/ENVIRONMENTS.md`. Rows whose library is missing are
+Writes `results/environments.json` and the table `results/ENVIRONMENTS.md`. Rows whose library is missing are
 left out, by name.
 """
 
@@ -215,7 +215,7 @@ def main() -> None:
     if arguments.one:
         print(json.dumps(measure(arguments.one, arguments.repeats, arguments.scale)))
         return
-    path = RESULTS / f"{datetime.date.today().isoformat()}-environments.json"
+    path = RESULTS / "environments.json"
     records = json.loads(path.read_text()) if path.exists() else {}
     for name in arguments.rows or ROWS:
         if not available(ROWS[name]):

@@ -11,8 +11,8 @@ One that was stopped goes on where it was: until it has a result, its run is kep
 
 A problem says which agent explores it and with which settings; a method puts parts at one port, or at the ports it
 names, or is an agent of its own, with its own settings. What does not fit together is left out by the library's own
-checks, and the reason is kept. Results are kept in results/exploration, a file for each cell, and
-results/EXPLORATION.md is made from them.
+checks, and the reason is kept. Results are kept in results/exploration, a file for each problem with a cell for each
+method, and results/EXPLORATION.md is made from them.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+import cells as kept
 import numpy as np
 
 from forage.cli.entry import as_command
@@ -304,31 +305,29 @@ def summary(found: Any) -> list[float | None]:
     return [found.value, found.low, found.high]
 
 
-def cell_path(method: str, problem: str, fresh: bool = False) -> Path:
-    name = f"{problem}--{method.replace(', ', '-').replace(' ', '-')}.json"
-    return RESULTS / "confirmed" / name if fresh else RESULTS / name
+def results_of(problem: str, fresh: bool = False) -> Path:
+    """The file of a problem's cells."""
+    return RESULTS / ("confirmed" if fresh else "") / f"{problem}.json"
 
 
 def run_path(method: str, problem: str, fresh: bool = False) -> Path:
     """Where a cell's run is kept until the cell has a result."""
-    return RUNS / (cell_path(method, problem).stem + "-confirmed" * fresh)
+    name = f"{problem}--{method.replace(', ', '-').replace(' ', '-')}"
+    return RUNS / (name + "-confirmed" * fresh)
 
 
-def asked(method: str, problem: str, fresh: bool = False) -> dict[str, Any]:
-    """All that a cell's result follows from, as JSON has it."""
+def asked(method: str, problem: str, fresh: bool = False) -> str:
+    """Return what stands for all that a cell's result follows from."""
     how, where = METHODS[method]._asdict(), PROBLEMS[problem]._asdict()
     told = {"seeds": FRESH if fresh else SEEDS, "method": how, "problem": where}
     del how["port"], where["note"]
-    return json.loads(json.dumps(told))
+    return kept.fingerprint(told)
 
 
 def found(method: str, problem: str, fresh: bool = False) -> dict[str, Any] | None:
     """The cell, where it was run as it stands here."""
-    path = cell_path(method, problem, fresh)
-    if not path.exists():
-        return None
-    cell = json.loads(path.read_text())
-    return cell if cell["asked"] == asked(method, problem, fresh) else None
+    cell = kept.read(results_of(problem, fresh)).get(method)
+    return cell if cell is not None and cell["asked"] == asked(method, problem, fresh) else None
 
 
 def outdated(method: str, problem: str, cell: dict[str, Any]) -> bool:
@@ -438,7 +437,6 @@ def main() -> None:
         for method, problem in cells:
             print(f"{problem:18} {method:24} {state(method, problem)}".rstrip())
         return
-    cell_path(*WINNERS[0], arguments.confirm).parent.mkdir(parents=True, exist_ok=True)
     if not arguments.table:
         if arguments.confirm:  # once, as of several runs one could choose
             asked_for = [cell for cell in cells if found(*cell, fresh=True) is None]
@@ -509,7 +507,7 @@ def one_cell(method: str, problem: str, fresh: bool = False) -> None:
     reason = fits(method, problem)
     cell = {"method": method, "problem": problem, "reason": reason} if reason else measure(method, problem, fresh)
     cell |= {"asked": asked(method, problem, fresh)}
-    cell_path(method, problem, fresh).write_text(json.dumps(cell, indent=1) + "\n")
+    kept.put(results_of(problem, fresh), method, cell)
     shutil.rmtree(run_path(method, problem, fresh), ignore_errors=True)
     print((reason and f"{method} on {problem}: {reason}") or row(method, cell), flush=True)
 

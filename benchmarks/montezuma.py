@@ -6,28 +6,28 @@
 Rooms are read from the emulator's memory, by which agents neither act nor learn. Go-Explore explores as published, with
 random actions that are repeated, always from an archive of cells of the shrunk screen, and, as its authors' program can
 be told, until a life is lost; RND is PPO with the bonus in a value head of its own, as published. Steps are agent's
-steps, of four frames. A result for each way and seed is kept in results/montezuma, and results/MONTEZUMA.md is made of
-them. On one core Go-Explore takes about 20 minutes for 500k steps, RND two hours; what was stopped goes on where it
-was, as its run is kept in runs/montezuma until there is a result.
+steps, of four frames. A result for each way and seed is kept in results/montezuma.json, which results/MONTEZUMA.md
+is made of. On one core Go-Explore takes about 20 minutes for 500k steps, RND two hours; what was stopped goes on where
+it was, as its run is kept in runs/montezuma until there is a result.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import shutil
 from pathlib import Path
 from typing import Any
 
+import cells as kept
 import numpy as np
 
 from forage.cli.entry import as_command
 from forage.config.options import whole_number
 
-RESULTS = Path(__file__).parent / "results" / "montezuma"
-PAGE = RESULTS.parent / "MONTEZUMA.md"
+RESULTS = Path(__file__).parent / "results" / "montezuma.json"
+PAGE = RESULTS.with_name("MONTEZUMA.md")
 RUNS = Path(__file__).resolve().parents[1] / "runs" / "montezuma"
 SEEDS = (2000, 2001, 2002)  # nothing is tuned on them
 GAME = "gymnasium:ALE/MontezumaRevenge-v5"
@@ -117,15 +117,14 @@ def main() -> None:
     parser.add_argument("--steps", type=whole_number, default=500_000)
     parser.add_argument("--seed", type=int, action="append", help="2000, 2001 and 2002 where none is given")
     arguments = parser.parse_args()
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for way in arguments.way or WAYS:
         for seed in arguments.seed or SEEDS:
             found = measure(way, arguments.steps, seed)
             name = named(way, arguments.steps, seed)
-            (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+            kept.put(RESULTS, name, found)
             shutil.rmtree(RUNS / name, ignore_errors=True)
             print(way, seed, found["rooms"], f"{found['seconds']} s", flush=True)
-    PAGE.write_text(page([json.loads(path.read_text()) for path in RESULTS.glob("*.json")]))
+    PAGE.write_text(page(list(kept.read(RESULTS).values())))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Every contestant runs in its own process, with its own virtual environment's Python (peers.toml; made on demand under
 `.cache/peers`). Within a repeat contestants alternate (A B C, A B C), so that a machine that slows down slows everyone.
-Writes one JSON file a row and the table made of them to `results/`.
+Writes one JSON file a row to `results/speed/`, and the table made of them to `results/`.
 """
 
 from __future__ import annotations
@@ -303,18 +303,16 @@ def git(*arguments: str) -> str:
 # The table
 
 
-def newest_records(results: Path) -> list[dict[str, Any]]:
-    """The newest record of each row, in the order of rows.py; other benchmarks keep their results there as well."""
-    found = [json.loads(path.read_text()) for path in sorted(results.glob("*.json"))]
-    records = [record for record in found if "row" in record]
-    newest = {record["row"]: record for record in sorted(records, key=lambda record: record["date"])}
-    return [newest[name] for name in ROWS if name in newest]
+def records_in(speed: Path) -> list[dict[str, Any]]:
+    """The newest record of each row, in the order of rows.py."""
+    paths = [speed / f"{name}.json" for name in ROWS]
+    return [json.loads(path.read_text()) for path in paths if path.exists()]
 
 
 def table(records: list[dict[str, Any]]) -> str:
     """TABLE.md: one section a row."""
     sections = [
-        "# Speed beside peers\n\nMade by `benchmarks/run.py` from the JSON files beside it; do not edit. Medians. "
+        "# Speed beside peers\n\nMade by `benchmarks/run.py` from the JSON files in `speed/`; do not edit. Medians. "
         "A ratio says how many times as fast as the contestant Forage is: above 1, Forage is faster.\n"
     ]
     for record in records:
@@ -401,13 +399,13 @@ def main() -> int:
             if arguments.smoke:
                 print(table([record]))
                 continue
-            RESULTS.mkdir(exist_ok=True)
-            path = RESULTS / f"{record['date']}-{name}.json"
+            path = RESULTS / "speed" / f"{name}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(record, indent=1) + "\n")
             print(f"Wrote {path}", flush=True)
     if not arguments.smoke:
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "TABLE.md").write_text(table(newest_records(RESULTS)))
+        (RESULTS / "TABLE.md").write_text(table(records_in(RESULTS / "speed")))
     return int(failed)
 
 

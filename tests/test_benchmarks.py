@@ -151,11 +151,11 @@ def test_summary_takes_medians_and_ratios_to_forage(harness: ModuleType) -> None
     assert summary["broken"]["rate"] is None and summary["broken"]["rate_ratio"] is None
 
 
-def test_table_is_made_of_the_newest_record_of_each_row(harness: ModuleType, tmp_path: Path) -> None:
-    for name, date in [("ppo-cartpole", "2026-01-02"), ("ppo-cartpole", "2026-03-01"), ("sac-pendulum", "2026-01-01")]:
-        (tmp_path / f"{date}-{name}.json").write_text(json.dumps(record(harness, name, date)))
-    text = harness.table(harness.newest_records(tmp_path))
-    assert "2026-03-01" in text and "2026-01-02" not in text
+def test_table_has_the_record_of_each_row(harness: ModuleType, tmp_path: Path) -> None:
+    for name, date in [("sac-pendulum", "2026-01-01"), ("ppo-cartpole", "2026-03-01")]:
+        (tmp_path / f"{name}.json").write_text(json.dumps(record(harness, name, date)))
+    text = harness.table(harness.records_in(tmp_path))
+    assert "2026-03-01" in text
     assert text.index("## ppo-cartpole") < text.index("## sac-pendulum")
     assert "| slow | 100.0 | 10.00 | – | 25.00 | 30 | 10.00 | 1,000 | 500.0 |" in text  # noqa: RUF001
     assert "except: wide to slow" in text
@@ -164,7 +164,7 @@ def test_table_is_made_of_the_newest_record_of_each_row(harness: ModuleType, tmp
 
 
 def test_the_page_is_what_its_results_say(harness: ModuleType) -> None:
-    assert (harness.RESULTS / "TABLE.md").read_text() == harness.table(harness.newest_records(harness.RESULTS))
+    assert (harness.RESULTS / "TABLE.md").read_text() == harness.table(harness.records_in(harness.RESULTS / "speed"))
 
 
 def test_the_result_is_the_last_line(harness: ModuleType) -> None:
@@ -275,7 +275,6 @@ def test_a_cell_of_exploration(
     assert "was made with other settings (seeds" in capsys.readouterr().err
     # Once more on fresh seeds: beside the first, which stays.
     monkeypatch.setattr(exploration, "FRESH", [5, 6])
-    (tmp_path / "confirmed").mkdir()
     exploration.one_cell("counts", "valley", fresh=True)
     assert exploration.found("counts", "valley", fresh=True)["seeds"] == [5, 6]
     assert exploration.found("counts", "valley") == cell
@@ -285,11 +284,13 @@ def test_a_cell_of_exploration(
     assert "| counts | rewards | 0% [0%, 0%] | 0% [0%, 0%] |" in table and "Do not fit: mex." in table
     # A cell from before a default changed is shown as such, and run again; a setting that is new since is none.
     assert exploration.state("counts", "valley") == "done"
-    path = exploration.cell_path("counts", "valley")
-    then = json.loads(path.read_text())
+    path = exploration.results_of("valley")
+    cells = json.loads(path.read_text())
+    then = cells["counts"]
     for change, state in (({}, "done"), ({"weight": 0.123}, "old"), ({"gone": 1}, "old")):
         rewards = {name: value for name, value in then["config"]["rewards"].items() if name != "normalise"} | change
-        path.write_text(json.dumps(then | {"config": then["config"] | {"rewards": rewards}}))
+        other = then | {"config": then["config"] | {"rewards": rewards}}
+        path.write_text(json.dumps(cells | {"counts": other}))
         assert exploration.state("counts", "valley") == state
         assert ("| counts * |" in exploration.table()) == (state == "old")
     # A cell of other settings is not this one.
