@@ -361,9 +361,7 @@ def test_cells_end_with_who_began_them(tmp_path: Path) -> None:
 def test_tables_are_made_of_the_data_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
     exploration, montezuma = (from_benchmarks(name, monkeypatch) for name in ("exploration", "montezuma"))
     assert exploration.TABLE.read_text() == exploration.table()
-    assert montezuma.PAGE.read_text() == montezuma.page(
-        [json.loads(p.read_text()) for p in montezuma.RESULTS.glob("*")]
-    )
+    assert montezuma.PAGE.read_text() == montezuma.page(list(montezuma.kept.read(montezuma.RESULTS).values()))
 
 
 @pytest.mark.thorough
