@@ -60,11 +60,11 @@ class Count(Environment):
 
 
 class Timed(Own):
-    """Writes the clock where others say who chose the action."""
+    """Writes the clock where others say who chose the action, and tells itself the number of the stream."""
 
-    def act(self, state, agent, agent_state, hidden, observation, spec, clock, key):
-        action, hidden, aux, _ = super().act(state, agent, agent_state, hidden, observation, spec, clock, key)
-        return action, hidden, aux, AGENT + clock.steps
+    def act(self, state, hidden, observation, moment):
+        decision = super().act(state, hidden, observation, moment)
+        return decision._replace(source=AGENT + moment.clock.steps, memo=moment.who)
 
 
 def loop(road, agent, behaviour, seeds=(3,)):
@@ -99,6 +99,7 @@ def test_a_rollout_has_its_own_clock_and_ends(road):
     found, began = rollout(road, loop(road, AGENTS["ppo"][0], Timed()))
     steps = np.asarray(found.source) - AGENT
     np.testing.assert_array_equal(steps, began + 2 * np.arange(4)[:, None] + np.zeros((4, 2), int))
+    np.testing.assert_array_equal(found.memo, np.zeros((4, 2), int) + np.arange(2))
     np.testing.assert_array_equal(np.asarray(found.truncated)[:, 0], [False, False, True, False])
     for env in range(2):
         np.testing.assert_array_equal(np.asarray(found.observation)[:, env, 0], [0, 1, 2, 0])

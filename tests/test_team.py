@@ -9,6 +9,7 @@ from gymnasium import spaces as gym_spaces
 
 import forage
 from forage.agents.policy_gradient.ppo import PPO
+from forage.behaviours.own import Own
 from forage.config.defaults import default_behaviour
 from forage.core import spaces, team
 from forage.core.ports import Environment
@@ -50,10 +51,17 @@ class Countdown(Environment):
         return (start, left), Step(shown, left + 1.0, over & (start != 3), over & (start == 3), {})
 
 
-def rollout_of(environment, num_envs=4, length=24):
+class Numbered(Own):
+    """Tells itself the number of the stream."""
+
+    def act(self, state, hidden, observation, moment):
+        return super().act(state, hidden, observation, moment)._replace(memo=moment.who)
+
+
+def rollout_of(environment, num_envs=4, length=24, behaviour=None):
     spec = spec_of(environment, "many")
     agent = PPO(num_envs=num_envs, rollout_length=length, minibatches=1, hidden_sizes=(4,), memory_size=3)
-    learner = Learner(agent, default_behaviour(agent), EnvironmentReward(), LastRollout(), spec)
+    learner = Learner(agent, behaviour or default_behaviour(agent), EnvironmentReward(), LastRollout(), spec)
     experiment = Experiment(learner, environment, Same(), Reset())
     experiment.check()
     check_environment(environment, "many")
@@ -104,6 +112,12 @@ def test_episodes_go_on_until_the_last_agent_is_done():
     assert hidden_first > 20
     assert episodes.count == len(returns) and episodes.length == sum(lengths)
     np.testing.assert_allclose(episodes.episode_return, sum(returns), rtol=1e-6)
+
+
+def test_behaviours_know_the_number_of_the_stream():
+    rollout = rollout_of(Together(Countdown(), 3), length=2, behaviour=Numbered()).rollout
+    for memo in team.as_streams(rollout, 3).memo:
+        np.testing.assert_array_equal(memo, np.arange(12))
 
 
 def test_streams_keep_agents_apart_and_in_order():

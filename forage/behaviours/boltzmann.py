@@ -6,12 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from forage.behaviours.checks import check_choices
-from forage.core.ports import Agent, Behaviour
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
 from forage.core.spaces import split_mask
-from forage.core.types import AGENT, Clock, ForageError, Spec
+from forage.core.types import Clock, ForageError, Spec
 from forage.nn.distributions import Categorical
 
 
@@ -51,23 +51,13 @@ class Boltzmann(Behaviour):
     def temperature(self, clock: Clock) -> Float[Array, ""]:
         return clock.anneal(self.initial_temperature, self.final_temperature, self.fraction)
 
-    def act(
-        self,
-        state: Any,
-        agent: Agent,
-        agent_state: Any,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        spec: Spec,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
-        act_key, draw_key = jax.random.split(key)
-        values = agent.action_values(agent_state, hidden, observation)
+    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        act_key, draw_key = jax.random.split(moment.key)
+        values = moment.agent.action_values(moment.agent_state, hidden.agent, observation)
         assert values is not None
         # The agent's own action is not taken, but what it remembers and wants back is asked for all the same.
-        _, hidden, aux = agent.act(agent_state, hidden, observation, act_key, explore=True)
+        _, memory, aux = moment.agent.act(moment.agent_state, hidden.agent, observation, act_key, explore=True)
         mask = split_mask(observation)[1]
         best = values.max() if mask is None else jnp.where(mask, values, -jnp.inf).max()
-        action = Categorical.of((values - best) / self.temperature(clock), mask).sample(draw_key)
-        return action, hidden, aux, jnp.int32(AGENT)
+        action = Categorical.of((values - best) / self.temperature(moment.clock), mask).sample(draw_key)
+        return Decision(action, hidden._replace(agent=memory), aux)

@@ -6,12 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from forage.behaviours.checks import check_choices
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour
-from forage.core.types import AGENT, Clock, Spec
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.types import Clock, Spec
 
 
 class EpsilonGreedy(Behaviour):
@@ -35,19 +35,9 @@ class EpsilonGreedy(Behaviour):
     def epsilon(self, clock: Clock) -> Float[Array, ""]:
         return clock.anneal(self.start, self.end, self.fraction)
 
-    def act(
-        self,
-        state: Any,
-        agent: Agent,
-        agent_state: Any,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        spec: Spec,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
-        act_key, coin_key, random_key = jax.random.split(key, 3)
-        action, hidden, aux = agent.act(agent_state, hidden, observation, act_key, explore=True)
-        uniform = spaces.sample(spec.action_space, random_key, spaces.split_mask(observation)[1])
-        action = jnp.where(jax.random.uniform(coin_key) < self.epsilon(clock), uniform, action)
-        return action, hidden, aux, jnp.int32(AGENT)
+    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        act_key, coin_key, random_key = jax.random.split(moment.key, 3)
+        action, memory, aux = moment.agent.act(moment.agent_state, hidden.agent, observation, act_key, explore=True)
+        uniform = spaces.sample(moment.spec.action_space, random_key, spaces.split_mask(observation)[1])
+        action = jnp.where(jax.random.uniform(coin_key) < self.epsilon(moment.clock), uniform, action)
+        return Decision(action, hidden._replace(agent=memory), aux)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox
 import jax
@@ -11,17 +11,16 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.behaviours.checks import check_choices
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour
-from forage.core.types import AGENT, Clock, ForageError, Spec
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.types import Clock, ForageError, Spec
 from forage.nn.distributions import Actions
 
 
 class Repeating(NamedTuple):
-    """What is remembered within an episode."""
+    """The behaviour's memory within an episode."""
 
     action: PyTree[Array]
     left: Int[Array, ""]  # times that the action is still to be repeated
-    agent: PyTree[Array]  # the agent's own memory
 
 
 class EZGreedy(Behaviour):
@@ -70,7 +69,7 @@ class EZGreedy(Behaviour):
         return jnp.append(at_least[1:], 0.0)
 
     def hidden(self, agent: Agent, spec: Spec) -> Repeating:
-        return Repeating(spaces.example(spec.action_space), jnp.int32(0), agent.hidden(spec))
+        return Repeating(spaces.example(spec.action_space), jnp.int32(0))
 
     def epsilon(self, clock: Clock) -> Float[Array, ""]:
         return clock.anneal(self.start, self.end, self.fraction)
@@ -81,28 +80,18 @@ class EZGreedy(Behaviour):
         return 1 + jnp.searchsorted(-longer, -u).astype(jnp.int32)
 
     def act(
-        self,
-        state: Float[Array, " longest"],
-        agent: Agent,
-        agent_state: Any,
-        hidden: Repeating,
-        observation: PyTree[Array],
-        spec: Spec,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> tuple[PyTree[Array], Repeating, PyTree[Array], Array]:
-        act_key, coin_key, random_key, duration_key = jax.random.split(key, 4)
-        own, memory, aux = agent.act(agent_state, hidden.agent, observation, act_key, explore=True)
+        self, state: Float[Array, " longest"], hidden: Hidden, observation: PyTree[Array], moment: Moment
+    ) -> Decision:
+        act_key, coin_key, random_key, duration_key = jax.random.split(moment.key, 4)
+        own, memory, aux = moment.agent.act(moment.agent_state, hidden.agent, observation, act_key, explore=True)
+        repeating: Repeating = hidden.behaviour
         mask = spaces.split_mask(observation)[1]
-        repeats = (hidden.left > 0) & allowed(spec, hidden.action, mask)
-        begins = ~repeats & (jax.random.uniform(coin_key) < self.epsilon(clock))
-        uniform = spaces.sample(spec.action_space, random_key, mask)
-        action = jnp.where(repeats, hidden.action, jnp.where(begins, uniform, own)).astype(own.dtype)
-        left = jnp.where(repeats, hidden.left - 1, jnp.where(begins, self.duration(state, duration_key) - 1, 0))
-        return action, Repeating(action, left, memory), aux, jnp.int32(AGENT)
-
-    def acted(self, agent: Agent, agent_state: Any, hidden: Repeating, action: PyTree[Array]) -> Repeating:
-        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action))
+        repeats = (repeating.left > 0) & allowed(moment.spec, repeating.action, mask)
+        begins = ~repeats & (jax.random.uniform(coin_key) < self.epsilon(moment.clock))
+        uniform = spaces.sample(moment.spec.action_space, random_key, mask)
+        action = jnp.where(repeats, repeating.action, jnp.where(begins, uniform, own)).astype(own.dtype)
+        left = jnp.where(repeats, repeating.left - 1, jnp.where(begins, self.duration(state, duration_key) - 1, 0))
+        return Decision(action, Hidden(memory, Repeating(action, left)), aux)
 
 
 def allowed(spec: Spec, action: PyTree[Array], mask: Bool[Array, " actions"] | None) -> Bool[Array, ""]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox
 import jax
@@ -10,19 +10,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces
-from forage.core.ports import Agent, Behaviour
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
 from forage.core.types import AGENT, GUIDE, Clock, Experience, ForageError, Spec
 
 SCHEDULES = ("curriculum", "random")
 
 
 class Progress(NamedTuple):
-    """What is remembered within an episode."""
+    """The behaviour's memory within an episode."""
 
     time: Int[Array, ""]  # steps taken
     guided: Int[Array, ""]  # steps that are the guide's in this episode, settled at its first step
     stage: Int[Array, ""]  # of the curriculum, as that step found it
-    agent: PyTree[Array]  # the agent's own memory
     guide: PyTree[Array]  # the guide's own memory
 
 
@@ -62,8 +61,6 @@ class Guide(Behaviour):
     Reinforcement Learning", arXiv 2204.02372. There the stages are judged by evaluation episodes, here by the training
     episodes themselves; and `steps` is what the guide needs in the mean.
     """
-
-    tells: ClassVar[bool] = True  # the stage in which the episode began
 
     policy: Any = equinox.field(converter=as_pytree)
     steps: int
@@ -119,7 +116,7 @@ class Guide(Behaviour):
         return Curriculum(jnp.int32(0), jnp.float32(-jnp.inf), jnp.float32(0), jnp.int32(0), running)
 
     def hidden(self, agent: Agent, spec: Spec) -> Progress:
-        return Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), agent.hidden(spec), self.remember(spec))
+        return Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), self.remember(spec))
 
     def remember(self, spec: Spec) -> PyTree[Array]:
         """The guide's own memory at the start of an episode."""
@@ -143,46 +140,30 @@ class Guide(Behaviour):
         return (left + self.stages - 1) // self.stages  # rounded up: 0 only when all stages are passed
 
     def act(
-        self,
-        state: Curriculum | tuple[()],
-        agent: Agent,
-        agent_state: Any,
-        hidden: Progress,
-        observation: PyTree[Array],
-        spec: Spec,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> tuple[PyTree[Array], Progress, PyTree[Array], Array]:
-        agent_key, guide_key, steps_key = jax.random.split(key, 3)
-        begins = hidden.time == 0
-        guided = jnp.where(begins, self.guided_steps(state, steps_key), hidden.guided)
-        stage = jnp.where(begins, state.stage if isinstance(state, Curriculum) else 0, hidden.stage)
-        own, agent_hidden, aux = agent.act(agent_state, hidden.agent, observation, agent_key, explore=True)
-        led, guide_hidden = self.lead(hidden.guide, observation, guide_key)
-        leads = hidden.time < guided
+        self, state: Curriculum | tuple[()], hidden: Hidden, observation: PyTree[Array], moment: Moment
+    ) -> Decision:
+        agent_key, guide_key, steps_key = jax.random.split(moment.key, 3)
+        progress: Progress = hidden.behaviour
+        begins = progress.time == 0
+        guided = jnp.where(begins, self.guided_steps(state, steps_key), progress.guided)
+        stage = jnp.where(begins, state.stage if isinstance(state, Curriculum) else 0, progress.stage)
+        own, memory, aux = moment.agent.act(moment.agent_state, hidden.agent, observation, agent_key, explore=True)
+        led, guide_memory = self.lead(progress.guide, observation, guide_key)
+        leads = progress.time < guided
         action = jax.tree.map(lambda led, own: jnp.where(leads, led, own).astype(own.dtype), led, own)
         source = jnp.where(leads, GUIDE, AGENT).astype(jnp.int32)
-        return action, Progress(hidden.time + 1, guided, stage, agent_hidden, guide_hidden), (aux, stage), source
+        if self.trained:
+            guide_memory = self.policy[0].acted(self.policy[1], guide_memory, action)
+        progress = Progress(progress.time + 1, guided, stage, guide_memory)
+        return Decision(action, Hidden(memory, progress), aux, source, memo=stage)
 
-    def acted(self, agent: Agent, agent_state: Any, hidden: Progress, action: PyTree[Array]) -> Progress:
-        led = self.policy[0].acted(self.policy[1], hidden.guide, action) if self.trained else hidden.guide
-        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action), guide=led)
-
-    def report(
-        self,
-        state: Curriculum | tuple[()],
-        agent: Agent,
-        agent_state: Any,
-        rollout: Experience,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> Curriculum | tuple[()]:
+    def report(self, state: Curriculum | tuple[()], rollout: Experience, moment: Moment) -> Curriculum | tuple[()]:
         if self.schedule == "random":
             return state
         assert isinstance(state, Curriculum)
 
         # On the host an episode may begin before the report that ends a stage, and end after it.
-        speaks = rollout.counts & (rollout.aux == state.stage)
+        speaks = rollout.counts & (rollout.memo == state.stage)
 
         def hear(state: Curriculum, step: tuple[Float[Array, " env"], Bool[Array, " env"], Bool[Array, " env"]]):
             reward, ended, speaks = step

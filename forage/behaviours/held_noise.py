@@ -7,19 +7,18 @@ from typing import Any, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from forage.behaviours.checks import check_noise
-from forage.core.ports import Agent, Behaviour
-from forage.core.types import AGENT, Clock, ForageError, Spec
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.types import ForageError, Spec
 
 
 class Held(NamedTuple):
-    """What is remembered within an episode."""
+    """The behaviour's memory within an episode."""
 
     noise: Float[Array, "*noise"]
     time: Int[Array, ""]  # steps taken
-    agent: PyTree[Array]  # the agent's own memory
 
 
 class HeldNoise(Behaviour):
@@ -48,24 +47,14 @@ class HeldNoise(Behaviour):
     def hidden(self, agent: Agent, spec: Spec) -> Held:
         shape = agent.noise(spec)
         assert shape is not None
-        return Held(jnp.zeros(shape), jnp.int32(0), agent.hidden(spec))
+        return Held(jnp.zeros(shape), jnp.int32(0))
 
-    def act(
-        self,
-        state: Any,
-        agent: Agent,
-        agent_state: Any,
-        hidden: Held,
-        observation: PyTree[Array],
-        spec: Spec,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> tuple[PyTree[Array], Held, PyTree[Array], Array]:
-        act_key, noise_key = jax.random.split(key)
-        time = hidden.time % self.interval if self.interval else hidden.time
-        noise = jnp.where(time == 0, jax.random.normal(noise_key, hidden.noise.shape), hidden.noise)
-        action, memory, aux = agent.act(agent_state, hidden.agent, observation, act_key, explore=True, noise=noise)
-        return action, Held(noise, hidden.time + 1, memory), aux, jnp.int32(AGENT)
-
-    def acted(self, agent: Agent, agent_state: Any, hidden: Held, action: PyTree[Array]) -> Held:
-        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action))
+    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        act_key, noise_key = jax.random.split(moment.key)
+        held: Held = hidden.behaviour
+        time = held.time % self.interval if self.interval else held.time
+        noise = jnp.where(time == 0, jax.random.normal(noise_key, held.noise.shape), held.noise)
+        action, memory, aux = moment.agent.act(
+            moment.agent_state, hidden.agent, observation, act_key, explore=True, noise=noise
+        )
+        return Decision(action, Hidden(memory, Held(noise, held.time + 1)), aux)

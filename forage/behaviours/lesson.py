@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox
 import gymnasium
@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.behaviours.checks import check_replay
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour
-from forage.core.types import AGENT, Clock, Experience, ForageError, Spec
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
 from forage.nn.normalise import RunningNorm
@@ -60,9 +60,8 @@ class LessonState(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """What is remembered within an episode."""
+    """The behaviour's memory within an episode."""
 
-    agent: PyTree[Array]
     begun: Bool[Array, ""]
     option: Int[Array, ""]
     repeated: Int[Array, ""]  # the action of `repeat`, drawn when an option begins
@@ -94,8 +93,6 @@ class Lesson(Behaviour):
     Source: Kim, Kim, Sung (2023), "LESSON: Learning to Integrate Exploration Strategies for Reinforcement Learning via
     an Option Framework", arXiv 2310.03342.
     """
-
-    tells: ClassVar[bool] = True
 
     learning_rate: float = 1e-3
     discount: float = 0.99
@@ -153,7 +150,7 @@ class Lesson(Behaviour):
         return adam(self.learning_rate, flat=True)
 
     def hidden(self, agent: Agent, spec: Spec) -> Followed:
-        return Followed(agent.hidden(spec), jnp.bool_(False), jnp.int32(0), jnp.int32(0))
+        return Followed(jnp.bool_(False), jnp.int32(0), jnp.int32(0))
 
     def shares(self, values: Float[Array, " options"]) -> Float[Array, " options"]:
         """The probabilities with which options are drawn."""
@@ -162,48 +159,34 @@ class Lesson(Behaviour):
         upto = jnp.minimum(jnp.cumsum(jnp.clip(drawn[1:], 0.05, 0.95)), 1.0)
         return jnp.concatenate([1 - upto[-1:], jnp.diff(upto, prepend=0.0)])
 
-    def act(
-        self,
-        state: LessonState,
-        agent: Agent,
-        agent_state: Any,
-        hidden: Followed,
-        observation: PyTree[Array],
-        spec: Spec,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> tuple[PyTree[Array], Followed, PyTree[Array], Array]:
-        keys = jax.random.split(key, 5)
+    def act(self, state: LessonState, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        keys = jax.random.split(moment.key, 5)
+        followed: Followed = hidden.behaviour
         mask = spaces.split_mask(observation)[1]
         networks = state.networks
-        ends = ending(networks.terminations(observation))[hidden.option]
-        anew = ~hidden.begun | (jax.random.uniform(keys[0]) < ends)
+        ends = ending(networks.terminations(observation))[followed.option]
+        anew = ~followed.begun | (jax.random.uniform(keys[0]) < ends)
         drawn = jax.random.categorical(keys[1], jnp.log(self.shares(networks.options(observation))))
-        option = jnp.where(anew, drawn, hidden.option).astype(jnp.int32)
-        repeated = jnp.where(anew, spaces.sample(spec.action_space, keys[2], mask), hidden.repeated)
-        own, agent_hidden, aux = agent.act(agent_state, hidden.agent, observation, keys[3], explore=True)
-        uniform = spaces.sample(spec.action_space, keys[4], mask)
+        option = jnp.where(anew, drawn, followed.option).astype(jnp.int32)
+        repeated = jnp.where(anew, spaces.sample(moment.spec.action_space, keys[2], mask), followed.repeated)
+        own, memory, aux = moment.agent.act(moment.agent_state, hidden.agent, observation, keys[3], explore=True)
+        uniform = spaces.sample(moment.spec.action_space, keys[4], mask)
         again = repeated if mask is None else jnp.where(mask[repeated] > 0, repeated, uniform)
         action = jnp.stack([own, uniform, again, best(networks.explorer(observation), mask)])[option]
-        followed = Followed(agent_hidden, jnp.bool_(True), option, repeated.astype(jnp.int32))
-        return action.astype(own.dtype), followed, (aux, option), jnp.int32(AGENT)
+        followed = Followed(jnp.bool_(True), option, repeated.astype(jnp.int32))
+        return Decision(action.astype(own.dtype), Hidden(memory, followed), aux, memo=option)
 
-    def acted(self, agent: Agent, agent_state: Any, hidden: Followed, action: PyTree[Array]) -> Followed:
-        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action))
-
-    def report(
-        self, state: LessonState, agent: Agent, agent_state: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
-    ) -> LessonState:
+    def report(self, state: LessonState, rollout: Experience, moment: Moment) -> LessonState:
         surprise = lambda o: error(state.networks.predictor, state.fixed, o)  # noqa: E731
         novelty = jax.vmap(jax.vmap(surprise))(rollout.next_observation)
         capacity, width = kept(state.ring).terminated.shape
-        clock = written(state.ring, agent, clock)
-        ring = write(state.ring, rollout._replace(aux=(), note=(rollout.aux, novelty)), clock)
+        clock = written(state.ring, moment.agent, moment.clock)
+        ring = write(state.ring, rollout._replace(aux=(), memo=(), note=(rollout.memo, novelty)), clock)
         state = state._replace(ring=ring, novelty=state.novelty.update(novelty.reshape(-1), rollout.counts.reshape(-1)))
 
         newest = clock.steps // width + len(novelty)
         first, later = oldest(ring, newest)
-        index = jax.random.randint(key, (self.batch_size,), 0, (newest - first) * width)
+        index = jax.random.randint(moment.key, (self.batch_size,), 0, (newest - first) * width)
         if later is not None:
             index = (index + jnp.where(later, first, 0) * width) % (capacity * width)
         batch = read(ring, index, 1)

@@ -6,19 +6,18 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from forage.behaviours.checks import check_noise
-from forage.core.ports import Agent, Behaviour
-from forage.core.types import AGENT, Clock, ForageError, Spec
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.types import ForageError, Spec
 
 
 class Walk(NamedTuple):
-    """What is remembered within an episode."""
+    """The behaviour's memory within an episode."""
 
     noise: Float[Array, "*noise"]  # at the step before
     goes_on: Bool[Array, ""]  # there was a step before
-    agent: PyTree[Array]  # the agent's own memory
 
 
 class OrnsteinUhlenbeck(Behaviour):
@@ -47,25 +46,15 @@ class OrnsteinUhlenbeck(Behaviour):
     def hidden(self, agent: Agent, spec: Spec) -> Walk:
         shape = agent.noise(spec)
         assert shape is not None
-        return Walk(jnp.zeros(shape), jnp.bool_(False), agent.hidden(spec))
+        return Walk(jnp.zeros(shape), jnp.bool_(False))
 
-    def act(
-        self,
-        state: Any,
-        agent: Agent,
-        agent_state: Any,
-        hidden: Walk,
-        observation: PyTree[Array],
-        spec: Spec,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> tuple[PyTree[Array], Walk, PyTree[Array], Array]:
-        act_key, noise_key = jax.random.split(key)
-        fresh = jax.random.normal(noise_key, hidden.noise.shape)
+    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        act_key, noise_key = jax.random.split(moment.key)
+        walk: Walk = hidden.behaviour
+        fresh = jax.random.normal(noise_key, walk.noise.shape)
         kept = 1 - self.reversion
-        noise = jnp.where(hidden.goes_on, kept * hidden.noise + jnp.sqrt(1 - kept**2) * fresh, fresh)
-        action, memory, aux = agent.act(agent_state, hidden.agent, observation, act_key, explore=True, noise=noise)
-        return action, Walk(noise, jnp.bool_(True), memory), aux, jnp.int32(AGENT)
-
-    def acted(self, agent: Agent, agent_state: Any, hidden: Walk, action: PyTree[Array]) -> Walk:
-        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action))
+        noise = jnp.where(walk.goes_on, kept * walk.noise + jnp.sqrt(1 - kept**2) * fresh, fresh)
+        action, memory, aux = moment.agent.act(
+            moment.agent_state, hidden.agent, observation, act_key, explore=True, noise=noise
+        )
+        return Decision(action, Hidden(memory, Walk(noise, jnp.bool_(True))), aux)

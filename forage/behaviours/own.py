@@ -7,12 +7,12 @@ from typing import Any
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, PyTree
 
 from forage.behaviours.checks import check_replay
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour
-from forage.core.types import AGENT, Clock, Spec
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.types import Spec
 
 
 class Own(Behaviour):
@@ -27,22 +27,14 @@ class Own(Behaviour):
         if self.random_steps:
             check_replay("a start at random (random_steps)", agent)
 
-    def act(
-        self,
-        state: Any,
-        agent: Agent,
-        agent_state: Any,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        spec: Spec,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
+    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        agent, agent_state, key = moment.agent, moment.agent_state, moment.key
         if not self.random_steps:
-            return *agent.act(agent_state, hidden, observation, key, explore=True), jnp.int32(AGENT)
+            action, memory, aux = agent.act(agent_state, hidden.agent, observation, key, explore=True)
+            return Decision(action, hidden._replace(agent=memory), aux)
         act_key, random_key = jax.random.split(key)
-        action, hidden, aux = agent.act(agent_state, hidden, observation, act_key, explore=True)
+        action, memory, aux = agent.act(agent_state, hidden.agent, observation, act_key, explore=True)
         _, mask = spaces.split_mask(observation)
-        uniform = spaces.sample(spec.action_space, random_key, mask)
-        action = jnp.where(clock.steps < self.random_steps, uniform, action)
-        return action, hidden, aux, jnp.int32(AGENT)
+        uniform = spaces.sample(moment.spec.action_space, random_key, mask)
+        action = jnp.where(moment.clock.steps < self.random_steps, uniform, action)
+        return Decision(action, hidden._replace(agent=memory), aux)

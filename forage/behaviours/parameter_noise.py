@@ -11,9 +11,9 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.behaviours.checks import check_replay
 from forage.core import prng
-from forage.core.ports import Agent, Behaviour
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
 from forage.core.spaces import describe, split_mask
-from forage.core.types import AGENT, Clock, Experience, ForageError, Spec
+from forage.core.types import Experience, ForageError, Spec
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.layers import Conv
 
@@ -27,11 +27,10 @@ class ParameterNoiseState(NamedTuple):
 
 
 class Perturbed(NamedTuple):
-    """What is remembered within an episode."""
+    """The behaviour's memory within an episode."""
 
     network: Any  # that plays it
     goes_on: Bool[Array, ""]  # it was made at a step before
-    agent: PyTree[Array]  # the agent's own memory
 
 
 class ParameterNoise(Behaviour):
@@ -93,44 +92,26 @@ class ParameterNoise(Behaviour):
     def hidden(self, agent: Agent, spec: Spec) -> Perturbed:
         network = getattr(jax.eval_shape(lambda: agent.init(prng.key(0), spec)), agent.acting)
         blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), network)
-        return Perturbed(blank, jnp.bool_(False), agent.hidden(spec))
+        return Perturbed(blank, jnp.bool_(False))
 
-    def act(
-        self,
-        state: ParameterNoiseState,
-        agent: Agent,
-        agent_state: Any,
-        hidden: Perturbed,
-        observation: PyTree[Array],
-        spec: Spec,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> tuple[PyTree[Array], Perturbed, PyTree[Array], Array]:
-        act_key, noise_key = jax.random.split(key)
+    def act(self, state: ParameterNoiseState, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        agent, agent_state = moment.agent, moment.agent_state
+        act_key, noise_key = jax.random.split(moment.key)
+        before: Perturbed = hidden.behaviour
         now = getattr(agent_state, agent.acting)
         # A loop of at most one turn rather than `cond`: under `vmap` it runs only where some episode begins.
         _, network = jax.lax.while_loop(
             lambda loop: ~loop[0],
             lambda loop: (jnp.ones_like(loop[0]), perturbed(now, state.scale, noise_key)),
-            (hidden.goes_on, hidden.network),
+            (before.goes_on, before.network),
         )
         player = agent_state._replace(**{agent.acting: network})
         action, memory, aux = agent.act(player, hidden.agent, observation, act_key, explore=False)
-        return action, Perturbed(network, jnp.bool_(True), memory), aux, jnp.int32(AGENT)
+        return Decision(action, Hidden(memory, Perturbed(network, jnp.bool_(True))), aux)
 
-    def acted(self, agent: Agent, agent_state: Any, hidden: Perturbed, action: PyTree[Array]) -> Perturbed:
-        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action))
-
-    def report(
-        self,
-        state: ParameterNoiseState,
-        agent: Agent,
-        agent_state: Any,
-        rollout: Experience,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> ParameterNoiseState:
-        noise_key, act_key = jax.random.split(key)
+    def report(self, state: ParameterNoiseState, rollout: Experience, moment: Moment) -> ParameterNoiseState:
+        agent, agent_state = moment.agent, moment.agent_state
+        noise_key, act_key = jax.random.split(moment.key)
         network = perturbed(getattr(agent_state, agent.acting), state.scale, noise_key)
         other = agent_state._replace(**{agent.acting: network})
         if state.half_range.size:
@@ -149,7 +130,7 @@ class ParameterNoise(Behaviour):
 
             kl, policies = jax.vmap(jax.vmap(divergence))(rollout.observation)
             distance = jnp.mean(kl, where=rollout.counts)
-            epsilon = clock.anneal(self.start, self.end, self.fraction)
+            epsilon = moment.clock.anneal(self.start, self.end, self.fraction)
             wanted = -jnp.log(1 - epsilon + epsilon / policies.shape[-1])
         scale = jnp.where(distance < wanted, state.scale * self.adaptation, state.scale / self.adaptation)
         return state._replace(scale=jnp.clip(scale, *SCALES))

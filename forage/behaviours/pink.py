@@ -11,16 +11,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.behaviours.checks import check_noise
-from forage.core.ports import Agent, Behaviour
-from forage.core.types import AGENT, Clock, ForageError, Spec
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.types import ForageError, Spec
 
 
 class Signal(NamedTuple):
-    """What is remembered within an episode."""
+    """The behaviour's memory within an episode."""
 
     noise: Float[Array, "length *noise"]
     time: Int[Array, ""]  # steps taken
-    agent: PyTree[Array]  # the agent's own memory
 
 
 class Pink(Behaviour):
@@ -61,33 +60,24 @@ class Pink(Behaviour):
     def hidden(self, agent: Agent, spec: Spec) -> Signal:
         shape = agent.noise(spec)
         assert shape is not None
-        return Signal(jnp.zeros((self.steps(spec), *shape)), jnp.int32(0), agent.hidden(spec))
+        return Signal(jnp.zeros((self.steps(spec), *shape)), jnp.int32(0))
 
-    def act(
-        self,
-        state: Any,
-        agent: Agent,
-        agent_state: Any,
-        hidden: Signal,
-        observation: PyTree[Array],
-        spec: Spec,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> tuple[PyTree[Array], Signal, PyTree[Array], Array]:
-        act_key, signal_key = jax.random.split(key)
-        length, *shape = hidden.noise.shape
-        place = hidden.time % length
+    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        act_key, signal_key = jax.random.split(moment.key)
+        signal: Signal = hidden.behaviour
+        length, *shape = signal.noise.shape
+        place = signal.time % length
         # A loop of at most one turn rather than `cond`: under `vmap` it runs only where some episode begins, whereas
         # both branches of a `cond` would run at every step.
         _, noise = jax.lax.while_loop(
             lambda loop: loop[0] == 0,
             lambda loop: (jnp.ones_like(loop[0]), self.signal(signal_key, length, *shape)),
-            (place, hidden.noise),
+            (place, signal.noise),
         )
-        action, memory, aux = agent.act(
-            agent_state, hidden.agent, observation, act_key, explore=True, noise=noise[place]
+        action, memory, aux = moment.agent.act(
+            moment.agent_state, hidden.agent, observation, act_key, explore=True, noise=noise[place]
         )
-        return action, Signal(noise, hidden.time + 1, memory), aux, jnp.int32(AGENT)
+        return Decision(action, Hidden(memory, Signal(noise, signal.time + 1)), aux)
 
     def signal(self, key: Key[Array, ""], length: int, *shape: int) -> Float[Array, "length *noise"]:
         """Gaussian noise of unit variance with the spectrum, independent for each entry of `shape`.
@@ -102,6 +92,3 @@ class Pink(Behaviour):
         cosine, sine = jax.random.normal(key, (2, *shape, count)) * scale
         spectrum = jax.lax.complex(cosine, jnp.where(alone, 0.0, sine))
         return jnp.moveaxis(jnp.fft.irfft(spectrum, length), -1, 0)
-
-    def acted(self, agent: Agent, agent_state: Any, hidden: Signal, action: PyTree[Array]) -> Signal:
-        return hidden._replace(agent=agent.acted(agent_state, hidden.agent, action))

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec, Step
+from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec, Step
 
 State = Any
 Metrics = dict[str, Array]
@@ -267,53 +267,63 @@ class Agent(Part):
         """Returns the new state, scalar metrics, and each segment's error (how surprising it was)."""
 
 
+class Moment(NamedTuple):
+    """All that a part may know of a moment beside its own state."""
+
+    agent: Agent
+    agent_state: State
+    spec: Spec
+    clock: Clock
+    key: Key[Array, ""]
+    who: Int[Array, ""] = np.int32(0)  # type: ignore[assignment]  # the stream: environment * num_agents + agent
+
+
+class Hidden(NamedTuple):
+    """The memory within one episode. The loop keeps it, and resets it with the episode."""
+
+    agent: PyTree[Array]
+    behaviour: PyTree[Array] = ()
+
+
+class Decision(NamedTuple):
+    """One action, and what goes with it."""
+
+    action: PyTree[Array]
+    hidden: Hidden  # after `Agent.act`; the loop calls `Agent.acted`
+    aux: PyTree[Array]  # what the agent wants back in `learn`
+    source: Int[Array, ""] = np.int32(AGENT)  # type: ignore[assignment]  # who chose the action
+    memo: PyTree[Array] = ()  # what the behaviour wants back in `report`
+
+
 class Behaviour(Part):
     """How is an action chosen while learning?"""
 
-    tells: ClassVar[bool] = False
-    """`act` gives `(aux, own)` where others give the agent's aux: `report` hears `own` as the rollout's aux."""
-
     def check(self, agent: Agent, spec: Spec) -> None:
-        """Raises `ForageError` when the combination cannot work."""
+        """Raise `ForageError` when the combination cannot work."""
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> State:
         return ()
 
     def hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
-        """What is remembered within an episode, at its start: the agent's own memory and the behaviour's."""
-        return agent.hidden(spec)
+        """Return the behaviour's own memory at the start of an episode; `()` when it has none."""
+        return ()
 
     @abc.abstractmethod
-    def act(
-        self,
-        state: State,
-        agent: Agent,
-        agent_state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        spec: Spec,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
-        """Returns `(action, hidden, aux, source)` for one observation."""
+    def act(self, state: State, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        """Choose the action for one observation."""
 
-    def acted(self, agent: Agent, agent_state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
-        """Tells whoever remembers which action was taken."""
-        return agent.acted(agent_state, hidden, action)
+    def report(self, state: State, rollout: Experience, moment: Moment) -> State:
+        """Learn from each rollout (leaves `time env ...`), before the agent does.
 
-    def report(
-        self, state: State, agent: Agent, agent_state: State, rollout: Experience, clock: Clock, key: Key[Array, ""]
-    ) -> State:
-        """Hears what was experienced (leaves `time env ...`), once a rollout, before the agent learns from it.
-
-        `clock` reads as it did when the rollout began.
+        `rollout.memo` is what `act` returned. `moment.clock` reads as it did when the rollout began, and `moment.who`
+        means nothing.
         """
         return state
 
     def truncate(self, state: State, agent: Agent, clock: Clock) -> State:
-        """Truncates the episodes under way: they were lost, and what is reported next is of others.
+        """Truncate the episodes under way: they were lost, and the next rollout begins with others.
 
-        `clock` reads as it does after the newest rollout. What is kept in `hidden` begins anew by itself.
+        `clock` reads as it does after the newest rollout. The loop resets `Hidden`.
         """
         return state
 

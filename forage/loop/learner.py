@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
-from forage.core.ports import Agent, Behaviour, Memory, Metrics, Part, Rewards
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Memory, Metrics, Moment, Part, Rewards
 from forage.core.types import AGENT, GONE, NOBODY, Clock, Experience, Spec
 
 State = Any
@@ -38,7 +38,7 @@ class Learner(Part):
         agent_state = self.agent.init(keys[0], self.spec)
         behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
         streams = self.agent.num_envs * self.spec.num_agents
-        example = self.example(agent_state, behaviour_state)
+        example = self.example(agent_state, behaviour_state)._replace(memo=(), note=self.rewards.note(self.spec))
         return LearnerState(
             agent_state,
             behaviour_state,
@@ -47,67 +47,66 @@ class Learner(Part):
         )
 
     def example(self, agent_state: State, behaviour_state: State) -> Experience:
-        """One agent's transition as it is remembered, its shapes and dtypes as zeros."""
-        lived = self.lived(agent_state, behaviour_state)
-        aux = lived.aux[0] if self.behaviour.tells else lived.aux
-        return lived._replace(aux=aux, note=self.rewards.note(self.spec))
-
-    def lived(self, agent_state: State, behaviour_state: State) -> Experience:
-        """One agent's transition as a rollout has it: with what the behaviour tells itself, and not noted yet."""
+        """Return a zero transition of one agent, with the shapes and dtypes of a rollout."""
         observation = spaces.example(self.spec.observation_space)
-        clock = Clock(jnp.int32(0), jnp.float32(1))
-        action, _, aux, _ = jax.eval_shape(
-            lambda: self.behaviour.act(
-                behaviour_state,
-                self.agent,
-                agent_state,
-                self.behaviour.hidden(self.agent, self.spec),
-                observation,
-                self.spec,
-                clock,
-                prng.key(0),
-            )
-        )
-        action, aux = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (action, aux))
+
+        def decide() -> Decision:
+            hidden = Hidden(self.agent.hidden(self.spec), self.behaviour.hidden(self.agent, self.spec))
+            moment = Moment(self.agent, agent_state, self.spec, Clock(jnp.int32(0), jnp.float32(1)), prng.key(0))
+            return self.behaviour.act(behaviour_state, hidden, observation, moment)
+
+        decision = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(decide))
         names = self.spec.reward_names
         return Experience(
             observation=observation,
-            action=action,
+            action=decision.action,
             reward=jnp.zeros((len(names),) if names else ()),
             next_observation=observation,
             terminated=jnp.bool_(False),
             truncated=jnp.bool_(False),
             source=jnp.int32(AGENT),
-            aux=aux,
+            aux=decision.aux,
+            memo=decision.memo,
         )
 
     def act(
-        self, state: LearnerState, hidden: PyTree[Array], observation: PyTree[Array], clock: Clock, key: Key[Array, ""]
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
-        """Chooses what is done in one environment. Returns `(action, hidden, aux, source)`."""
+        self,
+        state: LearnerState,
+        hidden: Hidden,
+        observation: PyTree[Array],
+        clock: Clock,
+        key: Key[Array, ""],
+        env: Int[Array, ""],
+    ) -> Decision:
+        """Choose the actions in environment number `env`, and tell the agents' memories of them."""
 
-        def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]):
-            action, hidden, aux, source = self.behaviour.act(
-                state.behaviour, self.agent, state.agent, hidden, observation, self.spec, clock, key
-            )
+        def one(hidden: Hidden, observation: PyTree[Array], key: Key[Array, ""], agent: Int[Array, ""]) -> Decision:
+            who = env * self.spec.num_agents + agent
+            moment = Moment(self.agent, state.agent, self.spec, clock, key, who)
+            decision = self.behaviour.act(state.behaviour, hidden, observation, moment)
+            source = decision.source
             if (present := spaces.present(observation)) is not None:
                 source = jnp.where(present == 1, source, jnp.where(present == 0, NOBODY, GONE))
-            return action, self.behaviour.acted(self.agent, state.agent, hidden, action), aux, source
+            memory = self.agent.acted(state.agent, decision.hidden.agent, decision.action)
+            return decision._replace(hidden=decision.hidden._replace(agent=memory), source=source)
 
         return self.by_agent(one)(hidden, observation, key)
 
     def by_agent(self, act: Callable[..., Any]) -> Callable[..., Any]:
-        """`act(hidden, observation, key)` of one agent, for all the agents of one environment."""
-        if self.spec.num_agents == 1:
-            return act
+        """Map `act(hidden, observation, key, agent)` of one agent over all agents of one environment."""
+        agents = self.spec.num_agents
+        if agents == 1:
+            return lambda hidden, observation, key: act(hidden, observation, key, jnp.int32(0))
         return lambda hidden, observation, key: jax.vmap(act)(
-            hidden, observation, jax.random.split(key, self.spec.num_agents)
+            hidden, observation, jax.random.split(key, agents), jnp.arange(agents)
         )
 
     def hidden(self, explore: bool = True) -> PyTree[Array]:
-        """What is remembered in one environment when an episode begins; `explore=False`: in evaluation."""
-        keeper = self.behaviour.hidden(self.agent, self.spec) if explore else self.agent.hidden(self.spec)
-        return team.repeat(keeper, self.spec.num_agents)
+        """Return the memory of one environment at the start of an episode; `explore=False`: in evaluation."""
+        memory = self.agent.hidden(self.spec)
+        if explore:
+            memory = Hidden(memory, self.behaviour.hidden(self.agent, self.spec))
+        return team.repeat(memory, self.spec.num_agents)
 
     def play(
         self,
@@ -119,7 +118,7 @@ class Learner(Part):
     ) -> tuple[PyTree[Array], PyTree[Array]]:
         """Returns the action in evaluation, and what is remembered after it; `sampled`: drawn as in training."""
 
-        def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]):
+        def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], _: Int[Array, ""]):
             def act(explore: bool) -> tuple[PyTree[Array], PyTree[Array]]:
                 return self.agent.act(state.agent, hidden, observation, key, explore)[:2]
 
@@ -141,10 +140,9 @@ class Learner(Part):
         behaviour_key = jax.random.fold_in(key, prng.BEHAVIOUR)
         agents = self.spec.num_agents
         rollout = team.as_streams(rollout, agents)
-        told = rollout
-        if self.behaviour.tells:
-            rollout, told = (rollout._replace(aux=aux) for aux in rollout.aux)
-        behaviour_state = self.behaviour.report(state.behaviour, self.agent, state.agent, told, clock, behaviour_key)
+        moment = Moment(self.agent, state.agent, self.spec, clock, behaviour_key)
+        behaviour_state = self.behaviour.report(state.behaviour, rollout, moment)
+        rollout = rollout._replace(memo=())
         rewards_state, note, reward_metrics = self.rewards.learn(state.rewards, rollout, clock, reward_key)
         memory_state = self.memory.add(state.memory, rollout._replace(note=note), transitions(clock, agents))
         clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)

@@ -69,7 +69,7 @@ def bytes_of(road: DeviceRoad | HostRoad) -> dict[str, int]:
         learner = experiment.learner
         count = experiment.steps_per_iteration * learner.spec.num_agents * len(road.places)
         example = jax.eval_shape(
-            lambda agent, behaviour: learner.lived(agent, behaviour),
+            lambda agent, behaviour: learner.example(agent, behaviour),
             *one_seed(state.learner.agent, state.learner.behaviour),
         )
         found["rollout"] = count * tree_bytes(example)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from forage.core.ports import Agent
+from forage.core.ports import Agent, Hidden, Moment
 from forage.core.types import Clock, Spec
 
 
@@ -64,16 +64,28 @@ class Noisy(Always):
         return self.shape
 
 
+def begin(behaviour, agent, spec):
+    """Return the memory at the start of an episode, as the loop makes it."""
+    return Hidden(agent.hidden(spec), behaviour.hidden(agent, spec))
+
+
+def decide(behaviour, state, hidden, observation, moment):
+    """Return the behaviour's decision once the agent's memory was told of the action, as the loop tells it."""
+    decision = behaviour.act(state, hidden, observation, moment)
+    memory = moment.agent.acted(moment.agent_state, decision.hidden.agent, decision.action)
+    return decision._replace(hidden=decision.hidden._replace(agent=memory))
+
+
 def noise_of(behaviour, agent, spec, steps, count):
     """The noise `count steps ...` that is handed to the agent in so many episodes."""
     state = behaviour.init(jax.random.key(0), agent, spec)
 
     def step(hidden, key):
-        action, hidden, _, source = behaviour.act(state, agent, (), hidden, jnp.zeros(2), spec, at(0.0), key)
-        return behaviour.acted(agent, (), hidden, action), (action, source)
+        decision = decide(behaviour, state, hidden, jnp.zeros(2), Moment(agent, (), spec, at(0.0), key))
+        return decision.hidden, (decision.action, decision.source)
 
     def episode(key):
-        return jax.lax.scan(step, behaviour.hidden(agent, spec), jax.random.split(key, steps))
+        return jax.lax.scan(step, begin(behaviour, agent, spec), jax.random.split(key, steps))
 
     hidden, (noise, source) = jax.jit(jax.vmap(episode))(jax.random.split(jax.random.key(0), count))
     assert (source == 0).all()
@@ -96,6 +108,7 @@ def actions(behaviour, agent, observation, spec, share=0.0, count=4000, hidden=6
     """What is done in `count` independent environments; each remembers the number `hidden`."""
 
     def one(key):
-        return behaviour.act((), agent, (), jnp.int32(hidden), observation, spec, at(share), key)
+        moment = Moment(agent, (), spec, at(share), key)
+        return behaviour.act((), Hidden(jnp.int32(hidden)), observation, moment)
 
     return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), count))

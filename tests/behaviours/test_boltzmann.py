@@ -15,8 +15,8 @@ AGENT = Values(action=jnp.array([1.0, 2.0, 0.0, 1.5]))
 
 def shares(behaviour, observation=None, share=0.0):
     observation = jnp.zeros(2) if observation is None else observation
-    action, hidden, _, source = actions(behaviour, AGENT, observation, FOUR, share)
-    assert (hidden == 7).all() and (source == 0).all() and action.dtype == jnp.int32
+    action, hidden, _, source, _ = actions(behaviour, AGENT, observation, FOUR, share)
+    assert (hidden.agent == 7).all() and (source == 0).all() and action.dtype == jnp.int32
     return np.bincount(np.asarray(action), minlength=4) / 4000
 
 

@@ -6,12 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from behaving import FOUR, PENDULUM, Noisy, noise_of
+from behaving import FOUR, PENDULUM, Noisy, at, begin, noise_of
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.ornstein_uhlenbeck import OrnsteinUhlenbeck
 from forage.behaviours.pink import Pink
+from forage.core.ports import Moment
 from forage.core.types import ForageError
 
 TEN = replace(PENDULUM, horizon=10)
@@ -88,9 +89,8 @@ def test_what_acts_is_the_agents_policy_with_this_noise():
 
     def run(key):
         state, behaviour = agent.init(key, spec), Pink()
-        hidden = behaviour.hidden(agent, spec)
-        arguments = (jnp.ones(2), spec, None, key)
-        action, after, *_ = behaviour.act((), agent, state, hidden, *arguments)
+        moment = Moment(agent, state, spec, at(0.0), key)
+        action, (_, after), *_ = behaviour.act((), begin(behaviour, agent, spec), jnp.ones(2), moment)
         return action, agent.act(state, (), jnp.ones(2), key, True, after.noise[0])[0], after
 
     action, expected, after = jax.jit(run)(jax.random.key(0))

@@ -21,10 +21,10 @@ def test_epsilon_falls_linearly_and_stays(fraction, steps, expected):
 
 def test_shares_of_random_and_greedy_actions():
     behaviour = EpsilonGreedy(start=0.8, end=0.8)
-    action, hidden, _, source = actions(behaviour, Always(action=jnp.int32(2)), jnp.zeros(2), FOUR)
+    action, hidden, _, source, _ = actions(behaviour, Always(action=jnp.int32(2)), jnp.zeros(2), FOUR)
     shares = np.bincount(np.asarray(action), minlength=4) / 4000
     np.testing.assert_allclose(shares, [0.2, 0.2, 0.4, 0.2], atol=0.04)  # more than five standard deviations
-    assert (hidden == 7).all()  # the agent remembers, whoever chose
+    assert (hidden.agent == 7).all()  # the agent remembers, whoever chose
     assert (source == 0).all()
 
 

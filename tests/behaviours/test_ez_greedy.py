@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at
+from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at, begin, decide
 from gymnasium import spaces
 
 from forage.behaviours.ez_greedy import EZGreedy
+from forage.core.ports import Moment
 from forage.core.types import ForageError, Spec
 
 
@@ -35,13 +36,13 @@ def play(behaviour, action, steps, observation=None, spec=FOUR, count=500):
         key, observation = inputs
 
         def one(hidden, key):
-            action, hidden, _, source = behaviour.act(state, agent, (), hidden, observation, spec, at(0.0), key)
-            return behaviour.acted(agent, (), hidden, action), (action, source)
+            decision = decide(behaviour, state, hidden, observation, Moment(agent, (), spec, at(0.0), key))
+            return decision.hidden, (decision.action, decision.source)
 
         return jax.vmap(one)(hidden, jax.random.split(key, count))
 
     def run():
-        first = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), behaviour.hidden(agent, spec))
+        first = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), begin(behaviour, agent, spec))
         return jax.lax.scan(step, first, (jax.random.split(jax.random.key(1), steps), observation))
 
     hidden, (taken, source) = jax.jit(run)()

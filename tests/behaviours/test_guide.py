@@ -10,6 +10,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.guide import Curriculum, Guide
+from forage.core.ports import Hidden, Moment
 from forage.core.types import AGENT, GONE, GUIDE, Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
@@ -34,6 +35,7 @@ def steady(observation, key):
 
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(1e6))
+MOMENT = Moment(PPO(), (), spec_of(CartPole()), CLOCK, jax.random.key(0))
 # Without an entropy bonus, only the policy gradient moves the actor's last layer.
 PUPIL = PPO(
     num_envs=4, rollout_length=16, epochs=1, minibatches=1, hidden_sizes=(8,), memory_size=3, entropy_coefficient=0.0
@@ -188,8 +190,6 @@ def test_memory_hears_which_action_was_taken(behaviour):
         state = experiment.init(key)
         _, rollouts = jax.lax.scan(turn, state, None, 4)
         greedy = jax.vmap(jax.vmap(lambda o, h: agent.act(state.learner.agent, h, o, key, explore=False)[0]))
-        if behaviour.tells:
-            rollouts = rollouts._replace(aux=rollouts.aux[0])
         rollout = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rollouts)
         return rollout, greedy(rollout.observation, rollout.aux)
 
@@ -206,13 +206,13 @@ def rollout_of(reward, ended, stage, source=AGENT):
     reward, ended = jnp.array(reward, jnp.float32), jnp.array(ended, bool)
     zero = jnp.zeros_like(reward)
     source, stage = (jnp.broadcast_to(jnp.array(x), reward.shape) for x in (source, stage))
-    return Experience(zero, zero, reward, zero, ended, jnp.zeros_like(ended), source, stage)
+    return Experience(zero, zero, reward, zero, ended, jnp.zeros_like(ended), source, (), memo=stage)
 
 
 def listener(behaviour):
     """Its state at the start, for two environments, and `hear(state, ...)` with what `rollout_of` takes."""
     state = small.at_once(lambda: behaviour.init(jax.random.key(0), PPO(num_envs=2), spec_of(CartPole())))
-    report = jax.jit(lambda state, rollout: behaviour.report(state, PPO(), (), rollout, CLOCK, jax.random.key(0)))
+    report = jax.jit(lambda state, rollout: behaviour.report(state, rollout, MOMENT))
     return state, lambda state, *arguments: report(state, rollout_of(*arguments))
 
 
@@ -250,16 +250,16 @@ def test_an_episode_tells_the_stage_it_began_in_and_is_heard_in_no_other():
 
     @jax.jit
     def act(state, hidden):
-        _, hidden, (_, told), _ = behaviour.act(
-            state, agent, agent_state, hidden, observation, spec, CLOCK, jax.random.key(1)
-        )
-        return hidden, told
+        moment = Moment(agent, agent_state, spec, CLOCK, jax.random.key(1))
+        decision = behaviour.act(state, hidden, observation, moment)
+        return decision.hidden, decision.memo
 
-    begun, told = act(first, behaviour.hidden(agent, spec))
+    fresh = Hidden(agent.hidden(spec), behaviour.hidden(agent, spec))
+    begun, told = act(first, fresh)
     state = hear(first, [[5, 5]], [[1, 1]], 0)  # only now the stage is over
     begun, still = act(state, begun)
-    anew, now = act(state, behaviour.hidden(agent, spec))
-    assert (told, still, now) == (0, 0, 1) and (begun.guided, anew.guided) == (7, 4)
+    anew, now = act(state, fresh)
+    assert (told, still, now) == (0, 0, 1) and (begun.behaviour.guided, anew.behaviour.guided) == (7, 4)
     after = hear(state, [[90, 0], [90, 0]], [[0, 0], [1, 0]], [[told, now], [still, now]])
     assert (after.stage, after.number, after.best) == (1, 0, 5)
     after = hear(after, [[1, 6]], [[0, 1]], [[now, now]])
@@ -278,7 +278,7 @@ def test_tolerance_is_lenient_for_negative_returns_too():
 
     def stage(total):
         rollout = rollout_of([[total]], [[1]], 1)
-        return behaviour.report(state, PPO(), (), rollout, CLOCK, jax.random.key(0)).stage
+        return behaviour.report(state, rollout, MOMENT).stage
 
     assert stage(-109.0) == 2
     assert stage(-111.0) == 1

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.lesson import OPTIONS, Followed, Lesson
+from forage.core.ports import Hidden, Moment
 from forage.core.types import GONE, Clock, Experience, ForageError, Spec
 from forage.environments.classic.deep_sea import DeepSea
 from forage.loop.device.loop import Experiment
@@ -56,13 +57,13 @@ def acts(state, hidden, observation=HERE, spec=SPEC, count=4000):
     @jax.jit
     @jax.vmap
     def one(key):
-        return LESSON.act(state, AGENT, beginning()[1], hidden, observation, spec, CLOCK, key)
+        return LESSON.act(state, hidden, observation, Moment(AGENT, beginning()[1], spec, CLOCK, key))
 
     return one(keys)
 
 
 def following(option, repeated=0):
-    return Followed((), jnp.bool_(True), jnp.int32(option), jnp.int32(repeated))
+    return Hidden((), Followed(jnp.bool_(True), jnp.int32(option), jnp.int32(repeated)))
 
 
 @pytest.mark.parametrize(
@@ -86,9 +87,9 @@ def test_options_are_drawn_by_their_values_within_bounds():
     np.testing.assert_allclose(LESSON.shares(jnp.asarray(values)), expected, rtol=1e-5)
     state, _ = beginning()
     state = state._replace(networks=saying(state.networks, options=values.tolist()))
-    _, followed, (_, told), _ = acts(state, LESSON.hidden(AGENT, SPEC))
-    np.testing.assert_allclose(np.bincount(told, minlength=4) / 4000, expected, atol=0.04)  # 5 deviations
-    np.testing.assert_array_equal(told, followed.option)
+    _, (_, followed), _, _, memo = acts(state, Hidden((), LESSON.hidden(AGENT, SPEC)))
+    np.testing.assert_allclose(np.bincount(memo, minlength=4) / 4000, expected, atol=0.04)  # 5 deviations
+    np.testing.assert_array_equal(memo, followed.option)
     assert followed.begun.all()
 
 
@@ -96,7 +97,7 @@ def test_options_are_drawn_by_their_values_within_bounds():
 def test_an_option_is_followed_until_it_ends(logit, ends):
     state, _ = beginning()
     state = state._replace(networks=saying(state.networks, terminations=[0.0, logit, 0.0, 0.0]))
-    _, followed, _, _ = acts(state, following(1))
+    _, (_, followed), *_ = acts(state, following(1))
     np.testing.assert_allclose(np.mean(followed.option == 1), 1 - ends + ends / 4, atol=0.04)
 
 
@@ -104,7 +105,7 @@ def test_what_each_option_does():
     state, _ = beginning()
     state = state._replace(networks=saying(state.networks, explorer=[0.0, 0.0, 5.0, 0.0], terminations=[-100.0] * 4))
     for option, only in enumerate([3, None, 1, 2]):  # the agent's, any, the one repeated, the newest
-        action, followed, _, _ = acts(state, following(option, repeated=1))
+        action, (_, followed), *_ = acts(state, following(option, repeated=1))
         kept = np.asarray(action)[np.asarray(followed.option) == option]
         if only is None:
             np.testing.assert_allclose(np.bincount(kept, minlength=4) / len(kept), 0.25, atol=0.05)
@@ -155,8 +156,8 @@ def test_nothing_is_learned_of_who_has_left():
 
     @jax.jit
     def report(seen):
-        rollout = Experience(rows, rows, 1.0 * rows, seen, no, no | (source == GONE), source, rows)
-        return LESSON.report(state, AGENT, beginning()[1], rollout, CLOCK, KEY)
+        rollout = Experience(rows, rows, 1.0 * rows, seen, no, no | (source == GONE), source, (), memo=rows)
+        return LESSON.report(state, rollout, Moment(AGENT, beginning()[1], SPEC, CLOCK, KEY))
 
     one, other = report(rows), report(jnp.where(source == GONE, (rows + 1) % 3, rows))
     assert one.novelty.count == 6
@@ -200,7 +201,7 @@ def test_in_the_loop_it_learns_remembers_and_keeps_to_itself():
         return state, *jax.lax.scan(turn, (state, CLOCK), None, 40)
 
     before, (after, _), options = run()
-    assert after.learner.memory.aux == ()  # the agent hears nothing of it
+    assert after.learner.memory.aux == after.learner.memory.memo == ()  # the agent hears nothing of it
     lesson = after.learner.behaviour
     assert lesson.novelty.count == 40 * 8 and lesson.updates == 40
     assert set(np.unique(options[-1]).tolist()) == set(range(len(OPTIONS)))  # 64 draws

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at
+from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at, begin
 from gymnasium import spaces
 
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
@@ -16,6 +16,7 @@ from forage.agents.actor_critic.td3 import TD3
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.parameter_noise import SCALES, ParameterNoise, ParameterNoiseState, log_policy, perturbed
 from forage.core import prng
+from forage.core.ports import Moment
 from forage.core.types import AGENT, GONE, Experience, ForageError, Spec
 from forage.nn.layers import Conv, Linear
 
@@ -50,7 +51,7 @@ TWO = Spec("Two", BOX, spaces.Discrete(2))
 
 def test_each_episode_has_a_network_of_its_own_that_stays():
     agent, behaviour = Linearly(), ParameterNoise(initial_scale=0.5)
-    first = behaviour.hidden(agent, CONTINUOUS)
+    first = begin(behaviour, agent, CONTINUOUS)
 
     @jax.jit
     def run(key):
@@ -59,8 +60,8 @@ def test_each_episode_has_a_network_of_its_own_that_stays():
         def step(hidden, inputs):
             key, time = inputs
             line = Line(jnp.array([1.0, -1.0]) + time, jnp.ones(()))  # the agent goes on learning
-            arguments = (jnp.ones(2), CONTINUOUS, at(0.0), key)
-            action, hidden, aux, source = behaviour.act(state, agent, line, hidden, *arguments)
+            moment = Moment(agent, line, CONTINUOUS, at(0.0), key)
+            action, hidden, aux, source, _ = behaviour.act(state, hidden, jnp.ones(2), moment)
             return hidden, (action, aux, source)
 
         def episode(key):
@@ -93,7 +94,7 @@ def test_the_scale_grows_until_the_distance_is_what_is_wanted(values, share):
     @jax.jit
     def run(key):
         def step(state, key):
-            state = behaviour.report(state, agent, line, rollout_of(seen), at(share), key)
+            state = behaviour.report(state, rollout_of(seen), Moment(agent, line, spec, at(share), key))
             return state, state.scale
 
         return jax.lax.scan(step, behaviour.init(key, agent, spec), jax.random.split(key, 1500))[1]
@@ -123,7 +124,8 @@ def test_what_who_has_left_sees_makes_no_distance(values):
     def grows(source):
         state = behaviour.init(prng.key(0), agent, spec)
         told = rollout._replace(source=source)
-        return behaviour.report(state, agent, agent.init(None, spec), told, at(0.0), prng.key(1)).scale > state.scale
+        moment = Moment(agent, agent.init(None, spec), spec, at(0.0), prng.key(1))
+        return behaviour.report(state, told, moment).scale > state.scale
 
     assert grows(jnp.array([[AGENT, GONE]])) and not grows(jnp.array([[AGENT, AGENT]]))
 
@@ -134,8 +136,8 @@ def test_a_scale_that_cannot_do_stays_within_bounds():
     agent, behaviour = Linearly(), ParameterNoise(initial_scale=9.9, adaptation=2.0)
     state = small.at_once(lambda: behaviour.init(prng.key(0), agent, CONTINUOUS))
     for _ in range(3):
-        arguments = (agent.init(None, CONTINUOUS), rollout_of(jnp.zeros((1, 1, 2))), at(0.0), prng.key(0))
-        state = behaviour.report(state, agent, *arguments)
+        moment = Moment(agent, agent.init(None, CONTINUOUS), CONTINUOUS, at(0.0), prng.key(0))
+        state = behaviour.report(state, rollout_of(jnp.zeros((1, 1, 2))), moment)
     assert float(state.scale) == SCALES[1]
 
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import spaces, team
-from forage.core.ports import Agent, Environment, Part, Starts, Tasks, Visited
+from forage.core.ports import Agent, Environment, Hidden, Part, Starts, Tasks, Visited
 from forage.core.types import Clock, Experience
 from forage.loop import visits
 from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, finite, select
@@ -49,7 +49,7 @@ class Actors(NamedTuple):
     """The environments being stepped; leaves [env, ...]."""
 
     at: Start
-    hidden: PyTree[Array]
+    hidden: Hidden
     episode_return: Float[Array, "env *objectives"]
     episode_length: Int[Array, " env"]
 
@@ -132,25 +132,41 @@ class Experiment(Part):
         first_hidden = self.learner.hidden()
         keys = jax.random.split(key, (length, 2 * num_envs + 1))
 
-        def one(at: Start, hidden: PyTree[Array], clock: Clock, act_key: Key[Array, ""], step_key: Key[Array, ""]):
-            action, hidden, aux, source = self.learner.act(state.learner, hidden, at.observation, clock, act_key)
+        def one(
+            at: Start,
+            hidden: Hidden,
+            clock: Clock,
+            act_key: Key[Array, ""],
+            step_key: Key[Array, ""],
+            env: Int[Array, ""],
+        ):
+            decision = self.learner.act(state.learner, hidden, at.observation, clock, act_key, env)
+            action = decision.action
             environment = equinox.combine(at.task, self.environment)
             env_state, step = environment.step(at.env_state, spaces.clip(spec.action_space, action), step_key)
             experience = Experience(
-                at.observation, action, step.reward, step.observation, step.terminated, step.truncated, source, aux
+                at.observation,
+                action,
+                step.reward,
+                step.observation,
+                step.terminated,
+                step.truncated,
+                decision.source,
+                decision.aux,
+                memo=decision.memo,
             )
             place = environment.place(env_state) if self.measured and environment.places else ()
-            return at._replace(env_state=env_state, observation=step.observation), hidden, experience, place
+            return at._replace(env_state=env_state, observation=step.observation), decision.hidden, experience, place
 
         def step(
-            carry: tuple[Pool, Start, PyTree[Array], Int[Array, " env"]],
+            carry: tuple[Pool, Start, Hidden, Int[Array, " env"]],
             inputs: tuple[Key[Array, " keys"], Int[Array, ""]],
         ):
             pool, at, hidden, age = carry
             keys, time = inputs
             now = clock._replace(steps=clock.steps + time * num_envs)
-            at, hidden, experience, place = jax.vmap(one, in_axes=(0, 0, None, 0, 0))(
-                at, hidden, now, keys[:num_envs], keys[num_envs:-1]
+            at, hidden, experience, place = jax.vmap(one, in_axes=(0, 0, None, 0, 0, 0))(
+                at, hidden, now, keys[:num_envs], keys[num_envs:-1], jnp.arange(num_envs)
             )
             gone = team.as_one(experience, spec.num_agents).ended
             if self.starts.cuts:

@@ -18,7 +18,7 @@ from forage.core import prng, spaces, team
 from forage.core.checkpoint import Bytes
 from forage.core.compiling import kind, shared
 from forage.core.host import HostEnvironment
-from forage.core.ports import Starts
+from forage.core.ports import Decision, Hidden, Starts
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.host.starts import Hosted, HostStarts, HostStartsState
@@ -35,7 +35,7 @@ class HostState(NamedTuple):
     learner: LearnerState
     pending: Experience  # the rollout that is not learned from yet, `time env ...`
     is_pending: Bool[np.ndarray, ""]  # whether there is one
-    hidden: PyTree[Array]  # leaves [env, ...]
+    hidden: Hidden  # leaves [env, ...]
     ended: Bool[np.ndarray, "env *agent"]  # whether the next step begins an episode
     episode_return: np.ndarray  # [env, *objectives]
     episode_length: np.ndarray  # [env]
@@ -61,24 +61,24 @@ def act(
     key: Key[Array, ""],
     explore: bool = True,
     sampled: bool | Bool[Array, ""] = False,
-) -> tuple[Key[Array, ""], PyTree[Array], PyTree[Array], PyTree[Array], PyTree[Array], Array | None]:
-    """Chooses the actions of all environments; without `explore` those of evaluation, greedy or `sampled`.
+) -> tuple[Key[Array, ""], PyTree[Array], Decision]:
+    """Choose the actions of all environments; without `explore` those of evaluation, greedy or `sampled`.
 
-    Returns the next key, the actions to execute, the actions as chosen (before clipping), hidden, aux and source.
+    Returns the next key, the actions to execute, and the decisions with the actions before clipping.
     """
     key, act_key = jax.random.split(key)
     keys = jax.random.split(act_key, ended.shape[0])
     hidden = select(ended, jax.tree.map(lambda x: x[None], learner.hidden(explore)), hidden)
     if explore:
-        action, hidden, aux, source = jax.vmap(learner.act, in_axes=(None, 0, 0, None, 0))(
-            state, hidden, observation, clock, keys
+        decision = jax.vmap(learner.act, in_axes=(None, 0, 0, None, 0, 0))(
+            state, hidden, observation, clock, keys, jnp.arange(len(keys))
         )
     else:
         action, hidden = jax.vmap(learner.play, in_axes=(None, 0, 0, 0, None))(
             state, hidden, observation, keys, sampled
         )
-        aux, source = (), None
-    return key, spaces.clip(learner.spec.action_space, action), action, hidden, aux, source
+        decision = Decision(action, hidden, aux=())
+    return key, spaces.clip(learner.spec.action_space, decision.action), decision
 
 
 def learn(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
@@ -188,10 +188,13 @@ class HostExperiment:
             observation = self.observation
             # Acting sees the agent and the behaviour only: fewer arrays to hand over at every step.
             seen = self.state._replace(rewards=(), memory=())
-            self.key, executed, action, self.hidden, aux, source = self.act(
+            self.key, executed, decision = self.act(
                 self.learner, seen, self.hidden, self.ended, observation, now, self.key
             )
-            executed, action, aux, source = jax.device_get((executed, action, aux, source))
+            self.hidden = decision.hidden
+            executed, action, aux, source, memo = jax.device_get(
+                (executed, decision.action, decision.aux, decision.source, decision.memo)
+            )
             environment.send(executed)
             if self.pending is not None:
                 earlier = self.clock(self.steps - agent.rollout_length * environment.num_envs)
@@ -205,7 +208,15 @@ class HostExperiment:
             step, self.observation = result.step, result.observation
             steps.append(
                 Experience(
-                    observation, action, step.reward, step.observation, step.terminated, step.truncated, source, aux
+                    observation,
+                    action,
+                    step.reward,
+                    step.observation,
+                    step.terminated,
+                    step.truncated,
+                    source,
+                    aux,
+                    memo=memo,
                 )
             )
             self.account(step)
@@ -255,8 +266,8 @@ class HostExperiment:
 
     def blank_rollout(self, state: LearnerState) -> Experience:
         shape = (self.learner.agent.rollout_length, *self.flags)
-        lived = self.learner.lived(state.agent, state.behaviour)
-        return jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), lived)
+        example = self.learner.example(state.agent, state.behaviour)
+        return jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), example)
 
     def save(self, with_environment: bool = True) -> HostState:
         """Everything to continue from. After a failure the environments are left out: new episodes begin then."""

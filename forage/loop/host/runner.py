@@ -191,9 +191,10 @@ def play_once(
     infos = {name: np.full(num_envs, np.nan, np.float32) for name in environment.info_names}
     clock = Clock(np.int32(0), np.float32(1))  # type: ignore[arg-type]
     for _ in range(max_steps):
-        key, executed, _, hidden, _, _ = experiment.act(
+        key, executed, decision = experiment.act(
             learner, state, hidden, ended, observation, clock, key, explore=False, sampled=np.bool_(sampled)
         )
+        hidden = decision.hidden
         step, observation = environment.step(jax.tree.map(np.asarray, executed))
         ended = step.terminated | step.truncated
         step = team.as_one(step, agents)

@@ -31,7 +31,9 @@ def flops_per_step(learner: Learner) -> float:
 
     def act(state: Any, hidden: Any, observation: Any) -> Any:
         keys = jax.random.split(key, envs)
-        return jax.vmap(learner.act, in_axes=(None, 0, 0, None, 0))(state, hidden, observation, clock, keys)
+        return jax.vmap(learner.act, in_axes=(None, 0, 0, None, 0, 0))(
+            state, hidden, observation, clock, keys, jax.numpy.arange(envs)
+        )
 
     acting = count(jax.make_jaxpr(act)(state, hidden, observation).jaxpr)
     learning = jax.make_jaxpr(lambda state, rollout: learner.learn(state, rollout, clock, key))(state, rollout)
