@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Memory, Metrics, Moment, Part, Rewards
-from forage.core.types import AGENT, GONE, NOBODY, Clock, Experience, Spec
+from forage.core.types import AGENT, GONE, NOBODY, Clock, Experience, ForageError, Spec
 
 State = Any
 
@@ -30,6 +31,7 @@ class Learner(Part):
         """Raises `ForageError` where parts and environment do not fit together."""
         self.rewards.check(self.spec)
         self.agent.check(self.spec)
+        check_signatures(self.behaviour)
         self.behaviour.check(self.agent, self.spec)
         self.memory.check(self.agent)
 
@@ -190,6 +192,19 @@ class Learner(Part):
             rewards=self.rewards.truncate(state.rewards),
             memory=self.memory.truncate(state.memory, transitions(clock, self.spec.num_agents)),
         )
+
+
+def check_signatures(behaviour: Behaviour) -> None:
+    """Raise `ForageError` for a behaviour whose methods do not take what the loop gives them."""
+    for name, given in (("act", "state, hidden, observation, moment"), ("report", "state, rollout, moment")):
+        signature = inspect.signature(getattr(behaviour, name))
+        try:
+            signature.bind(*given.split(", "))
+        except TypeError:
+            raise ForageError(
+                f"{type(behaviour).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it "
+                f"with ({given}); see Behaviour in forage/core/ports.py."
+            ) from None
 
 
 def transitions(clock: Clock, num_agents: int) -> Clock:
