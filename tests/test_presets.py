@@ -103,7 +103,7 @@ def test_every_preset_is_somebodys_and_can_be_built():
             check_ranges(part, environment)
         agent.check(spec)
         parts["behaviour"].check(agent, spec)
-        parts["memory"].check(agent)
+        parts["memory"].check(agent, spec, None)
         shape = name, *(getattr(agent, field, None) for field in SHAPE)
         if shape not in shapes:
             jax.eval_shape(lambda agent=agent, spec=spec: agent.init(key(0), spec))

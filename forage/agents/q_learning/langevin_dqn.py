@@ -17,7 +17,6 @@ It acts greedily with the newest sample, in evaluation too. Double targets and d
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, NamedTuple
 
 import equinox
@@ -63,7 +62,7 @@ class LangevinDQN(DQN):
 
     learning_rate: float = 1e-3
     final_learning_rate: float = 1.0  # reached linearly at the end of the run, as a share of learning_rate
-    max_gradient_norm: float = math.inf  # inf clips nothing
+    max_gradient_norm: float | None = None  # none: gradients are not clipped
     bias_factor: float = 1.0  # of the adaptive drift
     inverse_temperature: float = 1e4
     target_update_interval: int = equinox.field(static=True, default=100)  # environment steps
@@ -88,7 +87,8 @@ class LangevinDQN(DQN):
     ) -> LangevinDQNState:
         weights, unravel = ravel_pytree(state.network)
         slope = ravel_pytree(gradient)[0]
-        slope = slope * jnp.minimum(1.0, self.max_gradient_norm / jnp.linalg.norm(slope))
+        if self.max_gradient_norm is not None:
+            slope = slope * jnp.minimum(1.0, self.max_gradient_norm / jnp.linalg.norm(slope))
         weights, drift = self.step(weights, slope, state.drift, self.rate(clock), key)
         return state._replace(network=unravel(weights), drift=drift)
 
