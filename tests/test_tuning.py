@@ -80,7 +80,7 @@ def test_what_can_share_a_program():
 def test_trials_on_the_host_begin_episodes_where_the_run_does():
     one = dataclasses.replace(setup("gymnasium:CartPole-v1"), starts=Archive(), visits=True)
     batch, run = Batch(one, [{"learning_rate": 0.01}], [3], 2), one.road()
-    assert batch.road.experiments[0].way == run.experiments[0].way and batch.road.experiments[0].starts is not None
+    assert batch.runner.experiments[0].way == run.experiments[0].way and batch.runner.experiments[0].starts is not None
     batch.close()
     run.close()
     with pytest.raises(ForageError, match="runs on the host, where episodes begin"):
@@ -117,9 +117,9 @@ def test_a_member_trains_as_it_would_alone(environment):
     for row, (rate, seed) in enumerate([(0.01, 3), (0.01, 4)]):
         alone = Batch(one, [{"learning_rate": rate}], [seed], 4)
         alone.advance(1.0)
-        assert alone.road.steps == together.road.steps == 160
-        ours = jax.tree.map(lambda leaf, row=row: leaf[row], together.road.agent_states().network)
-        theirs = jax.tree.map(lambda leaf: leaf[0], alone.road.agent_states().network)
+        assert alone.runner.steps == together.runner.steps == 160
+        ours = jax.tree.map(lambda leaf, row=row: leaf[row], together.runner.agent_states().network)
+        theirs = jax.tree.map(lambda leaf: leaf[0], alone.runner.agent_states().network)
         for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4)
         assert np.isfinite(values[row])
@@ -132,14 +132,14 @@ def test_a_member_trains_as_it_would_alone(environment):
 def test_who_takes_over_has_learned_what_the_other_has(environment):
     batch = Batch(setup(environment), [{"learning_rate": 0.01}, {"learning_rate": 0.001}], [3, 4], 2)
     batch.advance(0.3)
-    before = jax.device_get(batch.road.agent_states().network)
+    before = jax.device_get(batch.runner.agent_states().network)
     batch.take_over(np.array([1, 1]), [{"learning_rate": 0.002}, {"learning_rate": 0.001}])
-    after = jax.device_get(batch.road.agent_states().network)
+    after = jax.device_get(batch.runner.agent_states().network)
     for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(b[0], a[1])
         np.testing.assert_array_equal(b[1], a[1])
     batch.advance(1.0)
-    moved = jax.tree.leaves(jax.device_get(batch.road.agent_states().network))
+    moved = jax.tree.leaves(jax.device_get(batch.runner.agent_states().network))
     assert any((leaf[0] != leaf[1]).any() for leaf in moved)  # other episodes, another rate
     batch.close()
 

@@ -144,7 +144,7 @@ def main() -> None:
     else:
         updates = round(float(np.sum(report.metrics["updates"])))
 
-    returns, _ = road.evaluate(settings["evaluation_episodes"], horizon, seed=10_000)
+    returns = road.evaluate(settings["evaluation_episodes"], horizon, seed=10_000).returns
     common.report(
         seconds_import=SECONDS_IMPORT,
         seconds_compile=compiled,
@@ -153,7 +153,7 @@ def main() -> None:
         steps=(iterations - before) * road.steps_per_iteration * settings["num_seeds"],
         updates=updates,
         total_steps=road.steps,
-        final_return=returns.mean(axis=1).tolist(),
+        final_return=np.mean(returns, axis=1).tolist(),
         packages=("forage-rl", "jax", "equinox", "optax", "gymnasium")
         + (() if isinstance(road, DeviceRoad) else ("mujoco",))
         + (("envpool",) if settings["simulator"] == "envpool" else ()),

@@ -12,7 +12,6 @@ from typing import Any
 import equinox
 import gymnasium
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from forage.config import registry
@@ -32,19 +31,20 @@ from forage.environments.checking import check_environment
 from forage.environments.loading import name_of
 from forage.environments.plain import from_plain, to_plain
 from forage.loop.device.loop import Experiment
-from forage.loop.device.runner import DeviceRoad, vary
+from forage.loop.device.runner import DeviceRoad, as_arrays, vary
 from forage.loop.host.loop import Way
 from forage.loop.host.runner import HostRoad
+from forage.loop.host.runner import vary as vary_learner
 from forage.loop.host.starts import Hosted
 from forage.loop.learner import Learner
 from forage.loop.policy import check_actions
+from forage.loop.runner import Numbers, Runner
 from forage.nn.encoders import is_image
 from forage.rewards.bonuses.base import Bonus
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
-Road = DeviceRoad | HostRoad
 PORTS = {"behaviour": Behaviour, "rewards": Rewards, "memory": Memory, "tasks": Tasks, "starts": Starts}
 MOST = 2**31 - 1  # steps of a seed, and the largest seed: both are counted in 32 bits
 
@@ -117,24 +117,25 @@ class Setup:
         experiment.check()
         return experiment
 
-    def road(self, devices: int | None = None) -> Road:
-        """Builds the loop. Raises `ForageError` where the parts do not fit.
+    def road(self, devices: int | None = None) -> Runner:
+        """Build what runs the loop for every member. Raise `ForageError` where the parts do not fit.
 
         On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
         """
         members = self.members
-        seeds = [member["seed"] for member in members]
+        numbers = {f"learner.agent.{name}": [member[name] for member in members] for name in self.sweep}
+        return self.road_of([member["seed"] for member in members], numbers, devices)
+
+    def road_of(self, seeds: Sequence[int], numbers: Numbers, devices: int | None = None) -> Runner:
+        """Build what runs the loop for these seeds, each with its own numbers; see `road`."""
         if isinstance(self.environment, Environment):
-            prepare_devices(devices or len(members))
-            experiment = self.experiment()
-            values = {f"learner.agent.{name}": jnp.array([m[name] for m in members]) for name in self.sweep}
-            return DeviceRoad(vary(experiment, values), seeds, self.steps)
+            prepare_devices(devices or len(seeds))
+            return DeviceRoad(vary(self.experiment(), as_arrays(numbers)), list(seeds), self.steps)
         self.check_host()
-        learner, learners = self.learner(), []
-        for member in members:
-            agent = dataclasses.replace(self.agent, **{name: member[name] for name in self.sweep})
-            learners.append(equinox.tree_at(lambda learner: learner.agent, learner, agent))
-        return HostRoad(learners, self.environment, seeds, self.steps, self.way)
+        learners = vary_learner(self.learner(), numbers, len(seeds))
+        for learner in learners:
+            learner.check()
+        return HostRoad(learners, self.environment, list(seeds), self.steps, self.way)
 
     @property
     def way(self) -> Way:
@@ -181,11 +182,6 @@ class Setup:
                 "horizon": None if self.spec.horizon is None else int(self.spec.horizon),
             },
         }
-
-
-def devices_of(road: Road) -> int:
-    """How many devices share the members. How many each has decides the last bits of its numbers."""
-    return road.mesh.size if isinstance(road, DeviceRoad) else 1
 
 
 def prepare_devices(count: int) -> None:

@@ -141,6 +141,13 @@ def learned_sentence(part: str, bad: Bad | None, where: str, seed: Any) -> str:
     return f"{what} became {bad.value if bad else 'NaN'} {where} with seed {seed}{which}; {advice}."
 
 
+def why_broken(name: str, seed: int, environment_finite: Any, agent_finite: Any) -> str:
+    """Say why a member cannot go on; empty where it can."""
+    if not environment_finite:
+        return f"{name} returned NaN or infinity with seed {seed}."
+    return "" if agent_finite else f"What the agent learned became NaN with seed {seed}."
+
+
 def check_returns(name: str, returns: np.ndarray, seeds: list[int]) -> None:
     """Raise `ForageError` where an evaluation's returns `[seed, episode, ...]` are not all finite."""
     if (index := first_bad(returns)) is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ import numpy as np
 from forage.config.registry import part_name
 from forage.core.checkpoint import Bytes, is_key, named_leaves
 from forage.core.types import ForageError
-from forage.loop.device.runner import DeviceRoad
-from forage.loop.host.runner import HostRoad
+from forage.loop.runner import Runner
 
 PARTS = {
     "memory": ("what its memory ({memory}) keeps", "a smaller capacity of the memory"),
@@ -30,23 +28,16 @@ PARTS = {
 """What a run keeps: in words, and what would make it smaller."""
 
 
-def check_memory(road: DeviceRoad | HostRoad) -> None:
+def check_memory(runner: Runner) -> None:
     """Raise `ForageError` where what a run keeps is more than the memory that is free. Where that is unknown, pass."""
-    needed = bytes_of(road)
-    if isinstance(road, DeviceRoad):
-        devices = list(road.mesh.devices.flat)
-        learner = road.varied.common.learner
-        free = free_on(devices)
-    else:
-        devices, learner = jax.local_devices()[:1], road.experiments[0].learner
-        free = free_on(devices)
-    total = sum(needed.values())
+    needed, devices = bytes_of(runner), runner.devices
+    free, total = free_on(devices), sum(needed.values())
     if free is None or total <= free:
         return
     part = max(needed, key=lambda name: needed[name])
     what, less = PARTS[part]
-    named = {port: part_name(getattr(learner, port)) for port in ("agent", "behaviour", "rewards", "memory")}
-    seeds = len(road.seeds)
+    named = {port: part_name(getattr(runner.learner, port)) for port in ("agent", "behaviour", "rewards", "memory")}
+    seeds = len(runner.seeds)
     of = f"{seeds} seeds" if seeds > 1 else "1 seed"
     fewer = "fewer seeds or " if seeds > 1 else ""
     where = "on this machine" if devices[0].platform == "cpu" else f"on {devices[0].device_kind}"
@@ -56,36 +47,9 @@ def check_memory(road: DeviceRoad | HostRoad) -> None:
     )
 
 
-def bytes_of(road: DeviceRoad | HostRoad) -> dict[str, int]:
-    """Count the bytes that each part of a run's state takes, over all seeds, without making any of it."""
-    found: dict[str, int] = defaultdict(int)
-    if isinstance(road, DeviceRoad):
-        state = road.shapes(placed=True)
-        for part in ("agent", "behaviour", "rewards", "memory"):
-            found[part] = tree_bytes(getattr(state.learner, part))
-        for part in ("starts", "pool", "actors", "visits"):
-            found[part] = tree_bytes(getattr(state, part))
-        experiment = road.varied.common
-        learner = experiment.learner
-        count = experiment.steps_per_iteration * learner.spec.num_agents * len(road.places)
-        example = jax.eval_shape(
-            lambda agent, behaviour: learner.example(agent, behaviour),
-            *one_seed(state.learner.agent, state.learner.behaviour),
-        )
-        found["rollout"] = count * tree_bytes(example)
-        return found
-    for experiment in road.experiments:
-        state = experiment.shapes()
-        for part in ("agent", "behaviour", "rewards", "memory"):
-            found[part] += tree_bytes(getattr(state.learner, part))
-        found["rollout"] += tree_bytes(state.pending)
-        found["starts"] += tree_bytes(state.starts)
-    return found
-
-
-def one_seed(*trees: Any) -> tuple[Any, ...]:
-    """Shapes without their leading axis, the seeds'."""
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), trees)
+def bytes_of(runner: Runner) -> dict[str, int]:
+    """Count the bytes that each part of a run takes, over all seeds, without making any of it."""
+    return {part: tree_bytes(shapes) for part, shapes in runner.kept().items()}
 
 
 def tree_bytes(tree: Any) -> int:

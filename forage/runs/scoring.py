@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from forage.config.setup import Road, Setup
+from forage.config.setup import Setup
 from forage.core import prng
 from forage.core.types import ForageError
 from forage.evaluation.statistics import Score, mean, student_interval
-from forage.loop.host.runner import HostRoad
 from forage.loop.policy import ACTIONS, AUTO
+from forage.loop.runner import Runner
 from forage.loop.soundness import check_returns
 from forage.runs.curve import free, to_float
 from forage.runs.run import Run, by_setting, plain
@@ -22,7 +22,7 @@ def step_limit(setup: Setup) -> int:
     return 27_000 if setup.spec.horizon is None else int(setup.spec.horizon)
 
 
-def load_agents(run: Run, road: Road) -> None:
+def load_agents(run: Run, road: Runner) -> None:
     """Puts the agents of the newest whole checkpoint on the road, and nothing else of it: to evaluate takes no more.
 
     Raises `ForageError` where there is none.
@@ -40,7 +40,7 @@ def load_agents(run: Run, road: Road) -> None:
 
 
 def score_road(
-    road: Road, setup: Setup, episodes: int, seed: int = prng.EVALUATION, choice: dict[str, Any] | None = None
+    road: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, choice: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Plays the episodes of a score. Returns what evaluation.json holds. `choice`: one made earlier; see `acting`."""
     actions, choice = acting(road, setup, episodes, choice)
@@ -49,7 +49,7 @@ def score_road(
 
 
 def acting(
-    road: Road, setup: Setup, episodes: int, choice: dict[str, Any] | None = None
+    road: Runner, setup: Setup, episodes: int, choice: dict[str, Any] | None = None
 ) -> tuple[str, dict[str, Any] | None]:
     """Returns whether a score is of `greedy` or of `sampled` actions, as the setup says, and the choice behind it.
 
@@ -65,7 +65,7 @@ def acting(
     return choice["actions"], choice
 
 
-def choose(road: Road, setup: Setup, episodes: int) -> dict[str, Any]:
+def choose(road: Runner, setup: Setup, episodes: int) -> dict[str, Any]:
     """Plays episodes greedily and with sampled actions. Returns which of both has the higher mean, and both means.
 
     One way for all seeds and settings, the greedy one of equals. Both begin alike, in episodes that no score counts:
@@ -126,19 +126,15 @@ def how_scored(evaluation: dict[str, Any]) -> list[str]:
 
 
 def evaluate_road(
-    road: Road, setup: Setup, episodes: int, seed: int = prng.EVALUATION, actions: str = "greedy"
+    road: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, actions: str = "greedy"
 ) -> dict[str, Any]:
     """Plays evaluation episodes, greedily or with sampled actions. Returns what they brought.
 
     Raises `ForageError` where a return is not finite.
     """
     limit = step_limit(setup)
-    infos: dict[str, np.ndarray] = {}
-    if isinstance(road, HostRoad):
-        returns, lengths, infos = road.played(episodes, limit, seed, actions == "sampled")
-    else:
-        returns, lengths = road.evaluate(episodes, limit, seed, actions == "sampled")
-    returns, lengths = np.asarray(returns, float), np.asarray(lengths)
+    played = road.evaluate(episodes, limit, seed, actions == "sampled")
+    returns, lengths = np.asarray(played.returns, float), np.asarray(played.lengths)
     check_returns(setup.name, returns, [member["seed"] for member in setup.members])
     evaluation: dict[str, Any] = {"steps": road.steps, "episodes": episodes, "members": setup.members}
     evaluation["actions"] = actions
@@ -151,7 +147,9 @@ def evaluate_road(
     evaluation["episode_lengths"] = lengths.tolist()
     evaluation["cut"] = int((lengths >= limit).sum()) if setup.spec.horizon is None else 0
     evaluation["cut_after"] = limit
-    evaluation |= {free(name, evaluation): [mean_of(row) for row in values] for name, values in infos.items()}
+    evaluation |= {
+        free(name, evaluation): [mean_of(np.asarray(row)) for row in values] for name, values in played.infos.items()
+    }
     return evaluation
 
 

@@ -13,16 +13,15 @@ import jax
 import numpy as np
 
 from forage.config.registry import part_name
-from forage.config.setup import Road, Setup
+from forage.config.setup import Setup
 from forage.core import checkpoint, prng
 from forage.core.errors import Interrupted
 from forage.core.spaces import reading
 from forage.core.types import ForageError
 from forage.evaluation.plots import heat_map
 from forage.loop import soundness
-from forage.loop.device.runner import DeviceRoad
-from forage.loop.host.runner import HostRoad
 from forage.loop.learner import Report
+from forage.loop.runner import Runner
 from forage.loop.soundness import NotFinite, Unsound, learned_sentence
 from forage.rewards.environment import EnvironmentReward
 from forage.runs import display as progress
@@ -49,7 +48,7 @@ class Session:
         self,
         directory: Path,
         setup: Setup,
-        road: Road,
+        road: Runner,
         settings: dict[str, Any],
         display: progress.Progress,
         trackers: Sequence[Any] = (),
@@ -106,8 +105,7 @@ class Session:
                 signal.signal(number, handler)
             for tracker in self.trackers:
                 tracker.close()
-            if isinstance(self.road, HostRoad):
-                self.road.close()
+            self.road.close()
         self.display.finish(result, lines)
         return Run(self.directory)
 
@@ -213,8 +211,6 @@ class Session:
 
     def note_missing(self) -> None:
         """Say once which names of the environment's own information have not occurred."""
-        if not isinstance(self.road, HostRoad):
-            return
         for name, known in self.road.missing().items():
             if name not in self.missed:
                 self.missed.add(name)
@@ -254,32 +250,20 @@ class Session:
         environment, learned = (np.atleast_1d(x) for x in (report.environment_finite, report.agent_finite))
         if environment.all() and learned.all():
             return
-        where, seeds = f"between steps {before:,} and {self.road.steps:,}", self.setup.members
-        if isinstance(self.road, HostRoad):
-            member = int(np.argmin(learned))
-            experiment = self.road.experiments[member]
-            found = soundness.search(experiment.state, None)
-            if experiment.unwell is not None:
-                where = f"between steps {experiment.unwell:,} and {self.road.steps:,}"
-        else:
-            traced = self.trace(self.road, before)
-            if isinstance(traced, str):
-                raise Unsound(traced)
-            if traced is not None:
-                environment, learned = traced.environment, traced.learned
-                where = f"between steps {traced.before:,} and {self.road.steps:,}"
-            member = int(np.argmin(environment if not environment.all() else learned))
-            if not environment[member]:
-                raise Unsound(
-                    f"{self.setup.name} returned NaN or infinity {where} with seed {seeds[member]['seed']}; mend the "
-                    f"environment."
-                )
-            assert self.road.state is not None
-            found = soundness.search(self.road.state.learner, member)
-        part, bad = found or ("agent", None)
-        raise Unsound(learned_sentence(part, bad, where, seeds[member]["seed"]))
+        traced = self.trace(before) if self.road.replays else None
+        if isinstance(traced, str):
+            raise Unsound(traced)
+        if traced is not None:
+            before, environment, learned = traced
+        member = int(np.argmin(environment if not environment.all() else learned))
+        where = f"between steps {self.road.since(member, before):,} and {self.road.steps:,}"
+        seed = self.setup.members[member]["seed"]
+        if not environment[member]:
+            raise Unsound(f"{self.setup.name} returned NaN or infinity {where} with seed {seed}; mend the environment.")
+        part, bad = self.road.search(member) or ("agent", None)
+        raise Unsound(learned_sentence(part, bad, where, seed))
 
-    def trace(self, road: DeviceRoad, before: int) -> Traced | str | None:
+    def trace(self, before: int) -> Traced | str | None:
         """Plays again from the newest checkpoint, turn by turn from step `before` on, until something is not finite.
 
         Training is the same bit for bit, so the same turns bad again. Returns a sentence where it was seen in what was
@@ -288,9 +272,10 @@ class Session:
         if not self.kept or self.seconds - self.saved_seconds > PATIENCE:
             return None
         self.display.note("Something is not finite; playing again from the newest checkpoint to find out what.")
+        road = self.road
         until, each = road.steps, road.steps_per_iteration
         try:
-            self.rewind(road, before)
+            self.rewind(before)
             while road.steps < until:
                 report = road.advance(1)
                 environment, learned = np.asarray(report.environment_finite), np.asarray(report.agent_finite)
@@ -299,7 +284,7 @@ class Session:
             else:
                 return None
             start = road.steps - each
-            self.rewind(road, start)
+            self.rewind(start)
             rollouts = road.next_rollout()
             member = int(np.argmin(environment if not environment.all() else learned))
             rollout = jax.tree.map(lambda leaf: leaf[member], rollouts)
@@ -317,13 +302,10 @@ class Session:
             f"{self.setup.members[member]['seed']}; {advice}."
         )
 
-    def rewind(self, road: DeviceRoad, steps: int) -> None:
-        """Goes back to a step between the newest checkpoint and now."""
-        road.state = None  # a state may be too large to be there twice
-        state, header = checkpoint.load(self.kept[-1], road.shapes())
-        road.restore(state, header["steps"])
-        del state
-        road.advance((steps - road.steps) // road.steps_per_iteration)
+    def rewind(self, steps: int) -> None:
+        """Go back to a step between the newest checkpoint and now."""
+        self.road.load(self.kept[-1])
+        self.road.advance((steps - self.road.steps) // self.road.steps_per_iteration)
 
     def append(self, rows: Rows, row: dict[str, Any]) -> None:
         try:
@@ -345,7 +327,7 @@ class Session:
         try:
             for rows in (self.rows, self.evaluations):
                 rows.flush(durable=True)  # a checkpoint never knows of points that the curve lacks
-            checkpoint.save(path, self.road.state, header, soundness.check_leaf, self.road.rows)
+            self.road.save(path, header)
             checkpoint.save(self.directory / "agent.npz", self.road.agent_states(), header)  # of what was looked at
         except NotFinite as error:
             raise Unsound(self.not_finite(error)) from error
@@ -390,11 +372,10 @@ class Session:
         problems: list[str] = []
         for path in reversed(run.checkpoints):
             try:
-                state, header = checkpoint.load(path, self.road.shapes())
+                header = self.road.load(path)
             except ForageError as error:
                 problems.append(str(error))
                 continue
-            self.road.restore(state, header["steps"])
             self.kept = [path]
             for problem in problems:
                 self.display.note(f"{problem} The one before it is whole.")
@@ -427,8 +408,7 @@ class Session:
     def conclude(self) -> tuple[dict[str, Any], list[str]]:
         """Evaluates, draws the curve, and says how it went."""
         seconds = self.seconds
-        if isinstance(self.road, HostRoad):
-            self.road.retire()
+        self.road.retire()
         evaluation = score_road(self.road, self.setup, self.settings["evaluation_episodes"])
         write_json(self.directory / "evaluation.json", evaluation)
         picture = draw_curve(Run(self.directory))

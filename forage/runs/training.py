@@ -12,12 +12,11 @@ from typing import Any
 import jax
 
 from forage.config.registry import part_name
-from forage.config.setup import PORTS, Setup, devices_of, from_config, make_setup, prepare_devices
+from forage.config.setup import PORTS, Setup, from_config, make_setup, prepare_devices
 from forage.core import prng
 from forage.core.types import ForageError
 from forage.environments.loading import check_not_importing
 from forage.evaluation.statistics import Score
-from forage.loop.host.runner import HostRoad
 from forage.loop.policy import AUTO
 from forage.runs import display as progress
 from forage.runs.capacity import check_memory
@@ -80,7 +79,7 @@ def train(
         "evaluation_every": evaluation_every,
         "checkpoint_seconds": checkpoint_seconds,
         "extras": list(extras),
-        "devices": devices_of(road),
+        "devices": len(road.devices),
     }
     path = Path(directory) if directory is not None else new_directory(setup)
     with locked(path):
@@ -119,8 +118,8 @@ def resume(
     differs(differences(read_json(run.directory / "versions.json")))
     setup = from_config(run.config, environment, **parts)
     road = setup.road(then)
-    if then not in (None, devices_of(road)):
-        differs(f"its members on {then} devices (here {devices_of(road)})")
+    if then not in (None, len(road.devices)):
+        differs(f"its members on {then} devices (here {len(road.devices)})")
     check_memory(road)
     with locked(run.directory):
         session = Session(run.directory, setup, road, run.config, shown)
@@ -172,14 +171,12 @@ def evaluate(
     road = setup.road()
     try:
         load_agents(run, road)
-        if isinstance(road, HostRoad):
-            road.retire()
+        road.retire()
         choice = None if actions == AUTO else run.choice
         evaluation = score_road(road, setup, episodes, prng.EVALUATION_AGAIN + seed, choice)
         write_json(run.directory / "evaluation.json", evaluation)
     finally:
-        if isinstance(road, HostRoad):
-            road.close()
+        road.close()
     return max(run.scores.values(), key=lambda one: one.value)
 
 

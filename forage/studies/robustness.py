@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, PyTree
 
 from forage.config.registry import to_config
 from forage.config.setup import Setup, from_config
@@ -25,7 +26,6 @@ from forage.core.fields import replace, value_of
 from forage.core.ports import Environment, Tasks
 from forage.core.types import ForageError
 from forage.evaluation.statistics import Score, score
-from forage.loop.device.runner import DeviceRoad
 from forage.loop.policy import AUTO
 from forage.runs.run import Run, write_json
 from forage.runs.scoring import acting, load_agents, step_limit
@@ -157,12 +157,11 @@ def evaluate_under(
         for words, around in conditions.items()
     }
     road = setup.road()
-    assert isinstance(road, DeviceRoad)
     load_agents(run, road)
     acted, _ = acting(road, setup, episodes, None if actions == AUTO else run.choice)
-    points = []
+    agents, points = road.agent_states(), []
     for words, other in setups.items():
-        means = play(other, road, combinations, episodes, prng.EVALUATION_AGAIN + seed, acted == "sampled")
+        means = play(other, agents, combinations, episodes, prng.EVALUATION_AGAIN + seed, acted == "sampled")
         points += [Point(words, fields, returns) for fields, returns in zip(combinations, means, strict=True)]
     result = Robustness(run.title, episodes, points)
     described = {"wrap": list(wrap), "tasks": to_config(tasks or setup.tasks), "actions": acted}
@@ -171,13 +170,12 @@ def evaluate_under(
 
 
 def play(
-    setup: Setup, trained: DeviceRoad, combinations: list[dict[str, float]], episodes: int, seed: int, sampled: bool
+    setup: Setup, agents: PyTree[Array], combinations: list[dict[str, float]], episodes: int, seed: int, sampled: bool
 ) -> list[list[float]]:
-    """Each combination's mean return of every seed, of the agents on the road `trained`."""
+    """Return each combination's mean return of every seed's agent."""
     assert isinstance(setup.environment, Environment)
     environment, road = setup.environment, setup.road()
-    assert isinstance(road, DeviceRoad)
-    road.agents = trained.agents
+    road.use_agents(agents)
     points: Any = jax.tree.map(lambda _: None, environment)
     for name in combinations[0]:
         value = value_of(environment, name)
@@ -185,11 +183,9 @@ def play(
         values = jnp.broadcast_to(values.reshape(-1, *(1,) * jnp.ndim(value)), (len(values), *jnp.shape(value)))
         points = replace(points, environment, name, values)
     if combinations[0]:
-        returns, _ = road.evaluate_points(points, episodes, step_limit(setup), seed, sampled)
+        returns = np.asarray(road.evaluate_points(points, episodes, step_limit(setup), seed, sampled).returns, float)
     else:
-        returns, _ = road.evaluate(episodes, step_limit(setup), seed, sampled)
-        returns = np.asarray(returns)[:, None]
-    returns = np.asarray(returns, float)
+        returns = np.asarray(road.evaluate(episodes, step_limit(setup), seed, sampled).returns, float)[:, None]
     return setup.rewards.score(returns, setup.spec).mean(-1).T.tolist()
 
 

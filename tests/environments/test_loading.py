@@ -417,8 +417,7 @@ def test_an_evaluation_takes_as_many_environments_as_training_and_shares_no_epis
     road.num_envs, road.build, road._evaluation, road._open = 4, build, None, []
     road.experiments = [type("Seed", (), {"seed": seed})() for seed in (0, 1)]
     for number in range(3):
-        returns, _ = road.evaluate(10, 5, 500_009 + number)
-        assert returns.shape == (2, 10)
+        assert road.evaluate(10, 5, 500_009 + number).returns.shape == (2, 10)
     assert [batch.num_envs for batch in built] == [4] and len(set(built[0].seeds)) == 3 * 2 * 3
     road.evaluate(2, 5, 0)
     assert [batch.num_envs for batch in built] == [4, 2] and not built[0].open

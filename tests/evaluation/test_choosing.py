@@ -17,6 +17,7 @@ from forage.core import prng
 from forage.core.ports import Agent, Environment
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.on_host import OnHost
+from forage.loop.runner import Played
 from forage.runs import display as progress
 from forage.runs import scoring as evaluating
 from forage.runs.run import Run, write_json
@@ -127,8 +128,8 @@ def test_the_policy_that_does_better_is_scored(road, better, tmp_path):
     assert run.evaluation["actions"] == better and run.choice == choice  # made anew
 
 
-class Played:
-    """Stands in for a road: seeds' returns greedily and sampled, and which episodes were asked for."""
+class Runner:
+    """Stands in for a runner: seeds' returns greedily and sampled, and which episodes were asked for."""
 
     def __init__(self, greedy, sampled, steps=8):
         self.returns, self.steps, self.asked = {False: greedy, True: sampled}, steps, []
@@ -136,7 +137,7 @@ class Played:
     def evaluate(self, episodes, max_steps, seed, sampled):
         self.asked.append((seed, sampled))
         returns = np.repeat(np.array(self.returns[sampled])[:, None], episodes, 1)
-        return returns, np.ones_like(returns, int)
+        return Played(returns, np.ones_like(returns, int), {})
 
 
 def setup_of(agent="ppo", seeds=2, **options):
@@ -158,7 +159,7 @@ BOTH_WAYS = [(prng.CHOICE, False), (prng.CHOICE, True)]
     ],
 )
 def test_the_choice_costs_episodes_of_its_own_where_there_is_one(options, greedy, sampled, actions, chosen):
-    road = Played(greedy, sampled)
+    road = Runner(greedy, sampled)
     evaluation = score_road(road, setup_of(**options), 4)
     assert evaluation["actions"] == actions
     assert road.asked == BOTH_WAYS * chosen + [(prng.EVALUATION, actions == "sampled")]
@@ -166,8 +167,8 @@ def test_the_choice_costs_episodes_of_its_own_where_there_is_one(options, greedy
 
 
 def test_a_choice_holds_for_the_agents_that_it_was_made_of():
-    choice = score_road(Played([0.0, 0.0], [0.3, 0.4]), setup_of(), 4)["choice"]
-    same, later = Played([1.0, 1.0], [0.3, 0.4]), Played([1.0, 1.0], [0.3, 0.4], steps=16)
+    choice = score_road(Runner([0.0, 0.0], [0.3, 0.4]), setup_of(), 4)["choice"]
+    same, later = Runner([1.0, 1.0], [0.3, 0.4]), Runner([1.0, 1.0], [0.3, 0.4], steps=16)
     assert score_road(same, setup_of(), 4, 5, choice)["actions"] == "sampled" and same.asked == [(5, True)]
     assert score_road(later, setup_of(), 4, 5, choice)["actions"] == "greedy" and len(later.asked) == 3
 
@@ -181,7 +182,7 @@ def test_a_choice_holds_for_the_agents_that_it_was_made_of():
     ],
 )
 def test_both_are_shown_where_their_intervals_do_not_meet(greedy, sampled, said):
-    evaluation = score_road(Played(greedy, sampled), setup_of(seeds=len(greedy)), 4)
+    evaluation = score_road(Runner(greedy, sampled), setup_of(seeds=len(greedy)), 4)
     found = choice_sentences(evaluation)
     assert len(found) == len(said) and all(part in line for part, line in zip(said, found, strict=True))
     assert how_scored(evaluation)[1 : 1 + len(said)] == found
@@ -189,7 +190,7 @@ def test_both_are_shown_where_their_intervals_do_not_meet(greedy, sampled, said)
 
 def test_of_a_sweep_every_setting_is_shown_that_differs():
     setup = setup_of(sweep={"learning_rate": [1e-3, 1e-4]})
-    evaluation = score_road(Played([0.0, 0.0, 0.0, 0.6], [0.3, 0.3, 0.3, 0.3]), setup, 4)
+    evaluation = score_road(Runner([0.0, 0.0, 0.0, 0.6], [0.3, 0.3, 0.3, 0.3]), setup, 4)
     assert evaluation["actions"] == "sampled"
     assert [line.partition(":")[0] for line in choice_sentences(evaluation)] == [
         "in 4 other episodes with learning_rate=0.001"

@@ -355,8 +355,7 @@ def test_a_sea_too_deep_for_chance_is_found_and_learned():
 
         carry = (experiment.init(jax.random.key(1)), Clock(jnp.int32(0), jnp.float32(150 * 8 * 48)))
         (state, _), faults = jax.lax.scan(turn, carry, None, 150)
-        returns, _ = experiment.evaluate(state.learner, KEY, 4, 12)
-        return state.starts, returns, faults.sum()
+        return state.starts, experiment.evaluate(state.learner, KEY, 4, 12).returns, faults.sum()
 
     state, returns, faults = jax.device_get(run(experiment))
     assert faults == 0

@@ -23,6 +23,7 @@ from forage.core.ports import Agent, Environment, Hidden, Part, Starts, Tasks, V
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, finite, select
+from forage.loop.runner import Played
 from forage.loop.visits import Visits
 
 LARGE = 2**14
@@ -270,8 +271,8 @@ class Experiment(Part):
         max_steps: int,
         pinned: PyTree[Array | None] = None,
         sampled: bool | Bool[Array, ""] = False,
-    ) -> tuple[Float[Array, "episode *objectives"], Int[Array, " episode"]]:
-        """Plays fresh episodes, greedily or `sampled`, apart from training. Returns their returns and lengths.
+    ) -> Played:
+        """Play fresh episodes, greedily or `sampled`, apart from training (leaves `episode ...`).
 
         The tasks are those that `tasks.evaluation()` draws; `pinned`, shaped like one, says what every one of them has.
         An episode that has not ended after `max_steps`, or the horizon of its own task where that is later, counts as
@@ -313,7 +314,7 @@ class Experiment(Part):
         total = jnp.zeros((episodes, objectives) if objectives else (episodes,))
         carry = (jnp.int32(0), at, hidden, jnp.ones(episodes, bool), total, jnp.zeros(episodes, jnp.int32))
         carry = jax.lax.while_loop(lambda carry: carry[3].any() & (carry[0] < last), step, carry)
-        return carry[4], carry[5]
+        return Played(carry[4], carry[5], {})
 
 
 def under_way(

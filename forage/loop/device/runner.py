@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.core import checkpoint, prng
 from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known, terminating
 from forage.core.types import Clock, Experience
-from forage.loop import visits
+from forage.loop import soundness, visits
 from forage.loop.device.loop import Experiment, ExperimentState
-from forage.loop.learner import LearnerState, Report, Tally
-from forage.loop.soundness import sound
+from forage.loop.learner import Learner, LearnerState, Report, Tally
+from forage.loop.runner import Numbers, Played, with_numbers
+from forage.loop.soundness import Bad, sound
 
 
 def advance(
@@ -87,7 +88,7 @@ def evaluate(
     learner: LearnerState,
     keys: Key[Array, " seed"],
     sampled: Bool[Array, ""],
-) -> tuple[Array, Array]:
+) -> Played:
     """Plays evaluation episodes for every seed. One compilation serves greedy and sampled actions."""
 
     def one(experiment: Experiment, state: LearnerState, key: Key[Array, ""]) -> Any:
@@ -104,7 +105,7 @@ def evaluate_points(
     keys: Key[Array, " seed"],
     points: PyTree[Array | None],
     sampled: Bool[Array, ""],
-) -> tuple[Array, Array]:
+) -> Played:
     """Plays evaluation episodes for every seed in each of many environments."""
 
     def one(experiment: Experiment, state: LearnerState, key: Key[Array, ""]) -> Any:
@@ -235,7 +236,7 @@ class DeviceRoad:
 
     def _evaluation(self, episodes: int, max_steps: int) -> Future[Any]:
         def prepare() -> tuple[Any, ...]:
-            play = self._jitted(evaluate, (True, True, False), (True, True), settings=(episodes, max_steps))
+            play = self._jitted(evaluate, (True, True, False), True, settings=(episodes, max_steps))
             return play, alone(self.shapes(placed=True).learner.agent), self._keys, np.bool_(False)
 
         return self._program(("evaluation", episodes, max_steps), prepare)
@@ -265,32 +266,47 @@ class DeviceRoad:
         self.steps += iterations * self.steps_per_iteration
         return report
 
-    def evaluate(
-        self, episodes: int, max_steps: int, seed: int, sampled: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Plays `episodes` evaluation episodes for every seed, greedily or with `sampled` actions.
-
-        Returns returns `seed episode ...` and lengths.
-        """
+    def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
+        """Play `episodes` evaluation episodes for every seed, greedily or with `sampled` actions."""
         keys = prng.folded(self._keys, seed)
         program = self._evaluation(episodes, max_steps).result()
         return self._seeds(jax.device_get(program(self.varied, alone(self._agents()), keys, np.bool_(sampled))))
 
     def evaluate_points(
         self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Plays as `evaluate` does, once in each of many environments, in one program.
+    ) -> Played:
+        """Play as `evaluate` does, once in each of many environments, in one program.
 
         `points` is shaped like the environment, with leaves `point ...` where points differ and `None` elsewhere. All
-        points get the same random numbers. Returns returns `seed point episode ...` and lengths.
+        points get the same random numbers.
         """
         keys = prng.folded(self._keys, seed)
-        play = self._jitted(evaluate_points, (True, True, False, False), (True, True), settings=(episodes, max_steps))
+        play = self._jitted(evaluate_points, (True, True, False, False), True, settings=(episodes, max_steps))
         return self._seeds(jax.device_get(play(self.varied, alone(self._agents()), keys, points, np.bool_(sampled))))
+
+    def retire(self) -> None:
+        """Do nothing: the environments are part of the state."""
+
+    def close(self) -> None:
+        """Do nothing: JAX frees the arrays."""
+
+    @property
+    def learner(self) -> Learner:
+        return self.varied.common.learner
+
+    @property
+    def devices(self) -> list[jax.Device]:
+        """The devices that share the members. How many each has decides the last bits of its numbers."""
+        return list(self.mesh.devices.flat)
 
     @property
     def exact(self) -> bool:
         """A resumed run continues as if never stopped."""
+        return True
+
+    @property
+    def replays(self) -> bool:
+        """Training from a checkpoint again gives the same, bit for bit."""
         return True
 
     def agent_states(self) -> PyTree[Array]:
@@ -306,8 +322,13 @@ class DeviceRoad:
     def load_agents(self, path: Path) -> dict[str, Any]:
         """Takes the agents alone out of a checkpoint, to evaluate them. Returns its header."""
         agents, header = checkpoint.load(path, self.shapes().learner.agent, ".learner.agent")
-        self.steps, self.agents = header["steps"], self._spread(agents)
+        self.use_agents(agents)
+        self.steps = header["steps"]
         return header
+
+    def use_agents(self, agents: PyTree[Array]) -> None:
+        """Take these agents (leaves `seed ...`), to evaluate them."""
+        self.agents = self._spread(agents)
 
     def next_rollout(self) -> Experience:
         """What the next turn will collect (leaves `seed time env ...`), to look into it."""
@@ -334,14 +355,83 @@ class DeviceRoad:
         self.state = self._spread(state)
         self.steps = steps
 
+    def save(self, path: Path, header: dict[str, Any]) -> None:
+        """Write a checkpoint. Raise `NotFinite` where something in it is not finite."""
+        checkpoint.save(path, self.state, header, soundness.check_leaf, self.rows)
+
+    def load(self, path: Path) -> dict[str, Any]:
+        """Continue from a checkpoint. Return its header."""
+        self.state = None  # a state may be too large to be there twice
+        state, header = checkpoint.load(path, self.shapes())
+        self.restore(state, header["steps"])
+        return header
+
+    def kept(self) -> dict[str, PyTree[jax.ShapeDtypeStruct]]:
+        """Return the shapes of all that training keeps in memory, by part, without making any of it."""
+        state, learner = self.shapes(placed=True), self.learner
+        parts = {part: getattr(state.learner, part) for part in ("agent", "behaviour", "rewards", "memory")}
+        parts |= {part: getattr(state, part) for part in ("starts", "pool", "actors", "visits")}
+        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (parts["agent"], parts["behaviour"]))
+        count = len(self.places) * self.steps_per_iteration * learner.spec.num_agents
+        lived = jax.eval_shape(lambda agent, behaviour: learner.example(agent, behaviour), *one)
+        rollout = jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), lived)
+        return parts | {"rollout": rollout}
+
+    def search(self, member: int) -> tuple[str, Bad] | None:
+        """Find the part that has learned a number which is not finite, and the number."""
+        return None if self.state is None else soundness.search(self.state.learner, member)
+
+    def since(self, member: int, before: int) -> int:
+        """Return `before`: no more is known until training is repeated."""
+        return before
+
+    def missing(self) -> dict[str, tuple[str, ...]]:
+        """Return nothing: every step has all that the environment names."""
+        return {}
+
+    def attempt(self, until: int, skip: Sequence[bool]) -> list[str]:
+        """Train all members up to a step. Return why those that are not to be skipped cannot go on, or empty."""
+        ahead = (until - self.steps) // self.steps_per_iteration
+        if ahead <= 0:
+            return [""] * len(self.seeds)
+        name, report = self.learner.spec.name, self.advance(ahead)
+        environment, learned = np.asarray(report.environment_finite), np.asarray(report.agent_finite)
+        rows = zip(self.seeds, skip, environment, learned, strict=True)
+        return ["" if skipped else soundness.why_broken(name, seed, *finite) for seed, skipped, *finite in rows]
+
+    def attempt_evaluation(
+        self, episodes: int, max_steps: int, seed: int, sampled: bool, skip: Sequence[bool]
+    ) -> tuple[np.ndarray, list[str]]:
+        """Evaluate all members: no environment fails here."""
+        played = self.evaluate(episodes, max_steps, seed, sampled)
+        return np.asarray(played.returns, float), [""] * len(self.seeds)
+
+    def select(self, rows: Sequence[int]) -> DeviceRoad:
+        """Return a runner that goes on with these members alone, perhaps on fewer devices."""
+        chosen = np.array(rows)
+        members, state = jax.device_get((self._seeds(self.varied.members), self.state))
+        varied = Varied(self.varied.common, jax.tree.map(lambda leaf: leaf[chosen], members))
+        runner = DeviceRoad(varied, [self.seeds[row] for row in rows], self.total_steps)
+        runner.restore(jax.tree.map(lambda leaf: leaf[chosen], state), self.steps)
+        return runner
+
+    def adopt(self, source: Sequence[int], numbers: Numbers, anew: Sequence[bool]) -> list[str]:
+        """Give member i what `source[i]` has learned and remembers, and numbers of its own."""
+        self.varied = self.placed(vary(self.varied.common, as_arrays(numbers)))
+        state, rows = self.state, np.array(source)
+        assert state is not None
+        if (rows != np.arange(len(rows))).any():
+            learner = jax.tree.map(lambda leaf: leaf[rows], jax.device_get(state.learner))
+            self.restore(state._replace(learner=learner), self.steps)
+        return [""] * len(self.seeds)
+
+
+def as_arrays(numbers: Numbers) -> dict[str, Array]:
+    """Return each member's own numbers as arrays `seed`."""
+    return {path: jnp.array(values, jnp.float32) for path, values in numbers.items()}
+
 
 def vary(experiment: Experiment, values: dict[str, Array]) -> Varied:
     """Gives seeds their own values (`seed ...`) of fields named by dotted path, such as `learner.agent.discount`."""
-    members = jax.tree.map(lambda _: None, experiment)
-    for path, value in values.items():
-
-        def where(tree: Any, path: str = path) -> Any:
-            return functools.reduce(getattr, path.split("."), tree)
-
-        members = equinox.tree_at(where, members, value, is_leaf=lambda x: x is None)
-    return Varied(experiment, members)
+    nobody = jax.tree.map(lambda _: None, experiment)
+    return Varied(experiment, with_numbers(nobody, values, is_leaf=lambda x: x is None))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,16 +13,17 @@ from jaxtyping import Array, PyTree
 
 from forage.core import checkpoint, prng, team
 from forage.core.host import HostEnvironment
-from forage.core.types import Clock
+from forage.core.types import Clock, Experience, ForageError
+from forage.loop import soundness
 from forage.loop.host.loop import PLAIN, HostExperiment, HostState, Way
 from forage.loop.learner import Learner, LearnerState, Report
+from forage.loop.runner import Numbers, Played, with_numbers
+from forage.loop.soundness import Bad
 from forage.loop.visits import Visits
 
 
 class HostRoad:
     """Runs the seeds of an experiment one beside the other, each with environments of its own."""
-
-    rows: None = None  # as of `DeviceRoad`
 
     def __init__(
         self,
@@ -55,6 +56,20 @@ class HostRoad:
         return min(experiment.steps for experiment in self.experiments)
 
     @property
+    def learner(self) -> Learner:
+        return self.experiments[0].learner
+
+    @property
+    def devices(self) -> list[jax.Device]:
+        """The device that learns."""
+        return jax.local_devices()[:1]
+
+    @property
+    def replays(self) -> bool:
+        """Training is not known to be repeated bit for bit: environments may draw from chance of their own."""
+        return False
+
+    @property
     def exact(self) -> bool:
         """Whether the environments can be saved, so that a resumed run continues as if never stopped."""
         return self.experiments[0].environment.snapshot() is not None
@@ -75,6 +90,11 @@ class HostRoad:
             agent, header = checkpoint.load(path, like, f"[{number}].learner.agent")
             experiment.state, experiment.steps = LearnerState(agent, (), (), ()), header["steps"]
         return header
+
+    def use_agents(self, agents: PyTree[Array]) -> None:
+        """Take these agents (leaves `seed ...`), to evaluate them."""
+        for number, experiment in enumerate(self.experiments):
+            experiment.state = LearnerState(jax.tree.map(lambda leaf, n=number: leaf[n], agents), (), (), ())
 
     @property
     def visits(self) -> np.ndarray | None:
@@ -100,17 +120,16 @@ class HostRoad:
     def prepare(self, episodes: int, max_steps: int) -> None:
         """Nothing: what an evaluation compiles here is small."""
 
-    def evaluate(
-        self, episodes: int, max_steps: int, seed: int, sampled: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
         """Play `episodes` evaluation episodes for every seed, in at most `num_envs` environments of their own."""
-        played = self.played(episodes, max_steps, seed, sampled)
-        return played.returns, played.lengths
-
-    def played(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
-        """As `evaluate`, with what the environments' own information said at the episodes' last steps."""
         results = [self.evaluate_one(e, episodes, max_steps, seed, sampled) for e in self.experiments]
         return Played(*jax.tree.map(lambda *x: np.stack(x), *results))
+
+    def evaluate_points(
+        self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
+    ) -> Played:
+        """Raise `ForageError`: numbers of environments on the host cannot be set from outside."""
+        raise ForageError(f"{self.learner.spec.name} is stepped on the host, where its numbers cannot be set.")
 
     def evaluate_one(
         self, experiment: HostExperiment, episodes: int, max_steps: int, seed: int, sampled: bool = False
@@ -143,6 +162,95 @@ class HostRoad:
         for experiment, saved in zip(self.experiments, state, strict=True):
             experiment.restore(saved)
 
+    def save(self, path: Path, header: dict[str, Any]) -> None:
+        """Write a checkpoint. Raise `NotFinite` where something in it is not finite."""
+        checkpoint.save(path, self.state, header, soundness.check_leaf)
+
+    def load(self, path: Path) -> dict[str, Any]:
+        """Continue from a checkpoint. Return its header."""
+        state, header = checkpoint.load(path, self.shapes())
+        self.restore(state, header["steps"])
+        return header
+
+    def kept(self) -> dict[str, PyTree[Any]]:
+        """Return the shapes of all that training keeps in memory, by part, without making any of it."""
+        states = self.shapes()
+        parts = {
+            part: [getattr(state.learner, part) for state in states]
+            for part in ("agent", "behaviour", "rewards", "memory")
+        }
+        return parts | {"rollout": [s.pending for s in states], "starts": [s.starts for s in states]}
+
+    def next_rollout(self) -> Experience:
+        """Raise `ForageError`: what environments on the host will do is not known before they do it."""
+        raise ForageError(f"{self.learner.spec.name} is stepped on the host, where nobody can look ahead.")
+
+    def search(self, member: int) -> tuple[str, Bad] | None:
+        """Find the part that has learned a number which is not finite, and the number."""
+        return soundness.search(self.experiments[member].state, None)
+
+    def since(self, member: int, before: int) -> int:
+        """Return the step from which on a metric was not finite, where one was; else `before`."""
+        unwell = self.experiments[member].unwell
+        return before if unwell is None else unwell
+
+    def attempt(self, until: int, skip: Sequence[bool]) -> list[str]:
+        """Train the other members up to a step. Return of each why it cannot go on; empty where it can."""
+        each, name = self.steps_per_iteration, self.learner.spec.name
+
+        def train(experiment: HostExperiment) -> str:
+            report = experiment.advance(max(0, until - experiment.steps) // each)
+            return soundness.why_broken(name, experiment.seed, report.environment_finite, report.agent_finite)
+
+        found, failed = self._each(train, skip)
+        return [why or broken or "" for why, broken in zip(failed, found, strict=True)]
+
+    def attempt_evaluation(
+        self, episodes: int, max_steps: int, seed: int, sampled: bool, skip: Sequence[bool]
+    ) -> tuple[np.ndarray, list[str]]:
+        """Evaluate the other members. Return the returns, -infinity where one failed, and of each why it did."""
+
+        def returns_of(experiment: HostExperiment) -> np.ndarray:
+            return np.asarray(self.evaluate_one(experiment, episodes, max_steps, seed, sampled).returns, float)
+
+        found, failed = self._each(returns_of, skip)
+        shape = next((returns.shape for returns in found if returns is not None), (episodes,))
+        return np.array([np.full(shape, -np.inf) if r is None else r for r in found], float), failed
+
+    def _each(self, work: Callable[[HostExperiment], Any], skip: Sequence[bool]) -> tuple[list[Any], list[str]]:
+        """Do some work for every member but those to skip. Return what it gave, or `None`, and why it failed."""
+        found, failed = [None] * len(self.experiments), [""] * len(self.experiments)
+        for index, experiment in enumerate(self.experiments):
+            if not skip[index]:
+                try:
+                    found[index] = work(experiment)
+                except ForageError as error:
+                    failed[index] = str(error)
+        return found, failed
+
+    def select(self, rows: Sequence[int]) -> HostRoad:
+        """Go on with these members alone, and close the environments of the others."""
+        for index, experiment in enumerate(self.experiments):
+            if index not in rows:
+                experiment.environment.close()
+                self._open = [environment for environment in self._open if environment is not experiment.environment]
+        self.experiments = [self.experiments[row] for row in rows]
+        self.seeds = [self.seeds[row] for row in rows]
+        return self
+
+    def adopt(self, source: Sequence[int], numbers: Numbers, anew: Sequence[bool]) -> list[str]:
+        """Give member i what `source[i]` has learned and remembers, and numbers of its own.
+
+        Those with `anew` failed in the middle of a step, and begin new episodes. Return of each why it cannot.
+        """
+        copied = [(jax.tree.map(jnp.copy, self.experiments[i].state), self.experiments[i].steps) for i in source]
+        learners = vary(self.learner, numbers, len(self.seeds))
+        for experiment, learner, (state, steps), new in zip(self.experiments, learners, copied, anew, strict=True):
+            experiment.learner, experiment.state = learner, state
+            if new:
+                experiment.steps, experiment.pending = steps, None
+        return self._each(HostExperiment.begin_episodes, [not new for new in anew])[1]
+
     def close(self) -> None:
         """Frees the environments. Nothing can be called afterwards."""
         self.retire()
@@ -151,12 +259,10 @@ class HostRoad:
             self._evaluation = None
 
 
-class Played(NamedTuple):
-    """Evaluation episodes, leaves `seed episode ...`."""
-
-    returns: np.ndarray
-    lengths: np.ndarray
-    infos: dict[str, np.ndarray]  # NaN where an episode's last step did not say
+def vary(learner: Learner, numbers: Numbers, members: int) -> list[Learner]:
+    """Return a learner for each member, with its own numbers."""
+    own = {path.removeprefix("learner."): values for path, values in numbers.items()}
+    return [with_numbers(learner, {path: values[i] for path, values in own.items()}) for i in range(members)]
 
 
 def play(
@@ -188,7 +294,7 @@ def play_once(
     running, length = np.ones(num_envs, bool), np.zeros(num_envs, np.int32)
     objectives = len(learner.spec.reward_names)
     total = np.zeros((num_envs, objectives) if objectives else num_envs, np.float32)
-    infos = {name: np.full(num_envs, np.nan, np.float32) for name in environment.info_names}
+    infos: dict[str, Any] = {name: np.full(num_envs, np.nan, np.float32) for name in environment.info_names}
     clock = Clock(np.int32(0), np.float32(1))  # type: ignore[arg-type]
     for _ in range(max_steps):
         key, executed, decision = experiment.act(

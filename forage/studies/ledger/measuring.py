@@ -25,12 +25,11 @@ import jax
 import numpy as np
 
 from forage.config.registry import rebuilt
-from forage.config.setup import Road, make_setup
+from forage.config.setup import make_setup
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.evaluation.thresholds import first_reached
-from forage.loop.device.runner import DeviceRoad
-from forage.loop.host.runner import HostRoad
+from forage.loop.runner import Runner
 from forage.runs.curve import Totals
 from forage.runs.provenance import versions
 from forage.runs.scoring import evaluate_road
@@ -101,13 +100,11 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
     yardstick, compiling = Yardstick(), Compiling()
     looks = [yardstick.look()]
     road.begin()
-    if isinstance(road, DeviceRoad):
-        road.advance(0)  # one program serves any number of turns; on the host each compiles as it is first called
+    road.advance(0)  # on the device one program serves any number of turns; on the host each compiles when called
     looks.append(yardstick.look())
     curve, rates = train(road, settings["steps"], yardstick, looks)
     evaluation = evaluate_road(road, setup, settings["episodes"])
-    if isinstance(road, HostRoad):
-        road.close()
+    road.close()
     compiled, memory = compiling.seconds, peak_memory()
     members = len(setup.members)
     between = [(a + b) / 2 for a, b in itertools.pairwise(looks[1:])]  # around each block
@@ -141,7 +138,7 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def train(
-    road: Road, steps: int, yardstick: Yardstick, looks: list[float]
+    road: Runner, steps: int, yardstick: Yardstick, looks: list[float]
 ) -> tuple[tuple[np.ndarray, np.ndarray], list[float]]:
     """Trains to the end. Returns the curve (steps, and returns `member point`) and each block's rate for one seed."""
     iterations = -(-steps // road.steps_per_iteration)

@@ -6,10 +6,8 @@ import numpy as np
 
 from forage.behaviours.held_noise import HeldNoise
 from forage.config.setup import from_config
-from forage.core.checkpoint import load
 from forage.core.spaces import from_json
 from forage.core.types import ForageError
-from forage.loop.device.runner import DeviceRoad
 from forage.runs.run import Run
 from forage.studies.claims.claim import FRESH, Arm, Claim, Paper, Rule, Scale
 
@@ -19,9 +17,7 @@ def continuity_cost(run: Run) -> list[float]:
     if not run.checkpoints:
         raise ForageError(f"{run.directory} has no checkpoint to go on from.")
     road = from_config(run.config).road(run.config["devices"])
-    assert isinstance(road, DeviceRoad)
-    state, header = load(run.checkpoints[-1], road.shapes())
-    road.restore(state, header["steps"])
+    road.load(run.checkpoints[-1])
     rollout = road.next_rollout()
     space = from_json(run.config["spec"]["action_space"])
     low, high = space.low, space.high  # pyrefly: ignore[missing-attribute]

@@ -1,0 +1,148 @@
+"""The contract of a runner: what runs one loop for many seeds, on the device or on the host."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import equinox
+import jax
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from forage.core.types import Experience
+from forage.loop.learner import Learner, Report
+from forage.loop.soundness import Bad
+
+Numbers = Mapping[str, Sequence[float]]
+"""Each member's own number, by its path in the loop, such as `learner.agent.discount`."""
+
+
+class Played(NamedTuple):
+    """Evaluation episodes, leaves `member episode ...`; of `evaluate_points`, `member point episode ...`."""
+
+    returns: np.ndarray | Array
+    lengths: np.ndarray | Array
+    infos: dict[str, np.ndarray | Array]  # what the environment itself said at the last step; NaN where nothing
+
+
+class Runner(Protocol):
+    """A loop for many seeds, the members of a run. Leaves of what it takes and returns are `member ...`."""
+
+    seeds: list[int]
+    steps_per_iteration: int
+
+    @property
+    def learner(self) -> Learner: ...
+    @property
+    def devices(self) -> list[jax.Device]: ...  # that share the members
+    @property
+    def steps(self) -> int: ...  # that each member has taken
+    @property
+    def exact(self) -> bool: ...  # a resumed run goes on as if it had never stopped
+    @property
+    def replays(self) -> bool: ...  # training from a checkpoint again gives the same, bit for bit
+    @property
+    def visits(self) -> np.ndarray | None: ...  # `member *place`, where they are counted on a map
+
+    # Training and evaluation
+    def begin(self) -> None:
+        """Make every member's first state."""
+
+    def advance(self, iterations: int) -> Report:
+        """Train every member for so many iterations of the loop."""
+        ...
+
+    def prepare(self, episodes: int, max_steps: int) -> None:
+        """Begin to compile such an evaluation, so that it is there when training ends."""
+
+    def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
+        """Play episodes apart from training, with greedy or `sampled` actions."""
+        ...
+
+    def evaluate_points(
+        self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
+    ) -> Played:
+        """Play as `evaluate` does in each of many environments. Raise `ForageError` on the host."""
+        ...
+
+    def retire(self) -> None:
+        """Free what only training needs, before an evaluation after which there is none."""
+
+    def close(self) -> None:
+        """Free everything. Nothing can be called afterwards."""
+
+    # Saving
+    def save(self, path: Path, header: dict[str, Any]) -> None:
+        """Write a checkpoint. Raise `NotFinite` where something in it is not finite."""
+
+    def load(self, path: Path) -> dict[str, Any]:
+        """Continue from a checkpoint. Return its header."""
+        ...
+
+    def load_agents(self, path: Path) -> dict[str, Any]:
+        """Take the agents alone out of a checkpoint, to evaluate them. Return its header."""
+        ...
+
+    def use_agents(self, agents: PyTree[Array]) -> None:
+        """Take these agents, to evaluate them."""
+
+    def agent_states(self) -> PyTree[Array]:
+        """Return the agents' states."""
+        ...
+
+    def kept(self) -> dict[str, PyTree[Any]]:
+        """Return the shapes of all that training keeps in memory, by part, without making any of it."""
+        ...
+
+    # Finding what went wrong
+    def next_rollout(self) -> Experience:
+        """Return what the next iteration will collect. Raise `ForageError` where training does not replay."""
+        ...
+
+    def search(self, member: int) -> tuple[str, Bad] | None:
+        """Find the part that has learned a number which is not finite, and the number."""
+        ...
+
+    def since(self, member: int, before: int) -> int:
+        """Return the step from which on something may not have been finite: `before`, or a later one."""
+        ...
+
+    def missing(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the environment's info that no episode ended with, and what there was instead."""
+        ...
+
+    # Members one by one, as tuning needs them
+    def attempt(self, until: int, skip: Sequence[bool]) -> list[str]:
+        """Train the other members up to a step. Return of each why it cannot go on; empty where it can."""
+        ...
+
+    def attempt_evaluation(
+        self, episodes: int, max_steps: int, seed: int, sampled: bool, skip: Sequence[bool]
+    ) -> tuple[np.ndarray, list[str]]:
+        """Evaluate the other members. Return the returns, -infinity where one failed, and of each why it did."""
+        ...
+
+    def select(self, rows: Sequence[int]) -> Runner:
+        """Return a runner that goes on with these members alone. This one must not be used any more."""
+        ...
+
+    def adopt(self, source: Sequence[int], numbers: Numbers, anew: Sequence[bool]) -> list[str]:
+        """Give member i what `source[i]` has learned and remembers, and numbers of its own.
+
+        Those with `anew` failed before, and begin new episodes. Return of each why it cannot; empty where it can.
+        """
+        ...
+
+
+def with_numbers(tree: Any, numbers: Mapping[str, Any], is_leaf: Any = None) -> Any:
+    """Return a tree with other leaves at these dotted paths."""
+    for path, number in numbers.items():
+
+        def where(tree: Any, path: str = path) -> Any:
+            return functools.reduce(getattr, path.split("."), tree)
+
+        tree = equinox.tree_at(where, tree, number, is_leaf=is_leaf)
+    return tree
