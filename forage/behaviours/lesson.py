@@ -181,7 +181,7 @@ class Lesson(Behaviour):
         novelty = jax.vmap(jax.vmap(surprise))(rollout.next_observation)
         capacity, width = kept(state.ring).terminated.shape
         clock = written(state.ring, moment.agent, moment.clock)
-        ring = write(state.ring, rollout._replace(aux=(), memo=(), note=(rollout.memo, novelty)), clock)
+        ring = write(state.ring, rollout._replace(aux=(), memo=(), note=(rollout.memo, novelty), info={}), clock)
         state = state._replace(ring=ring, novelty=state.novelty.update(novelty.reshape(-1), rollout.counts.reshape(-1)))
 
         newest = clock.steps // width + len(novelty)

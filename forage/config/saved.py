@@ -63,6 +63,7 @@ def spec_from_config(config: dict[str, Any]) -> Spec:
         tuple(stored["reward_names"]),
         stored.get("num_agents", 1),
         horizon=stored["horizon"],
+        info_names=tuple(stored.get("info_names", ())),
     )
 
 

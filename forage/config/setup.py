@@ -180,6 +180,7 @@ class Setup:
                 "reward_names": list(self.spec.reward_names),
                 "num_agents": self.spec.num_agents,
                 "horizon": None if self.spec.horizon is None else int(self.spec.horizon),
+                "info_names": list(self.spec.info_names),
             },
         }
 

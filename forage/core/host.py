@@ -84,7 +84,13 @@ class HostEnvironment(abc.ABC):
     def spec(self) -> Spec:
         """What an agent may know of these environments."""
         return Spec(
-            self.name, self.observation_space, self.action_space, self.reward_names, self.num_agents, self.horizon
+            self.name,
+            self.observation_space,
+            self.action_space,
+            self.reward_names,
+            self.num_agents,
+            self.horizon,
+            self.info_names,
         )
 
     def reset(self, seed: int) -> PyTree[np.ndarray]:
@@ -181,7 +187,7 @@ class HostEnvironment(abc.ABC):
 
     @property
     def info_names(self) -> tuple[str, ...]:
-        """What was named of the environments' own information, so that `Step.info` holds it."""
+        """Names of the entries of `Step.info` that are a number of each environment, `float32[env]`, or NaN."""
         return ()
 
     @property

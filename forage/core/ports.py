@@ -50,6 +50,15 @@ class Environment(Part):
         """How many agents act at once. Above 1, what they see, do and get has a leading axis `agent` (see `Step`)."""
         return 1
 
+    @property
+    def info_names(self) -> tuple[str, ...]:
+        """Names of the entries of `Step.info` that are one number each, such as `success` or a cost.
+
+        A run reports the mean of each over its episodes' last steps, and rewards and agents find them in
+        `Experience.info`.
+        """
+        return ()
+
     @abc.abstractmethod
     def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
         """Returns `(state, observation)` at the start of an episode."""

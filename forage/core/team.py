@@ -34,6 +34,8 @@ def as_one(told: Any, num_agents: int) -> Any:
     if num_agents == 1:
         return told
     assert isinstance(told, Step | Experience)
+    if isinstance(told, Experience):  # where every agent has the environment's
+        told = told._replace(info={name: values[..., 0] for name, values in told.info.items()})
     ended = (told.terminated | told.truncated).all(-1)
     out_of_time = ended & told.truncated.any(-1)
     reward = told.reward.mean(told.terminated.ndim - 1)

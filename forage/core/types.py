@@ -49,6 +49,8 @@ class Experience(NamedTuple):
     (what was new in that episode, at that time).
     `bonus` is there only in what was relabelled: what a rewards part pays for exploring, beside the reward.
     `memo` is there only in a rollout: what the behaviour wants back in its `report`.
+    `info` has the numbers that `Spec.info_names` names, such as a cost or `success`, in 32-bit floats; of many agents
+    each has the environment's, and NaN stands where an environment on the host did not say.
     """
 
     observation: PyTree[Array]
@@ -62,6 +64,7 @@ class Experience(NamedTuple):
     note: PyTree[Array] = ()
     bonus: Float[Array, "*shape"] | None = None
     memo: PyTree[Array] = ()
+    info: dict[str, Float[Array, "*shape"]] = {}
 
     @property
     def ended(self) -> Bool[Array, "*shape"]:
@@ -126,6 +129,7 @@ class Spec:
     reward_names: tuple[str, ...] = ()
     num_agents: int = 1
     horizon: int | None = None
+    info_names: tuple[str, ...] = ()  # see `Environment.info_names`
 
     @functools.cached_property
     def _exact(self) -> Hashable:

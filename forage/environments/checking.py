@@ -44,6 +44,11 @@ def check_environment(environment: Environment, name: str) -> None:
     same(name, "reward", step.reward, jax.ShapeDtypeStruct((*axis, len(names)) if names else axis, "float32"))
     for flag in ("terminated", "truncated"):
         same(name, flag, getattr(step, flag), jax.ShapeDtypeStruct(axis, "bool"))
+    for entry in environment.info_names:
+        if entry not in step.info:
+            raise ForageError(f"{name} has no {entry} in its info, which its info_names have; return it at every step.")
+        if (shape := jax.numpy.shape(step.info[entry])) != ():
+            raise ForageError(f"{name} returned as info {entry} an array of shape {shape}; info_names are of numbers.")
 
 
 def trace(environment: Environment, name: str, method: str, *arguments: Any) -> Any:

@@ -148,6 +148,7 @@ def spec_of(environment: Environment, name: str) -> Spec:
         reward_names=environment.reward_names,
         num_agents=environment.num_agents,
         horizon=environment.horizon,
+        info_names=environment.info_names,
     )
 
 

@@ -70,6 +70,7 @@ class Learner(Part):
             source=jnp.int32(AGENT),
             aux=decision.aux,
             memo=decision.memo,
+            info={name: jnp.zeros(()) for name in self.spec.info_names},
         )
 
     def act(
@@ -233,6 +234,7 @@ class Tally(NamedTuple):
     episodes: Episodes
     metrics: Metrics  # sums over the updates made, and `updates`
     faults: Float[Array, ""]  # turns in which the environment returned NaN or infinity
+    infos: dict[str, tuple[Array, Array]] = {}  # see `Report`
 
 
 class Report(NamedTuple):

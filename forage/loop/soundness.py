@@ -23,7 +23,7 @@ LEARNED = {
 
 OWN = re.compile(rf"^(?:\[\d+\])?\.learner\.({'|'.join(LEARNED)})(?=\W|$)(.*)$", re.DOTALL)
 SEEN = re.compile(
-    r"^(?:\[\d+\])?\.(?:learner\.memory|pending|pool\.starts|actors\.at)(?!.*\.env_state)"
+    r"^(?:\[\d+\])?\.(?:learner\.memory|pending|pool\.starts|actors\.at)(?!.*\.(?:env_state|info\[))"
     r".*?\.((?:next_)?observation|reward|action|note)(?=\W|$)(.*?)(?:\.(?:store|newest|after))?$",
     re.DOTALL,
 )

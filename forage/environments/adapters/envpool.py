@@ -121,6 +121,14 @@ class EnvPoolEnvironment(HostEnvironment):
         step = Step(observation, rewards, terminated, truncated, named)
         return HostStep(step, following)
 
+    @property
+    def info_names(self) -> tuple[str, ...]:
+        return self._info_names
+
+    @property
+    def info_seen(self) -> tuple[str, ...]:
+        return self._info_names  # a name that is not there fails at the first step
+
     def _info(self, info: dict[str, Any], name: str, order: np.ndarray | slice) -> np.ndarray:
         if name not in info:
             raise ForageError(f"{self.name} has no info {name}; it has {', '.join(sorted(info))}.")

@@ -59,7 +59,8 @@ class OnHost(HostEnvironment):
 
             states = jax.tree.map(choose, fresh, states)
             observations = jax.tree.map(choose, first, result.observation)
-            result = result._replace(reward=result.reward.astype(jnp.float32))
+            named = {name: jnp.asarray(result.info[name], jnp.float32) for name in environment.info_names}
+            result = result._replace(reward=result.reward.astype(jnp.float32), info=result.info | named)
             return (states, observations, key), (result, place)
 
         self._jit_reset, self._jit_step = jax.jit(reset), jax.jit(step)
@@ -89,6 +90,14 @@ class OnHost(HostEnvironment):
     @property
     def place(self) -> Int[np.ndarray, " env"]:
         return super().place if self._place is None else self._place
+
+    @property
+    def info_names(self) -> tuple[str, ...]:
+        return self.environment.info_names
+
+    @property
+    def info_seen(self) -> tuple[str, ...]:
+        return self.info_names
 
     @property
     def returns(self) -> bool:

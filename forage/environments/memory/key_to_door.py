@@ -86,6 +86,7 @@ class KeyToDoor(Environment):
       `door` and `sign`, which is lit for the one step at which the key was picked up.
     - Action: 0 north, 1 south, 2 west, 3 east; walls, and the door without the key, cannot be entered.
     - Reward: `apple_reward` for each apple, `door_reward` at the door with the key.
+    - `info["key"]`, `info["door"]`: the key was picked up, and the door opened, in this episode so far.
     - Terminated: after `explore_steps + orchard_steps + door_steps` steps, 85 in all. Never truncated.
 
     Best return: `door_reward` for key and door, and the apples: in 60 steps each can be eaten three times at most, so
@@ -122,6 +123,10 @@ class KeyToDoor(Environment):
     @property
     def horizon(self) -> int:
         return self.explore_steps + self.orchard_steps + self.door_steps
+
+    @property
+    def info_names(self) -> tuple[str, ...]:
+        return ("key", "door")
 
     def reset(self, key: Key[Array, ""]) -> tuple[KeyToDoorState, Bool[Array, "5 5 channel"]]:
         key_key, player_key, tree_key = jax.random.split(key, 3)
@@ -172,9 +177,10 @@ class KeyToDoor(Environment):
             eaten_at=jnp.where(room == ORCHARD, eaten_at, state.eaten_at),
             time=time,
         )
-        terminated = time >= self.horizon
+        terminated, taken = time >= self.horizon, new_state.taken_at >= 0
+        info = {"key": taken, "door": taken & ~new_state.has_key}
         return new_state, Step(
-            self._observe(new_state), jnp.asarray(reward, jnp.float32), terminated, jnp.zeros((), bool), {}
+            self._observe(new_state), jnp.asarray(reward, jnp.float32), terminated, jnp.zeros((), bool), info
         )
 
     def board(self, state: KeyToDoorState) -> Bool[Array, "row column channel"]:

@@ -79,6 +79,10 @@ class Wrapper(Environment):
     def horizon(self) -> int | None:
         return self.environment.horizon
 
+    @property
+    def info_names(self) -> tuple[str, ...]:
+        return self.environment.info_names
+
     def __getattr__(self, name: str) -> Any:
         """What only the inner environment has, such as the levels that a tasks part asks for."""
         if name.startswith("_") or name == "environment":

@@ -147,6 +147,10 @@ class GoalConditioned(Environment):
         return self.environment.horizon
 
     @property
+    def info_names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.environment.info_names, "success")))
+
+    @property
     def inside(self) -> Any:
         """The environment, which has, or hands on, the three that are about goals."""
         return self.environment

@@ -66,6 +66,10 @@ class Piecewise(Environment):
         return self.environment.reward_names
 
     @property
+    def info_names(self) -> tuple[str, ...]:
+        return self.environment.info_names
+
+    @property
     def observation_space(self) -> gymnasium.Space[Any]:
         return self.phase(0).observation_space
 

@@ -11,7 +11,7 @@ Python or C++.
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox
 import jax
@@ -152,14 +152,15 @@ class Experiment(Part):
             environment = equinox.combine(at.task, self.environment)
             env_state, step = environment.step(at.env_state, spaces.clip(spec.action_space, action), step_key)
             experience = Experience(
-                at.observation,
-                action,
-                step.reward,
-                step.observation,
-                step.terminated,
-                step.truncated,
-                decision.source,
-                decision.aux,
+                observation=at.observation,
+                action=action,
+                reward=step.reward,
+                next_observation=step.observation,
+                terminated=step.terminated,
+                truncated=step.truncated,
+                source=decision.source,
+                aux=decision.aux,
+                info=team.repeat(numbers(step.info, spec.info_names), spec.num_agents),
                 memo=decision.memo,
             )
             place = environment.place(env_state) if self.measured and environment.places else ()
@@ -257,7 +258,7 @@ class Experiment(Part):
         )
         sums = {name: value if name == "updates" else value * metrics["updates"] for name, value in metrics.items()}
         sound = finite((rollout.reward, rollout.next_observation))
-        return state, Tally(episodes, sums, (~sound).astype(jnp.float32))
+        return state, Tally(episodes, sums, (~sound).astype(jnp.float32), last_infos(told))
 
     def next_rollout(self, state: ExperimentState, clock: Clock) -> Experience:
         """Return what the next turn will collect, to look into it."""
@@ -303,18 +304,34 @@ class Experiment(Part):
             return at._replace(env_state=env_state, observation=step.observation), hidden, step
 
         def step(carry):
-            time, at, hidden, running, total, length = carry
+            time, at, hidden, running, total, length, infos = carry
             keys = jax.random.split(jax.random.fold_in(key, time), episodes)
             at, hidden, step = jax.vmap(one)(at, hidden, keys)
             step = team.as_one(step, self.learner.spec.num_agents)
-            total = total + select(running, step.reward, 0)
-            return time + 1, at, hidden, running & ~(step.terminated | step.truncated), total, length + running
+            total, length = total + select(running, step.reward, 0), length + running
+            infos = select(running, numbers(step.info, self.learner.spec.info_names), infos)
+            return time + 1, at, hidden, running & ~(step.terminated | step.truncated), total, length, infos
 
         objectives = len(self.learner.spec.reward_names)
         total = jnp.zeros((episodes, objectives) if objectives else (episodes,))
-        carry = (jnp.int32(0), at, hidden, jnp.ones(episodes, bool), total, jnp.zeros(episodes, jnp.int32))
+        infos = {name: jnp.full(episodes, jnp.nan) for name in self.learner.spec.info_names}
+        carry = (jnp.int32(0), at, hidden, jnp.ones(episodes, bool), total, jnp.zeros(episodes, jnp.int32), infos)
         carry = jax.lax.while_loop(lambda carry: carry[3].any() & (carry[0] < last), step, carry)
-        return Played(carry[4], carry[5], {})
+        return Played(*carry[4:])
+
+
+def numbers(info: dict[str, Any], names: tuple[str, ...]) -> dict[str, Float[Array, "*env"]]:
+    """Return the entries of these names in 32-bit floats."""
+    return {name: jnp.asarray(info[name], jnp.float32) for name in names}
+
+
+def last_infos(told: Experience) -> dict[str, tuple[Array, Array]]:
+    """Sum what the environment said at the last steps of episodes (leaves `time env`), and count where it did."""
+    said = {name: told.ended & ~jnp.isnan(values) for name, values in told.info.items()}
+    return {
+        name: (jnp.where(said[name], values, 0).sum(), said[name].sum().astype(jnp.float32))
+        for name, values in told.info.items()
+    }
 
 
 def under_way(

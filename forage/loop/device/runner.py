@@ -50,7 +50,7 @@ def advance(
     metrics = {name: v if name == "updates" else v / updates for name, v in tally.metrics.items()}
     latest = jax.vmap(visits.measures)(state.visits) if isinstance(state.visits, visits.Visits) else {}
     found = jax.vmap(sound)(state.learner)
-    return state, clock, Report(tally.episodes, metrics, tally.faults == 0, found, latest)
+    return state, clock, Report(tally.episodes, metrics, tally.faults == 0, found, latest, tally.infos)
 
 
 def init(varied: Varied, keys: Key[Array, " seed"]) -> ExperimentState:

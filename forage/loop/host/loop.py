@@ -208,14 +208,15 @@ class HostExperiment:
             step, self.observation = result.step, result.observation
             steps.append(
                 Experience(
-                    observation,
-                    action,
-                    step.reward,
-                    step.observation,
-                    step.terminated,
-                    step.truncated,
-                    source,
-                    aux,
+                    observation=observation,
+                    action=action,
+                    reward=step.reward,
+                    next_observation=step.observation,
+                    terminated=step.terminated,
+                    truncated=step.truncated,
+                    source=source,
+                    aux=aux,
+                    info={name: self.for_agents(step.info[name]) for name in self.learner.spec.info_names},
                     memo=memo,
                 )
             )
@@ -260,6 +261,10 @@ class HostExperiment:
         """The shape of what says whether an episode ended."""
         agents = self.learner.spec.num_agents
         return (self.environment.num_envs,) if agents == 1 else (self.environment.num_envs, agents)
+
+    def for_agents(self, values: Any) -> Any:
+        """Return what each environment has as what each of its agents has."""
+        return values if self.learner.spec.num_agents == 1 else np.broadcast_to(values[:, None], self.flags)
 
     def clock(self, steps: int) -> Clock:
         return Clock(np.int32(steps), np.float32(self.total_steps))  # type: ignore[arg-type]

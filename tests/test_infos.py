@@ -1,0 +1,165 @@
+"""Numbers that a native environment says itself: reported, remembered and handed to rewards by both runners."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+from small import differing_files
+
+import forage
+from forage.config.setup import from_config, make_setup
+from forage.core.ports import Environment, Rewards
+from forage.core.types import ForageError, Step
+from forage.environments import make
+from forage.environments.adapters.on_host import OnHost
+from forage.environments.checking import check_environment
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.wrappers.goal_entries import Entries
+from forage.environments.wrappers.goals import GoalConditioned
+from forage.environments.wrappers.time import ActionRepeat, TimeLimit
+from forage.loop.policy import spec_from_config
+
+small.keep_compiled()
+LENGTH = 4
+
+
+class MeterState(NamedTuple):
+    even: jax.Array
+    time: jax.Array
+
+
+class Meter(Environment):
+    """Episodes of four steps. The cost of step t is t / 2; whether one is even is drawn, and pays at its end."""
+
+    agents: int = equinox.field(static=True, default=1)
+
+    @property
+    def observation_space(self):
+        return gymnasium.spaces.Box(0, LENGTH, (1,), np.float32)
+
+    @property
+    def action_space(self):
+        return gymnasium.spaces.Discrete(2)
+
+    @property
+    def horizon(self):
+        return LENGTH
+
+    @property
+    def num_agents(self):
+        return self.agents
+
+    @property
+    def info_names(self):
+        return ("cost", "even")
+
+    def spread(self, value):
+        return value if self.agents == 1 else jnp.broadcast_to(value, (self.agents, *jnp.shape(value)))
+
+    def seen(self, time):
+        return self.spread(time.astype(jnp.float32)[None])
+
+    def reset(self, key):
+        time = jnp.int32(0)
+        return MeterState(jax.random.bernoulli(key), time), self.seen(time)
+
+    def step(self, state, action, key):
+        time = state.time + 1
+        over = time >= LENGTH
+        reward = jnp.where(over, state.even, 0).astype(jnp.float32)
+        info = {"cost": time / 2, "even": state.even, "more": jnp.zeros(3)}
+        flags = (self.spread(over), self.spread(jnp.bool_(False)))
+        return state._replace(time=time), Step(self.seen(time), self.spread(reward), *flags, info)
+
+
+class Costly(Rewards):
+    """The reward less the cost, and what costs were experienced."""
+
+    def relabel(self, state, experience):
+        return experience._replace(reward=experience.reward - experience.info["cost"])
+
+    def learn(self, state, rollout, clock, key):
+        return state, (), {"costs": rollout.info["cost"].mean(), "shape": jnp.float32(rollout.info["even"].shape[1])}
+
+
+def world(runner, agents=1):
+    return Meter(agents) if runner == "device" else lambda num_envs: OnHost(Meter(agents), num_envs)
+
+
+def train(directory, runner, agent="ppo", agents=1, **more):
+    options = small.PPO if agent == "ppo" else small.REPLAY | {"hidden_sizes": (8,)}
+    words = {"steps": 160, "seeds": [3, 7], "evaluation_episodes": 8, "display": "quiet"} | more
+    return forage.train(agent, world(runner, agents), agent_options=options, directory=directory, **words)
+
+
+@pytest.mark.parametrize("runner", ["device", "host"])
+@pytest.mark.parametrize("agents", [1, 2])
+def test_the_last_steps_are_reported(runner, agents, tmp_path):
+    run = train(tmp_path / "run", runner, agents=agents, rewards=Costly(), evaluation_every=80)
+    for row in (*run.rows, *run.evaluations, run.evaluation):
+        assert row["cost"] == [LENGTH / 2] * 2
+        np.testing.assert_allclose(row["even"], row["return"], rtol=1e-6)
+        assert "more" not in row
+    even = np.array([row["even"] for row in run.rows])
+    assert 0 < even.mean() < 1 and len(np.unique(even)) > 2
+    assert [row["steps"] for row in run.evaluations] == [0, 80, 160]
+    # Rewards find them in the experience: each agent the environment's.
+    assert all(row["costs"] == [1.25, 1.25] and row["shape"] == [2.0 * agents] * 2 for row in run.rows)
+    assert run.config["spec"]["info_names"] == ["cost", "even"]
+    assert spec_from_config(run.config).info_names == ("cost", "even")
+
+
+def test_old_configurations_name_none():
+    config = make_setup("ppo", "CartPole-v1", steps=160, seeds=1).config()
+    assert config["spec"].pop("info_names") == []
+    assert spec_from_config(config).info_names == () == from_config(config).spec.info_names
+
+
+@pytest.mark.parametrize("runner", ["device", "host"])
+def test_a_memory_keeps_them_and_a_stop_loses_nothing(runner, tmp_path):
+    words = {"agent": "dqn", "rewards": Costly(), "checkpoint_seconds": 0.0}
+    whole, stopped = (train(tmp_path / name, runner, **words) for name in ("whole", "stopped"))
+    stopped.checkpoints[-1].unlink()  # as a kill would leave it
+    forage.resume(tmp_path / "stopped", environment=world(runner), rewards=Costly(), display="quiet")
+    for left, right in zip(whole.rows, stopped.rows, strict=True):
+        assert {k: v for k, v in left.items() if "second" not in k} == {
+            k: v for k, v in right.items() if "second" not in k
+        }
+    assert whole.evaluation == stopped.evaluation
+    assert not differing_files(whole.checkpoints[-1], stopped.checkpoints[-1])
+
+
+def test_wrappers_hand_them_on():
+    assert TimeLimit(ActionRepeat(Meter(), 2), 3).info_names == ("cost", "even")
+    goal = GoalConditioned(Entries(Meter(), (0,), (0.0,), (4.0,)))
+    assert goal.info_names == ("cost", "even", "success")
+    assert CartPole().info_names == () and make("memory:KeyToDoor").info_names == ("key", "door")
+    for one in (goal, make("memory:KeyToDoor")):
+        check_environment(one, "one")
+
+
+class Silent(Meter):
+    @property
+    def info_names(self):
+        return ("cost", "lost")
+
+
+class Long(Meter):
+    @property
+    def info_names(self):
+        return ("cost", "more")
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"), [(Silent(), "no lost in its info"), (Long(), r"more an array .*\(3,\)")]
+)
+def test_what_is_not_one_number_is_refused(environment, said):
+    with pytest.raises(ForageError, match=said):
+        check_environment(environment, "Meter")
