@@ -46,27 +46,27 @@ def measure(bench: Bench, rounds: int) -> dict[str, dict[str, Any]]:
     """Of each bonus: microseconds a step, the ratio to training without, and seconds to compile."""
     from forage.config.setup import make_setup
 
-    roads, found = {}, {}
+    runners, found = {}, {}
     for name in ("environment", *BONUSES):
         setup = make_setup(
             bench.agent, bench.environment, steps=10_000_000, seeds=[0], agent_options=bench.options, rewards=name
         )
-        road = setup.road()
+        runner = setup.runner()
         began = time.perf_counter()
-        road.begin()
-        warm = setup.agent.learning_starts // road.steps_per_iteration + 1
-        road.advance(warm)  # learning is under way
+        runner.begin()
+        warm = setup.agent.learning_starts // runner.steps_per_iteration + 1
+        runner.advance(warm)  # learning is under way
         found[name] = {"compile": round(time.perf_counter() - began, 1)}
-        text = road._loop().result().as_text()  # type: ignore[union-attr]
+        text = runner._loop().result().as_text()  # type: ignore[union-attr]
         found[name]["host_calls"] = sum(text.count(word) for word in HOST)
-        roads[name] = road
-    times: dict[str, list[float]] = {name: [] for name in roads}
+        runners[name] = runner
+    times: dict[str, list[float]] = {name: [] for name in runners}
     for _ in range(rounds):
-        for name, road in roads.items():
-            count = max(1, bench.steps // road.steps_per_iteration)
+        for name, runner in runners.items():
+            count = max(1, bench.steps // runner.steps_per_iteration)
             began = time.perf_counter()
-            road.advance(count)
-            times[name].append((time.perf_counter() - began) / (count * road.steps_per_iteration))
+            runner.advance(count)
+            times[name].append((time.perf_counter() - began) / (count * runner.steps_per_iteration))
     for name, own in times.items():
         found[name]["microseconds"] = 1e6 * statistics.median(own)
         ratios = [mine / plain for mine, plain in zip(own, times["environment"], strict=True)]

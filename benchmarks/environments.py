@@ -6,7 +6,7 @@ alternate in it. Three ways of stepping:
 
 - `episodes`: ended episodes begin anew, by the library's own automatic reset, and in Forage from the pool of starts.
 - `bare`: steps only, never a reset. Forage's adapter beside the library it opens: what the adapter costs.
-- `host`: on the host road, with new episodes, all handed the same actions. Forage's adapter beside the library.
+- `host`: on the host, with new episodes, all handed the same actions. Forage's adapter beside the library.
 
 Writes `results/environments.json` and the table `results/ENVIRONMENTS.md`. Rows whose library is missing are
 left out, by name.

@@ -258,7 +258,7 @@ def fits(method: str, problem: str) -> str | None:
     told = setup_of(method, problem, [0])
     make(told["environment"])  # where its library is not there, that is no method's fault
     try:
-        make_setup(told.pop("agent"), told.pop("environment"), **told).experiment()
+        make_setup(told.pop("agent"), told.pop("environment"), **told).loop()
     except ForageError as error:
         return str(error)
     return None

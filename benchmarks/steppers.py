@@ -42,7 +42,7 @@ def forage(id: str, num_envs: int, steps: int, way: str) -> Stepper:
     from forage.core.ports import Agent
     from forage.core.types import Clock
     from forage.environments import make, spec_of
-    from forage.loop.device.loop import Experiment
+    from forage.loop.device.loop import DeviceLoop
     from forage.loop.learner import Learner
     from forage.memory.rollout import LastRollout
     from forage.rewards.environment import EnvironmentReward
@@ -87,15 +87,15 @@ def forage(id: str, num_envs: int, steps: int, way: str) -> Stepper:
         return all_of(begin, num_envs), over_time(one, num_envs, steps)
 
     learner = Learner(Random(num_envs=num_envs, rollout_length=steps), Own(), EnvironmentReward(), LastRollout(), spec)
-    experiment = Experiment(learner, environment, Same(), Reset())
+    loop = DeviceLoop(learner, environment, Same(), Reset())
 
     def start(key: Any) -> Any:
-        return experiment.init(prng.key(key[1]))._replace(learner=learner.init(prng.key(0))._replace(memory=()))
+        return loop.init(prng.key(key[1]))._replace(learner=learner.init(prng.key(0))._replace(memory=()))
 
     def run(state: Any, key: Any) -> Any:
         clock = Clock(jnp.int32(0), jnp.float32(1))
         # What was collected is dropped, so that XLA leaves out storing it; the peers store nothing either.
-        pool, actors, *_ = experiment.collect(state, clock, prng.key(key[1]))
+        pool, actors, *_ = loop.collect(state, clock, prng.key(key[1]))
         return state._replace(pool=pool, actors=actors)
 
     return start, run

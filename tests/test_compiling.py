@@ -19,9 +19,9 @@ from forage.core.types import Spec
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.cartpole import CartPole
-from forage.loop.device.loop import Experiment
-from forage.loop.device.runner import DeviceRoad, vary
-from forage.loop.host.runner import HostRoad
+from forage.loop.device.loop import DeviceLoop
+from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
@@ -39,39 +39,39 @@ class Traced(PPO):
         return super().learn(state, batch, clock, key)
 
 
-def weights(road, learning_rate=1e-3):
+def weights(runner, learning_rate=1e-3):
     """What two iterations make of the agent, and how often it was traced."""
     agent = Traced(
         num_envs=2, rollout_length=4, minibatches=1, epochs=1, hidden_sizes=(4,), learning_rate=learning_rate
     )
     learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec_of(CartPole(), "CartPole-v1"))
-    if road == "device":
-        run = DeviceRoad(vary(Experiment(learner, CartPole(), Same(), Reset()), {}), [0], 16)
+    if runner == "device":
+        run = DeviceRunner(vary(DeviceLoop(learner, CartPole(), Same(), Reset()), {}), [0], 16)
     else:
-        run = HostRoad([learner], lambda num_envs: OnHost(CartPole(), num_envs), [0], 16)
+        run = HostRunner([learner], lambda num_envs: OnHost(CartPole(), num_envs), [0], 16)
     before = len(traced)
     run.begin()
     run.advance(2)
     return np.concatenate([np.ravel(x) for x in jax.tree.leaves(run.agent_states().network)]), len(traced) - before
 
 
-@pytest.mark.parametrize("road", gated(["device", "host"], ["device"]))
+@pytest.mark.parametrize("runner", gated(["device", "host"], ["device"]))
 @pytest.mark.thorough
-def test_another_number_is_not_traced_again_and_counts(road, no_programs):
-    first, traces = weights(road)
+def test_another_number_is_not_traced_again_and_counts(runner, no_programs):
+    first, traces = weights(runner)
     assert traces
-    other, traces = weights(road, learning_rate=1e-1)
+    other, traces = weights(runner, learning_rate=1e-1)
     assert not traces
-    again, traces = weights(road)
+    again, traces = weights(runner)
     assert not traces
     assert np.array_equal(first, again) and not np.allclose(first, other)
 
 
-@pytest.mark.parametrize("road", gated(["device", "host"], ["device"]))
+@pytest.mark.parametrize("runner", gated(["device", "host"], ["device"]))
 @pytest.mark.thorough
-def test_a_class_whose_code_was_replaced_is_traced_again(road, monkeypatch):
+def test_a_class_whose_code_was_replaced_is_traced_again(runner, monkeypatch):
     """As a notebook does when a file was edited."""
-    before, _ = weights(road)
+    before, _ = weights(runner)
 
     def lazy(self, state, batch, clock, key):
         traced.append(self)
@@ -79,7 +79,7 @@ def test_a_class_whose_code_was_replaced_is_traced_again(road, monkeypatch):
         return state, *rest
 
     monkeypatch.setattr(Traced, "learn", lazy)
-    after, traces = weights(road)
+    after, traces = weights(runner)
     assert traces and not np.array_equal(before, after)
 
 

@@ -1,4 +1,4 @@
-"""The device road: what an advance does not do again, and how devices share members."""
+"""The runner on the device: what an advance does not do again, and how devices share members."""
 
 import jax
 import numpy as np
@@ -8,25 +8,25 @@ import small
 from forage.config import setup
 from forage.core import checkpoint
 from forage.loop.device import runner as device
-from forage.loop.device.runner import DeviceRoad, devices_for
+from forage.loop.device.runner import DeviceRunner, devices_for
 from forage.runs.capacity import bytes_of
 
 
 def test_an_advance_traces_nothing_and_sends_no_numbers(monkeypatch):
     name, environment, options = small.AGENTS["ppo"]
-    road = setup.make_setup(name, environment, steps=64, seeds=[3, 7], agent_options=options).road()
-    assert isinstance(road, DeviceRoad)
-    road.begin()
-    road.advance(1)
+    runner = setup.make_setup(name, environment, steps=64, seeds=[3, 7], agent_options=options).runner()
+    assert isinstance(runner, DeviceRunner)
+    runner.begin()
+    runner.advance(1)
 
     def traced(*_, **__):
         pytest.fail("The program is there, and was asked for its shapes.")
 
-    monkeypatch.setattr(DeviceRoad, "shapes", traced)
+    monkeypatch.setattr(DeviceRunner, "shapes", traced)
     monkeypatch.setattr(jax, "jit", traced)
-    assert road.advance(1).agent_finite.all() and road.steps == 2 * road.steps_per_iteration
-    for leaf in jax.tree.leaves(road.varied):
-        assert set(leaf.sharding.device_set) == set(road.mesh.devices.flat)
+    assert runner.advance(1).agent_finite.all() and runner.steps == 2 * runner.steps_per_iteration
+    for leaf in jax.tree.leaves(runner.varied):
+        assert set(leaf.sharding.device_set) == set(runner.mesh.devices.flat)
 
 
 @pytest.mark.parametrize(
@@ -48,18 +48,18 @@ def test_members_in_places_left_over_are_seen_by_nobody(monkeypatch, tmp_path):
     """Three members on two devices, where one runs twice, are the first three of four."""
     name, environment, options = small.AGENTS["ppo"]
 
-    def road_of(rates, devices):
+    def runner_of(rates, devices):
         monkeypatch.setattr(device, "devices_for", lambda *_: devices)
         made = setup.make_setup(
             name, environment, steps=64, seeds=[3], agent_options=options, sweep={"learning_rate": rates}
         )
-        return made.road()
+        return made.runner()
 
-    road, four = road_of([1e-3, 1e-2, 1e-1], 2), road_of([1e-3, 1e-2, 1e-1, 1e-4], 2)
-    assert road.mesh.size == 2 and road.places.tolist() == [0, 1, 2, 0] and road.rows == 3 and four.rows is None
-    assert bytes_of(road) == bytes_of(four)  # what it takes is counted as it is
+    runner, four = runner_of([1e-3, 1e-2, 1e-1], 2), runner_of([1e-3, 1e-2, 1e-1, 1e-4], 2)
+    assert runner.mesh.size == 2 and runner.places.tolist() == [0, 1, 2, 0] and runner.rows == 3 and four.rows is None
+    assert bytes_of(runner) == bytes_of(four)  # what it takes is counted as it is
     reports = []
-    for each in (road, four):
+    for each in (runner, four):
         each.begin()
         reports.append(numbers([each.advance(2), each.evaluate(2, 5, 1), each.agent_states()]))
     for ours, theirs in zip(*reports, strict=True):
@@ -67,14 +67,14 @@ def test_members_in_places_left_over_are_seen_by_nobody(monkeypatch, tmp_path):
         np.testing.assert_array_equal(ours, theirs[:3])
 
     path = tmp_path / "state.npz"
-    checkpoint.save(path, road.state, {"steps": road.steps}, rows=road.rows)
-    alone = road_of([1e-3, 1e-2, 1e-1], 1)
-    for other in (alone, road):  # on one device and back
+    checkpoint.save(path, runner.state, {"steps": runner.steps}, rows=runner.rows)
+    alone = runner_of([1e-3, 1e-2, 1e-1], 1)
+    for other in (alone, runner):  # on one device and back
         state, header = checkpoint.load(path, other.shapes())
         other.restore(state, header["steps"])
         for ours, theirs in zip(numbers(other.state), numbers(four.state), strict=True):
             assert len(ours) == len(other.places)
             np.testing.assert_array_equal(ours, theirs[other.places])
         checkpoint.save(path, other.state, header, rows=other.rows)
-    ours, theirs = numbers(road.advance(1)), numbers(four.advance(1))
+    ours, theirs = numbers(runner.advance(1)), numbers(four.advance(1))
     assert all(np.array_equal(one, other[:3]) for one, other in zip(ours, theirs, strict=True))

@@ -1,4 +1,4 @@
-"""The loop on both roads: the clock, the ends of episodes, annealing, and evaluation apart from training."""
+"""The loop on both runners: the clock, the ends of episodes, annealing, and evaluation apart from training."""
 
 import concurrent.futures
 from typing import NamedTuple
@@ -21,15 +21,15 @@ from forage.core.ports import Environment
 from forage.core.types import AGENT, Clock, Step
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
-from forage.loop.device.loop import Experiment
-from forage.loop.device.runner import DeviceRoad, vary
-from forage.loop.host.runner import HostRoad
+from forage.loop.device.loop import DeviceLoop
+from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
-ROADS = ("device", "host")
+RUNNERS = ("device", "host")
 FEW = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,)}
 AGENTS = {
     "ppo": (PPO(**FEW, minibatches=1, epochs=1), Own()),
@@ -67,36 +67,36 @@ class Timed(Own):
         return decision._replace(source=AGENT + moment.clock.steps, memo=moment.who)
 
 
-def loop(road, agent, behaviour, seeds=(3,)):
+def loop(runner, agent, behaviour, seeds=(3,)):
     """Build and begin a run of `Count`."""
     world = Count()
     learner = Learner(agent, behaviour, EnvironmentReward(), default_memory(agent), spec_of(world, "Count"))
-    if road == "device":
-        run = DeviceRoad(vary(Experiment(learner, world, Same(), Reset()), {}), list(seeds), 1000)
+    if runner == "device":
+        run = DeviceRunner(vary(DeviceLoop(learner, world, Same(), Reset()), {}), list(seeds), 1000)
     else:
-        run = HostRoad([learner] * len(seeds), lambda num_envs: OnHost(world, num_envs), list(seeds), 1000)
+        run = HostRunner([learner] * len(seeds), lambda num_envs: OnHost(world, num_envs), list(seeds), 1000)
     run.begin()
     return run
 
 
-def rollout(road, run):
+def rollout(runner, run):
     """Collect one rollout, and return its experience and the clock it began with."""
     began = 24
-    if road == "device":
+    if runner == "device":
         clock = Clock(jnp.int32(began), jnp.float32(1000))
         state = jax.tree.map(lambda x: x[0], run.state)
         return jax.jit(lambda *a: run.varied.common.collect(*a))(state, clock, prng.key(0)).rollout, began
     heard = []
-    one = run.experiments[0]
+    one = run.loops[0]
     one.steps, one.learn = began, lambda rollout, clock: heard.append(rollout) or {}
     one.advance(1)
     return heard[0], began
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_a_rollout_has_its_own_clock_and_ends(road):
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_rollout_has_its_own_clock_and_ends(runner):
     """The clock moves with every step, and what is learned of a cut episode's last step is what that step showed."""
-    found, began = rollout(road, loop(road, AGENTS["ppo"][0], Timed()))
+    found, began = rollout(runner, loop(runner, AGENTS["ppo"][0], Timed()))
     steps = np.asarray(found.source) - AGENT
     np.testing.assert_array_equal(steps, began + 2 * np.arange(4)[:, None] + np.zeros((4, 2), int))
     np.testing.assert_array_equal(found.memo, np.zeros((4, 2), int) + np.arange(2))
@@ -107,9 +107,9 @@ def test_a_rollout_has_its_own_clock_and_ends(road):
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-@pytest.mark.parametrize("road", ROADS)
-def test_evaluation_is_greedy_and_plays_other_episodes(road, agent):
-    run = loop(road, *AGENTS[agent], seeds=(3, 7))
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_evaluation_is_greedy_and_plays_other_episodes(runner, agent):
+    run = loop(runner, *AGENTS[agent], seeds=(3, 7))
     some, others = (run.evaluate(8, 3, seed)[0] for seed in (500_009, 1_000_003))
     for found in (some, others):  # seed, episode: one observation, so one action
         assert (np.floor(found) == np.floor(found[:, :1])).all()
@@ -157,15 +157,15 @@ def test_the_learning_rate_is_annealed(name):
     """With a rate that falls to 0, weights move at the beginning of a run, and not at all when its time is up."""
     agent, environment, options = small.AGENTS[name]
     settings = options | {"final_learning_rate": 0.0}
-    road = setup.make_setup(agent, environment, steps=10**6, seeds=[3], agent_options=settings).road()
-    road.begin()
-    road.advance(8)  # past the start of learning
+    runner = setup.make_setup(agent, environment, steps=10**6, seeds=[3], agent_options=settings).runner()
+    runner.begin()
+    runner.advance(8)  # past the start of learning
 
     def moved(total):
-        road.total_steps = total
-        before = jax.device_get(road.agent_states().network)
-        road.advance(2)
-        changes = jax.tree.map(lambda a, b: np.abs(a - b).max(initial=0.0), before, road.agent_states().network)
+        runner.total_steps = total
+        before = jax.device_get(runner.agent_states().network)
+        runner.advance(2)
+        changes = jax.tree.map(lambda a, b: np.abs(a - b).max(initial=0.0), before, runner.agent_states().network)
         return max(map(float, jax.tree.leaves(changes)))
 
     assert moved(10**6) > 0 and moved(1) == 0

@@ -1,4 +1,4 @@
-"""Every agent passes every probe, on both roads. A new agent joins by one line in AGENTS.
+"""Every agent passes every probe, on both runners. A new agent joins by one line in AGENTS.
 
 `python tests/test_probes.py` prints what was found beside what is right, as a table.
 """
@@ -33,9 +33,9 @@ from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.tabular.probes import ACTIONS, HIGH, LOW, PROBES, STATES, Expected, Probe, beside, solve
 from forage.environments.wrappers.together import Together
-from forage.loop.device.loop import Experiment
-from forage.loop.device.runner import DeviceRoad, vary
-from forage.loop.host.runner import HostRoad
+from forage.loop.device.loop import DeviceLoop
+from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.memory.uniform import UniformReplay
 from forage.nn.critics import twin_values
@@ -100,7 +100,7 @@ AGENTS = {
 
 CONTINUOUS = ("sac", "td3", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
-ROADS = {
+RUNNERS = {
     "device": tuple(PROBES),
     "host": ("action and observation", "truncation", "reset", "recall", "forgetting"),
     "together": ("action and observation", "truncation", "termination", "reset", "recall", "forgetting"),  # many agents
@@ -147,31 +147,31 @@ class Found(NamedTuple):
 
 
 @functools.cache
-def build(probe: str, form: str, road: str) -> Probe:
-    """On the device road, discrete actions come with a mask (which allows all but in the probe of that name)."""
-    return PROBES[probe].build(form == "continuous", masked=form == "discrete" and road == "device")
+def build(probe: str, form: str, runner: str) -> Probe:
+    """On the device, discrete actions come with a mask (which allows all but in the probe of that name)."""
+    return PROBES[probe].build(form == "continuous", masked=form == "discrete" and runner == "device")
 
 
 @functools.cache
-def spec(form: str, road: str) -> Spec:
-    return spec_of(build("constant", form, road), f"A probe with {form} actions")
+def spec(form: str, runner: str) -> Spec:
+    return spec_of(build("constant", form, runner), f"A probe with {form} actions")
 
 
-def obstacle(trial: Trial, probe: str, form: str, road: str) -> str | None:
+def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
     """Why an agent cannot be put to a probe, or `None` when it can."""
     try:
-        build(probe, form, road)
-        trial.agent.check(spec(form, road))
+        build(probe, form, runner)
+        trial.agent.check(spec(form, runner))
     except ForageError as error:
         return str(error)
-    forgets = isinstance(trial.agent, BootstrappedDQN) or not jax.tree.leaves(trial.agent.hidden(spec(form, road)))
+    forgets = isinstance(trial.agent, BootstrappedDQN) or not jax.tree.leaves(trial.agent.hidden(spec(form, runner)))
     if PROBES[probe].needs == "memory" and forgets:  # which head is followed says nothing of what was seen
         return "An agent without memory cannot pass: states that ask for different actions look alike."
     return None
 
 
-def fitting(trial: Trial, form: str, road: str) -> list[str]:
-    return [name for name in ROADS[road] if obstacle(trial, name, form, road) is None]
+def fitting(trial: Trial, form: str, runner: str) -> list[str]:
+    return [name for name in RUNNERS[runner] if obstacle(trial, name, form, runner) is None]
 
 
 def learner(trial: Trial, spec: Any) -> Learner:
@@ -184,19 +184,19 @@ def learner(trial: Trial, spec: Any) -> Learner:
 def train_on_device(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
     """Trains on all probes at once, one in each seed, so that there is one program to compile."""
     probes = [build(name, form, "device") for name in names]
-    experiment = Experiment(learner(trial, spec(form, "device")), probes[0], Same(), Reset())
+    loop = DeviceLoop(learner(trial, spec(form, "device")), probes[0], Same(), Reset())
     fields = ("start", "seen", "pay", "to", "final", "cut", "allowed", "target", "curvature")
     values = {f"environment.{name}": jnp.stack([getattr(probe, name) for probe in probes]) for name in fields}
-    road = DeviceRoad(vary(experiment, values), list(range(len(probes))), trial.steps)
-    road.begin()
-    report = road.advance(trial.steps // road.steps_per_iteration)
-    states = jax.device_get(road.agent_states())
+    runner = DeviceRunner(vary(loop, values), list(range(len(probes))), trial.steps)
+    runner.begin()
+    report = runner.advance(trial.steps // runner.steps_per_iteration)
+    states = jax.device_get(runner.agent_states())
     found = {}
     for index, (name, probe) in enumerate(zip(names, probes, strict=True)):
         assert report.environment_finite[index], f"{name}: an action was taken that is not allowed"
         assert report.agent_finite[index], f"{name}: not finite"
         state = jax.tree.map(lambda x, index=index: x[index], states)
-        found[name] = look(experiment.learner, state, probe)
+        found[name] = look(loop.learner, state, probe)
     return found
 
 
@@ -205,12 +205,12 @@ def train_on_host(trial: Trial, form: str, names: Sequence[str]) -> dict[str, li
     probe = beside([build(name, form, "host") for name in names])
     one = learner(trial, spec_of(probe, f"Probes with {form} actions"))
     steps = trial.steps * len(names) // 2  # the probes share them, and what one teaches does not help the next
-    road = HostRoad([one], lambda num_envs: OnHost(probe, num_envs), [0], steps)
-    road.begin()
-    report = road.advance(steps // road.steps_per_iteration)
+    runner = HostRunner([one], lambda num_envs: OnHost(probe, num_envs), [0], steps)
+    runner.begin()
+    report = runner.advance(steps // runner.steps_per_iteration)
     assert report.environment_finite[0] and report.agent_finite[0]
     found: dict[str, list[Found]] = {name: [] for name in names}
-    for one_found in look(one, jax.device_get(road.experiments[0].state.agent), probe):
+    for one_found in look(one, jax.device_get(runner.loops[0].state.agent), probe):
         found[names[one_found.expected.state // STATES]].append(one_found)
     return found
 
@@ -222,13 +222,13 @@ def train_together(trial: Trial, form: str, names: Sequence[str]) -> dict[str, l
     many = learner(trial, spec_of(team, f"Probes together with {form} actions"))
     # A step is one of every agent, but those that have left wait: half of what they see teaches nothing.
     steps = trial.steps * len(names) // 2
-    road = DeviceRoad(vary(Experiment(many, team, Same(), Reset()), {}), [0], steps)
-    road.begin()
-    report = road.advance(steps // road.steps_per_iteration)
+    runner = DeviceRunner(vary(DeviceLoop(many, team, Same(), Reset()), {}), [0], steps)
+    runner.begin()
+    report = runner.advance(steps // runner.steps_per_iteration)
     assert report.environment_finite[0] and report.agent_finite[0]
     found: dict[str, list[Found]] = {name: [] for name in names}
     one = learner(trial, spec_of(probe, "One of them"))
-    for one_found in look(one, jax.tree.map(lambda x: x[0], jax.device_get(road.agent_states())), probe):
+    for one_found in look(one, jax.tree.map(lambda x: x[0], jax.device_get(runner.agent_states())), probe):
         found[names[one_found.expected.state // STATES]].append(one_found)
     return found
 
@@ -256,31 +256,31 @@ def ask(learner: Learner, state: Any, hidden: Any, observation: Any) -> Any:
 
 
 @functools.cache
-def results(agent: str, form: str, road: str) -> dict[str, list[Found]]:
+def results(agent: str, form: str, runner: str) -> dict[str, list[Found]]:
     trial = AGENTS[agent]
-    train = {"device": train_on_device, "host": train_on_host, "together": train_together}[road]
-    return train(trial, form, fitting(trial, form, road))
+    train = {"device": train_on_device, "host": train_on_host, "together": train_together}[runner]
+    return train(trial, form, fitting(trial, form, runner))
 
 
 CASES = [
-    (agent, form, road, probe)
+    (agent, form, runner, probe)
     for agent in AGENTS
     for form in FORMS
-    for road, probes in ROADS.items()
+    for runner, probes in RUNNERS.items()
     for probe in probes
-    if road != "together" or form == ("continuous" if agent in CONTINUOUS else "discrete")
+    if runner != "together" or form == ("continuous" if agent in CONTINUOUS else "discrete")
 ]
 
 GATE = [case for case in CASES if case[:3] == ("ppo", "discrete", "device")]
 GATE += [("ppo", "discrete", "host", probe) for probe in ("truncation", "reset")]
 
 
-@pytest.mark.parametrize(("agent", "form", "road", "probe"), gated(CASES, GATE))
+@pytest.mark.parametrize(("agent", "form", "runner", "probe"), gated(CASES, GATE))
 @pytest.mark.usefixtures("optimised")
-def test_agent_passes_probe(agent, form, road, probe):
-    if reason := obstacle(AGENTS[agent], probe, form, road):
+def test_agent_passes_probe(agent, form, runner, probe):
+    if reason := obstacle(AGENTS[agent], probe, form, runner):
         pytest.skip(reason)
-    found = results(agent, form, road)[probe]
+    found = results(agent, form, runner)[probe]
     wrong = "; ".join(
         f"after {len(f.expected.history)} observations value {f.value:.3f} for {f.expected.value:.3f}, "
         f"action {f.action:.2f} for {f.expected.action}"
@@ -413,20 +413,20 @@ def test_what_is_not_allowed_pays_nan():
     assert np.isnan(outside).tolist() == [False, False, True, True]
 
 
-def table(road: str) -> str:
+def table(runner: str) -> str:
     """In markdown: for each probe and agent the estimate that is furthest off, and in brackets what is right."""
-    columns = [(agent, form) for agent in AGENTS for form in FORMS if fitting(AGENTS[agent], form, road)]
+    columns = [(agent, form) for agent in AGENTS for form in FORMS if fitting(AGENTS[agent], form, runner)]
     lines = [
         "| probe | " + " | ".join(f"{agent}, {form}" for agent, form in columns) + " |",
         "|---" * (len(columns) + 1) + "|",
     ]
-    for probe in ROADS[road]:
+    for probe in RUNNERS[runner]:
         cells = []
         for agent, form in columns:
-            if obstacle(AGENTS[agent], probe, form, road):
+            if obstacle(AGENTS[agent], probe, form, runner):
                 cells.append("")
                 continue
-            found = results(agent, form, road)[probe]
+            found = results(agent, form, runner)[probe]
             worst = max(found, key=lambda f: (not f.right, abs(f.value - f.expected.value)))
             cells.append(f"{worst.value:.2f} ({worst.expected.value:.2f}){'' if worst.right else ' **fails**'}")
         lines.append(f"| {probe} | " + " | ".join(cells) + " |")
@@ -434,5 +434,5 @@ def table(road: str) -> str:
 
 
 if __name__ == "__main__":
-    for road, title in (("device", "Device road"), ("host", "Host road")):
-        print(f"### {title}\n\n{table(road)}\n", flush=True)
+    for runner, title in (("device", "Device"), ("host", "Host")):
+        print(f"### {title}\n\n{table(runner)}\n", flush=True)

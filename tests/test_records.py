@@ -94,17 +94,17 @@ def test_the_agent_alone_is_read(tmp_path):
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_made(monkeypatch):
-    road = make_setup("dqn", "CartPole-v1", seeds=2).road()
-    needed = capacity.bytes_of(road)
+    runner = make_setup("dqn", "CartPole-v1", seeds=2).runner()
+    needed = capacity.bytes_of(runner)
     # Two seeds of 100,000 transitions: two observations of four floats, action, reward, source, two flags.
     assert needed["memory"] == 2 * 100_000 * (2 * 16 + 4 + 4 + 4 + 2)
     monkeypatch.setattr(capacity, "free_here", lambda: 10**6)
     with pytest.raises(
         ForageError, match=r"2 seeds takes .* MB of memory, and 1 MB are free .*memory \(uniform\) keeps"
     ):
-        capacity.check_memory(road)
+        capacity.check_memory(runner)
     monkeypatch.setattr(capacity, "free_here", lambda: None)
-    capacity.check_memory(road)
+    capacity.check_memory(runner)
 
 
 def test_free_memory_is_the_least_that_anybody_says(tmp_path):
@@ -172,10 +172,10 @@ def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch)
     found = {"steps": 64, "episodes": 2, "members": [{"seed": 0}, {"seed": 1}], "actions": "greedy", "reward": None}
     found |= {"return": [1.0, 2.0], "return/time": [-1.0, -2.0], "is_success": [0.5, None], "cut": 1, "cut_after": 9}
     found |= {"episode_returns": [[1.0, 1.0], [2.0, 2.0]], "episode_lengths": [[9, 1], [1, 1]]}
-    monkeypatch.setattr(session, "evaluate_road", lambda *arguments: found)
+    monkeypatch.setattr(session, "evaluate_agents", lambda *arguments: found)
     tracked = []
     one = session.Session.__new__(session.Session)
-    one.road = SimpleNamespace(steps=64)
+    one.runner = SimpleNamespace(steps=64)
     one.setup = SimpleNamespace(settings=1, members=found["members"], evaluation_actions="auto")
     one.settings, one.display = {"evaluation_episodes": 2}, progress.Progress()
     one.evaluations, one.trackers = Rows(tmp_path / "evaluations.jsonl"), [SimpleNamespace(write=tracked.append)]

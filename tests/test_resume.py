@@ -132,26 +132,26 @@ def test_resumed_is_as_if_never_stopped(name, tmp_path):
     if not small.exists(small.AGENTS[case.agent][0]):
         pytest.skip(f"there is no {case.agent} yet")
     setup = setup_of(case)
-    road = setup.road()
-    half = 7 * 16 // road.steps_per_iteration  # an odd place: in the middle of episodes, memories and starts
+    runner = setup.runner()
+    half = 7 * 16 // runner.steps_per_iteration  # an odd place: in the middle of episodes, memories and starts
 
-    road.begin()
-    road.advance(half)
-    checkpoint.save(tmp_path / "half.npz", road.state, {"steps": road.steps})
-    before = jax.tree.map(plain, road.state)
-    road.advance(half)
+    runner.begin()
+    runner.advance(half)
+    checkpoint.save(tmp_path / "half.npz", runner.state, {"steps": runner.steps})
+    before = jax.tree.map(plain, runner.state)
+    runner.advance(half)
 
     config = json.loads(json.dumps(setup.config()))
     given = {"behaviour": setup.behaviour} if isinstance(setup.behaviour, Guide) else {}
     given |= {"starts": setup.starts} if isinstance(setup.starts, Snapshot) else {}
-    again = from_config(config, **given).road()
+    again = from_config(config, **given).runner()
     state, header = checkpoint.load(tmp_path / "half.npz", again.shapes())
     again.restore(state, header["steps"])
     again.advance(half)
 
-    assert again.steps == road.steps == 2 * half * road.steps_per_iteration
-    assert differing(again.state, road.state) == []
-    moved = differing(jax.tree.map(plain, road.state), before)
+    assert again.steps == runner.steps == 2 * half * runner.steps_per_iteration
+    assert differing(again.state, runner.state) == []
+    moved = differing(jax.tree.map(plain, runner.state), before)
     assert any("key" in leaf for leaf in moved)
     assert any(".agent" in leaf for leaf in moved), "nothing was learned in the second half, so nothing was tested"
 
@@ -227,7 +227,7 @@ def test_killed_at_random_moments(tmp_path, capsys):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.thorough
 def test_a_polite_stop_saves_and_says_how_to_go_on(tmp_path, number):
-    """On the host road, in real processes: stopped, resumed, and the same as never stopped."""
+    """On the host, in real processes: stopped, resumed, and the same as never stopped."""
     environment, size = ("gymnasium:CartPole-v1", "1600") if number == signal.SIGINT else ("CartPole-v1", "200k")
     command = ["train", "ppo", environment, *small.words(PPO), "--seeds", "1", "--steps", size]
     command += ["--evaluation-episodes", "2", "--checkpoint-seconds", "1000", "--directory", tmp_path / "stopped"]
@@ -259,21 +259,21 @@ def test_what_is_learned_does_not_go_on_into_another_episode(learned):
     options = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (8,), "learning_starts": 16, "batch_size": 4}
     rewards = part("rewards", "normalise-return")
     setup = make_setup("dqn", "gymnasium:Acrobot-v1", steps=100, seeds=1, agent_options=options, rewards=rewards)
-    road, again = setup.road(), setup.road()
-    road.begin()
-    road.advance(3)
-    experiment = road.experiments[0]
+    runner, again = setup.runner(), setup.runner()
+    runner.begin()
+    runner.advance(3)
+    loop = runner.loops[0]
     if learned:  # as after a failure in the middle of the next rollout
-        experiment.learn(experiment.pending, experiment.clock(16))
-        experiment.pending = None
-    road.failed = True
-    again.restore(road.state, road.steps)
-    found = again.experiments[0]
+        loop.learn(loop.pending, loop.clock(16))
+        loop.pending = None
+    runner.failed = True
+    again.restore(runner.state, runner.steps)
+    found = again.loops[0]
     ring = found.state.memory if learned else found.pending
     newest = 11 if learned else 3
-    running = road.state[0].learner.rewards.running, found.state.rewards.running
+    running = runner.state[0].learner.rewards.running, found.state.rewards.running
     assert np.asarray(running[0]).all() and (not learned or not np.asarray(running[1]).any())
     assert ring.truncated[newest].all() and not ring.terminated[newest].any()
     assert not np.asarray(ring.truncated)[:newest].any()
-    road.close()
+    runner.close()
     again.close()

@@ -21,8 +21,8 @@ from forage.core.spaces import MASK, PRESENT, STATE, Tokens, scale_of
 from forage.core.types import ForageError, Spec, Step
 from forage.environments import spec_of
 from forage.environments.checking import check_environment
-from forage.loop.device.loop import Experiment
-from forage.loop.device.runner import DeviceRoad, vary
+from forage.loop.device.loop import DeviceLoop
+from forage.loop.device.runner import DeviceRunner, vary
 from forage.loop.learner import Learner
 from forage.loop.policy import Policy
 from forage.memory.uniform import UniformReplay
@@ -271,11 +271,11 @@ def test_every_agent_learns_from_every_kind_of_leaf(name):
     memory = default_memory(agent) if agent.on_policy else UniformReplay(capacity=8192)
     learner = Learner(agent, behaviour, EnvironmentReward(), memory, spec)
     learner.check()
-    road = DeviceRoad(vary(Experiment(learner, environment, Same(), Reset()), {}), [0], steps)
-    road.begin()
-    report = road.advance(steps // road.steps_per_iteration)
+    runner = DeviceRunner(vary(DeviceLoop(learner, environment, Same(), Reset()), {}), [0], steps)
+    runner.begin()
+    report = runner.advance(steps // runner.steps_per_iteration)
     assert report.environment_finite.all() and report.agent_finite.all()
-    state = jax.tree.map(lambda x: x[0], road.agent_states())
+    state = jax.tree.map(lambda x: x[0], runner.agent_states())
 
     def play(key):
         begin, rest = jax.random.split(key)

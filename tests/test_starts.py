@@ -13,7 +13,7 @@ from forage.core.ports import Visited
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
@@ -129,22 +129,22 @@ def test_in_the_loop_episodes_begin_only_where_the_agent_has_been():
     agent = PPO(num_envs=4, rollout_length=3, epochs=1, minibatches=1, hidden_sizes=(8,))
     spec = Spec("CartPole", environment.observation_space, environment.action_space)
     learner = Learner(agent, Own(), EnvironmentReward(), small.KeptRollout(), spec)
-    experiment = Experiment(learner, environment, Same(), Archive(capacity=64, probability=1.0))
+    loop = DeviceLoop(learner, environment, Same(), Archive(capacity=64, probability=1.0))
 
     @jax.jit
-    def run(experiment):
+    def run(loop):
         def turn(carry, _):
             state, clock = carry
-            state, tally = experiment.iterate(state, clock)
-            clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
+            state, tally = loop.iterate(state, clock)
+            clock = clock._replace(steps=clock.steps + loop.steps_per_iteration)
             return (state, clock), (tally, (state.learner.memory, state.actors.at, state.starts.seen))
 
         clock = Clock(jnp.int32(0), jnp.float32(1e6))
-        state = experiment.init(jax.random.key(0))
+        state = loop.init(jax.random.key(0))
         _, (tallies, log) = jax.lax.scan(turn, (state, clock), None, 60)
         return jax.tree.map(lambda x: x.sum(0), tallies), log
 
-    tally, (rollouts, at, seen) = jax.device_get(run(experiment))
+    tally, (rollouts, at, seen) = jax.device_get(run(loop))
     assert not tally.faults and tally.episodes.count > 20
 
     # The flow of time in each environment: what led to what, and where something new began.
@@ -205,17 +205,17 @@ def test_what_is_cut_is_not_gone(steps, ended, gone):
     agent = PPO(num_envs=2, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(4,))
     spec = Spec("Sea", environment.observation_space, environment.action_space)
     learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
-    experiment = Experiment(learner, environment, Same(), Heard(steps))
+    loop = DeviceLoop(learner, environment, Same(), Heard(steps))
 
     @jax.jit
-    def run(experiment):
+    def run(loop):
         def turn(state, _):
-            state, _ = experiment.iterate(state, Clock(jnp.int32(0), jnp.float32(1e6)))
+            state, _ = loop.iterate(state, Clock(jnp.int32(0), jnp.float32(1e6)))
             return state._replace(starts=()), state.starts
 
-        return jax.lax.scan(turn, experiment.init(jax.random.key(0)), None, 2)[1]
+        return jax.lax.scan(turn, loop.init(jax.random.key(0)), None, 2)[1]
 
-    visited, over = jax.device_get(run(experiment))
+    visited, over = jax.device_get(run(loop))
     np.testing.assert_array_equal(over.reshape(8, 2).T, np.array([ended] * 2, bool))
     np.testing.assert_array_equal(visited.gone.reshape(8, 2).T, np.array([gone] * 2, bool))
     begun = [True, ended[3] == 1]
@@ -238,17 +238,17 @@ def test_what_cuts_episodes_truncates_them():
     agent = PPO(num_envs=4, rollout_length=3, epochs=1, minibatches=1, hidden_sizes=(8,))
     spec = Spec("CartPole", environment.observation_space, environment.action_space)
     learner = Learner(agent, Own(), EnvironmentReward(), small.KeptRollout(), spec)
-    experiment = Experiment(learner, environment, Same(), Short())
+    loop = DeviceLoop(learner, environment, Same(), Short())
 
     @jax.jit
-    def run(experiment):
+    def run(loop):
         def turn(state, _):
-            state, tally = experiment.iterate(state, Clock(jnp.int32(0), jnp.float32(1e6)))
+            state, tally = loop.iterate(state, Clock(jnp.int32(0), jnp.float32(1e6)))
             return state, (state.learner.memory.truncated, tally.episodes)
 
-        return jax.lax.scan(turn, experiment.init(jax.random.key(0)), None, 10)[1]
+        return jax.lax.scan(turn, loop.init(jax.random.key(0)), None, 10)[1]
 
-    truncated, episodes = jax.device_get(run(experiment))
+    truncated, episodes = jax.device_get(run(loop))
     wanted = np.arange(1, 31) % 5 == 0  # also across rollouts of three steps
     np.testing.assert_array_equal(truncated.reshape(30, 4), np.repeat(wanted[:, None], 4, 1))
     assert episodes.count.sum() == 24 and episodes.length.sum() == 120

@@ -18,7 +18,7 @@ from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.tabular.makers import river_swim
 from forage.environments.wrappers import ContextVisible, Masked
 from forage.environments.wrappers.randomness import ActionNoise
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
@@ -190,18 +190,18 @@ def test_each_episode_has_its_own_physics_and_keeps_it():
     agent = PPO(num_envs=4, rollout_length=1, epochs=1, minibatches=1, hidden_sizes=(8,))
     spec = Spec("CartPole", environment.observation_space, environment.action_space)
     learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
-    experiment = Experiment(learner, environment, LENGTHS, Reset())
+    loop = DeviceLoop(learner, environment, LENGTHS, Reset())
     clock = Clock(jnp.int32(0), jnp.float32(1e6))
 
     @functools.partial(jax.jit, static_argnums=1)
-    def run(experiment, steps):
+    def run(loop, steps):
         def step(state, key):
             before = state.actors.at
-            found = experiment.collect(state, clock, key)
+            found = loop.collect(state, clock, key)
             state = state._replace(pool=found.pool, actors=found.actors)
             return state, (before, found.actors.at.task.length, found.rollout)
 
-        state = experiment.init(jax.random.key(0))
+        state = loop.init(jax.random.key(0))
         _, log = jax.lax.scan(step, state, jax.random.split(jax.random.key(1), steps))
         # What the physics of the drawn length, and no other, makes of each step.
         before, _, rollout = log
@@ -212,9 +212,9 @@ def test_each_episode_has_its_own_physics_and_keeps_it():
 
         own = jax.vmap(jax.vmap(physics))(before.task.length, before.env_state, action)
         plain = jax.vmap(jax.vmap(lambda s, a: physics(0.5, s, a)))(before.env_state, action)
-        return log, own, plain, experiment.iterate(state, clock)
+        return log, own, plain, loop.iterate(state, clock)
 
-    (before, after, rollout), own, plain, (_, tally) = run(experiment, 40)
+    (before, after, rollout), own, plain, (_, tally) = run(loop, 40)
     ended = np.asarray(rollout.ended[:, 0])
     changed = np.asarray(before.task.length != after)
     assert ended.sum() >= 12
@@ -270,17 +270,17 @@ def test_the_run_changes_phase_as_episodes_end():
     agent = PPO(num_envs=4, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(8,))
     spec = Spec("CartPole", environment.observation_space, environment.action_space)
     learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
-    experiment = Experiment(learner, environment, Phases("length", (0.5, 1.0, 1.5), (32, 80)), Reset())
+    loop = DeviceLoop(learner, environment, Phases("length", (0.5, 1.0, 1.5), (32, 80)), Reset())
 
     @jax.jit
-    def run(experiment):
+    def run(loop):
         def turn(state, number):
-            state, _ = experiment.iterate(state, Clock(16 * number, jnp.float32(1e6)))
+            state, _ = loop.iterate(state, Clock(16 * number, jnp.float32(1e6)))
             return state, (state.actors.at.task.length, state.tasks)
 
-        return jax.lax.scan(turn, experiment.init(jax.random.key(0)), jnp.arange(8))[1]
+        return jax.lax.scan(turn, loop.init(jax.random.key(0)), jnp.arange(8))[1]
 
-    lengths, steps = run(experiment)
+    lengths, steps = run(loop)
     assert steps.tolist() == [16 * number for number in range(1, 9)]
     # A rollout of 4 steps sees the end of every episode; those that begin in turn n know of 16 n steps.
     phases = [0, 0, 1, 1, 1, 2, 2, 2]

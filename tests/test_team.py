@@ -19,7 +19,7 @@ from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.together import Together
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
@@ -62,14 +62,14 @@ def rollout_of(environment, num_envs=4, length=24, behaviour=None):
     spec = spec_of(environment, "many")
     agent = PPO(num_envs=num_envs, rollout_length=length, minibatches=1, hidden_sizes=(4,), memory_size=3)
     learner = Learner(agent, behaviour or default_behaviour(agent), EnvironmentReward(), LastRollout(), spec)
-    experiment = Experiment(learner, environment, Same(), Reset())
-    experiment.check()
+    loop = DeviceLoop(learner, environment, Same(), Reset())
+    loop.check()
     check_environment(environment, "many")
 
     @jax.jit
     def run(key):
-        state = experiment.init(key)
-        return experiment.collect(state, Clock(jnp.int32(0), jnp.float32(100)), key)
+        state = loop.init(key)
+        return loop.collect(state, Clock(jnp.int32(0), jnp.float32(100)), key)
 
     return jax.device_get(run(jax.random.key(0)))
 
@@ -146,7 +146,7 @@ def test_an_episode_ends_when_all_have(terminated, truncated, want):
 
 
 @pytest.mark.thorough
-def test_both_roads_see_the_same_world():
+def test_both_runners_see_the_same_world():
     """`OnHost` resets an environment only when all its agents are done."""
     host = OnHost(Together(Countdown(), 2), 6)
     observation = host.reset(0)

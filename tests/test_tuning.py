@@ -71,7 +71,7 @@ def test_what_can_share_a_program():
     for environment, together in (("CartPole-v1", True), ("gymnasium:CartPole-v1", False)):
         one = dataclasses.replace(setup(environment), starts=Archive())
         share = over("starts.probability=0.2:0.8", one)
-        assert is_traced(one, share) == together  # where episodes begin is the same for all seeds of a host road
+        assert is_traced(one, share) == together  # where episodes begin is the same for all seeds of a host runner
         if not together:
             with pytest.raises(ForageError, match="probability is the same for all seeds"):
                 population.check(one, [share], 5)
@@ -79,8 +79,8 @@ def test_what_can_share_a_program():
 
 def test_trials_on_the_host_begin_episodes_where_the_run_does():
     one = dataclasses.replace(setup("gymnasium:CartPole-v1"), starts=Archive(), visits=True)
-    batch, run = Batch(one, [{"learning_rate": 0.01}], [3], 2), one.road()
-    assert batch.runner.experiments[0].way == run.experiments[0].way and batch.runner.experiments[0].starts is not None
+    batch, run = Batch(one, [{"learning_rate": 0.01}], [3], 2), one.runner()
+    assert batch.runner.loops[0].way == run.loops[0].way and batch.runner.loops[0].starts is not None
     batch.close()
     run.close()
     with pytest.raises(ForageError, match="runs on the host, where episodes begin"):

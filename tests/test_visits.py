@@ -67,11 +67,11 @@ def test_counts_survive_a_stop(tmp_path):
     usual = {"seeds": [0], "agent_options": PPO, "display": "quiet", "evaluation_episodes": 2, "visits": True}
     whole = forage.train("ppo", "DeepSea-5", steps=400, directory=tmp_path / "whole", **usual)
     setup = forage.config.setup.from_config(whole.config)
-    road = setup.road()
-    road.begin()
-    road.advance(4)
-    again = setup.road()
-    again.restore(jax.device_get(road.state), road.steps)
+    runner = setup.runner()
+    runner.begin()
+    runner.advance(4)
+    again = setup.runner()
+    again.restore(jax.device_get(runner.state), runner.steps)
     again.advance(6)
     np.testing.assert_array_equal(np.asarray(again.state.visits.counts).reshape(1, 5, 5), whole.visits)
 

@@ -1,8 +1,8 @@
 """Which tests `make test` runs, and which only `make thorough` does.
 
 `make test` must end soon on two cores of any machine, so it asks of most parts whether they do what their formula and
-their reference say. What asks the same of more agents, levels, roads and arms, what trains until something is learned,
-and whole files about what little else rests on, is marked `thorough`.
+their reference say. What asks the same of more agents, levels, runners and arms, what trains until something is
+learned, and whole files about what little else rests on, is marked `thorough`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Forage, its parts put together by hand as a user of the library would: environments in JAX on the device road,
-Gymnasium's and EnvPool's on the host road."""
+"""Forage, its parts put together by hand as a user of the library would: environments in JAX on the device,
+Gymnasium's and EnvPool's on the host."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from forage.behaviours.own import Own
 from forage.config.setup import prepare_devices
 from forage.core.ports import Agent, Behaviour
 from forage.environments import HostFactory, make, spec_of
-from forage.loop.device.loop import Experiment
-from forage.loop.device.runner import DeviceRoad, vary
-from forage.loop.host.runner import HostRoad
+from forage.loop.device.loop import DeviceLoop
+from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
@@ -29,7 +29,7 @@ from forage.tasks.same import Same
 
 SECONDS_IMPORT = common.seconds_since_start()
 SETTLING_STEPS = 100
-"""Off-policy steps left untimed on the host road after learning has started, in which the update compiles."""
+"""Off-policy steps left untimed on the host after learning has started, in which the update compiles."""
 
 
 def ppo(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
@@ -89,8 +89,8 @@ def off_policy(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def build(settings: dict[str, Any]) -> tuple[DeviceRoad | HostRoad, int]:
-    """Returns the road, and the horizon of an episode."""
+def build(settings: dict[str, Any]) -> tuple[DeviceRunner | HostRunner, int]:
+    """Return the runner, and the horizon of an episode."""
     agent, behaviour = {"ppo": ppo, "sac": sac, "dqn": dqn}[settings["algorithm"]](settings)
     memory = LastRollout() if agent.on_policy else UniformReplay(settings["buffer_size"])
     simulator, name = settings["simulator"], settings["environment"]
@@ -102,60 +102,60 @@ def build(settings: dict[str, Any]) -> tuple[DeviceRoad | HostRoad, int]:
         raise SystemExit(f"{name} has no horizon, so its evaluation might never end.")
     seeds = [settings["seed"] + 1000 * number for number in range(settings["num_seeds"])]
     if isinstance(environment, HostFactory):
-        return HostRoad([learner] * len(seeds), environment.build, seeds, settings["steps"]), spec.horizon
+        return HostRunner([learner] * len(seeds), environment.build, seeds, settings["steps"]), spec.horizon
     prepare_devices(len(seeds))
-    experiment = Experiment(learner, environment, Same(), Reset())
-    return DeviceRoad(vary(experiment, {}), seeds, settings["steps"]), spec.horizon
+    loop = DeviceLoop(learner, environment, Same(), Reset())
+    return DeviceRunner(vary(loop, {}), seeds, settings["steps"]), spec.horizon
 
 
 def main() -> None:
     _, settings = common.arguments()
     on_policy = settings["algorithm"] == "ppo"
     began = time.perf_counter()
-    road, horizon = build(settings)
-    road.begin()
-    iterations = settings["steps"] // road.steps_per_iteration
+    runner, horizon = build(settings)
+    runner.begin()
+    iterations = settings["steps"] // runner.steps_per_iteration
     compiled: float | None = None
     outside = 0.0
 
-    if isinstance(road, DeviceRoad):
-        road.advance(0)  # compiles: the same program serves any number of iterations
+    if isinstance(runner, DeviceRunner):
+        runner.advance(0)  # compiles: the same program serves any number of iterations
         compiled = time.perf_counter() - began
         if on_policy:
             before = 0
             if settings["phase"] == "steady":
                 start = time.perf_counter()
-                road.advance(iterations)
-                road.steps = 0
-                road.begin()
+                runner.advance(iterations)
+                runner.steps = 0
+                runner.begin()
                 outside = time.perf_counter() - start
         else:
-            before = settings["learning_starts"] // road.steps_per_iteration
+            before = settings["learning_starts"] // runner.steps_per_iteration
     else:  # acting and learning compile when they first happen
-        before = 1 if on_policy else (settings["learning_starts"] + SETTLING_STEPS) // road.steps_per_iteration
+        before = 1 if on_policy else (settings["learning_starts"] + SETTLING_STEPS) // runner.steps_per_iteration
     if before:
-        road.advance(before)
+        runner.advance(before)
 
     ready = time.perf_counter()
-    report = road.advance(iterations - before)
+    report = runner.advance(iterations - before)
     ended = time.perf_counter()
     if on_policy:
         updates = (iterations - before) * settings["epochs"] * settings["num_minibatches"] * settings["num_seeds"]
     else:
         updates = round(float(np.sum(report.metrics["updates"])))
 
-    returns = road.evaluate(settings["evaluation_episodes"], horizon, seed=10_000).returns
+    returns = runner.evaluate(settings["evaluation_episodes"], horizon, seed=10_000).returns
     common.report(
         seconds_import=SECONDS_IMPORT,
         seconds_compile=compiled,
         seconds_steady=ended - ready,
         seconds_outside=outside + time.perf_counter() - ended,
-        steps=(iterations - before) * road.steps_per_iteration * settings["num_seeds"],
+        steps=(iterations - before) * runner.steps_per_iteration * settings["num_seeds"],
         updates=updates,
-        total_steps=road.steps,
+        total_steps=runner.steps,
         final_return=np.mean(returns, axis=1).tolist(),
         packages=("forage-rl", "jax", "equinox", "optax", "gymnasium")
-        + (() if isinstance(road, DeviceRoad) else ("mujoco",))
+        + (() if isinstance(runner, DeviceRunner) else ("mujoco",))
         + (("envpool",) if settings["simulator"] == "envpool" else ()),
     )
 

@@ -1,4 +1,4 @@
-"""From names and options to the parts of a run, and to the road that runs it; and back, to plain data."""
+"""From names and options to the parts of a run, and to the runner of its loop; and back, to plain data."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from forage.environments import HostFactory, make, spec_of
 from forage.environments.checking import check_environment
 from forage.environments.loading import name_of
 from forage.environments.plain import from_plain, to_plain
-from forage.loop.device.loop import Experiment
-from forage.loop.device.runner import DeviceRoad, as_arrays, vary
+from forage.loop.device.loop import DeviceLoop
+from forage.loop.device.runner import DeviceRunner, as_arrays, vary
 from forage.loop.host.loop import Way
-from forage.loop.host.runner import HostRoad
+from forage.loop.host.runner import HostRunner
 from forage.loop.host.runner import vary as vary_learner
 from forage.loop.host.starts import Hosted
 from forage.loop.learner import Learner
@@ -107,35 +107,35 @@ class Setup:
         check_learning(self.agent, self.steps)
         return learner
 
-    def experiment(self) -> Experiment:
-        """The loop's parts, on the device road. Raises `ForageError` where they do not fit."""
+    def loop(self) -> DeviceLoop:
+        """Build the loop on the device. Raise `ForageError` where its parts do not fit."""
         assert isinstance(self.environment, Environment)
         learner = self.learner()
         check_environment(self.environment, self.name)
         starts = taught(self.starts, self.environment)
-        experiment = Experiment(learner, self.environment, self.tasks, starts, self.visits)
-        experiment.check()
-        return experiment
+        loop = DeviceLoop(learner, self.environment, self.tasks, starts, self.visits)
+        loop.check()
+        return loop
 
-    def road(self, devices: int | None = None) -> Runner:
+    def runner(self, devices: int | None = None) -> Runner:
         """Build what runs the loop for every member. Raise `ForageError` where the parts do not fit.
 
         On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
         """
         members = self.members
         numbers = {f"learner.agent.{name}": [member[name] for member in members] for name in self.sweep}
-        return self.road_of([member["seed"] for member in members], numbers, devices)
+        return self.runner_of([member["seed"] for member in members], numbers, devices)
 
-    def road_of(self, seeds: Sequence[int], numbers: Numbers, devices: int | None = None) -> Runner:
-        """Build what runs the loop for these seeds, each with its own numbers; see `road`."""
+    def runner_of(self, seeds: Sequence[int], numbers: Numbers, devices: int | None = None) -> Runner:
+        """Build what runs the loop for these seeds, each with its own numbers; see `runner`."""
         if isinstance(self.environment, Environment):
             prepare_devices(devices or len(seeds))
-            return DeviceRoad(vary(self.experiment(), as_arrays(numbers)), list(seeds), self.steps)
+            return DeviceRunner(vary(self.loop(), as_arrays(numbers)), list(seeds), self.steps)
         self.check_host()
         learners = vary_learner(self.learner(), numbers, len(seeds))
         for learner in learners:
             learner.check()
-        return HostRoad(learners, self.environment, list(seeds), self.steps, self.way)
+        return HostRunner(learners, self.environment, list(seeds), self.steps, self.way)
 
     @property
     def way(self) -> Way:

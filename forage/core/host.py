@@ -1,4 +1,4 @@
-"""The host road's contract: a batch of environments stepped in NumPy, in Python or C++."""
+"""The host's contract: a batch of environments stepped in NumPy, in Python or C++."""
 
 from __future__ import annotations
 

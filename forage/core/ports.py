@@ -178,7 +178,7 @@ class Starts(Part):
 
 
 class Agent(Part):
-    """What learns? It does not know which road it is on, nor who chose the actions it learns from.
+    """What learns? It does not know what runs it, nor who chose the actions it learns from.
 
     Static fields that say how the loop is to feed it:
     `num_envs` environments are stepped `rollout_length` times, then `updates_per_rollout` batches are learned from.

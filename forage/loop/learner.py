@@ -1,4 +1,4 @@
-"""Remember and learn: the half of the loop that both roads share, and what they report of it."""
+"""Remember and learn: the half of the loop that both runners share, and what they report of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = Any
 
 
 class Learner(Part):
-    """Remember and learn: what happens to a rollout, on either road."""
+    """Remember and learn: what happens to a rollout, on the device and on the host."""
 
     agent: Agent
     behaviour: Behaviour

@@ -81,7 +81,7 @@ def check_leaf(name: str, array: np.ndarray) -> None:
     """Raise `NotFinite` for a leaf of a checkpoint that would be saved with what is not finite.
 
     What agents, rewards and behaviours have learned and what was experienced is looked at. `name` is the leaf's path in
-    the state of either road.
+    the state of either runner.
     """
     own, seen = OWN.match(name), SEEN.match(name)
     if not own and not seen:

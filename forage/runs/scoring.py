@@ -22,15 +22,15 @@ def step_limit(setup: Setup) -> int:
     return 27_000 if setup.spec.horizon is None else int(setup.spec.horizon)
 
 
-def load_agents(run: Run, road: Runner) -> None:
-    """Puts the agents of the newest whole checkpoint on the road, and nothing else of it: to evaluate takes no more.
+def load_agents(run: Run, runner: Runner) -> None:
+    """Load the agents of the newest whole checkpoint, and nothing else of it: to evaluate takes no more.
 
     Raises `ForageError` where there is none.
     """
     problems: list[ForageError] = []
     for path in reversed(run.checkpoints):
         try:
-            road.load_agents(path)
+            runner.load_agents(path)
             return
         except ForageError as error:
             problems.append(error)
@@ -39,17 +39,17 @@ def load_agents(run: Run, road: Runner) -> None:
     raise ForageError(f"{run.directory} has no checkpoint yet, so there is no agent to evaluate.")
 
 
-def score_road(
-    road: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, choice: dict[str, Any] | None = None
+def score_agents(
+    runner: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, choice: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Plays the episodes of a score. Returns what evaluation.json holds. `choice`: one made earlier; see `acting`."""
-    actions, choice = acting(road, setup, episodes, choice)
-    evaluation = evaluate_road(road, setup, episodes, seed, actions)
+    actions, choice = acting(runner, setup, episodes, choice)
+    evaluation = evaluate_agents(runner, setup, episodes, seed, actions)
     return evaluation | {"asked": setup.evaluation_actions, "choice": choice}
 
 
 def acting(
-    road: Runner, setup: Setup, episodes: int, choice: dict[str, Any] | None = None
+    runner: Runner, setup: Setup, episodes: int, choice: dict[str, Any] | None = None
 ) -> tuple[str, dict[str, Any] | None]:
     """Returns whether a score is of `greedy` or of `sampled` actions, as the setup says, and the choice behind it.
 
@@ -60,23 +60,23 @@ def acting(
         return setup.evaluation_actions, choice
     if not setup.agent.stochastic:
         return "greedy", None
-    if choice is None or choice["steps"] != road.steps:
-        choice = choose(road, setup, episodes)
+    if choice is None or choice["steps"] != runner.steps:
+        choice = choose(runner, setup, episodes)
     return choice["actions"], choice
 
 
-def choose(road: Runner, setup: Setup, episodes: int) -> dict[str, Any]:
+def choose(runner: Runner, setup: Setup, episodes: int) -> dict[str, Any]:
     """Plays episodes greedily and with sampled actions. Returns which of both has the higher mean, and both means.
 
     One way for all seeds and settings, the greedy one of equals. Both begin alike, in episodes that no score counts:
     those of the score would flatter the way that they chose.
     """
-    played = {actions: evaluate_road(road, setup, episodes, prng.CHOICE, actions) for actions in ACTIONS}
+    played = {actions: evaluate_agents(runner, setup, episodes, prng.CHOICE, actions) for actions in ACTIONS}
     means = {actions: np.mean(found["return"]) for actions, found in played.items()}
     each = {actions: means_of(setup, found) for actions, found in played.items()}
     return {
         "actions": "sampled" if means["sampled"] > means["greedy"] else "greedy",
-        "steps": road.steps,
+        "steps": runner.steps,
         "episodes": episodes,
         "settings": [
             {"setting": label} | {actions: plain(each[actions][label]) for actions in ACTIONS}
@@ -125,18 +125,18 @@ def how_scored(evaluation: dict[str, Any]) -> list[str]:
     return said + choice_sentences(evaluation) + ([cut] if (cut := cut_sentence(evaluation)) else [])
 
 
-def evaluate_road(
-    road: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, actions: str = "greedy"
+def evaluate_agents(
+    runner: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, actions: str = "greedy"
 ) -> dict[str, Any]:
     """Plays evaluation episodes, greedily or with sampled actions. Returns what they brought.
 
     Raises `ForageError` where a return is not finite.
     """
     limit = step_limit(setup)
-    played = road.evaluate(episodes, limit, seed, actions == "sampled")
+    played = runner.evaluate(episodes, limit, seed, actions == "sampled")
     returns, lengths = np.asarray(played.returns, float), np.asarray(played.lengths)
     check_returns(setup.name, returns, [member["seed"] for member in setup.members])
-    evaluation: dict[str, Any] = {"steps": road.steps, "episodes": episodes, "members": setup.members}
+    evaluation: dict[str, Any] = {"steps": runner.steps, "episodes": episodes, "members": setup.members}
     evaluation["actions"] = actions
     evaluation["reward"] = setup.scored
     for i, name in enumerate(setup.spec.reward_names):

@@ -27,7 +27,7 @@ from forage.rewards.environment import EnvironmentReward
 from forage.runs import display as progress
 from forage.runs.curve import Rows, Totals, columns, read_rows
 from forage.runs.run import Run, by_setting, draw_curve, scored, write_json
-from forage.runs.scoring import cut_sentence, evaluate_road, how_scored, score_road, step_limit
+from forage.runs.scoring import cut_sentence, evaluate_agents, how_scored, score_agents, step_limit
 
 POINTS = 100  # on the curve
 PATIENCE = 120.0  # seconds of training that are played again at most, to find who turned bad
@@ -48,17 +48,17 @@ class Session:
         self,
         directory: Path,
         setup: Setup,
-        road: Runner,
+        runner: Runner,
         settings: dict[str, Any],
         display: progress.Progress,
         trackers: Sequence[Any] = (),
     ):
-        self.directory, self.setup, self.road, self.settings = directory, setup, road, settings
+        self.directory, self.setup, self.runner, self.settings = directory, setup, runner, settings
         self.display, self.trackers = display, trackers
-        self.iterations = -(-setup.steps // road.steps_per_iteration)
+        self.iterations = -(-setup.steps // runner.steps_per_iteration)
         self.every = max(1, self.iterations // POINTS)  # iterations between points of the curve
         every = settings.get("evaluation_every")
-        self.evaluate_every = every and -(-every // road.steps_per_iteration)  # iterations between evaluations
+        self.evaluate_every = every and -(-every // runner.steps_per_iteration)  # iterations between evaluations
         self.rows, self.evaluations = Rows(directory / "metrics.jsonl"), Rows(directory / "evaluations.jsonl")
         self.totals = Totals()  # since the last point
         self.earlier = 0.0  # seconds of earlier sittings
@@ -77,14 +77,14 @@ class Session:
     def run(self) -> Run:
         """Trains to the end; from the beginning unless a checkpoint was restored."""
         self.display.settings = self.setup.settings
-        self.display.start(self.title(), self.introduction(), self.iterations * self.road.steps_per_iteration)
+        self.display.start(self.title(), self.introduction(), self.iterations * self.runner.steps_per_iteration)
         previous = self.catch_signals()
         try:
             if self.saved_at is None:
-                self.road.begin()
+                self.runner.begin()
                 self.save()
-            self.road.prepare(self.settings["evaluation_episodes"], step_limit(self.setup))
-            if not self.road.exact:
+            self.runner.prepare(self.settings["evaluation_episodes"], step_limit(self.setup))
+            if not self.runner.exact:
                 self.display.note(f"{self.setup.name} cannot be saved exactly: after a stop new episodes begin.")
             self.loop()
             result, lines = self.conclude()
@@ -93,7 +93,7 @@ class Session:
         except ForageError as error:
             raise ForageError(f"{str(error).rstrip('.')}.{self.what_is_kept()}") from error
         except jax.errors.JaxRuntimeError as error:
-            raise ForageError(f"{device_failure(error, self.road.steps)}{self.what_is_kept()}") from error
+            raise ForageError(f"{device_failure(error, self.runner.steps)}{self.what_is_kept()}") from error
         except BrokenPipeError:  # nobody reads what is shown any more
             raise
         except OSError as error:
@@ -105,7 +105,7 @@ class Session:
                 signal.signal(number, handler)
             for tracker in self.trackers:
                 tracker.close()
-            self.road.close()
+            self.runner.close()
         self.display.finish(result, lines)
         return Run(self.directory)
 
@@ -144,8 +144,8 @@ class Session:
         return ", ".join([each, *said])
 
     def loop(self) -> None:
-        spi = self.road.steps_per_iteration
-        done = self.road.steps // spi
+        spi = self.runner.steps_per_iteration
+        done = self.runner.steps // spi
         row_from, compiled_at, batch = done, None, 1
         if self.evaluate_every and not read_rows(self.evaluations.path):
             self.evaluate(0)
@@ -155,7 +155,7 @@ class Session:
             count = min(batch, mark - done)
             if self.evaluate_every:
                 count = min(count, self.evaluate_every - done % self.evaluate_every)
-            start, before = time.monotonic(), self.road.steps
+            start, before = time.monotonic(), self.runner.steps
             report = self.advance(count)
             self.check(report, before)
             now = time.monotonic()
@@ -168,7 +168,7 @@ class Session:
             self.totals.add(report)
             timed = len(self.setup.members) * (done - row_from) * spi
             speed = round(timed / max(now - last_row, 1e-9), 1) if timed else None
-            row = {"steps": self.road.steps, "seconds": round(self.seconds, 3), "steps_per_second": speed}
+            row = {"steps": self.runner.steps, "seconds": round(self.seconds, 3), "steps_per_second": speed}
             row |= self.totals.point(self.setup.spec.reward_names, self.score)
             done_here = done - compiled_at
             left = (now - learning) / done_here * (self.iterations - done) if done_here else float("nan")
@@ -188,7 +188,7 @@ class Session:
                 last_save = time.monotonic() + 20 * (time.monotonic() - now)
             if stopping:
                 raise Interrupted(
-                    f"Stopped by {self.interrupted} at step {self.road.steps:,}. Continue with: forage resume "
+                    f"Stopped by {self.interrupted} at step {self.runner.steps:,}. Continue with: forage resume "
                     f"{self.directory}"
                 )
         self.earlier, self.started = self.seconds, None
@@ -201,17 +201,17 @@ class Session:
         began = time.monotonic()
         actions = "sampled" if self.setup.evaluation_actions == "sampled" else "greedy"
         episodes, seed = self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
-        found = evaluate_road(self.road, self.setup, episodes, seed, actions)
-        self.append(self.evaluations, {"steps": self.road.steps, "cut": found["cut"]} | columns(found))
+        found = evaluate_agents(self.runner, self.setup, episodes, seed, actions)
+        self.append(self.evaluations, {"steps": self.runner.steps, "cut": found["cut"]} | columns(found))
         self.track_evaluation(found)
         shown = progress.shown_return(found["return"], self.setup.settings)
         cut = f" ({cut_sentence(found)})" if found["cut"] else ""
-        self.display.note(f"  {self.road.steps:>12,} steps   evaluated: {shown}{cut}")
+        self.display.note(f"  {self.runner.steps:>12,} steps   evaluated: {shown}{cut}")
         return time.monotonic() - began
 
     def note_missing(self) -> None:
         """Say once which names of the environment's own information have not occurred."""
-        for name, known in self.road.missing().items():
+        for name, known in self.runner.missing().items():
             if name not in self.missed:
                 self.missed.add(name)
                 there = f"it has {', '.join(known)}" if known else "it is empty"
@@ -236,12 +236,12 @@ class Session:
 
     def advance(self, count: int) -> Report:
         try:
-            return self.road.advance(count)
+            return self.runner.advance(count)
         except Unsound:
             raise
         except ForageError:
             # An environment failed, and the agent is whole. Without progress the checkpoint there is says more.
-            if self.road.steps != self.saved_at:
+            if self.runner.steps != self.saved_at:
                 self.save(quietly=True)
             raise
 
@@ -250,45 +250,45 @@ class Session:
         environment, learned = (np.atleast_1d(x) for x in (report.environment_finite, report.agent_finite))
         if environment.all() and learned.all():
             return
-        traced = self.trace(before) if self.road.replays else None
+        traced = self.trace(before) if self.runner.replays else None
         if isinstance(traced, str):
             raise Unsound(traced)
         if traced is not None:
             before, environment, learned = traced
         member = int(np.argmin(environment if not environment.all() else learned))
-        where = f"between steps {self.road.since(member, before):,} and {self.road.steps:,}"
+        where = f"between steps {self.runner.since(member, before):,} and {self.runner.steps:,}"
         seed = self.setup.members[member]["seed"]
         if not environment[member]:
             raise Unsound(f"{self.setup.name} returned NaN or infinity {where} with seed {seed}; mend the environment.")
-        part, bad = self.road.search(member) or ("agent", None)
+        part, bad = self.runner.search(member) or ("agent", None)
         raise Unsound(learned_sentence(part, bad, where, seed))
 
     def trace(self, before: int) -> Traced | str | None:
         """Plays again from the newest checkpoint, turn by turn from step `before` on, until something is not finite.
 
         Training is the same bit for bit, so the same turns bad again. Returns a sentence where it was seen in what was
-        experienced, else the turn, after which the road stands; `None` where that takes too long or does not show it.
+        experienced, else the turn, after which the runner stands; `None` where that takes too long or does not show it.
         """
         if not self.kept or self.seconds - self.saved_seconds > PATIENCE:
             return None
         self.display.note("Something is not finite; playing again from the newest checkpoint to find out what.")
-        road = self.road
-        until, each = road.steps, road.steps_per_iteration
+        runner = self.runner
+        until, each = runner.steps, runner.steps_per_iteration
         try:
             self.rewind(before)
-            while road.steps < until:
-                report = road.advance(1)
+            while runner.steps < until:
+                report = runner.advance(1)
                 environment, learned = np.asarray(report.environment_finite), np.asarray(report.agent_finite)
                 if not (environment.all() and learned.all()):
                     break
             else:
                 return None
-            start = road.steps - each
+            start = runner.steps - each
             self.rewind(start)
-            rollouts = road.next_rollout()
+            rollouts = runner.next_rollout()
             member = int(np.argmin(environment if not environment.all() else learned))
             rollout = jax.tree.map(lambda leaf: leaf[member], rollouts)
-            road.advance(1)
+            runner.advance(1)
         except (ForageError, MemoryError, jax.errors.JaxRuntimeError):
             return None  # what is known without it is said
         found = soundness.search_rollout(rollout, self.setup.spec.num_agents)
@@ -304,8 +304,8 @@ class Session:
 
     def rewind(self, steps: int) -> None:
         """Go back to a step between the newest checkpoint and now."""
-        self.road.load(self.kept[-1])
-        self.road.advance((steps - self.road.steps) // self.road.steps_per_iteration)
+        self.runner.load(self.kept[-1])
+        self.runner.advance((steps - self.runner.steps) // self.runner.steps_per_iteration)
 
     def append(self, rows: Rows, row: dict[str, Any]) -> None:
         try:
@@ -321,18 +321,18 @@ class Session:
 
     def save(self, quietly: bool = False) -> None:
         """Writes a checkpoint and the agents. A full disk does not stop the run while it can go on and try again."""
-        steps = self.road.steps
+        steps = self.runner.steps
         header = {"steps": steps, "seconds": self.seconds, "since": self.totals.plain()}
         path = self.directory / "checkpoints" / f"{steps:012d}.npz"
         try:
             for rows in (self.rows, self.evaluations):
                 rows.flush(durable=True)  # a checkpoint never knows of points that the curve lacks
-            self.road.save(path, header)
-            checkpoint.save(self.directory / "agent.npz", self.road.agent_states(), header)  # of what was looked at
+            self.runner.save(path, header)
+            checkpoint.save(self.directory / "agent.npz", self.runner.agent_states(), header)  # of what was looked at
         except NotFinite as error:
             raise Unsound(self.not_finite(error)) from error
         except ForageError as error:
-            last = steps >= self.iterations * self.road.steps_per_iteration
+            last = steps >= self.iterations * self.runner.steps_per_iteration
             if quietly or (self.saved_at is not None and not last and self.interrupted is None):
                 self.display.note(f"{error} Training goes on and will try again.")
                 return
@@ -346,7 +346,7 @@ class Session:
 
     def not_finite(self, error: NotFinite) -> str:
         """Say what kept a state from being saved."""
-        seed, where = self.setup.members[error.member]["seed"], f"by step {self.road.steps:,}"
+        seed, where = self.setup.members[error.member]["seed"], f"by step {self.runner.steps:,}"
         if error.part in soundness.LEARNED:
             return learned_sentence(error.part, error.bad, where, seed)
         return (
@@ -368,11 +368,11 @@ class Session:
         self.saved_seconds = self.earlier
 
     def load(self, run: Run) -> dict[str, Any] | None:
-        """Puts the newest whole checkpoint on the road and changes nothing on disk. `None` where there is none."""
+        """Load the newest whole checkpoint and return its header, `None` where there is none. Change no file."""
         problems: list[str] = []
         for path in reversed(run.checkpoints):
             try:
-                header = self.road.load(path)
+                header = self.runner.load(path)
             except ForageError as error:
                 problems.append(str(error))
                 continue
@@ -408,8 +408,8 @@ class Session:
     def conclude(self) -> tuple[dict[str, Any], list[str]]:
         """Evaluates, draws the curve, and says how it went."""
         seconds = self.seconds
-        self.road.retire()
-        evaluation = score_road(self.road, self.setup, self.settings["evaluation_episodes"])
+        self.runner.retire()
+        evaluation = score_agents(self.runner, self.setup, self.settings["evaluation_episodes"])
         write_json(self.directory / "evaluation.json", evaluation)
         picture = draw_curve(Run(self.directory))
         where = self.write_visits()
@@ -419,10 +419,10 @@ class Session:
         for label, found in scores.items():
             what = f" with {label}" if label else ""
             lines.append(f"{part_name(self.setup.agent)} on {self.setup.name}{what}: return {found}")
-        speed = len(self.setup.members) * self.road.steps / max(seconds, 1e-9)
+        speed = len(self.setup.members) * self.runner.steps / max(seconds, 1e-9)
         lines += [
             *(f"  {line}" for line in how_scored(evaluation)),
-            f"  {self.road.steps:,} steps a seed in {progress.duration(seconds)} "
+            f"  {self.runner.steps:,} steps a seed in {progress.duration(seconds)} "
             f"({speed:,.0f} steps/s, compiling included)",
             f"  curve {picture}" + (f", visits {where}" if where else ""),
             f"  watch it: forage watch {self.directory}",
@@ -431,7 +431,7 @@ class Session:
             "directory": str(self.directory),
             "agent": part_name(self.setup.agent),
             "environment": self.setup.name,
-            "steps": self.road.steps,
+            "steps": self.runner.steps,
             "seconds": round(seconds, 3),
             **scored(scores, evaluation),
             "return": evaluation["return"],
@@ -440,7 +440,7 @@ class Session:
 
     def write_visits(self) -> Path | None:
         """`visits.npy`, how often each member was at each place of the map, and its picture, where that is measured."""
-        counts = self.road.visits
+        counts = self.runner.visits
         if counts is None:
             return None
         with (self.directory / "visits.npy").open("wb") as file:

@@ -23,7 +23,7 @@ from forage.runs.capacity import check_memory
 from forage.runs.locking import locked
 from forage.runs.provenance import differences, versions
 from forage.runs.run import Run, read_json, write_json
-from forage.runs.scoring import load_agents, score_road
+from forage.runs.scoring import load_agents, score_agents
 from forage.runs.session import Session
 from forage.runs.trackers import check_trackers, open_trackers
 
@@ -72,14 +72,14 @@ def train(
         raise ForageError(
             f"{directory} already holds a run; forage resume {directory} continues it, or name another directory."
         )
-    road = setup.road()
-    check_memory(road)
+    runner = setup.runner()
+    check_memory(runner)
     settings = {
         "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),
         "evaluation_every": evaluation_every,
         "checkpoint_seconds": checkpoint_seconds,
         "extras": list(extras),
-        "devices": len(road.devices),
+        "devices": len(runner.devices),
     }
     path = Path(directory) if directory is not None else new_directory(setup)
     with locked(path):
@@ -87,7 +87,7 @@ def train(
         made = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
         write_json(path / "versions.json", versions() | made)
         write_json(path / "config.json", setup.config() | settings)  # last: it is what makes a directory a run
-        return Session(path, setup, road, settings, shown, trackers).run()
+        return Session(path, setup, runner, settings, shown, trackers).run()
 
 
 def resume(
@@ -117,12 +117,12 @@ def resume(
     prepare_devices(then or 1)  # before anything, even a look at the versions, makes JAX settle on its devices
     differs(differences(read_json(run.directory / "versions.json")))
     setup = from_config(run.config, environment, **parts)
-    road = setup.road(then)
-    if then not in (None, len(road.devices)):
-        differs(f"its members on {then} devices (here {len(road.devices)})")
-    check_memory(road)
+    runner = setup.runner(then)
+    if then not in (None, len(runner.devices)):
+        differs(f"its members on {then} devices (here {len(runner.devices)})")
+    check_memory(runner)
     with locked(run.directory):
-        session = Session(run.directory, setup, road, run.config, shown)
+        session = Session(run.directory, setup, runner, run.config, shown)
         session.restore(run)
         session.trackers = open_trackers(run.config["extras"], run.directory, again=True)
         session.track_again(run)
@@ -168,15 +168,15 @@ def evaluate(
         raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
     run = Run(directory)
     setup = from_config(run.config, environment, evaluation_actions=actions)
-    road = setup.road()
+    runner = setup.runner()
     try:
-        load_agents(run, road)
-        road.retire()
+        load_agents(run, runner)
+        runner.retire()
         choice = None if actions == AUTO else run.choice
-        evaluation = score_road(road, setup, episodes, prng.EVALUATION_AGAIN + seed, choice)
+        evaluation = score_agents(runner, setup, episodes, prng.EVALUATION_AGAIN + seed, choice)
         write_json(run.directory / "evaluation.json", evaluation)
     finally:
-        road.close()
+        runner.close()
     return max(run.scores.values(), key=lambda one: one.value)
 
 

@@ -19,7 +19,7 @@ from forage.core.types import Clock, ForageError
 from forage.environments import spec_of
 from forage.environments.tabular.mdp import Tabular
 from forage.environments.tabular.values import action_values, finite_horizon
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
@@ -51,23 +51,23 @@ def regret(agent: Agent, mdp: Tabular, episodes: int, seeds: Sequence[int]) -> F
         )
     spec = spec_of(mdp, "the MDP")
     learner = Learner(agent, behaviour, EnvironmentReward(), default_memory(agent), spec)
-    experiment = Experiment(learner, mdp, Same(), Reset())
-    experiment.check()
+    loop = DeviceLoop(learner, mdp, Same(), Reset())
+    loop.check()
 
     @jax.jit
-    def run(experiment: Experiment, key: Array) -> Float[Array, " episode"]:
+    def run(loop: DeviceLoop, key: Array) -> Float[Array, " episode"]:
         best = mdp.initial @ finite_horizon(mdp, horizon)[0][0]
 
         def episode(carry: tuple[Any, Clock], _: None):
             state, clock = carry
             missed = best - expected(mdp, policy(agent, state.learner.agent, mdp, horizon))
-            following, _tally = experiment.iterate(state, clock)
+            following, _tally = loop.iterate(state, clock)
             return (following, clock._replace(steps=clock.steps + horizon)), missed
 
         clock = Clock(jnp.int32(0), jnp.float32(episodes * horizon))
-        return jax.lax.scan(episode, (experiment.init(key), clock), None, episodes)[1]
+        return jax.lax.scan(episode, (loop.init(key), clock), None, episodes)[1]
 
-    return np.stack([np.asarray(run(experiment, prng.key(seed))) for seed in seeds])
+    return np.stack([np.asarray(run(loop, prng.key(seed))) for seed in seeds])
 
 
 def policy(agent: Agent, state: Any, mdp: Tabular, horizon: int) -> Float[Array, "time state action"]:

@@ -156,10 +156,10 @@ def evaluate_under(
         )
         for words, around in conditions.items()
     }
-    road = setup.road()
-    load_agents(run, road)
-    acted, _ = acting(road, setup, episodes, None if actions == AUTO else run.choice)
-    agents, points = road.agent_states(), []
+    runner = setup.runner()
+    load_agents(run, runner)
+    acted, _ = acting(runner, setup, episodes, None if actions == AUTO else run.choice)
+    agents, points = runner.agent_states(), []
     for words, other in setups.items():
         means = play(other, agents, combinations, episodes, prng.EVALUATION_AGAIN + seed, acted == "sampled")
         points += [Point(words, fields, returns) for fields, returns in zip(combinations, means, strict=True)]
@@ -174,8 +174,8 @@ def play(
 ) -> list[list[float]]:
     """Return each combination's mean return of every seed's agent."""
     assert isinstance(setup.environment, Environment)
-    environment, road = setup.environment, setup.road()
-    road.use_agents(agents)
+    environment, runner = setup.environment, setup.runner()
+    runner.use_agents(agents)
     points: Any = jax.tree.map(lambda _: None, environment)
     for name in combinations[0]:
         value = value_of(environment, name)
@@ -183,9 +183,9 @@ def play(
         values = jnp.broadcast_to(values.reshape(-1, *(1,) * jnp.ndim(value)), (len(values), *jnp.shape(value)))
         points = replace(points, environment, name, values)
     if combinations[0]:
-        returns = np.asarray(road.evaluate_points(points, episodes, step_limit(setup), seed, sampled).returns, float)
+        returns = np.asarray(runner.evaluate_points(points, episodes, step_limit(setup), seed, sampled).returns, float)
     else:
-        returns = np.asarray(road.evaluate(episodes, step_limit(setup), seed, sampled).returns, float)[:, None]
+        returns = np.asarray(runner.evaluate(episodes, step_limit(setup), seed, sampled).returns, float)[:, None]
     return setup.rewards.score(returns, setup.spec).mean(-1).T.tolist()
 
 

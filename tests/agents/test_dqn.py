@@ -14,7 +14,7 @@ from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.core.ports import Environment
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec, Step
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import advance, over_seeds, vary
 from forage.loop.learner import Learner
 from forage.memory.prioritised import PrioritisedReplay
@@ -272,14 +272,14 @@ def test_learns_one_step_in_place_with_two_seeds(Memory):
     spec = Spec("Match", environment.observation_space, environment.action_space)
     learner = Learner(agent, EpsilonGreedy(end=1.0), EnvironmentReward(), Memory(capacity=capacity), spec)
     learner.check()
-    experiment = vary(Experiment(learner, environment, Same(), Reset()), {})
+    loop = vary(DeviceLoop(learner, environment, Same(), Reset()), {})
     keys = jax.vmap(jax.random.key)(jnp.arange(seeds))
-    state = over_seeds(experiment, lambda e, key: e.init(key), keys)
+    state = over_seeds(loop, lambda e, key: e.init(key), keys)
     clock = Clock(jnp.int32(0), jnp.float32(600))
-    program = jax.jit(advance, donate_argnums=1).lower(experiment, state, clock, 600).compile()
+    program = jax.jit(advance, donate_argnums=1).lower(loop, state, clock, 600).compile()
     # A step costs the same whatever the capacity: no part of the memory is copied on the way.
     assert program.memory_analysis().temp_size_in_bytes < capacity * seeds
-    state, _, report = program(experiment, state, clock, 600)
+    state, _, report = program(loop, state, clock, 600)
     np.testing.assert_array_equal(report.metrics["updates"], 551)
 
     def greedy(state, cue):

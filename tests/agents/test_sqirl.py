@@ -15,8 +15,8 @@ from forage.behaviours.own import Own
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.environments import spec_of
 from forage.environments.tabular.mdp import Tabular
-from forage.loop.device.loop import Experiment
-from forage.loop.device.runner import DeviceRoad, vary
+from forage.loop.device.loop import DeviceLoop
+from forage.loop.device.runner import DeviceRunner, vary
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
@@ -49,10 +49,10 @@ def trained(last, depth):
     environment, agent = two_ways(last), dataclasses.replace(AGENT, planning_depth=depth)
     learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec_of(environment, "TwoWays"))
     learner.check()
-    road = DeviceRoad(vary(Experiment(learner, environment, Same(), Reset()), {}), [0], 4 * 16 * 24)
-    road.begin()
-    road.advance(4)
-    return agent, jax.tree.map(lambda x: x[0], road.agent_states())
+    runner = DeviceRunner(vary(DeviceLoop(learner, environment, Same(), Reset()), {}), [0], 4 * 16 * 24)
+    runner.begin()
+    runner.advance(4)
+    return agent, jax.tree.map(lambda x: x[0], runner.agent_states())
 
 
 def at(agent, state, time, where):

@@ -15,7 +15,7 @@ from forage.core.types import AGENT, GONE, GUIDE, Clock, Experience, ForageError
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
 from forage.environments.classic.pendulum import Pendulum
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.uniform import UniformReplay
 from forage.nn.networks import Recall
@@ -48,15 +48,15 @@ def train(behaviour, stage):
     """Thirty turns of the loop. Returns all rollouts, leaves `[time, env, ...]`, and the agent before and after."""
     environment = CartPole(max_steps=LIMIT)
     learner = Learner(PUPIL, behaviour, EnvironmentReward(), small.KeptRollout(), spec_of(environment))
-    experiment = Experiment(learner, environment, Same(), Reset())
-    state = small.at_once(lambda: experiment.init(jax.random.key(0)))
+    loop = DeviceLoop(learner, environment, Same(), Reset())
+    state = small.at_once(lambda: loop.init(jax.random.key(0)))
     if behaviour.schedule == "curriculum":
         curriculum = state.learner.behaviour._replace(stage=jnp.int32(stage))
         state = state._replace(learner=state.learner._replace(behaviour=curriculum))
 
     def turn(carry, _):
         before, clock = carry
-        after, tally = experiment.iterate(before, clock)
+        after, tally = loop.iterate(before, clock)
         rollout = after.learner.memory
 
         network = before.learner.agent.network
@@ -68,7 +68,7 @@ def train(behaviour, stage):
 
         steps = rollout.observation, rollout.action, rollout.ended
         _, memory = jax.lax.scan(remember, before.actors.hidden.agent, steps)
-        clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
+        clock = clock._replace(steps=clock.steps + loop.steps_per_iteration)
         return (after, clock), (rollout, memory, tally.faults)
 
     (after, _), (*log, faults) = jax.lax.scan(turn, (state, CLOCK), None, 30)
@@ -179,15 +179,15 @@ def test_memory_hears_which_action_was_taken(behaviour):
     environment = CartPole(max_steps=LIMIT)
     agent = DQN(num_envs=4, rollout_length=16, memory_size=3, hidden_sizes=(8,), learning_starts=10_000)
     learner = Learner(agent, behaviour, EnvironmentReward(), UniformReplay(4 * 64), spec_of(environment))
-    experiment = Experiment(learner, environment, Same(), Reset())
+    loop = DeviceLoop(learner, environment, Same(), Reset())
 
     @jax.jit
     def collect(key):
         def turn(state, _):
-            found = experiment.collect(state, CLOCK, state.key)
+            found = loop.collect(state, CLOCK, state.key)
             return state._replace(actors=found.actors, key=jax.random.split(state.key)[0]), found.rollout
 
-        state = experiment.init(key)
+        state = loop.init(key)
         _, rollouts = jax.lax.scan(turn, state, None, 4)
         greedy = jax.vmap(jax.vmap(lambda o, h: agent.act(state.learner.agent, h, o, key, explore=False)[0]))
         rollout = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rollouts)

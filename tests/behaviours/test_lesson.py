@@ -16,7 +16,7 @@ from forage.behaviours.lesson import OPTIONS, Followed, Lesson
 from forage.core.ports import Hidden, Moment
 from forage.core.types import GONE, Clock, Experience, ForageError, Spec
 from forage.environments.classic.deep_sea import DeepSea
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.uniform import UniformReplay
 from forage.nn.normalise import RunningNorm
@@ -186,16 +186,16 @@ def test_in_the_loop_it_learns_remembers_and_keeps_to_itself():
     spec = Spec("DeepSea-4", environment.observation_space, environment.action_space)
     learner = Learner(AGENT, LESSON, EnvironmentReward(), UniformReplay(capacity=64), spec)
     learner.check()
-    experiment = Experiment(learner, environment, Same(), Reset())
+    loop = DeviceLoop(learner, environment, Same(), Reset())
 
     @jax.jit
     def run():
-        state = experiment.init(KEY)
+        state = loop.init(KEY)
 
         def turn(carry, _):
             state, clock = carry
-            after, _ = experiment.iterate(state, clock)
-            clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
+            after, _ = loop.iterate(state, clock)
+            clock = clock._replace(steps=clock.steps + loop.steps_per_iteration)
             return (after, clock), after.learner.behaviour.ring.note[0]
 
         return state, *jax.lax.scan(turn, (state, CLOCK), None, 40)

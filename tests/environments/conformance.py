@@ -1,7 +1,7 @@
 """Does an adapter say what the library says? One row for each environment that is compared, one function a check.
 
 A row's library is driven directly by a driver (`conformance_libraries.py`, `conformance_host_libraries.py`), action for
-action and key for key or seed for seed beside the adapter, to each of its ends. How both are played is the road's:
+action and key for key or seed for seed beside the adapter, to each of its ends. How both are played is the runner's:
 `conformance_device.py`, `conformance_host.py`. A check returns nothing where it holds, a reason where it does not
 apply, and raises where it fails. `test_conformance.py` runs them; `docs/conformance.py` prints the table.
 """
@@ -69,11 +69,11 @@ class Played(NamedTuple):
 
     first: tuple[Any, Seen]  # Forage's first observation, and the library's
     steps: list[tuple[Any, Seen]]  # Forage's Step, and what the library said
-    more: Any = None  # what the road needs besides
+    more: Any = None  # what the runner needs besides
 
 
 class Case(abc.ABC):
-    """A row's environment and its episodes, played once. A subclass for each road."""
+    """A row's environment and its episodes, played once. A subclass for each runner."""
 
     spec: Spec
 

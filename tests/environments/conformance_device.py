@@ -1,4 +1,4 @@
-"""The device road beside its libraries: one environment, jitted, with the same keys. See `conformance.py`."""
+"""The device's adapters beside their libraries: one environment, jitted, with the same keys. See `conformance.py`."""
 
 from __future__ import annotations
 

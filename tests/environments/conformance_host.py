@@ -1,5 +1,5 @@
-"""The host road beside its libraries: two environments side by side, each beside one of the library's own with the same
-seed. See `conformance.py`."""
+"""The host's adapters beside their libraries: two environments side by side, each beside one of the library's own with
+the same seed. See `conformance.py`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What is compared. A new adapter joins by a row here and a driver: a `Driver` in `conformance_libraries.py`, or on the
-host road a `HostDriver` in `conformance_host_libraries.py`."""
+host a `HostDriver` in `conformance_host_libraries.py`."""
 
 from __future__ import annotations
 

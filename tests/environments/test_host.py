@@ -1,4 +1,4 @@
-"""The host road: what adapters must return. Beside the libraries they open: `test_conformance.py`."""
+"""The host: what adapters must return. Beside the libraries they open: `test_conformance.py`."""
 
 import importlib.util
 import sys

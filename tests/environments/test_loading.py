@@ -18,7 +18,7 @@ from forage.core.types import ForageError
 from forage.environments import canonical_id, make
 from forage.environments.adapters.gymnasium.calls import sendable
 from forage.environments.plain import from_plain, to_plain
-from forage.loop.host.runner import HostRoad
+from forage.loop.host.runner import HostRunner
 
 HELPER = "SPEED = 3.0\n"
 MINE = '''
@@ -408,20 +408,20 @@ def test_an_evaluation_takes_as_many_environments_as_training_and_shares_no_epis
 
     from forage.loop.host import runner as host
 
-    def play_once(experiment, environment, max_steps, start, chance, sampled):
+    def play_once(loop, environment, max_steps, start, chance, sampled):
         environment.reset(start)
         return host.Played(np.zeros(environment.num_envs), np.ones(environment.num_envs, int), {})
 
     monkeypatch.setattr(host, "play_once", play_once)
-    road = HostRoad.__new__(HostRoad)
-    road.num_envs, road.build, road._evaluation, road._open = 4, build, None, []
-    road.experiments = [type("Seed", (), {"seed": seed})() for seed in (0, 1)]
+    runner = HostRunner.__new__(HostRunner)
+    runner.num_envs, runner.build, runner._evaluation, runner._open = 4, build, None, []
+    runner.loops = [type("Seed", (), {"seed": seed})() for seed in (0, 1)]
     for number in range(3):
-        assert road.evaluate(10, 5, 500_009 + number).returns.shape == (2, 10)
+        assert runner.evaluate(10, 5, 500_009 + number).returns.shape == (2, 10)
     assert [batch.num_envs for batch in built] == [4] and len(set(built[0].seeds)) == 3 * 2 * 3
-    road.evaluate(2, 5, 0)
+    runner.evaluate(2, 5, 0)
     assert [batch.num_envs for batch in built] == [4, 2] and not built[0].open
-    road.close()
+    runner.close()
     assert not built[1].open
 
 

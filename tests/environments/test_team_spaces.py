@@ -157,7 +157,7 @@ def test_each_agent_acts_within_its_own_bounds(build):
     for extreme in (-1, 1):
         environment.step(np.full((1, 3, 4), extreme, np.float32))  # `World` checks that each is of its own space
     assert environment.envs[0].taken[-1]["c"].dtype == np.float64
-    # The same on both roads, of arrays of JAX too.
+    # The same on both runners, of arrays of JAX too.
     shared, own = share([box([-1], [1]), box([0, 0], [4, 1])])
     assert shared == box([-1, 0], [1, 1])
     for array in (np.array, jnp.array):

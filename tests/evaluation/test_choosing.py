@@ -21,7 +21,7 @@ from forage.loop.runner import Played
 from forage.runs import display as progress
 from forage.runs import scoring as evaluating
 from forage.runs.run import Run, write_json
-from forage.runs.scoring import choice_sentences, how_scored, score_road
+from forage.runs.scoring import choice_sentences, how_scored, score_agents
 
 small.keep_compiled()
 
@@ -97,9 +97,9 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize(("road", "better"), WORLDS)
-def test_the_policy_that_does_better_is_scored(road, better, tmp_path):
-    display, where = Lines(), {"environment": WORLDS[road, better]}
+@pytest.mark.parametrize(("runner", "better"), WORLDS)
+def test_the_policy_that_does_better_is_scored(runner, better, tmp_path):
+    display, where = Lines(), {"environment": WORLDS[runner, better]}
     words = {"steps": 8, "seeds": [3, 7], "evaluation_episodes": 8, "directory": tmp_path / "run", "display": display}
     run = forage.train(Coin(), **where, **words)
     evaluation, choice = run.evaluation, run.choice
@@ -159,18 +159,18 @@ BOTH_WAYS = [(prng.CHOICE, False), (prng.CHOICE, True)]
     ],
 )
 def test_the_choice_costs_episodes_of_its_own_where_there_is_one(options, greedy, sampled, actions, chosen):
-    road = Runner(greedy, sampled)
-    evaluation = score_road(road, setup_of(**options), 4)
+    runner = Runner(greedy, sampled)
+    evaluation = score_agents(runner, setup_of(**options), 4)
     assert evaluation["actions"] == actions
-    assert road.asked == BOTH_WAYS * chosen + [(prng.EVALUATION, actions == "sampled")]
+    assert runner.asked == BOTH_WAYS * chosen + [(prng.EVALUATION, actions == "sampled")]
     assert (evaluation["choice"] is not None) == chosen
 
 
 def test_a_choice_holds_for_the_agents_that_it_was_made_of():
-    choice = score_road(Runner([0.0, 0.0], [0.3, 0.4]), setup_of(), 4)["choice"]
+    choice = score_agents(Runner([0.0, 0.0], [0.3, 0.4]), setup_of(), 4)["choice"]
     same, later = Runner([1.0, 1.0], [0.3, 0.4]), Runner([1.0, 1.0], [0.3, 0.4], steps=16)
-    assert score_road(same, setup_of(), 4, 5, choice)["actions"] == "sampled" and same.asked == [(5, True)]
-    assert score_road(later, setup_of(), 4, 5, choice)["actions"] == "greedy" and len(later.asked) == 3
+    assert score_agents(same, setup_of(), 4, 5, choice)["actions"] == "sampled" and same.asked == [(5, True)]
+    assert score_agents(later, setup_of(), 4, 5, choice)["actions"] == "greedy" and len(later.asked) == 3
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_choice_holds_for_the_agents_that_it_was_made_of():
     ],
 )
 def test_both_are_shown_where_their_intervals_do_not_meet(greedy, sampled, said):
-    evaluation = score_road(Runner(greedy, sampled), setup_of(seeds=len(greedy)), 4)
+    evaluation = score_agents(Runner(greedy, sampled), setup_of(seeds=len(greedy)), 4)
     found = choice_sentences(evaluation)
     assert len(found) == len(said) and all(part in line for part, line in zip(said, found, strict=True))
     assert how_scored(evaluation)[1 : 1 + len(said)] == found
@@ -190,7 +190,7 @@ def test_both_are_shown_where_their_intervals_do_not_meet(greedy, sampled, said)
 
 def test_of_a_sweep_every_setting_is_shown_that_differs():
     setup = setup_of(sweep={"learning_rate": [1e-3, 1e-4]})
-    evaluation = score_road(Runner([0.0, 0.0, 0.0, 0.6], [0.3, 0.3, 0.3, 0.3]), setup, 4)
+    evaluation = score_agents(Runner([0.0, 0.0, 0.0, 0.6], [0.3, 0.3, 0.3, 0.3]), setup, 4)
     assert evaluation["actions"] == "sampled"
     assert [line.partition(":")[0] for line in choice_sentences(evaluation)] == [
         "in 4 other episodes with learning_rate=0.001"

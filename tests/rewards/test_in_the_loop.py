@@ -15,7 +15,7 @@ from forage.behaviours.own import Own
 from forage.config import registry
 from forage.core.types import Clock, Spec
 from forage.environments import make
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
@@ -44,13 +44,13 @@ AGENTS = {
 ONCE = list(zip(BONUSES, itertools.cycle(AGENTS)))  # each bonus with one kind of agent
 
 
-def experiment_of(rewards, agent, environment):
+def loop_of(rewards, agent, environment):
     environment = make(environment)
     spec = Spec("Here", environment.observation_space, environment.action_space, horizon=environment.horizon)
     memory = LastRollout() if agent.on_policy else UniformReplay(capacity=64)
     learner = Learner(agent, Own(), rewards, memory, spec)
     learner.check()
-    return Experiment(learner, environment, Same(), Reset())
+    return DeviceLoop(learner, environment, Same(), Reset())
 
 
 def shapes(tree):
@@ -60,9 +60,9 @@ def shapes(tree):
 @pytest.mark.parametrize(("name", "agent"), gated(itertools.product(BONUSES, AGENTS), ONCE))
 def test_a_turn_keeps_the_shape_of_everything(name, agent):
     make_agent, environment = AGENTS[agent]
-    experiment = experiment_of(small(BONUSES[name]), make_agent(), environment)
+    loop = loop_of(small(BONUSES[name]), make_agent(), environment)
     clock = Clock(jnp.int32(0), jnp.float32(1000))
-    before = jax.eval_shape(experiment.init, KEY)
-    after, tally = jax.eval_shape(experiment.iterate, before, clock)
+    before = jax.eval_shape(loop.init, KEY)
+    after, tally = jax.eval_shape(loop.iterate, before, clock)
     assert shapes(after) == shapes(before)
     assert {"bonus", "bonus_weight"} <= tally.metrics.keys()

@@ -12,7 +12,7 @@ from forage.behaviours.own import Own
 from forage.core.types import Clock, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
@@ -105,26 +105,26 @@ def test_mistakes_are_named(make, names, words):
 # In the loop
 
 
-def experiment_of(rewards, environment):
+def loop_of(rewards, environment):
     agent = PPO(num_envs=4, rollout_length=8, epochs=2, minibatches=2, hidden_sizes=(8,))
     spec = Spec("Here", environment.observation_space, environment.action_space, environment.reward_names)
-    experiment = Experiment(Learner(agent, Own(), rewards, small.KeptRollout(), spec), environment, Same(), Reset())
-    experiment.learner.check()
-    return experiment
+    loop = DeviceLoop(Learner(agent, Own(), rewards, small.KeptRollout(), spec), environment, Same(), Reset())
+    loop.learner.check()
+    return loop
 
 
 @jax.jit
-def train(experiment):
+def train(loop):
     """Four turns of the loop: learner before and after, what happened, the rollouts, rewards and bonuses."""
     clock = Clock(jnp.int32(0), jnp.float32(1e6))
-    state = small.at_once(lambda: experiment.init(KEY))
+    state = small.at_once(lambda: loop.init(KEY))
 
     def turn(carry, _):
         state, clock = carry
-        after, tally = experiment.iterate(state, clock)
-        clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
+        after, tally = loop.iterate(state, clock)
+        clock = clock._replace(steps=clock.steps + loop.steps_per_iteration)
         rollout = after.learner.memory
-        relabelled = experiment.learner.rewards.relabel(after.learner.rewards, rollout)
+        relabelled = loop.learner.rewards.relabel(after.learner.rewards, rollout)
         bonus = 0 * relabelled.reward if relabelled.bonus is None else relabelled.bonus
         return (after, clock), (rollout, relabelled.reward, bonus, tally)
 
@@ -144,9 +144,7 @@ def learned_something(before, after):
 @pytest.mark.thorough
 def test_ppo_learns_from_rewards_that_wrap_one_another():
     rewards = NormaliseReturn(0.99, inner=Scale(0.5, inner=RND(weight=0.1, **SMALL)))
-    before, after, tally, rollouts, learned, bonus = jax.device_get(
-        train(experiment_of(rewards, CartPole(max_steps=10)))
-    )
+    before, after, tally, rollouts, learned, bonus = jax.device_get(train(loop_of(rewards, CartPole(max_steps=10))))
     assert learned_something(before, after)
     assert (rollouts.reward == 1).all()  # the environment's, untouched
     assert tally.episodes.episode_return == tally.episodes.length > 0
@@ -162,9 +160,7 @@ def test_ppo_learns_from_rewards_that_wrap_one_another():
 @pytest.mark.thorough
 def test_ppo_runs_on_two_objectives_once_they_are_weighed():
     rewards = RND(weight=0.0, inner=Weighted(("time", "treasure"), (0.25, 2.0)), **SMALL)
-    before, after, tally, rollouts, learned, _ = jax.device_get(
-        train(experiment_of(rewards, DeepSeaTreasure(max_steps=12)))
-    )
+    before, after, tally, rollouts, learned, _ = jax.device_get(train(loop_of(rewards, DeepSeaTreasure(max_steps=12))))
     assert learned_something(before, after)
     assert rollouts.reward.shape == (4, 8, 4, 2) and tally.episodes.episode_return.shape == (2,)
     treasure, time = np.moveaxis(rollouts.reward, -1, 0)

@@ -17,7 +17,7 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.grid.empty import Empty
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
@@ -342,22 +342,22 @@ def test_a_sea_too_deep_for_chance_is_found_and_learned():
     spec = Spec("DeepSea", environment.observation_space, environment.action_space)
     starts = GoExplore(capacity=256, target=0.5, episodes=8)
     learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
-    experiment = Experiment(learner, environment, Same(), starts)
-    experiment.check()
+    loop = DeviceLoop(learner, environment, Same(), starts)
+    loop.check()
 
     @jax.jit
-    def run(experiment):
+    def run(loop):
         def turn(carry, _):
             state, clock = carry
-            state, tally = experiment.iterate(state, clock)
-            clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
+            state, tally = loop.iterate(state, clock)
+            clock = clock._replace(steps=clock.steps + loop.steps_per_iteration)
             return (state, clock), tally.faults
 
-        carry = (experiment.init(jax.random.key(1)), Clock(jnp.int32(0), jnp.float32(150 * 8 * 48)))
+        carry = (loop.init(jax.random.key(1)), Clock(jnp.int32(0), jnp.float32(150 * 8 * 48)))
         (state, _), faults = jax.lax.scan(turn, carry, None, 150)
-        return state.starts, experiment.evaluate(state.learner, KEY, 4, 12).returns, faults.sum()
+        return state.starts, loop.evaluate(state.learner, KEY, 4, 12).returns, faults.sum()
 
-    state, returns, faults = jax.device_get(run(experiment))
+    state, returns, faults = jax.device_get(run(loop))
     assert faults == 0
     kept = state.archive
     reachable = 12 * 13 // 2 - 1  # cells below the top one
@@ -386,10 +386,10 @@ def test_what_is_seen_as_numbers_comes_into_bins():
         agent_options={"num_envs": 4, "rollout_length": 250, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,)},
         starts=GoExplore(),
     )
-    road = setup.road()
-    road.begin()
-    road.advance(4)
-    kept = jax.tree.map(lambda x: np.asarray(x[0]), road.state.starts)
+    runner = setup.runner()
+    runner.begin()
+    runner.advance(4)
+    kept = jax.tree.map(lambda x: np.asarray(x[0]), runner.state.starts)
     np.testing.assert_allclose((kept.scale.low, kept.scale.high), [[-1.2, -0.07], [0.6, 0.07]], rtol=1e-6)
     full = kept.archive.cell != NONE
     low, high = kept.scale

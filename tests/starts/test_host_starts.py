@@ -1,4 +1,4 @@
-"""Starts on the host road: a state that was kept is gone back to, by the same parts as on the device."""
+"""Starts on the host: a state that was kept is gone back to, by the same parts as on the device."""
 
 import functools
 
@@ -174,14 +174,14 @@ def test_after_a_failure_new_episodes_have_nothing_behind_them():
     """Every state that is kept was reached in as many steps as it lies deep, although the first episodes were lost."""
     starts = GoExplore(capacity=64, probability=0.5, burst=3)
     setup = make_setup("ppo", sea, steps=1000, seeds=[0], agent_options=PPO | {"rollout_length": 4}, starts=starts)
-    road = setup.road()
-    road.begin()
-    road.advance(1)
-    road.failed = True
-    again = setup.road()
-    again.restore(road.state, road.steps)
+    runner = setup.runner()
+    runner.begin()
+    runner.advance(1)
+    runner.failed = True
+    again = setup.runner()
+    again.restore(runner.state, runner.steps)
     again.advance(4)
-    found = again.experiments[0].starts
+    found = again.loops[0].starts
     archive = found.state.part.archive
     kept = np.flatnonzero(archive.cell != NONE)
     places = [found.environment.put(0, unpacked(found.saved[int(archive.env_state.number[slot])])) for slot in kept]
@@ -259,4 +259,4 @@ class Forgetful(HostEnvironment):
 )
 def test_what_cannot_be_is_said_early(environment, starts, said):
     with pytest.raises(ForageError, match=said):
-        make_setup("ppo", environment, steps=100, seeds=1, starts=starts).road()
+        make_setup("ppo", environment, steps=100, seeds=1, starts=starts).runner()

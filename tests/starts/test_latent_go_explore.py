@@ -14,7 +14,7 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.classic.pendulum import Pendulum
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
@@ -154,25 +154,25 @@ def test_starts_are_where_few_have_been():
     agent = PPO(num_envs=8, rollout_length=48, epochs=1, minibatches=1, hidden_sizes=(8,), learning_rate=0.0)
     learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec_of(environment))
     starts = LatentGoExplore(capacity=256, probability=1.0, every=48, batch_size=16, hidden_sizes=(16,))
-    experiment = Experiment(learner, environment, Same(), starts)
-    experiment.check()
+    loop = DeviceLoop(learner, environment, Same(), starts)
+    loop.check()
 
     @jax.jit
-    def run(experiment):
+    def run(loop):
         def turn(carry, _):
             state, clock = carry
-            state, tally = experiment.iterate(state, clock)
+            state, tally = loop.iterate(state, clock)
             return (state, clock._replace(steps=clock.steps + 8 * 48)), tally.faults
 
-        carry = (experiment.init(jax.random.key(1)), Clock(jnp.int32(0), jnp.float32(15 * 8 * 48)))
+        carry = (loop.init(jax.random.key(1)), Clock(jnp.int32(0), jnp.float32(15 * 8 * 48)))
         (state, _), faults = jax.lax.scan(turn, carry, None, 15)
         keys = jax.random.split(KEY, 300)
-        begun, seen, _ = jax.vmap(lambda key: experiment.starts.begin(state.starts, environment, key))(keys)
+        begun, seen, _ = jax.vmap(lambda key: loop.starts.begin(state.starts, environment, key))(keys)
         kept, transitions = state.starts.reservoir.places
         whole = (jax.vmap(environment._observe)(kept) == transitions.next_observation).all()
         return begun, kept, whole & (jax.vmap(environment._observe)(begun) == seen).all(), faults.sum()
 
-    begun, kept, whole, faults = run(experiment)
+    begun, kept, whole, faults = run(loop)
     assert faults == 0 and whole  # states and what was seen of them stay together
     assert begun.column.mean() > kept.column.mean() + 0.3
 

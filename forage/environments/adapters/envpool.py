@@ -1,4 +1,4 @@
-"""EnvPool on the host road: `envpool:Pong-v5`. Simulation in C++ threads, all environments at once."""
+"""EnvPool on the host: `envpool:Pong-v5`. Simulation in C++ threads, all environments at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A native environment on the host road."""
+"""A native environment on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PettingZoo on the host road: `pettingzoo:mpe/simple_spread_v3`, `pettingzoo:classic/connect_four_v3`.
+"""PettingZoo on the host: `pettingzoo:mpe/simple_spread_v3`, `pettingzoo:classic/connect_four_v3`.
 
 Terry et al. (2021), "PettingZoo: Gym for Multi-Agent Reinforcement Learning", arXiv 2009.14471.
 """

@@ -305,7 +305,7 @@ PROBES: dict[str, Case] = {
 def beside(probes: Sequence[Probe]) -> Probe:
     """All of them as one environment: each episode is of one of them, and each is seen in entries of its own.
 
-    State s of probe i becomes state `i * 8 + s`. For roads on which an environment is one and not a batch.
+    State s of probe i becomes state `i * 8 + s`. For runners whose environment is one and not a batch.
     """
     count = len(probes)
     start, cut, target, curvature, final = (

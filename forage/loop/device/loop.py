@@ -1,4 +1,4 @@
-"""The device road's loop: collect, remember and learn, a pure function from state to state for one seed.
+"""The loop on the device: collect, remember and learn, a pure function from state to state for one seed.
 
     tasks --> starts --> ENVIRONMENT --> rewards --> memory --> agent
                               ^                                   |
@@ -55,7 +55,7 @@ class Actors(NamedTuple):
     episode_length: Int[Array, " env"]
 
 
-class ExperimentState(NamedTuple):
+class DeviceState(NamedTuple):
     """Everything a run is, for one seed: saving these leaves saves the run."""
 
     key: Key[Array, ""]
@@ -78,7 +78,7 @@ class Collected(NamedTuple):
     places: Int[Array, "time env"] | tuple[()]  # where each step led to on the environment's map, where measured
 
 
-class Experiment(Part):
+class DeviceLoop(Part):
     """The loop. All methods are for one seed; `advance` is jitted over many."""
 
     learner: Learner
@@ -107,7 +107,7 @@ class Experiment(Part):
                 f"of the tasks that {type(self.tasks).__name__} draws a transition is of; use --tasks same."
             )
 
-    def init(self, key: Key[Array, ""]) -> ExperimentState:
+    def init(self, key: Key[Array, ""]) -> DeviceState:
         key, learner_key, tasks_key, starts_key, pool_key = jax.random.split(key, 5)
         learner_state = self.learner.init(learner_key, self.environment)
         tasks_state = self.tasks.init(tasks_key, self.environment)
@@ -127,13 +127,13 @@ class Experiment(Part):
         )
         pool = Pool(jax.tree.map(lambda x: x[num_envs:], starts), jnp.int32(0))
         measured = visits.nothing(self.environment) if self.measured else ()
-        return ExperimentState(key, learner_state, tasks_state, starts_state, pool, actors, measured)
+        return DeviceState(key, learner_state, tasks_state, starts_state, pool, actors, measured)
 
     def new_start(self, tasks_state: State, starts_state: State, keys: Key[Array, "2"]) -> Start:
         task = self.tasks.next(tasks_state, self.environment, keys[0])
         return Start(task, *self.starts.begin(starts_state, equinox.combine(task, self.environment), keys[1]))
 
-    def collect(self, state: ExperimentState, clock: Clock, key: Key[Array, ""]) -> Collected:
+    def collect(self, state: DeviceState, clock: Clock, key: Key[Array, ""]) -> Collected:
         """Steps every environment `rollout_length` times."""
         num_envs, length, spec = self.agent.num_envs, self.agent.rollout_length, self.learner.spec
         first_hidden = self.learner.hidden()
@@ -213,7 +213,7 @@ class Experiment(Part):
         return max(self.agent.num_envs, 16)
 
     def begin_anew(
-        self, state: ExperimentState, pool: Pool, at: Start, over: Bool[Array, " env"], key: Key[Array, ""]
+        self, state: DeviceState, pool: Pool, at: Start, over: Bool[Array, " env"], key: Key[Array, ""]
     ) -> tuple[Pool, Start]:
         """Puts a start from the pool in place of each episode that is over; each start is handed out once."""
         count = over.sum()
@@ -241,13 +241,13 @@ class Experiment(Part):
         used, _, at = jax.lax.while_loop(lambda loop: loop[1].any(), replace, (pool.used, over, at))
         return pool._replace(used=used), at
 
-    def iterate(self, state: ExperimentState, clock: Clock) -> tuple[ExperimentState, Tally]:
+    def iterate(self, state: DeviceState, clock: Clock) -> tuple[DeviceState, Tally]:
         """One turn of the loop: collect, remember, learn, and tell tasks and starts about it."""
         key, collect_key, learn_key, starts_key = jax.random.split(state.key, 4)
         pool, actors, episodes, rollout, visited, places = self.collect(state, clock, collect_key)
         learner, metrics = self.learner.learn(state.learner, rollout, clock, learn_key)
         told = team.as_one(rollout, self.learner.spec.num_agents)
-        state = ExperimentState(
+        state = DeviceState(
             key,
             learner,
             self.tasks.report(state.tasks, told),
@@ -260,7 +260,7 @@ class Experiment(Part):
         sound = finite((rollout.reward, rollout.next_observation))
         return state, Tally(episodes, sums, (~sound).astype(jnp.float32), last_infos(told))
 
-    def next_rollout(self, state: ExperimentState, clock: Clock) -> Experience:
+    def next_rollout(self, state: DeviceState, clock: Clock) -> Experience:
         """Return what the next turn will collect, to look into it."""
         return self.collect(state, clock, jax.random.split(state.key, 4)[1]).rollout
 

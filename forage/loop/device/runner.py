@@ -1,4 +1,4 @@
-"""The device road: one jitted program runs the loop for all seeds. The host is touched once a chunk."""
+"""The runner on the device: one jitted program runs the loop for all seeds. The host is touched once a chunk."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from forage.core import checkpoint, prng
 from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known, terminating
 from forage.core.types import Clock, Experience
 from forage.loop import soundness, visits
-from forage.loop.device.loop import Experiment, ExperimentState
+from forage.loop.device.loop import DeviceLoop, DeviceState
 from forage.loop.learner import Learner, LearnerState, Report, Tally
 from forage.loop.runner import Numbers, Played, with_numbers
 from forage.loop.soundness import Bad, sound
 
 
 def advance(
-    varied: Varied, state: ExperimentState, clock: Clock, iterations: Int[Array, ""]
-) -> tuple[ExperimentState, Clock, Report]:
+    varied: Varied, state: DeviceState, clock: Clock, iterations: Int[Array, ""]
+) -> tuple[DeviceState, Clock, Report]:
     """Runs `iterations` turns of the loop for every seed (leaves `seed ...`). One compilation serves any number."""
 
     @jax.jit  # traced once, for its shapes and for the loop
-    def turn(varied: Varied, state: ExperimentState, clock: Clock) -> tuple[ExperimentState, Tally]:
+    def turn(varied: Varied, state: DeviceState, clock: Clock) -> tuple[DeviceState, Tally]:
         # The clock stays outside the `vmap`: what depends on it alone is computed once for all seeds.
         return over_seeds(varied, lambda e, state: e.iterate(state, clock), state)
 
-    def body(_: Int[Array, ""], carry: tuple[ExperimentState, Clock, Float[Array, "tally"]]):
+    def body(_: Int[Array, ""], carry: tuple[DeviceState, Clock, Float[Array, "tally"]]):
         state, clock, total = carry
         state, tally = turn(varied, state, clock)
         clock = clock._replace(steps=clock.steps + varied.steps_per_iteration)
@@ -53,20 +53,20 @@ def advance(
     return state, clock, Report(tally.episodes, metrics, tally.faults == 0, found, latest, tally.infos)
 
 
-def init(varied: Varied, keys: Key[Array, " seed"]) -> ExperimentState:
+def init(varied: Varied, keys: Key[Array, " seed"]) -> DeviceState:
     """The first state of every seed."""
     return over_seeds(varied, lambda e, key: e.init(key), keys)
 
 
-def next_rollout(varied: Varied, state: ExperimentState, clock: Clock) -> Experience:
+def next_rollout(varied: Varied, state: DeviceState, clock: Clock) -> Experience:
     """What the next turn will collect, for every seed."""
     return over_seeds(varied, lambda e, state: e.next_rollout(state, clock), state)
 
 
 class Varied(equinox.Module):
-    """An experiment whose `members` leaves (`seed ...`, `None` elsewhere) differ from seed to seed."""
+    """A loop whose `members` leaves (`seed ...`, `None` elsewhere) differ from seed to seed."""
 
-    common: Experiment
+    common: DeviceLoop
     members: PyTree[Array | None]
 
     @property
@@ -75,7 +75,7 @@ class Varied(equinox.Module):
 
 
 def over_seeds(varied: Varied, function: Any, *arguments: Any) -> Any:
-    """Maps `function(experiment, *arguments)` over seeds; batches only those leaves that differ."""
+    """Maps `function(loop, *arguments)` over seeds; batches only those leaves that differ."""
     return jax.vmap(lambda member, *rest: function(equinox.combine(member, varied.common), *rest))(
         varied.members, *arguments
     )
@@ -91,8 +91,8 @@ def evaluate(
 ) -> Played:
     """Plays evaluation episodes for every seed. One compilation serves greedy and sampled actions."""
 
-    def one(experiment: Experiment, state: LearnerState, key: Key[Array, ""]) -> Any:
-        return experiment.evaluate(state, key, episodes, max_steps, sampled=sampled)
+    def one(loop: DeviceLoop, state: LearnerState, key: Key[Array, ""]) -> Any:
+        return loop.evaluate(state, key, episodes, max_steps, sampled=sampled)
 
     return over_seeds(varied, one, learner, keys)
 
@@ -108,8 +108,8 @@ def evaluate_points(
 ) -> Played:
     """Plays evaluation episodes for every seed in each of many environments."""
 
-    def one(experiment: Experiment, state: LearnerState, key: Key[Array, ""]) -> Any:
-        return jax.vmap(lambda point: experiment.evaluate(state, key, episodes, max_steps, point, sampled))(points)
+    def one(loop: DeviceLoop, state: LearnerState, key: Key[Array, ""]) -> Any:
+        return jax.vmap(lambda point: loop.evaluate(state, key, episodes, max_steps, point, sampled))(points)
 
     return over_seeds(varied, one, learner, keys)
 
@@ -132,7 +132,7 @@ def jitted(
 ) -> Any:
     """Jits `function(*settings, varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share.
 
-    Roads of one `kind` of experiment share it, and with it what JAX has traced and compiled: a run that differs from
+    Runners of one `kind` of loop share it, and with it what JAX has traced and compiled: a run that differs from
     one before it in numbers alone begins at once. The kinds used last are kept. What runs `once` is compiled quickly
     rather than well.
     """
@@ -159,7 +159,7 @@ def jitted(
 def devices_for(members: int, devices: int, platform: str) -> int:
     """Return how many devices share the members: the fewest with which each has as few of them as can be.
 
-    Where that leaves places free, members are run twice (`DeviceRoad`). On the CPU none is, as what its devices take
+    Where that leaves places free, members are run twice (`DeviceRunner`). On the CPU none is, as what its devices take
     they take from each other; there members are shared out evenly.
     """
     if platform == "cpu":
@@ -168,8 +168,8 @@ def devices_for(members: int, devices: int, platform: str) -> int:
     return -(-members // most)
 
 
-class DeviceRoad:
-    """Runs an experiment's seeds on this machine's devices, as many seeds on each.
+class DeviceRunner:
+    """Runs a loop's seeds on this machine's devices, as many seeds on each.
 
     Where the devices do not divide the seeds, the first seeds run once more in the places left over, and nobody gets to
     see that: results, states that are saved and those that are restored have a row for each seed.
@@ -188,7 +188,7 @@ class DeviceRoad:
         self._placement = jax.sharding.NamedSharding(self.mesh, P("seed"))
         self.varied = self.placed(varied)
         self.steps = 0
-        self.state: ExperimentState | None = None  # leaves `place ...`
+        self.state: DeviceState | None = None  # leaves `place ...`
         self.agents: PyTree[Array] | None = None  # likewise; without the rest of a state, they can only be evaluated
         self._keys = jax.vmap(prng.key)(jnp.array(seeds)[self.places])
         self._jitted = functools.partial(jitted, kind(varied), self.mesh)
@@ -197,7 +197,7 @@ class DeviceRoad:
         self._programs: dict[Any, Future[Any]] = {}
 
     def placed(self, varied: Varied) -> Varied:
-        """Puts the experiment's numbers on the devices, or they would be sent there anew with every call."""
+        """Puts the loop's numbers on the devices, or they would be sent there anew with every call."""
         everywhere = jax.sharding.NamedSharding(self.mesh, P())
         return Varied(jax.device_put(varied.common, everywhere), self._spread(varied.members))
 
@@ -219,7 +219,7 @@ class DeviceRoad:
     def _program(self, name: Any, prepare: Callable[[], tuple[Any, ...]]) -> Future[Any]:
         """The compiled program of this name, perhaps still to come.
 
-        `prepare` is called once. It gives the function to compile and what follows the experiment among its arguments,
+        `prepare` is called once. It gives the function to compile and what follows the loop among its arguments,
         of which only shapes and placement matter.
         """
         if name not in self._programs:
@@ -249,7 +249,7 @@ class DeviceRoad:
         self._loop()
         self.state = self._in_place(self._init(self.varied, self._keys))
 
-    def _in_place(self, state: ExperimentState) -> ExperimentState:
+    def _in_place(self, state: DeviceState) -> DeviceState:
         """JAX spreads arrays without entries over devices as it likes, and then will not have them back so."""
         return jax.tree.map(lambda x: x if x.size else jax.device_put(x, self._placement), state)
 
@@ -343,14 +343,14 @@ class DeviceRoad:
             return None
         return np.asarray(measured.counts)[: self.rows].reshape(-1, *places)
 
-    def shapes(self, placed: bool = False) -> ExperimentState:
+    def shapes(self, placed: bool = False) -> DeviceState:
         """The shapes and dtypes of a state to `restore`; when `placed` of `state`, and on which devices it lies."""
         shapes = jax.eval_shape(self._init, self.varied, self._keys)
         if not placed:
             return jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(self.seeds), *x.shape[1:]), x.dtype), shapes)
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._placement), shapes)
 
-    def restore(self, state: ExperimentState, steps: int) -> None:
+    def restore(self, state: DeviceState, steps: int) -> None:
         """Continues from a saved state: leaves `seed ...`, and what more rows they have is not looked at."""
         self.state = self._spread(state)
         self.steps = steps
@@ -406,12 +406,12 @@ class DeviceRoad:
         played = self.evaluate(episodes, max_steps, seed, sampled)
         return np.asarray(played.returns, float), [""] * len(self.seeds)
 
-    def select(self, rows: Sequence[int]) -> DeviceRoad:
+    def select(self, rows: Sequence[int]) -> DeviceRunner:
         """Return a runner that goes on with these members alone, perhaps on fewer devices."""
         chosen = np.array(rows)
         members, state = jax.device_get((self._seeds(self.varied.members), self.state))
         varied = Varied(self.varied.common, jax.tree.map(lambda leaf: leaf[chosen], members))
-        runner = DeviceRoad(varied, [self.seeds[row] for row in rows], self.total_steps)
+        runner = DeviceRunner(varied, [self.seeds[row] for row in rows], self.total_steps)
         runner.restore(jax.tree.map(lambda leaf: leaf[chosen], state), self.steps)
         return runner
 
@@ -431,7 +431,7 @@ def as_arrays(numbers: Numbers) -> dict[str, Array]:
     return {path: jnp.array(values, jnp.float32) for path, values in numbers.items()}
 
 
-def vary(experiment: Experiment, values: dict[str, Array]) -> Varied:
+def vary(loop: DeviceLoop, values: dict[str, Array]) -> Varied:
     """Gives seeds their own values (`seed ...`) of fields named by dotted path, such as `learner.agent.discount`."""
-    nobody = jax.tree.map(lambda _: None, experiment)
-    return Varied(experiment, with_numbers(nobody, values, is_leaf=lambda x: x is None))
+    nobody = jax.tree.map(lambda _: None, loop)
+    return Varied(loop, with_numbers(nobody, values, is_leaf=lambda x: x is None))

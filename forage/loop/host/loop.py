@@ -1,4 +1,4 @@
-"""The host road's loop: environments in Python or C++ are stepped here; acting and learning are jitted for one seed.
+"""The loop on the host: environments in Python or C++ are stepped here; acting and learning are jitted for one seed.
 
 While the environments simulate a step, the device learns: an off-policy agent's updates are dispatched between
 handing out actions and receiving what they brought, so they act with parameters that are one rollout old for one
@@ -98,7 +98,7 @@ PLAIN = Way()
 count = jax.jit(visits.hear)
 
 
-class HostExperiment:
+class HostLoop:
     """The loop for one seed."""
 
     def __init__(self, learner: Learner, environment: HostEnvironment, seed: int, total_steps: int, way: Way = PLAIN):

@@ -1,4 +1,4 @@
-"""The host road: the loop of `loop.py` for many seeds, one beside the other, and their evaluation."""
+"""The runner on the host: the loop of `loop.py` for many seeds, one beside the other, and their evaluation."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from forage.core import checkpoint, prng, team
 from forage.core.host import HostEnvironment
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import soundness
-from forage.loop.host.loop import PLAIN, HostExperiment, HostState, Way
+from forage.loop.host.loop import PLAIN, HostLoop, HostState, Way
 from forage.loop.learner import Learner, LearnerState, Report
 from forage.loop.runner import Numbers, Played, with_numbers
 from forage.loop.soundness import Bad
 from forage.loop.visits import Visits
 
 
-class HostRoad:
-    """Runs the seeds of an experiment one beside the other, each with environments of its own."""
+class HostRunner:
+    """Runs the seeds of a loop one beside the other, each with environments of its own."""
 
     def __init__(
         self,
@@ -40,24 +40,24 @@ class HostRoad:
         self.num_envs = agent.num_envs
         self.steps_per_iteration = agent.num_envs * agent.rollout_length
         self.failed = False
-        self.experiments: list[HostExperiment] = []
+        self.loops: list[HostLoop] = []
         self._open: list[HostEnvironment] = []
         self._evaluation: HostEnvironment | None = None
         try:
             for learner, seed in zip(learners, seeds, strict=True):
                 self._open.append(build(agent.num_envs))
-                self.experiments.append(HostExperiment(learner, self._open[-1], seed, total_steps, way))
+                self.loops.append(HostLoop(learner, self._open[-1], seed, total_steps, way))
         except BaseException:
             self.close()
             raise
 
     @property
     def steps(self) -> int:
-        return min(experiment.steps for experiment in self.experiments)
+        return min(loop.steps for loop in self.loops)
 
     @property
     def learner(self) -> Learner:
-        return self.experiments[0].learner
+        return self.loops[0].learner
 
     @property
     def devices(self) -> list[jax.Device]:
@@ -72,46 +72,46 @@ class HostRoad:
     @property
     def exact(self) -> bool:
         """Whether the environments can be saved, so that a resumed run continues as if never stopped."""
-        return self.experiments[0].environment.snapshot() is not None
+        return self.loops[0].environment.snapshot() is not None
 
     @property
     def state(self) -> tuple[HostState, ...]:
-        return tuple(experiment.save(not self.failed) for experiment in self.experiments)
+        return tuple(loop.save(not self.failed) for loop in self.loops)
 
     def agent_states(self) -> PyTree[Array]:
         """The agents' states, leaves `seed ...`."""
-        return jax.tree.map(lambda *x: jnp.stack(x), *(experiment.state.agent for experiment in self.experiments))
+        return jax.tree.map(lambda *x: jnp.stack(x), *(loop.state.agent for loop in self.loops))
 
     def load_agents(self, path: Path) -> dict[str, Any]:
         """Takes the agents alone out of a checkpoint, to evaluate them. Returns its header."""
         header: dict[str, Any] = {}
-        for number, experiment in enumerate(self.experiments):
-            like = experiment.shapes().learner.agent
+        for number, loop in enumerate(self.loops):
+            like = loop.shapes().learner.agent
             agent, header = checkpoint.load(path, like, f"[{number}].learner.agent")
-            experiment.state, experiment.steps = LearnerState(agent, (), (), ()), header["steps"]
+            loop.state, loop.steps = LearnerState(agent, (), (), ()), header["steps"]
         return header
 
     def use_agents(self, agents: PyTree[Array]) -> None:
         """Take these agents (leaves `seed ...`), to evaluate them."""
-        for number, experiment in enumerate(self.experiments):
-            experiment.state = LearnerState(jax.tree.map(lambda leaf, n=number: leaf[n], agents), (), (), ())
+        for number, loop in enumerate(self.loops):
+            loop.state = LearnerState(jax.tree.map(lambda leaf, n=number: leaf[n], agents), (), (), ())
 
     @property
     def visits(self) -> np.ndarray | None:
         """How often each seed was at each place of the environments' map, `seed *place`, where that is measured."""
-        counts = [np.asarray(e.visits.counts) for e in self.experiments if isinstance(e.visits, Visits)]
-        places = self.experiments[0].environment.places
+        counts = [np.asarray(e.visits.counts) for e in self.loops if isinstance(e.visits, Visits)]
+        places = self.loops[0].environment.places
         return np.stack(counts).reshape(-1, *places) if counts and places else None
 
     def begin(self) -> None:
-        for experiment in self.experiments:
-            experiment.begin()
+        for loop in self.loops:
+            loop.begin()
 
     def advance(self, iterations: int) -> Report:
         self.failed = True  # until all is well: an exception leaves environments in the middle of a step
         until = self.steps + iterations * self.steps_per_iteration
         # A seed may be ahead where another's environment failed before.
-        reports = [e.advance(max(0, until - e.steps) // self.steps_per_iteration) for e in self.experiments]
+        reports = [e.advance(max(0, until - e.steps) // self.steps_per_iteration) for e in self.loops]
         self.failed = False
         names = sorted(set().union(*(report.metrics for report in reports)))
         same = [r._replace(metrics={n: r.metrics.get(n, np.float32(0)) for n in names}) for r in reports]  # pyrefly: ignore[bad-argument-type]
@@ -122,7 +122,7 @@ class HostRoad:
 
     def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
         """Play `episodes` evaluation episodes for every seed, in at most `num_envs` environments of their own."""
-        results = [self.evaluate_one(e, episodes, max_steps, seed, sampled) for e in self.experiments]
+        results = [self.evaluate_one(e, episodes, max_steps, seed, sampled) for e in self.loops]
         return Played(*jax.tree.map(lambda *x: np.stack(x), *results))
 
     def evaluate_points(
@@ -131,9 +131,7 @@ class HostRoad:
         """Raise `ForageError`: numbers of environments on the host cannot be set from outside."""
         raise ForageError(f"{self.learner.spec.name} is stepped on the host, where its numbers cannot be set.")
 
-    def evaluate_one(
-        self, experiment: HostExperiment, episodes: int, max_steps: int, seed: int, sampled: bool = False
-    ) -> Played:
+    def evaluate_one(self, loop: HostLoop, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
         """Play `episodes` evaluation episodes for one of the seeds (leaves `episode ...`)."""
         count = min(episodes, self.num_envs)
         if self._evaluation is not None and self._evaluation.num_envs != count:
@@ -141,7 +139,7 @@ class HostRoad:
             self._evaluation = None
         if self._evaluation is None:
             self._evaluation = self.build(count)
-        return play(experiment, self._evaluation, episodes, max_steps, seed, sampled)
+        return play(loop, self._evaluation, episodes, max_steps, seed, sampled)
 
     def retire(self) -> None:
         """Free the environments of training, before an evaluation after which there is none: some open only once."""
@@ -150,17 +148,17 @@ class HostRoad:
 
     def missing(self) -> dict[str, tuple[str, ...]]:
         """Names of the environments' own information that no episode ended with so far, and what there was instead."""
-        environments = [experiment.environment for experiment in self.experiments]
+        environments = [loop.environment for loop in self.loops]
         seen = {name for environment in environments for name in environment.info_seen}
         never = [name for name in environments[0].info_names if name not in seen]
-        return {name: tuple(sorted(seen)) for name in never} if any(e.episodes for e in self.experiments) else {}
+        return {name: tuple(sorted(seen)) for name in never} if any(e.episodes for e in self.loops) else {}
 
     def shapes(self) -> tuple[HostState, ...]:
-        return tuple(experiment.shapes() for experiment in self.experiments)
+        return tuple(loop.shapes() for loop in self.loops)
 
     def restore(self, state: tuple[HostState, ...], steps: int) -> None:
-        for experiment, saved in zip(self.experiments, state, strict=True):
-            experiment.restore(saved)
+        for loop, saved in zip(self.loops, state, strict=True):
+            loop.restore(saved)
 
     def save(self, path: Path, header: dict[str, Any]) -> None:
         """Write a checkpoint. Raise `NotFinite` where something in it is not finite."""
@@ -187,20 +185,20 @@ class HostRoad:
 
     def search(self, member: int) -> tuple[str, Bad] | None:
         """Find the part that has learned a number which is not finite, and the number."""
-        return soundness.search(self.experiments[member].state, None)
+        return soundness.search(self.loops[member].state, None)
 
     def since(self, member: int, before: int) -> int:
         """Return the step from which on a metric was not finite, where one was; else `before`."""
-        unwell = self.experiments[member].unwell
+        unwell = self.loops[member].unwell
         return before if unwell is None else unwell
 
     def attempt(self, until: int, skip: Sequence[bool]) -> list[str]:
         """Train the other members up to a step. Return of each why it cannot go on; empty where it can."""
         each, name = self.steps_per_iteration, self.learner.spec.name
 
-        def train(experiment: HostExperiment) -> str:
-            report = experiment.advance(max(0, until - experiment.steps) // each)
-            return soundness.why_broken(name, experiment.seed, report.environment_finite, report.agent_finite)
+        def train(loop: HostLoop) -> str:
+            report = loop.advance(max(0, until - loop.steps) // each)
+            return soundness.why_broken(name, loop.seed, report.environment_finite, report.agent_finite)
 
         found, failed = self._each(train, skip)
         return [why or broken or "" for why, broken in zip(failed, found, strict=True)]
@@ -210,31 +208,31 @@ class HostRoad:
     ) -> tuple[np.ndarray, list[str]]:
         """Evaluate the other members. Return the returns, -infinity where one failed, and of each why it did."""
 
-        def returns_of(experiment: HostExperiment) -> np.ndarray:
-            return np.asarray(self.evaluate_one(experiment, episodes, max_steps, seed, sampled).returns, float)
+        def returns_of(loop: HostLoop) -> np.ndarray:
+            return np.asarray(self.evaluate_one(loop, episodes, max_steps, seed, sampled).returns, float)
 
         found, failed = self._each(returns_of, skip)
         shape = next((returns.shape for returns in found if returns is not None), (episodes,))
         return np.array([np.full(shape, -np.inf) if r is None else r for r in found], float), failed
 
-    def _each(self, work: Callable[[HostExperiment], Any], skip: Sequence[bool]) -> tuple[list[Any], list[str]]:
+    def _each(self, work: Callable[[HostLoop], Any], skip: Sequence[bool]) -> tuple[list[Any], list[str]]:
         """Do some work for every member but those to skip. Return what it gave, or `None`, and why it failed."""
-        found, failed = [None] * len(self.experiments), [""] * len(self.experiments)
-        for index, experiment in enumerate(self.experiments):
+        found, failed = [None] * len(self.loops), [""] * len(self.loops)
+        for index, loop in enumerate(self.loops):
             if not skip[index]:
                 try:
-                    found[index] = work(experiment)
+                    found[index] = work(loop)
                 except ForageError as error:
                     failed[index] = str(error)
         return found, failed
 
-    def select(self, rows: Sequence[int]) -> HostRoad:
+    def select(self, rows: Sequence[int]) -> HostRunner:
         """Go on with these members alone, and close the environments of the others."""
-        for index, experiment in enumerate(self.experiments):
+        for index, loop in enumerate(self.loops):
             if index not in rows:
-                experiment.environment.close()
-                self._open = [environment for environment in self._open if environment is not experiment.environment]
-        self.experiments = [self.experiments[row] for row in rows]
+                loop.environment.close()
+                self._open = [environment for environment in self._open if environment is not loop.environment]
+        self.loops = [self.loops[row] for row in rows]
         self.seeds = [self.seeds[row] for row in rows]
         return self
 
@@ -243,13 +241,13 @@ class HostRoad:
 
         Those with `anew` failed in the middle of a step, and begin new episodes. Return of each why it cannot.
         """
-        copied = [(jax.tree.map(jnp.copy, self.experiments[i].state), self.experiments[i].steps) for i in source]
+        copied = [(jax.tree.map(jnp.copy, self.loops[i].state), self.loops[i].steps) for i in source]
         learners = vary(self.learner, numbers, len(self.seeds))
-        for experiment, learner, (state, steps), new in zip(self.experiments, learners, copied, anew, strict=True):
-            experiment.learner, experiment.state = learner, state
+        for loop, learner, (state, steps), new in zip(self.loops, learners, copied, anew, strict=True):
+            loop.learner, loop.state = learner, state
             if new:
-                experiment.steps, experiment.pending = steps, None
-        return self._each(HostExperiment.begin_episodes, [not new for new in anew])[1]
+                loop.steps, loop.pending = steps, None
+        return self._each(HostLoop.begin_episodes, [not new for new in anew])[1]
 
     def close(self) -> None:
         """Frees the environments. Nothing can be called afterwards."""
@@ -266,7 +264,7 @@ def vary(learner: Learner, numbers: Numbers, members: int) -> list[Learner]:
 
 
 def play(
-    experiment: HostExperiment,
+    loop: HostLoop,
     environment: HostEnvironment,
     episodes: int,
     max_steps: int,
@@ -276,17 +274,17 @@ def play(
     """Play evaluation episodes of one seed, one in each environment at once, until there are enough."""
     rounds = -(-episodes // environment.num_envs)
     # Of both numbers and not of their sum, which neighbouring seeds and evaluations would share.
-    streams = np.random.SeedSequence([seed, experiment.seed]).generate_state(2 * rounds) >> 1  # below 2^31
+    streams = np.random.SeedSequence([seed, loop.seed]).generate_state(2 * rounds) >> 1  # below 2^31
     pairs = streams.reshape(-1, 2).tolist()
-    parts = [play_once(experiment, environment, max_steps, start, chance, sampled) for start, chance in pairs]
+    parts = [play_once(loop, environment, max_steps, start, chance, sampled) for start, chance in pairs]
     return jax.tree.map(lambda *x: np.concatenate(x)[:episodes], *parts)
 
 
 def play_once(
-    experiment: HostExperiment, environment: HostEnvironment, max_steps: int, start: int, chance: int, sampled: bool
+    loop: HostLoop, environment: HostEnvironment, max_steps: int, start: int, chance: int, sampled: bool
 ) -> Played:
-    """One evaluation episode in each environment, begun with the seed `start`; see `Experiment.evaluate`."""
-    learner, state, num_envs = experiment.learner, experiment.state, environment.num_envs
+    """One evaluation episode in each environment, begun with the seed `start`; see `DeviceLoop.evaluate`."""
+    learner, state, num_envs = loop.learner, loop.state, environment.num_envs
     hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.hidden(explore=False))
     observation, key = environment.reset(start), prng.key(chance)
     agents = learner.spec.num_agents
@@ -297,7 +295,7 @@ def play_once(
     infos: dict[str, Any] = {name: np.full(num_envs, np.nan, np.float32) for name in environment.info_names}
     clock = Clock(np.int32(0), np.float32(1))  # type: ignore[arg-type]
     for _ in range(max_steps):
-        key, executed, decision = experiment.act(
+        key, executed, decision = loop.act(
             learner, state, hidden, ended, observation, clock, key, explore=False, sampled=np.bool_(sampled)
         )
         hidden = decision.hidden

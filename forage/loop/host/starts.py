@@ -1,4 +1,4 @@
-"""Starts on the host road: a state there is a ticket for what the simulator saved, and parts keep tickets."""
+"""Starts on the host: a state there is a ticket for what the simulator saved, and parts keep tickets."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from forage.evaluation.thresholds import first_reached
 from forage.loop.runner import Runner
 from forage.runs.curve import Totals
 from forage.runs.provenance import versions
-from forage.runs.scoring import evaluate_road
+from forage.runs.scoring import evaluate_agents
 from forage.studies.ledger.flops import flops_per_step
 
 POINTS = 50  # on the curve
@@ -96,15 +96,15 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
         agent_options=options,
         environment_options=settings["environment_options"],
     )
-    road = setup.road()  # before anything makes JAX settle on its devices
+    runner = setup.runner()  # before anything makes JAX settle on its devices
     yardstick, compiling = Yardstick(), Compiling()
     looks = [yardstick.look()]
-    road.begin()
-    road.advance(0)  # on the device one program serves any number of turns; on the host each compiles when called
+    runner.begin()
+    runner.advance(0)  # on the device one program serves any number of turns; on the host each compiles when called
     looks.append(yardstick.look())
-    curve, rates = train(road, settings["steps"], yardstick, looks)
-    evaluation = evaluate_road(road, setup, settings["episodes"])
-    road.close()
+    curve, rates = train(runner, settings["steps"], yardstick, looks)
+    evaluation = evaluate_agents(runner, setup, settings["episodes"])
+    runner.close()
     compiled, memory = compiling.seconds, peak_memory()
     members = len(setup.members)
     between = [(a + b) / 2 for a, b in itertools.pairwise(looks[1:])]  # around each block
@@ -138,22 +138,22 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def train(
-    road: Runner, steps: int, yardstick: Yardstick, looks: list[float]
+    runner: Runner, steps: int, yardstick: Yardstick, looks: list[float]
 ) -> tuple[tuple[np.ndarray, np.ndarray], list[float]]:
     """Trains to the end. Returns the curve (steps, and returns `member point`) and each block's rate for one seed."""
-    iterations = -(-steps // road.steps_per_iteration)
+    iterations = -(-steps // runner.steps_per_iteration)
     points = np.unique(np.linspace(0, iterations, min(iterations, POINTS) + 1).astype(int))
     ends = set(np.unique(np.linspace(0, len(points) - 1, BLOCKS + 1).astype(int))[1:].tolist())
     at, rows, rates, began, since = [], [], [], time.perf_counter(), 0
     for number, (start, end) in enumerate(itertools.pairwise(points), 1):
         totals = Totals()
-        totals.add(road.advance(int(end - start)))
-        at.append(road.steps)
+        totals.add(runner.advance(int(end - start)))
+        at.append(runner.steps)
         rows.append([np.nan if value is None else value for value in totals.point(())["return"]])
         if number in ends:
-            rates.append((road.steps - since) / (time.perf_counter() - began))
+            rates.append((runner.steps - since) / (time.perf_counter() - began))
             looks.append(yardstick.look())
-            began, since = time.perf_counter(), road.steps
+            began, since = time.perf_counter(), runner.steps
     return (np.array(at), np.array(rows).T), rates
 
 

@@ -34,7 +34,7 @@ class Batch:
         self.broken = np.zeros(len(seeds), bool)  # something is not finite, or its environment failed
         self.why = [""] * len(seeds)  # in a sentence, where one is known
         self.steps = 0  # that each member was trained, or would have been
-        self.runner = setup.road_of(self.seeds, self.numbers())
+        self.runner = setup.runner_of(self.seeds, self.numbers())
         check_memory(self.runner)
         self.runner.begin()
 

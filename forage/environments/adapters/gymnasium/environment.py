@@ -1,4 +1,4 @@
-"""Gymnasium environments on the host road: `gymnasium:HalfCheetah-v5`, `gymnasium:ALE/Pong-v5`, or a class of yours."""
+"""Gymnasium environments on the host: `gymnasium:HalfCheetah-v5`, `gymnasium:ALE/Pong-v5`, or a class of yours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MO-Gymnasium on the host road: `mo-gymnasium:deep-sea-treasure-v0`. Environments whose reward is a vector.
+"""MO-Gymnasium on the host: `mo-gymnasium:deep-sea-treasure-v0`. Environments whose reward is a vector.
 
 Felten, Alegre, Nowe, Bazzan, Talbi, Danoy, da Silva (2023), "A Toolkit for Reliable Benchmarking and Research in
 Multi-Objective Reinforcement Learning", NeurIPS Datasets and Benchmarks.

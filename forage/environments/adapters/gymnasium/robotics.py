@@ -1,4 +1,4 @@
-"""Gymnasium-Robotics on the host road: `robotics:FetchReach-v4`. Goals are part of the observation.
+"""Gymnasium-Robotics on the host: `robotics:FetchReach-v4`. Goals are part of the observation.
 
 Plappert et al. (2018), "Multi-Goal Reinforcement Learning: Challenging Robotics Environments and Request for Research",
 arXiv 1802.09464; mazes from Fu et al. (2020), "D4RL", arXiv 2004.07219.

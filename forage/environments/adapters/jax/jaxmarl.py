@@ -1,4 +1,4 @@
-"""JaxMARL on the device road: `jaxmarl:MPE_simple_spread_v3`, `jaxmarl:SMAX-3m`. Many agents at once, in JAX.
+"""JaxMARL on the device: `jaxmarl:MPE_simple_spread_v3`, `jaxmarl:SMAX-3m`. Many agents at once, in JAX.
 
 Rutherford et al. (2024), "JaxMARL: Multi-Agent RL Environments and Algorithms in JAX", arXiv 2311.10090.
 """

@@ -16,9 +16,9 @@ def continuity_cost(run: Run) -> list[float]:
     """100 E[((a_{t+1} - a_t) / (high - low))^2] of each seed, over the rollout that would come after its last one."""
     if not run.checkpoints:
         raise ForageError(f"{run.directory} has no checkpoint to go on from.")
-    road = from_config(run.config).road(run.config["devices"])
-    road.load(run.checkpoints[-1])
-    rollout = road.next_rollout()
+    runner = from_config(run.config).runner(run.config["devices"])
+    runner.load(run.checkpoints[-1])
+    rollout = runner.next_rollout()
     space = from_json(run.config["spec"]["action_space"])
     low, high = space.low, space.high  # pyrefly: ignore[missing-attribute]
     action = np.clip(rollout.action, low, high) / (high - low)  # [seed, time, env, dimension]

@@ -1,4 +1,4 @@
-"""Behaviours that remember, on both roads, with several environments and agents, go on bit for bit once stopped."""
+"""Behaviours that remember, on both runners, with several environments and agents, go on bit for bit once stopped."""
 
 from typing import Any
 
@@ -40,18 +40,18 @@ def test_stopped_and_gone_on_with(case, tmp_path):
     name, options, agent, agent_options, environment = CASES[case]
     behaviour = registry.build("behaviour", name, options)
     setup = make_setup(agent, environment, steps=480, seeds=[3], agent_options=agent_options, behaviour=behaviour)
-    road = setup.road()
-    road.begin()
-    road.advance(3)  # of 8 steps each: in the middle of episodes
-    checkpoint.save(tmp_path / "half.npz", road.state, {"steps": road.steps})
-    before = jax.tree.map(plain, road.state)
-    road.advance(3)
-    after = jax.tree.map(plain, road.state)
+    runner = setup.runner()
+    runner.begin()
+    runner.advance(3)  # of 8 steps each: in the middle of episodes
+    checkpoint.save(tmp_path / "half.npz", runner.state, {"steps": runner.steps})
+    before = jax.tree.map(plain, runner.state)
+    runner.advance(3)
+    after = jax.tree.map(plain, runner.state)
 
-    state, header = checkpoint.load(tmp_path / "half.npz", road.shapes())
-    road.restore(state, header["steps"])
-    road.advance(3)
-    same = jax.tree.map(np.array_equal, jax.tree.map(plain, road.state), after)
+    state, header = checkpoint.load(tmp_path / "half.npz", runner.shapes())
+    runner.restore(state, header["steps"])
+    runner.advance(3)
+    same = jax.tree.map(np.array_equal, jax.tree.map(plain, runner.state), after)
     assert all(jax.tree.leaves(same)), same
     moved = jax.tree.map(lambda a, b: not np.array_equal(a, b), before, after)
     hidden = moved[0].hidden if isinstance(environment, str) else moved.actors.hidden
