@@ -10,8 +10,24 @@ WORDS = {"title", "authors", "year", "arxiv", "note", "paper"}
 """Fields of a claim that say something of the experiment, or of the paper's, and are no part of it."""
 
 
-RENAMED = {"Policy.load(": "load_policy("}
-"""What the library calls by another name than it did: an experiment is the same by either."""
+REWRITTEN = (
+    ("Policy.load(", "load_policy("),
+    (
+        """
+    road = from_config(run.config).road(run.config["devices"])
+    assert isinstance(road, DeviceRoad)
+    state, header = load(run.checkpoints[-1], road.shapes())
+    road.restore(state, header["steps"])
+    rollout = road.next_rollout()
+""",
+        """
+    runner = from_config(run.config).runner(run.config["devices"])
+    runner.load(run.checkpoints[-1])
+    rollout = runner.next_rollout()
+""",
+    ),
+)
+"""Text of claims' files that does the same by another interface of the library: as it was, and as it is."""
 
 
 def file_of(name: str) -> Path:
@@ -41,11 +57,11 @@ def git(directory: Path, *words: str) -> str:
 def experiment(source: str) -> str:
     """Return a claim's file without its words: the same for one experiment, whatever is said of it.
 
-    Words are comments, docstrings, the fields in `WORDS`, where in the library a name comes from and what it
-    was called, and imports and constants that nothing else refers to.
+    Words are comments, docstrings, the fields in `WORDS`, where in the library a name comes from, and imports and
+    constants that nothing else refers to. Text in `REWRITTEN` is read as it is today.
     """
-    for old, new in RENAMED.items():
-        source = source.replace(old, new)
+    for then, now in REWRITTEN:
+        source = source.replace(then, now)
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim":
