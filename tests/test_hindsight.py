@@ -306,8 +306,8 @@ def test_bits_flip_until_they_are_as_asked():
 def test_bits_are_flipped_as_asked_with_hindsight_and_not_without(memory):
     options = {"n_step": 1, "dueling": False, "hidden_sizes": (128,), "num_envs": 4, "discount": 0.98}
     setup = make_setup("dqn", "BitFlip-20", steps=40_000, seeds=1, agent_options=options, memory=memory)
-    road = setup.road()
-    road.begin()
-    road.advance(setup.steps // road.steps_per_iteration)
-    returns, _ = road.evaluate(100, 20, 0)
+    runner = setup.runner()
+    runner.begin()
+    runner.advance(setup.steps // runner.steps_per_iteration)
+    returns = runner.evaluate(100, 20, 0).returns
     assert returns.mean() > -13 if memory == "hindsight" else returns.mean() < -19

@@ -167,7 +167,9 @@ def bytes_of(shape, dtype, capacity, space):
     one = jax.ShapeDtypeStruct((), np.float32)
     example = Experience(observation, one, one, observation, one, one, one, ())
     state = jax.eval_shape(
-        lambda example: UniformReplay(capacity).init(example, 1, 4, Spec("x", space, gymnasium_spaces.Discrete(6)), None),
+        lambda example: UniformReplay(capacity).init(
+            example, 1, 4, Spec("x", space, gymnasium_spaces.Discrete(6)), None
+        ),
         example,
     )
     plain = capacity * 2 * int(np.prod(shape)) * np.dtype(dtype).itemsize
