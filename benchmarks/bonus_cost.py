@@ -44,7 +44,7 @@ HOST = ("xla_python_cpu_callback", "xla_ffi_python", "outfeed", "infeed", "send-
 
 def measure(bench: Bench, rounds: int) -> dict[str, dict[str, Any]]:
     """Of each bonus: microseconds a step, the ratio to training without, and seconds to compile."""
-    from forage.setup import make_setup
+    from forage.config.setup import make_setup
 
     roads, found = {}, {}
     for name in ("environment", *BONUSES):
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--smoke", action="store_true")
     arguments = parser.parse_args()
-    from forage.training import use_compilation_cache
+    from forage.runs.training import use_compilation_cache
 
     use_compilation_cache()
     rounds = 1 if arguments.smoke else arguments.rounds

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.defaults import preset
+from forage.config.defaults import preset
 from forage.evaluation.statistics import student_interval
 
 HERE = Path(__file__).parent
@@ -194,9 +194,9 @@ BEFORE: dict[str, dict[str, Any]] = {
 def train_forage(algorithm: str, task: Task, who: str) -> dict[str, Any]:
     """Train all seeds with the default settings, those of before or the preset's, and play greedily and sampled."""
     import forage
-    from forage import defaults
+    from forage.config import defaults
     from forage.rewards.environment import EnvironmentReward
-    from forage.training import use_compilation_cache
+    from forage.runs.training import use_compilation_cache
 
     use_compilation_cache()
     if who != "preset":
@@ -233,8 +233,8 @@ def table(results: dict[str, Any]) -> str:
         "played greedily and (after the slash) sampled, averaged over seeds, with Student's 95 % interval of each mean",
         "and the seeds' better means in braces. *sb3*: Stable-Baselines3's default settings; *zoo*: those of its zoo",
         "for this environment; *before*: Forage's settings for all environments before this study; *default*: what",
-        "`forage.defaults` chooses by the spec; *preset*: what it chooses by name. Cells that are empty have not been",
-        "run yet: `python benchmarks/defaults.py` runs them.",
+        "`forage.config.defaults` chooses by the spec; *preset*: what it chooses by name. Cells that are empty have",
+        "not been run yet: `python benchmarks/defaults.py` runs them.",
         "",
         "| algorithm | task | family | steps | sb3 | zoo | before | default | preset |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.cli import as_command
-from forage.options import whole_number
+from forage.cli.entry import as_command
+from forage.config.options import whole_number
 
 RESULTS = Path(__file__).parent / "results" / "exploration"
 TABLE = RESULTS.parent / "EXPLORATION.md"
@@ -231,7 +231,7 @@ def usual(problem: str) -> list[str]:
 
 def setup_of(method: str, problem: str, seeds: list[int]) -> dict[str, Any]:
     """What `forage.train` is told."""
-    from forage.registry import from_config
+    from forage.config.registry import from_config
 
     how, where = METHODS[method], PROBLEMS[problem]
     return {
@@ -249,9 +249,9 @@ def setup_of(method: str, problem: str, seeds: list[int]) -> dict[str, Any]:
 
 def fits(method: str, problem: str) -> str | None:
     """`None`, or why a method cannot be used there, in the library's words."""
+    from forage.config.setup import make_setup, prepare_devices
+    from forage.core.errors import ForageError
     from forage.environments import make
-    from forage.errors import ForageError
-    from forage.setup import make_setup, prepare_devices
 
     prepare_devices(len(SEEDS))  # before JAX is in use
     told = setup_of(method, problem, [0])
@@ -265,9 +265,9 @@ def fits(method: str, problem: str) -> str | None:
 
 def measure(method: str, problem: str, fresh: bool = False) -> dict[str, Any]:
     """Train one cell, on `FRESH` seeds where asked. Return what the table shows, and what it takes to do it again."""
-    from forage.claims.running import of_these_words
     from forage.evaluation.statistics import score
-    from forage.training import use_compilation_cache
+    from forage.runs.training import use_compilation_cache
+    from forage.studies.claims.running import of_these_words
 
     use_compilation_cache()
     told = setup_of(method, problem, FRESH if fresh else SEEDS) | {"visits": True, "evaluation_episodes": 50}
@@ -333,8 +333,8 @@ def found(method: str, problem: str, fresh: bool = False) -> dict[str, Any] | No
 
 def outdated(method: str, problem: str, cell: dict[str, Any]) -> bool:
     """Whether a default has changed since. What parts do may have changed as well: their versions are in the cell."""
-    from forage.defaults import default_behaviour, default_memory, make_agent
-    from forage.registry import to_config
+    from forage.config.defaults import default_behaviour, default_memory, make_agent
+    from forage.config.registry import to_config
 
     if "reason" in cell:
         return False

@@ -137,8 +137,8 @@ def measure(name: str, seeds: list[int], picture: str) -> dict[str, Any]:
     Beside a peer both curves are drawn under the name `picture`.
     """
     import forage
-    from forage.registry import from_config
-    from forage.training import use_compilation_cache
+    from forage.config.registry import from_config
+    from forage.runs.training import use_compilation_cache
 
     use_compilation_cache()
     row, work = ROWS[name], under_way(name, seeds)

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from forage.cli import as_command
-from forage.options import whole_number
+from forage.cli.entry import as_command
+from forage.config.options import whole_number
 
 RESULTS = Path(__file__).parent / "results" / "montezuma"
 PAGE = RESULTS.parent / "MONTEZUMA.md"
@@ -54,9 +54,9 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def measure(way: str, steps: int, seed: int) -> dict[str, Any]:
     """Trains one seed. Returns what the page shows."""
-    from forage.claims.running import of_these_words
-    from forage.registry import build
-    from forage.training import use_compilation_cache
+    from forage.config.registry import build
+    from forage.runs.training import use_compilation_cache
+    from forage.studies.claims.running import of_these_words
 
     use_compilation_cache()
     told = {k: build(k, *v) if isinstance(v, tuple) else v for k, v in WAYS[way].items()}

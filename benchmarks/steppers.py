@@ -37,17 +37,17 @@ def all_of(begin: Callable[[Any], Any], num_envs: int) -> Callable[[Any], Any]:
 
 
 def forage(id: str, num_envs: int, steps: int, way: str) -> Stepper:
-    from forage import prng, spaces
     from forage.behaviours.own import Own
+    from forage.core import prng, spaces
+    from forage.core.ports import Agent
+    from forage.core.types import Clock
     from forage.environments import make, spec_of
-    from forage.experiment import Experiment
-    from forage.learner import Learner
+    from forage.loop.device.loop import Experiment
+    from forage.loop.learner import Learner
     from forage.memory.rollout import LastRollout
-    from forage.ports import Agent
     from forage.rewards.environment import EnvironmentReward
     from forage.starts.reset import Reset
     from forage.tasks.same import Same
-    from forage.types import Clock
 
     environment: Any = make(id)
     spec = spec_of(environment, id)

@@ -23,9 +23,9 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 import forage
-from forage.setup import make_setup
-from forage.tuning.search import Plan, load_optuna, search
-from forage.tuning.space import over
+from forage.config.setup import make_setup
+from forage.studies.tuning.search import Plan, load_optuna, search
+from forage.studies.tuning.space import over
 
 RESULTS = Path(__file__).parent / "results" / "TUNING.md"
 SPACE = ("learning_rate=1e-4:1e-2:log", "gae_lambda=0.8:1.0", "entropy_coefficient=1e-4:0.1:log")

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from forage.claims import running
-from forage.claims.claim import Effect, Rule, effects, verdict
-from forage.claims.picture import draw
-from forage.claims.provenance import experiment, file_of, git
 from forage.evaluation.comparison import welch_p
+from forage.studies.claims import running
+from forage.studies.claims.claim import Effect, Rule, effects, verdict
+from forage.studies.claims.picture import draw
+from forage.studies.claims.provenance import experiment, file_of, git
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "claims"
@@ -58,6 +58,9 @@ correction for their number: where arms are equally good, about one *holds* in f
 HISTORY = json.loads((PAGES / "history.json").read_text())
 """What of a claim changed after a first result, and what was found before: by hand, from the repository's log."""
 
+
+FORMER = ("forage/claims",)
+"""Folders in which claims' files lay before."""
 
 BEFORE = json.loads((PAGES / "before.json").read_text())
 """Results from before results named the commit of their claim's file: their code, and the commit that published them.
@@ -97,8 +100,10 @@ def experiment_of(result: dict[str, Any]) -> str:
     path = file_of(result["claim"])
     if path.name not in changed_since(commit):
         return experiment(path.read_text())
-    source = git(ROOT, "show", f"{commit}:{path.relative_to(ROOT).as_posix()}")
-    return experiment(source) if source else ""
+    for folder in (path.parent.relative_to(ROOT).as_posix(), *FORMER):
+        if source := git(ROOT, "show", f"{commit}:{folder}/{path.name}"):
+            return experiment(source)
+    return ""
 
 
 @functools.cache
@@ -106,7 +111,8 @@ def changed_since(commit: str) -> set[str]:
     """Return the names of claims' files that differ from a commit's; all of them where git does not know it."""
     if not git(ROOT, "cat-file", "-t", commit):
         return {file_of(name).name for name in running.names()}
-    return {Path(line).name for line in git(ROOT, "diff", "--name-only", commit, "--", "forage/claims").splitlines()}
+    folders = (file_of("any").parent.relative_to(ROOT).as_posix(), *FORMER)
+    return {Path(line).name for line in git(ROOT, "diff", "--name-only", commit, "--", *folders).splitlines()}
 
 
 def earlier_results(name: str) -> list[dict[str, Any]]:

@@ -14,8 +14,8 @@ import json
 import sys
 from pathlib import Path
 
-from forage import registry
-from forage.presets import PRESETS
+from forage.config import registry
+from forage.config.presets import PRESETS
 
 PAGES = Path(__file__).parent / "parts"
 

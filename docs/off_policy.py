@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from forage.environments.tabular import Tabular
-from forage.environments.tabular_makers import frozen_lake, river_swim, seeded_garnet
-from forage.environments.tabular_values import expected_return, optimal
+from forage.environments.tabular.makers import frozen_lake, river_swim, seeded_garnet
+from forage.environments.tabular.mdp import Tabular
+from forage.environments.tabular.values import expected_return, optimal
 from forage.evaluation.off_policy import ESTIMATORS, Logged, Target, estimate, log_episodes, tabular_policy
 from forage.evaluation.off_policy.selection import normalised_regret, rank_correlation, sharpe_ratio
 

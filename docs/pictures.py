@@ -19,11 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from forage import prng
+from forage.core import prng
+from forage.core.types import ForageError
 from forage.environments import HostFactory, make
 from forage.environments.catalogue import NATIVE, SUITES
 from forage.environments.registry import list_environments
-from forage.types import ForageError
 
 PAGES = Path(__file__).parent / "environments"
 

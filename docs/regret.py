@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from forage.agents.psrl import PSRL
-from forage.agents.ucbvi import UCBVI, bound
-from forage.environments.tabular_makers import river_swim
+from forage.agents.tabular.psrl import PSRL
+from forage.agents.tabular.ucbvi import UCBVI, bound
+from forage.environments.tabular.makers import river_swim
 from forage.evaluation.plots import DASHES, INK, PALETTE, QUIET, style
 from forage.evaluation.statistics import score
-from forage.regret import regret
+from forage.studies.regret import regret
 
 HERE = Path(__file__).parent
 STATES, ACTIONS, HORIZON, EPISODES, SEEDS = 6, 2, 20, 4000, range(2000, 2005)
@@ -67,9 +67,9 @@ def page(found: dict[str, np.ndarray], bounds: dict[str, np.ndarray]) -> str:
         "    regret after K episodes = sum_k E[V*_1(s_1)] - E[V^(pi_k)_1(s_1)]",
         "",
         "```python",
-        "from forage.agents.psrl import PSRL",
-        "from forage.environments.tabular_makers import river_swim",
-        "from forage.regret import regret",
+        "from forage.agents.tabular.psrl import PSRL",
+        "from forage.environments.tabular.makers import river_swim",
+        "from forage.studies.regret import regret",
         "",
         "missed = regret(PSRL(), river_swim(6, max_steps=20), episodes=1000, seeds=range(5))  # [seed, episode]",
         "```",

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 import forage
 from forage.behaviours.guide import Guide
-from forage.rewards.rnd import RND
+from forage.rewards.bonuses.rnd import RND
 from forage.starts.go_explore import GoExplore
 
 

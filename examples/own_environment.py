@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 import forage
-from forage.ports import Environment
-from forage.types import Step
+from forage.core.ports import Environment
+from forage.core.types import Step
 
 
 class LanderState(NamedTuple):

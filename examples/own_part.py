@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 import forage
-from forage.ports import Rewards
+from forage.core.ports import Rewards
 
 
 class Centred(Rewards):

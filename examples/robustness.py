@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import forage
 from forage.evaluation.plots import PALETTE
 from forage.evaluation.statistics import interquartile_mean
-from forage.robustness import Robustness
+from forage.studies.robustness import Robustness
 from forage.tasks.contexts import Contexts
 
 SETTINGS = {"one physics": {}, "drawn physics": {"tasks": Contexts(("length=0.25:2.0", "force=5:20"))}}

@@ -8,20 +8,20 @@
 from typing import Any
 
 _WHERE = {
-    "train": "forage.training",
-    "resume": "forage.training",
-    "evaluate": "forage.training",
-    "evaluate_under": "forage.robustness",
-    "Run": "forage.run",
-    "load": "forage.policy",
-    "Policy": "forage.policy",
+    "train": "forage.runs.training",
+    "resume": "forage.runs.training",
+    "evaluate": "forage.runs.training",
+    "evaluate_under": "forage.studies.robustness",
+    "Run": "forage.runs.run",
+    "load": "forage.loop.policy",
+    "Policy": "forage.loop.policy",
     "make": "forage.environments",
-    "PPO": "forage.agents.ppo",
-    "DQN": "forage.agents.dqn",
-    "SAC": "forage.agents.sac",
-    "SACDiscrete": "forage.agents.sac_discrete",
-    "TD3": "forage.agents.td3",
-    "ForageError": "forage.types",
+    "PPO": "forage.agents.policy_gradient.ppo",
+    "DQN": "forage.agents.q_learning.dqn",
+    "SAC": "forage.agents.actor_critic.sac",
+    "SACDiscrete": "forage.agents.actor_critic.sac_discrete",
+    "TD3": "forage.agents.actor_critic.td3",
+    "ForageError": "forage.core.types",
 }
 
 __all__ = list(_WHERE)

@@ -1,3 +1,3 @@
-from forage.cli import main
+from forage.cli.entry import main
 
 main()

@@ -32,7 +32,8 @@ os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
-from forage import compiling, device  # noqa: E402
+from forage.core import compiling  # noqa: E402
+from forage.loop.device import runner as device  # noqa: E402
 
 BEGAN, MINUTES = time.monotonic(), float(os.environ.get("FORAGE_TEST_MINUTES", "inf"))
 

@@ -16,13 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
-from forage import checkpoint, registry
-from forage.checkpoint import is_key, named_leaves
+from forage.config import registry
+from forage.core import checkpoint
+from forage.core.checkpoint import is_key, named_leaves
+from forage.core.ports import Environment
+from forage.core.types import Experience, Spec
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.together import Together
+from forage.environments.wrappers.together import Together
 from forage.memory.rollout import LastRollout
-from forage.ports import Environment
-from forage.types import Experience, Spec
 
 PATIENCE = 1200  # seconds for a process that a test starts; where the machine is shared, compiling alone takes minutes
 CACHE = Path(tempfile.gettempdir()) / f"forage-tests-{os.getuid()}"  # compiled once for all tests
@@ -108,7 +109,7 @@ def here(capsys: Any, *words: object) -> tuple[int, str, str]:
 
     `capsys` is pytest's.
     """
-    from forage import cli
+    from forage.cli import entry as cli
 
     try:
         cli.main([str(word) for word in words])
@@ -146,7 +147,7 @@ def differing_files(left: Path, right: Path) -> list[str]:
 
 def train(directory: Path, agent: str = "ppo", **more: Any) -> Any:
     """Trains a row of AGENTS briefly, in this process."""
-    from forage import training
+    from forage.runs import training
 
     name, environment, options = AGENTS[agent]
     settings: dict[str, Any] = {"steps": 160, "seeds": [3, 7], "evaluation_episodes": 2, "display": "quiet"}

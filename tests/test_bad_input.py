@@ -11,10 +11,11 @@ import small
 from tiers import gated
 
 import forage
-from forage import checkpoint, training
+from forage.core import checkpoint
+from forage.core.types import ForageError
 from forage.memory.rollout import LastRollout
-from forage.run import Run
-from forage.types import ForageError
+from forage.runs import training
+from forage.runs.run import Run
 
 small.keep_compiled()
 
@@ -26,16 +27,16 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo", "ppo is an agent; name an environment too"),
     ("train pop CartPole-v1", "no agent called 'pop'; did you mean ppo"),
     ("train nowhere.at:all CartPole-v1", "Cannot import nowhere.at"),
-    ("train forage.agents.ppo:Nope CartPole-v1", "forage.agents.ppo has no class Nope"),
+    ("train forage.agents.policy_gradient.ppo:Nope CartPole-v1", "forage.agents.policy_gradient.ppo has no class Nope"),
     (
-        "train forage.types:Spec CartPole-v1",
-        "forage.types:Spec is not of the port agent; a subclass of forage.ports.Agent works",
+        "train forage.core.types:Spec CartPole-v1",
+        "forage.core.types:Spec is not of the port agent; a subclass of forage.core.ports.Agent works",
     ),
     ("train ppo CartPoel-v1", "no environment CartPoel-v1; did you mean CartPole-v1"),
     ("train ppo gymnasium:HalfCheeta-v5", "did you mean gymnasium:HalfCheetah-v5"),
     ("train ppo nowhere.py:Env", "There is no file"),
     ("train ppo nowhere:Env", "There is no module nowhere"),
-    ("train ppo forage.types:Spec", "is not an environment"),
+    ("train ppo forage.core.types:Spec", "is not an environment"),
     ("train ppo CartPole-v1 --lerning-rate 1", "has an option --lerning-rate; did you mean learning-rate"),
     ("train ppo CartPole-v1 --steps", "--steps needs a value"),
     ("train ppo CartPole-v1 --steps many", "--steps is a whole number such as 500k, not 'many'"),
@@ -177,12 +178,12 @@ def test_one_sentence_and_code_2(words, said, capsys, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"agent": 5}, "An agent is a forage.ports.Agent or its name"),
+        ({"agent": 5}, "An agent is a forage.core.ports.Agent or its name"),
         ({"environment": 5}, "not a int"),
         ({"learning_rate": 1e-3}, "no port called 'learning_rate'; options of the agent go in agent_options"),
         ({"memories": "uniform"}, "no port called 'memories'; did you mean memory"),
-        ({"memory": 5}, "memory takes a forage.ports.Memory or its name, not a int"),
-        ({"rewards": LastRollout()}, "rewards takes a forage.ports.Rewards or its name, not a LastRollout"),
+        ({"memory": 5}, "memory takes a forage.core.ports.Memory or its name, not a int"),
+        ({"rewards": LastRollout()}, "rewards takes a forage.core.ports.Rewards or its name, not a LastRollout"),
         ({"memory": "uniferm"}, "did you mean uniform"),
         ({"agent_options": {"lerning_rate": 1.0}}, "ppo has no option 'lerning_rate'; did you mean learning_rate"),
         ({"agent_options": {"learning_rate": "fast"}}, "learning_rate of ppo is a number, not 'fast'"),
@@ -297,7 +298,7 @@ OWN = """
 import os
 import gymnasium, jax, jax.numpy as jnp, numpy as np
 from forage.environments.classic.cartpole import CartPole
-from forage.types import Step
+from forage.core.types import Step
 
 
 class Walk(gymnasium.Env):

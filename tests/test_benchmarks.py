@@ -22,8 +22,8 @@ import jax
 import numpy as np
 import pytest
 
-from forage import progress
-from forage.cli import as_command
+from forage.cli.entry import as_command
+from forage.runs import display as progress
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from small import differing
 
-from forage import checkpoint, prng
-from forage.types import ForageError
+from forage.core import checkpoint, prng
+from forage.core.types import ForageError
 
 
 class Tree(NamedTuple):

@@ -11,13 +11,13 @@ import pytest
 import scipy.stats
 import small
 
-from forage import training
-from forage.claims import running
-from forage.claims.claim import Also, Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
-from forage.claims.provenance import commit_of, file_of, uncommitted
-from forage.run import Run, read_json, write_json
-from forage.setup import make_setup
-from forage.types import ForageError
+from forage.config.setup import make_setup
+from forage.core.types import ForageError
+from forage.runs import training
+from forage.runs.run import Run, read_json, write_json
+from forage.studies.claims import running
+from forage.studies.claims.claim import Also, Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
+from forage.studies.claims.provenance import commit_of, file_of, uncommitted
 
 small.keep_compiled()
 NEEDS = {"central-critic": "jaxmarl"}
@@ -306,7 +306,7 @@ def test_what_is_over_can_be_judged_again(tmp_path, monkeypatch, little):
 
 
 def test_a_measure_is_told_from_others_by_what_it_says():
-    from forage.claims import domain_randomisation as lengths
+    from forage.studies.claims.papers import domain_randomisation as lengths
 
     assert running.recipe(late("q", 0.5)) == running.recipe(late("q", 0.5))
     assert running.recipe(late("q", 0.5)) != running.recipe(late("q", 0.1))

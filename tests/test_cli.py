@@ -6,9 +6,10 @@ import shutil
 import pytest
 import small
 
-from forage import cli, options, registry
-from forage.run import Run
-from forage.types import ForageError
+from forage.cli import entry as cli
+from forage.config import options, registry
+from forage.core.types import ForageError
+from forage.runs.run import Run
 
 small.keep_compiled()
 TINY = [*small.words(small.PPO), "--seeds", "2", "--steps", "64", "--evaluation-episodes", "2"]

@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from forage import training
-from forage.compare import gather, verdict
+from forage.config.setup import make_setup
+from forage.core.types import ForageError
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers import TimeLimit
-from forage.report import budget, printed
-from forage.setup import make_setup
+from forage.runs import training
 from forage.starts.levels import Levels
+from forage.studies.compare import gather, verdict
+from forage.studies.report import budget, printed
 from forage.tasks.contexts import Contexts
-from forage.types import ForageError
 
 WIDE = Contexts(("length=0.25:1.0",))
 

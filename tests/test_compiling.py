@@ -11,22 +11,22 @@ import pytest
 from gymnasium import spaces
 from tiers import gated
 
-from forage import compiling
-from forage.agents.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
-from forage.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known
-from forage.device import DeviceRoad, vary
+from forage.core import compiling
+from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known
+from forage.core.types import Spec
 from forage.environments import spec_of
-from forage.environments.adapters.native import OnHost
+from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.cartpole import CartPole
-from forage.experiment import Experiment
-from forage.host import HostRoad
-from forage.learner import Learner
+from forage.loop.device.loop import Experiment
+from forage.loop.device.runner import DeviceRoad, vary
+from forage.loop.host.runner import HostRoad
+from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import Spec
 
 traced = []
 

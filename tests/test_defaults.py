@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from forage import registry
-from forage.agents.dqn import DQN
-from forage.agents.ppo import PPO
-from forage.agents.sac import SAC
-from forage.defaults import chosen
+from forage.agents.actor_critic.sac import SAC
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
+from forage.config import registry
+from forage.config.defaults import chosen
+from forage.config.setup import check_sizes, make_setup
+from forage.core.types import ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.together import Together
+from forage.environments.wrappers.together import Together
+from forage.rewards.bonuses.icm import ICM
+from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
-from forage.rewards.icm import ICM
-from forage.rewards.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
-from forage.setup import check_sizes, make_setup
-from forage.types import ForageError, Spec
 
 USUAL = {  # agent: environment, behaviour, memory
     "ppo": ("CartPole-v1", "Own", "LastRollout"),
@@ -143,6 +143,7 @@ def test_an_agents_name_is_looked_up_once(monkeypatch):
     setup = make_setup(
         "dqn", "minatar:Breakout", agent_options={"batch_size": 8}, sweep={"learning_rate": [1e-3, 1e-4]}
     )
-    assert loaded.count("forage.agents.dqn:DQN") == 1 and loaded.count("DQN") == 1  # nor is its source read twice
+    assert loaded.count("forage.agents.q_learning.dqn:DQN") == 1
+    assert loaded.count("DQN") == 1  # nor is its source read twice
     # What is said goes over the preset, of which the rest stands.
     assert (setup.agent.batch_size, setup.agent.target_update_interval, setup.agent.n_step) == (8, 8000, 1)

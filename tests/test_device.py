@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 import small
 
-from forage import checkpoint, device, setup
-from forage.capacity import bytes_of
-from forage.device import DeviceRoad, devices_for
+from forage.config import setup
+from forage.core import checkpoint
+from forage.loop.device import runner as device
+from forage.loop.device.runner import DeviceRoad, devices_for
+from forage.runs.capacity import bytes_of
 
 
 def test_an_advance_traces_nothing_and_sends_no_numbers(monkeypatch):

@@ -4,13 +4,14 @@ import importlib.util
 import re
 from pathlib import Path
 
-from forage import cli, options, registry
-from forage.cli import COMMANDS
+from forage.cli import entry as cli
+from forage.cli.entry import COMMANDS
+from forage.config import options, registry
+from forage.config.wrapping import wrap
+from forage.core.fields import value_of
 from forage.environments import make
 from forage.environments.catalogue import NATIVE
-from forage.environments.wrapping import wrap
-from forage.fields import value_of
-from forage.robustness import axis
+from forage.studies.robustness import axis
 
 ROOT = Path(__file__).parent.parent
 AROUND = ROOT / "docs" / "environments" / "around.md"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from forage.nn.ensemble import Ensemble, bootstrap, disagreement
-from forage.nn.optimiser import adam
+from forage.ops.optimiser import adam
 
 KEY = jax.random.key(0)
 

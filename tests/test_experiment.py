@@ -10,23 +10,24 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage import prng, registry, setup
-from forage.agents.dqn import DQN
-from forage.agents.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.own import Own
-from forage.defaults import default_memory
-from forage.device import DeviceRoad, vary
+from forage.config import registry, setup
+from forage.config.defaults import default_memory
+from forage.core import prng
+from forage.core.ports import Environment
+from forage.core.types import AGENT, Clock, Step
 from forage.environments import spec_of
-from forage.environments.adapters.native import OnHost
-from forage.experiment import Experiment
-from forage.host import HostRoad
-from forage.learner import Learner
-from forage.ports import Environment
+from forage.environments.adapters.on_host import OnHost
+from forage.loop.device.loop import Experiment
+from forage.loop.device.runner import DeviceRoad, vary
+from forage.loop.host.runner import HostRoad
+from forage.loop.learner import Learner
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import AGENT, Clock, Step
 
 ROADS = ("device", "host")
 FEW = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,)}

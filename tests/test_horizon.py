@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from forage import horizon
-from forage.environments.tabular import Tabular
-from forage.points import read_rows
-from forage.types import ForageError
+from forage.core.types import ForageError
+from forage.environments.tabular.mdp import Tabular
+from forage.runs.curve import read_rows
+from forage.studies import horizon
 
 
 def two_ways():

@@ -9,8 +9,8 @@ from small import at_once
 from tiers import gated
 
 from forage.nn.inverse import InverseModel
-from forage.nn.minibatches import fit
-from forage.nn.optimiser import adam
+from forage.ops.minibatches import fit
+from forage.ops.optimiser import adam
 
 KEY = jax.random.key(0)
 

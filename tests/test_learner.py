@@ -3,7 +3,7 @@
 import jax
 from small import PPO as OPTIONS
 
-from forage.setup import make_setup
+from forage.config.setup import make_setup
 
 
 def test_an_on_policy_run_carries_no_rollout():

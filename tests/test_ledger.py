@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import pytest
 import small
 
-from forage.ledger import checking, flops, measuring, showing
-from forage.ledger.rows import ROWS, Row
-from forage.types import ForageError
+from forage.core.types import ForageError
+from forage.studies.ledger import checking, flops, measuring, showing
+from forage.studies.ledger.rows import ROWS, Row
 
 LEDGER = Path(__file__).parent.parent / "benchmarks" / "ledger.json"
 HARDWARE = {"cpu": "one", "cores": 2, "device": "cpu", "system": "Linux"}
@@ -148,7 +148,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from forage.ports import Agent
+from forage.core.ports import Agent
 
 class Lever(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(0, 1, (1,))

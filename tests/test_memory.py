@@ -9,9 +9,9 @@ from scipy.stats import chi2
 from small import at_once
 from tiers import gated
 
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.memory.prioritised import PrioritisedReplay, Span, assign, cut_nodes, draw, empty_tree, fill
 from forage.memory.uniform import UniformReplay
-from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 MEMORIES = [UniformReplay, PrioritisedReplay]
 SPEC = Spec("x", spaces.Box(-np.inf, np.inf, (2,), np.float32), spaces.Discrete(2))

@@ -10,10 +10,10 @@ import pytest
 import small
 
 import forage
-from forage import prng, spaces
-from forage.policy import Policy
-from forage.sweep import best, members_of
-from forage.types import ForageError
+from forage.core import prng, spaces
+from forage.core.sweep import best, members_of
+from forage.core.types import ForageError
+from forage.loop.policy import Policy
 
 small.keep_compiled()
 OBSERVATIONS = np.array([[0.1, -0.02], [0.3, 0.04], [-0.5, 0.06]], np.float32)
@@ -40,8 +40,8 @@ print(*sys.modules)
     actions, loaded = result.stdout.splitlines()
     here = forage.load(directory, seed=7)
     assert json.loads(actions) == [int(here.act(o)) for o in OBSERVATIONS]
-    training = {f"forage.{name}" for name in ("experiment", "host", "run", "setup", "environments", "evaluation")}
-    assert not (training | {"matplotlib", "scipy", "rich"}) & set(loaded.split())
+    training = {f"forage.{name}" for name in ("loop.device", "loop.host", "runs", "config.setup", "evaluation")}
+    assert not (training | {"forage.environments", "matplotlib", "scipy", "rich"}) & set(loaded.split())
 
 
 @pytest.mark.parametrize("explore", [False, True])

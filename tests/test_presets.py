@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from forage.agents.ppo import PPO
-from forage.agents.sac import SAC
-from forage.defaults import LENGTHS, chosen, default_behaviour, default_memory, default_steps, preset
-from forage.nn.values import updates_in
-from forage.ports import Agent
-from forage.presets import PRESETS
-from forage.prng import key
-from forage.ranges import check_ranges
-from forage.registry import from_config, part_class
-from forage.setup import make_setup, shortened
-from forage.types import Spec
+from forage.agents.actor_critic.sac import SAC
+from forage.agents.policy_gradient.ppo import PPO
+from forage.config.defaults import LENGTHS, chosen, default_behaviour, default_memory, default_steps, preset
+from forage.config.presets import PRESETS
+from forage.config.ranges import check_ranges
+from forage.config.registry import from_config, part_class
+from forage.config.setup import make_setup, shortened
+from forage.core.ports import Agent
+from forage.core.prng import key
+from forage.core.types import Spec
+from forage.ops.action_values import updates_in
 
 PICTURE = spaces.Box(0, 255, (84, 84, 4), np.uint8)
 SMALL_PICTURE = spaces.Box(0, 1, (10, 10, 4))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage import prng
+from forage.core import prng
 
 # Known answers of Threefry-2x32 with 20 rounds, from the authors' Random123 library: key, counter, words.
 KNOWN = [

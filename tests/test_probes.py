@@ -14,34 +14,34 @@ import numpy as np
 import pytest
 from tiers import gated
 
-from forage import spaces
-from forage.agents.bootstrapped_dqn import BootstrappedDQN
-from forage.agents.dqn import DQN
-from forage.agents.langevin_dqn import LangevinDQN
-from forage.agents.maxinfo_sac import MaxInfoSAC
-from forage.agents.mex import MEX
-from forage.agents.ppo import PPO
-from forage.agents.rrs import RRS
-from forage.agents.sac import SAC
-from forage.agents.sac_discrete import SACDiscrete, policies
-from forage.agents.td3 import TD3
+from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
+from forage.agents.actor_critic.mex import MEX
+from forage.agents.actor_critic.rrs import RRS
+from forage.agents.actor_critic.sac import SAC
+from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
+from forage.agents.actor_critic.td3 import TD3
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
+from forage.agents.q_learning.dqn import DQN
+from forage.agents.q_learning.langevin_dqn import LangevinDQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.defaults import default_behaviour, default_memory
-from forage.device import DeviceRoad, vary
+from forage.config.defaults import default_behaviour, default_memory
+from forage.core import spaces
+from forage.core.ports import Agent, Behaviour
+from forage.core.types import ForageError, Spec
 from forage.environments import spec_of
-from forage.environments.adapters.native import OnHost
-from forage.environments.probes import ACTIONS, HIGH, LOW, PROBES, STATES, Expected, Probe, beside, solve
-from forage.environments.together import Together
-from forage.experiment import Experiment
-from forage.host import HostRoad
-from forage.learner import Learner
+from forage.environments.adapters.on_host import OnHost
+from forage.environments.tabular.probes import ACTIONS, HIGH, LOW, PROBES, STATES, Expected, Probe, beside, solve
+from forage.environments.wrappers.together import Together
+from forage.loop.device.loop import Experiment
+from forage.loop.device.runner import DeviceRoad, vary
+from forage.loop.host.runner import HostRoad
+from forage.loop.learner import Learner
 from forage.memory.uniform import UniformReplay
 from forage.nn.critics import twin_values
-from forage.ports import Agent, Behaviour
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import ForageError, Spec
 
 DISCOUNT = 0.8  # values settle within some twenty steps, and 1 / (1 - 0.8) is far from 1 / (1 - 0.8 * 0.75)
 

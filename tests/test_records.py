@@ -12,18 +12,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage import capacity, checkpoint, progress, registry, session, trackers, versions
-from forage.environments.adapters import saving
-from forage.evaluating import cut_sentence
-from forage.host_starts import joined, unjoined
-from forage.points import Rows, read_rows
+from forage.config import registry
+from forage.config.setup import make_setup
+from forage.core import checkpoint
+from forage.core.types import ForageError
+from forage.environments.adapters.gymnasium import saving
+from forage.loop.host.starts import joined, unjoined
+from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
-from forage.rewards.rnd import RND
 from forage.rewards.scaling import Scale
 from forage.rewards.weighted import Weighted
-from forage.run import by_setting, scored
-from forage.setup import make_setup
-from forage.types import ForageError
+from forage.runs import capacity, session, trackers
+from forage.runs import display as progress
+from forage.runs import provenance as versions
+from forage.runs.curve import Rows, read_rows
+from forage.runs.run import by_setting, scored
+from forage.runs.scoring import cut_sentence
 
 
 def test_several_rewards_are_worth_what_their_weights_say():
@@ -121,10 +125,11 @@ def test_the_fingerprint_of_the_code(tmp_path):
     """Folders above the package do not count, what only draws does not, and what decides an evaluation's seeds does."""
     found = []
     root = tmp_path / "evaluation" / "forage"
-    (root / "environments").mkdir(parents=True)
-    for name in ("evaluating.py", "loop.py", "environments/drawing.py", "cli.py"):
+    for folder in ("environments", "runs", "loop", "cli"):
+        (root / folder).mkdir(parents=True)
+    for name in ("runs/scoring.py", "loop/visits.py", "environments/drawing.py", "cli/entry.py"):
         (root / name).write_text("old")
-    for name in (None, "environments/drawing.py", "cli.py", "evaluating.py", "loop.py"):
+    for name in (None, "environments/drawing.py", "cli/entry.py", "runs/scoring.py", "loop/visits.py"):
         if name:
             (root / name).write_text("new")
         found.append(versions.code_hash.__wrapped__(root))  # not remembered

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import small
 
-from forage.report import flattened, report
-from forage.types import ForageError
+from forage.core.types import ForageError
+from forage.studies.report import flattened, report
 
 small.keep_compiled()
 

@@ -15,12 +15,13 @@ import small
 from small import PPO, differing, differing_files
 from tiers import gated
 
-from forage import checkpoint, registry
 from forage.behaviours.guide import Guide
-from forage.run import Run
-from forage.setup import Setup, from_config, make_setup
+from forage.config import registry
+from forage.config.setup import Setup, from_config, make_setup
+from forage.core import checkpoint
+from forage.core.types import ForageError
+from forage.runs.run import Run
 from forage.starts.snapshot import Snapshot
-from forage.types import ForageError
 
 small.keep_compiled()
 KILLS = int(os.environ.get("FORAGE_TEST_KILLS", "1"))  # FORAGE_TEST_KILLS=20 for a thorough look

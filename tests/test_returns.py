@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage import returns
-from forage.types import ForageError
+from forage.core.types import ForageError
+from forage.ops import returns
 
 gae = jax.jit(returns.gae)
 n_step = jax.jit(returns.n_step)

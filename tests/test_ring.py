@@ -9,17 +9,17 @@ import pytest
 from gymnasium import spaces as gymnasium_spaces
 from small import at_once
 
-from forage import ring
-from forage.agents.dqn import DQN
-from forage.agents.ppo import PPO
-from forage.checkpoint import named_leaves
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
+from forage.core.checkpoint import named_leaves
+from forage.core.spaces import Stacked
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.minatar.breakout import Breakout
 from forage.environments.wrappers.images import FrameStack
+from forage.loop.soundness import NotFinite, check_leaf
 from forage.memory.prioritised import PrioritisedReplay
 from forage.memory.uniform import UniformReplay
-from forage.soundness import NotFinite, check_leaf
-from forage.spaces import Stacked
-from forage.types import Clock, Experience, ForageError, Spec
+from forage.ops import ring
 
 
 class Case(NamedTuple):

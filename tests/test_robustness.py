@@ -7,17 +7,17 @@ import pytest
 import small
 
 import forage
-from forage import training
+from forage.config.setup import from_config
+from forage.config.wrapping import innermost, wrap
+from forage.core.types import ForageError
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.randomness import ActionNoise
 from forage.environments.wrappers import FrameStack, TimeLimit
-from forage.environments.wrapping import innermost, wrap
-from forage.robustness import Point, Robustness, axis, evaluate_under
-from forage.run import Run
-from forage.setup import from_config
+from forage.environments.wrappers.randomness import ActionNoise
+from forage.runs import training
+from forage.runs.run import Run
+from forage.studies.robustness import Point, Robustness, axis, evaluate_under
 from forage.tasks.contexts import Contexts
-from forage.types import ForageError
 
 small.keep_compiled()
 

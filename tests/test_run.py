@@ -18,16 +18,17 @@ import small
 from small import differing_files
 
 import forage
-from forage import progress, session, training
-from forage.compare import compare, verdict
+from forage.config.setup import make_setup
+from forage.core.errors import ForageError, Interrupted
 from forage.environments.classic.cartpole import CartPole
-from forage.errors import ForageError, Interrupted
-from forage.learner import Episodes, Report
-from forage.locking import locked
-from forage.points import Rows, Totals, read_rows
-from forage.run import Run
-from forage.setup import make_setup
-from forage.watch import watch
+from forage.loop.learner import Episodes, Report
+from forage.runs import display as progress
+from forage.runs import session, training
+from forage.runs.curve import Rows, Totals, read_rows
+from forage.runs.locking import locked
+from forage.runs.run import Run
+from forage.studies.compare import compare, verdict
+from forage.studies.watch import watch
 
 small.keep_compiled()
 

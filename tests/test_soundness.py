@@ -6,10 +6,11 @@ import pytest
 import small
 
 import forage
-from forage import checkpoint, soundness
+from forage.core import checkpoint
+from forage.core.types import Experience, ForageError
 from forage.environments.classic.cartpole import CartPole
-from forage.run import Run
-from forage.types import Experience, ForageError
+from forage.loop import soundness
+from forage.runs.run import Run
 
 small.keep_compiled()
 

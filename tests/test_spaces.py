@@ -8,31 +8,31 @@ import pytest
 import small
 from gymnasium import spaces as gym
 
-from forage import prng, spaces
-from forage.agents.dqn import DQN
-from forage.agents.ppo import PPO
-from forage.agents.sac import SAC
-from forage.agents.sac_discrete import SACDiscrete
-from forage.agents.td3 import TD3
+from forage.agents.actor_critic.sac import SAC
+from forage.agents.actor_critic.sac_discrete import SACDiscrete
+from forage.agents.actor_critic.td3 import TD3
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.defaults import default_behaviour, default_memory
-from forage.device import DeviceRoad, vary
+from forage.config.defaults import default_behaviour, default_memory
+from forage.core import prng, spaces
+from forage.core.ports import Environment
+from forage.core.spaces import MASK, PRESENT, STATE, Tokens
+from forage.core.types import ForageError, Spec, Step
 from forage.environments import spec_of
 from forage.environments.checking import check_environment
-from forage.experiment import Experiment
-from forage.learner import Learner
+from forage.loop.device.loop import Experiment
+from forage.loop.device.runner import DeviceRoad, vary
+from forage.loop.learner import Learner
+from forage.loop.policy import Policy
 from forage.memory.uniform import UniformReplay
 from forage.nn.encoders import Reader, encoder
 from forage.nn.layers import scale_of
 from forage.nn.networks import Torso
 from forage.nn.normalise import begun, normalised, norms_of, read_after, updated
-from forage.policy import Policy
-from forage.ports import Environment
 from forage.rewards.environment import EnvironmentReward
-from forage.spaces import MASK, PRESENT, STATE, Tokens
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import ForageError, Spec, Step
 
 MIXED = gym.Dict(
     {

@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 import small
 
-from forage.agents.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
+from forage.core.ports import Visited
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.deep_sea import DeepSea
-from forage.experiment import Experiment
-from forage.learner import Learner
+from forage.environments.classic.deep_sea import DeepSea
+from forage.loop.device.loop import Experiment
+from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
-from forage.ports import Visited
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.archive import Archive
 from forage.starts.levels import Levels
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import Clock, Experience, ForageError, Spec
 
 CAPACITY = 20
 SPEC = Spec("CartPole", CartPole().observation_space, CartPole().action_space)

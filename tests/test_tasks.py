@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 from tiers import gated
 
-from forage import registry
-from forage.agents.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
+from forage.config import registry
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.deep_sea import DeepSea
-from forage.environments.randomness import ActionNoise
-from forage.environments.tabular_makers import river_swim
+from forage.environments.classic.deep_sea import DeepSea
+from forage.environments.tabular.makers import river_swim
 from forage.environments.wrappers import ContextVisible, Masked
-from forage.experiment import Experiment
-from forage.learner import Learner
+from forage.environments.wrappers.randomness import ActionNoise
+from forage.loop.device.loop import Experiment
+from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
@@ -26,7 +27,6 @@ from forage.tasks.contexts import Contexts
 from forage.tasks.distributions import Choice, Fixed, Linear, LogUniform, Normal, Uniform
 from forage.tasks.phases import Phases
 from forage.tasks.same import Same
-from forage.types import Clock, Experience, ForageError, Spec
 
 LENGTHS = Contexts(("length=0.25:1.0",))
 

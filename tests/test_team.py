@@ -8,23 +8,23 @@ import small
 from gymnasium import spaces as gym_spaces
 
 import forage
-from forage import spaces, team
-from forage.agents.ppo import PPO
-from forage.defaults import default_behaviour
+from forage.agents.policy_gradient.ppo import PPO
+from forage.config.defaults import default_behaviour
+from forage.core import spaces, team
+from forage.core.ports import Environment
+from forage.core.types import AGENT, GONE, NOBODY, Clock, Experience, ForageError, Spec, Step
 from forage.environments import spec_of
-from forage.environments.adapters.native import OnHost
+from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.together import Together
-from forage.experiment import Experiment
-from forage.learner import Learner
+from forage.environments.wrappers.together import Together
+from forage.loop.device.loop import Experiment
+from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
-from forage.ports import Environment
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
+from forage.studies.watch import watch
 from forage.tasks.same import Same
-from forage.types import AGENT, GONE, NOBODY, Clock, Experience, ForageError, Spec, Step
-from forage.watch import watch
 
 
 class Countdown(Environment):
@@ -241,7 +241,7 @@ def test_bad_input():
 def test_large_starts_are_handed_out_as_small_ones_are(environment, monkeypatch):
     """One by one or all at once: the same starts begin the same episodes, and the pool is used up alike."""
     small_ones = rollout_of(environment)
-    monkeypatch.setattr("forage.experiment.LARGE", 0)
+    monkeypatch.setattr("forage.loop.device.loop.LARGE", 0)
     large_ones = rollout_of(environment)
     same = jax.tree.map(lambda a, b: bool((np.asarray(a) == np.asarray(b)).all()), small_ones[1:], large_ones[1:])
     assert all(jax.tree.leaves(same))

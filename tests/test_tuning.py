@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import small
 
-from forage.points import Rows
-from forage.setup import make_setup
+from forage.config.setup import make_setup
+from forage.core.types import ForageError
+from forage.runs.curve import Rows
 from forage.starts.archive import Archive
 from forage.starts.levels import Levels
-from forage.tuning import population, search
-from forage.tuning.batch import Batch
-from forage.tuning.space import Over, is_traced, over, with_settings
-from forage.tuning.tune import judged, tune
-from forage.types import ForageError
+from forage.studies.tuning import population, search
+from forage.studies.tuning.batch import Batch
+from forage.studies.tuning.space import Over, is_traced, over, with_settings
+from forage.studies.tuning.tune import judged, tune
 
 small.keep_compiled()
 PPO = small.PPO

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import forage
-from forage.environments.deep_sea import DeepSea
-from forage.types import Clock, Experience
-from forage.visits import Visits, hear, measures, nothing
+from forage.core.types import Clock, Experience
+from forage.environments.classic.deep_sea import DeepSea
+from forage.loop.visits import Visits, hear, measures, nothing
 
 PPO = {"num_envs": 4, "rollout_length": 10, "minibatches": 1, "hidden_sizes": (8,)}
 
@@ -66,7 +66,7 @@ def test_a_run_counts_its_steps_and_learns_as_it_would(tmp_path):
 def test_counts_survive_a_stop(tmp_path):
     usual = {"seeds": [0], "agent_options": PPO, "display": "quiet", "evaluation_episodes": 2, "visits": True}
     whole = forage.train("ppo", "DeepSea-5", steps=400, directory=tmp_path / "whole", **usual)
-    setup = forage.setup.from_config(whole.config)
+    setup = forage.config.setup.from_config(whole.config)
     road = setup.road()
     road.begin()
     road.advance(4)
@@ -77,7 +77,7 @@ def test_counts_survive_a_stop(tmp_path):
 
 
 def test_a_setup_keeps_what_was_asked_for():
-    from forage.setup import from_config, make_setup
+    from forage.config.setup import from_config, make_setup
 
     setup = make_setup("ppo", "DeepSea-5", steps=100, seeds=1, visits=True)
     assert (

@@ -9,21 +9,21 @@ from typing import Any
 import common
 import numpy as np
 
-from forage.agents.dqn import DQN
-from forage.agents.ppo import PPO
-from forage.agents.sac import SAC
+from forage.agents.actor_critic.sac import SAC
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.own import Own
-from forage.device import DeviceRoad, vary
+from forage.config.setup import prepare_devices
+from forage.core.ports import Agent, Behaviour
 from forage.environments import HostFactory, make, spec_of
-from forage.experiment import Experiment
-from forage.host import HostRoad
-from forage.learner import Learner
+from forage.loop.device.loop import Experiment
+from forage.loop.device.runner import DeviceRoad, vary
+from forage.loop.host.runner import HostRoad
+from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
-from forage.ports import Agent, Behaviour
 from forage.rewards.environment import EnvironmentReward
-from forage.setup import prepare_devices
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.behaviours.fit import check_choices
+from forage.behaviours.checks import check_choices
+from forage.core.ports import Agent, Behaviour
+from forage.core.spaces import split_mask
+from forage.core.types import AGENT, Clock, ForageError, Spec
 from forage.nn.distributions import Categorical
-from forage.ports import Agent, Behaviour
-from forage.spaces import split_mask
-from forage.types import AGENT, Clock, ForageError, Spec
 
 
 class Boltzmann(Behaviour):

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage import spaces
-from forage.behaviours.fit import check_choices
-from forage.ports import Agent, Behaviour
-from forage.types import AGENT, Clock, Spec
+from forage.behaviours.checks import check_choices
+from forage.core import spaces
+from forage.core.ports import Agent, Behaviour
+from forage.core.types import AGENT, Clock, Spec
 
 
 class EpsilonGreedy(Behaviour):

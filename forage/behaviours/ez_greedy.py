@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage import spaces
-from forage.behaviours.fit import check_choices
+from forage.behaviours.checks import check_choices
+from forage.core import spaces
+from forage.core.ports import Agent, Behaviour
+from forage.core.types import AGENT, Clock, ForageError, Spec
 from forage.nn.distributions import Actions
-from forage.ports import Agent, Behaviour
-from forage.types import AGENT, Clock, ForageError, Spec
 
 
 class Repeating(NamedTuple):

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage import prng, spaces
-from forage.ports import Agent, Behaviour
-from forage.types import AGENT, GUIDE, Clock, Experience, ForageError, Spec
+from forage.core import prng, spaces
+from forage.core.ports import Agent, Behaviour
+from forage.core.types import AGENT, GUIDE, Clock, Experience, ForageError, Spec
 
 SCHEDULES = ("curriculum", "random")
 

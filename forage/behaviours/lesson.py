@@ -11,16 +11,16 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage import spaces
-from forage.behaviours.fit import check_replay
+from forage.behaviours.checks import check_replay
+from forage.core import spaces
+from forage.core.ports import Agent, Behaviour
+from forage.core.types import AGENT, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
 from forage.nn.normalise import RunningNorm
-from forage.nn.optimiser import Optimiser, adam
-from forage.nn.values import best, chosen
-from forage.ports import Agent, Behaviour
-from forage.ring import Ring, empty_ring, kept, oldest, read, truncate, write
-from forage.types import AGENT, Clock, Experience, ForageError, Spec
+from forage.ops.action_values import best, chosen
+from forage.ops.optimiser import Optimiser, adam
+from forage.ops.ring import Ring, empty_ring, kept, oldest, read, truncate, write
 
 OPTIONS = ("agent", "random", "repeat", "novelty")
 

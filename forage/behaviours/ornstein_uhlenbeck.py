@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage.behaviours.fit import check_noise
-from forage.ports import Agent, Behaviour
-from forage.types import AGENT, Clock, ForageError, Spec
+from forage.behaviours.checks import check_noise
+from forage.core.ports import Agent, Behaviour
+from forage.core.types import AGENT, Clock, ForageError, Spec
 
 
 class Walk(NamedTuple):

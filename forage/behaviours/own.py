@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
-from forage import spaces
-from forage.behaviours.fit import check_replay
-from forage.ports import Agent, Behaviour
-from forage.types import AGENT, Clock, Spec
+from forage.behaviours.checks import check_replay
+from forage.core import spaces
+from forage.core.ports import Agent, Behaviour
+from forage.core.types import AGENT, Clock, Spec
 
 
 class Own(Behaviour):

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage import prng
-from forage.behaviours.fit import check_replay
+from forage.behaviours.checks import check_replay
+from forage.core import prng
+from forage.core.ports import Agent, Behaviour
+from forage.core.spaces import describe, split_mask
+from forage.core.types import AGENT, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.layers import Conv
-from forage.ports import Agent, Behaviour
-from forage.spaces import describe, split_mask
-from forage.types import AGENT, Clock, Experience, ForageError, Spec
 
 SCALES = (1e-5, 10.0)
 """What the scale stays between, where no scale gives the distance that is asked for."""

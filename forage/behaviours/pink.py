@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.behaviours.fit import check_noise
-from forage.ports import Agent, Behaviour
-from forage.types import AGENT, Clock, ForageError, Spec
+from forage.behaviours.checks import check_noise
+from forage.core.ports import Agent, Behaviour
+from forage.core.types import AGENT, Clock, ForageError, Spec
 
 
 class Signal(NamedTuple):

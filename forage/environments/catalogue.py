@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from forage.environments import tabular_ids
 from forage.environments.entry import Entry
 from forage.environments.grid import ids as grid_ids
 from forage.environments.maze import ids as maze_ids
 from forage.environments.memory import ids as memory_ids
+from forage.environments.tabular import ids as tabular_ids
 
 
 class Suite(NamedTuple):
@@ -60,9 +60,9 @@ NATIVE: dict[str, Entry] = {
         "classic.pendulum:Pendulum", "Swing up a pendulum, paid only where it stands.", {"sparse": True}
     ),
     "Pendulum-v1": Entry("classic.pendulum:Pendulum", "Swing up a pendulum by a continuous torque and hold it."),
-    "DeepSea-N": Entry("deep_sea:DeepSea", "Exploration in an N x N grid; DeepSea-10, or any size from 2 up."),
+    "DeepSea-N": Entry("classic.deep_sea:DeepSea", "Exploration in an N x N grid; DeepSea-10, or any size from 2 up."),
     "DeepSeaTreasure-v0": Entry(
-        "treasure:DeepSeaTreasure", "Two objectives: the value of a treasure and the time to it."
+        "classic.deep_sea_treasure:DeepSeaTreasure", "Two objectives: the value of a treasure and the time to it."
     ),
     "minatar:Asterix": Entry("minatar.asterix:Asterix", "MinAtar: collect treasure, avoid enemies."),
     "minatar:Breakout": Entry("minatar.breakout:Breakout", "MinAtar: break bricks with a ball."),
@@ -77,12 +77,12 @@ NATIVE: dict[str, Entry] = {
 
 SUITES: Mapping[str, Suite] = {
     "gymnasium": Suite(
-        "adapters.gymnasium:GymnasiumEnvironment",
+        "adapters.gymnasium.environment:GymnasiumEnvironment",
         "gymnasium",
         "",
         "Any id of Gymnasium's registry; module:Id-v0 imports the module that registers it.",
         host=True,
-        names="adapters.gymnasium_ids",
+        names="adapters.gymnasium.ids",
         example="HalfCheetah-v5",
     ),
     "envpool": Suite(
@@ -102,14 +102,14 @@ SUITES: Mapping[str, Suite] = {
         example="mpe/simple_spread_v3",
     ),
     "jaxmarl": Suite(
-        "adapters.jaxmarl:JaxMARL",
+        "adapters.jax.jaxmarl:JaxMARL",
         "jaxmarl",
         "jaxmarl",
         "Many agents in JAX: particles, SMAX, Overcooked, Hanabi, coin game.",
         example="MPE_simple_spread_v3",
     ),
     "mo-gymnasium": Suite(
-        "adapters.mo_gymnasium:MOGymnasiumEnvironment",
+        "adapters.gymnasium.mo_gymnasium:MOGymnasiumEnvironment",
         "mo_gymnasium",
         "mo-gymnasium",
         "Environments with several rewards, which have names; the rewards port makes one of them.",
@@ -117,7 +117,7 @@ SUITES: Mapping[str, Suite] = {
         example="deep-sea-treasure-v0",
     ),
     "robotics": Suite(
-        "adapters.robotics:RoboticsEnvironment",
+        "adapters.gymnasium.robotics:RoboticsEnvironment",
         "gymnasium_robotics",
         "robotics",
         "Gymnasium-Robotics: Fetch, hands, mazes and a kitchen, with goals in the observation.",
@@ -125,49 +125,49 @@ SUITES: Mapping[str, Suite] = {
         example="FetchReach-v4",
     ),
     "gymnax": Suite(
-        "adapters.gymnax:Gymnax",
+        "adapters.jax.gymnax:Gymnax",
         "gymnax",
         "gymnax",
         "Any id of gymnax: classic control, bsuite, MinAtar and small ones.",
         example="CartPole-v1",
     ),
     "craftax": Suite(
-        "adapters.craftax:Craftax",
+        "adapters.jax.craftax:Craftax",
         "craftax",
         "craftax",
         "Craftax and Craftax-Classic, as symbols or pixels.",
         example="Craftax-Symbolic-v1",
     ),
     "brax": Suite(
-        "adapters.brax:Brax",
+        "adapters.jax.brax:Brax",
         "brax",
         "brax",
         "Any id of Brax: robots in a differentiable simulator.",
         example="ant",
     ),
     "jumanji": Suite(
-        "adapters.jumanji:Jumanji",
+        "adapters.jax.jumanji:Jumanji",
         "jumanji",
         "jumanji",
         "Any id of Jumanji: puzzles, packing and routing, with action masks.",
         example="Snake-v1",
     ),
     "navix": Suite(
-        "adapters.navix:Navix",
+        "adapters.jax.navix:Navix",
         "navix",
         "navix",
         "Any id of NAVIX: MiniGrid in JAX.",
         example="Navix-Empty-8x8-v0",
     ),
     "xland": Suite(
-        "adapters.xland:XLand",
+        "adapters.jax.xland:XLand",
         "xminigrid",
         "xland",
         "Any id of XLand-MiniGrid: rules and goals that change, and MiniGrid.",
         example="XLand-MiniGrid-R1-9x9",
     ),
     "playground": Suite(
-        "adapters.playground:Playground",
+        "adapters.jax.playground:Playground",
         "mujoco_playground",
         "playground",
         "Any id of MuJoCo Playground: the DeepMind Control Suite, legged robots, arms and hands, on MJX.",

@@ -12,9 +12,9 @@ from typing import Any
 import jax
 from jaxtyping import PyTree
 
-from forage import prng, spaces, team
-from forage.ports import Environment
-from forage.types import ForageError, Step
+from forage.core import prng, spaces, team
+from forage.core.ports import Environment
+from forage.core.types import ForageError, Step
 
 
 def check_environment(environment: Environment, name: str) -> None:
@@ -34,7 +34,7 @@ def check_environment(environment: Environment, name: str) -> None:
     stepped = trace(environment, name, "step", state, action, key)
     if not isinstance(stepped, tuple) or len(stepped) != 2 or not isinstance(stepped[1], Step):
         raise ForageError(
-            f"{name} returned {kind(stepped)} from step; it should be a tuple (state, forage.types.Step)."
+            f"{name} returned {kind(stepped)} from step; it should be a tuple (state, forage.core.types.Step)."
         )
     after, step = stepped
     same(name, "state from step", after, state)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jax.core import Tracer
 
-from forage.ports import Environment
-from forage.types import ForageError
+from forage.core.ports import Environment
+from forage.core.types import ForageError
 
 
 def check_at_least(environment: Environment, **minima: float) -> None:

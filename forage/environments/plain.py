@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.types import ForageError
+from forage.core.types import ForageError
 
 
 def to_plain(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

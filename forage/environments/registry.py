@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from forage.core.types import ForageError, Spec
 from forage.environments.catalogue import NATIVE, SUITES, Suite
-from forage.types import ForageError, Spec
 
 if TYPE_CHECKING:
+    from forage.core.host import HostEnvironment
+    from forage.core.ports import Environment
     from forage.environments.entry import Entry
-    from forage.environments.host import HostEnvironment
-    from forage.ports import Environment
 
 
 class Listed(NamedTuple):
@@ -51,8 +51,8 @@ class HostFactory:
         elif prefix in SUITES:
             cls, target = _load(SUITES[prefix].target), rest
         else:
-            from forage.environments.adapters.loading import Own
-            from forage.environments.host import HostEnvironment
+            from forage.core.host import HostEnvironment
+            from forage.environments.loading import Own
 
             own = _own_class(self.id)
             if issubclass(own, HostEnvironment):
@@ -95,7 +95,7 @@ def make(id: str, /, **options: Any) -> Environment | HostFactory:
     """Returns the environment that `id` names, with fields or options replaced.
 
     `CartPole-v1` (native, see `list_environments`), `gymnax:CartPole-v1` (another JAX library's) and
-    `package.module:Class` or `path/to/file.py:Class` of a `forage.ports.Environment` give an `Environment`.
+    `package.module:Class` or `path/to/file.py:Class` of a `forage.core.ports.Environment` give an `Environment`.
     `gymnasium:HalfCheetah-v5`, `envpool:Pong-v5` and a class that is a `gymnasium.Env` or a `HostEnvironment` give a
     `HostFactory`. Case does not matter in ids of our own. Options may have any name.
 
@@ -114,7 +114,7 @@ def make(id: str, /, **options: Any) -> Environment | HostFactory:
             return HostFactory(name, options)
         return _call(name, _load(SUITES[prefix].target), {"target": rest}, options)
     cls = _own_class(name)
-    from forage.ports import Environment
+    from forage.core.ports import Environment
 
     if issubclass(cls, Environment):
         _check_options(name, cls, options)
@@ -221,15 +221,15 @@ def _names(suite: Suite) -> Any:
 def _own_class(id: str) -> type[Any]:
     import gymnasium
 
-    from forage.environments.adapters.loading import load_class
-    from forage.environments.host import HostEnvironment
-    from forage.ports import Environment
+    from forage.core.host import HostEnvironment
+    from forage.core.ports import Environment
+    from forage.environments.loading import load_class
 
     cls = load_class(id)
     if not issubclass(cls, (Environment, gymnasium.Env, HostEnvironment)):
         raise ForageError(
-            f"{id} is not an environment; a subclass of forage.ports.Environment, gymnasium.Env or "
-            f"forage.environments.host.HostEnvironment works."
+            f"{id} is not an environment; a subclass of forage.core.ports.Environment, gymnasium.Env or "
+            f"forage.core.host.HostEnvironment works."
         )
     return cls
 

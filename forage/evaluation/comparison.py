@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from forage.errors import ForageError
+from forage.core.errors import ForageError
 from forage.evaluation.statistics import FEW, Score, Scores, check_interval, check_scores, quantiles
 
 EXACT = 16  # pairs up to which every choice of signs is tried: 65 536

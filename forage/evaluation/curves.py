@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from forage.errors import ForageError
+from forage.core.errors import ForageError
 from forage.evaluation import statistics
 from forage.evaluation.statistics import Statistic, check_interval, interquartile_mean, quantiles
 

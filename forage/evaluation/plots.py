@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from forage.errors import ForageError
+from forage.core.errors import ForageError
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.profiles import Profile
 from forage.evaluation.statistics import FEW

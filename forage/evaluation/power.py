@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from forage.errors import ForageError
+from forage.core.errors import ForageError
 from forage.evaluation.statistics import FEW, check_scores
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from forage.errors import ForageError
+from forage.core.errors import ForageError
 from forage.evaluation import statistics
 from forage.evaluation.statistics import Scores, check_interval, check_scores, quantiles
 

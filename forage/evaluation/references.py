@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from forage.errors import ForageError
+from forage.core.errors import ForageError
 
 # Game: random, human.
 ATARI: dict[str, tuple[float, float]] = {

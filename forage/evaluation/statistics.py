@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from forage.errors import ForageError
+from forage.core.errors import ForageError
 
 Scores = Float[np.ndarray, " seeds"] | Float[np.ndarray, "seeds tasks"]
 Statistic = Callable[..., Any]

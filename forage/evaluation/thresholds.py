@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from forage.errors import ForageError
+from forage.core.errors import ForageError
 from forage.evaluation.statistics import check_interval, quantiles
 
 

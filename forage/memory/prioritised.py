@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from forage.ports import Memory
-from forage.ring import Ring, empty_ring, kept, oldest, read, truncate, write
-from forage.types import Batch, Clock, Experience, Spec
+from forage.core.ports import Memory
+from forage.core.types import Batch, Clock, Experience, Spec
+from forage.ops.ring import Ring, empty_ring, kept, oldest, read, truncate, write
 
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
 SMALLEST = 1e-6  # added to errors, so that nothing is forgotten for good

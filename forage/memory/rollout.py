@@ -7,8 +7,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from forage.ports import Memory
-from forage.types import Batch, Clock, Experience, Spec
+from forage.core.ports import Memory
+from forage.core.types import Batch, Clock, Experience, Spec
 
 
 class LastRollout(Memory):

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from forage.ports import Memory
-from forage.ring import Ring, empty_ring, kept, oldest, read, truncate, write
-from forage.types import Batch, Clock, Experience, Spec
+from forage.core.ports import Memory
+from forage.core.types import Batch, Clock, Experience, Spec
+from forage.ops.ring import Ring, empty_ring, kept, oldest, read, truncate, write
 
 
 class UniformReplay(Memory):

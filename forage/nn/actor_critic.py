@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
+from forage.core.spaces import STATE, central, split_mask
 from forage.nn.distributions import Actions, Distribution, Gaussian
 from forage.nn.networks import GRU, Linear, Recall, Torso
 from forage.nn.state_noise import log_deviation, standardised
-from forage.spaces import STATE, central, split_mask
 
 
 class Shape(NamedTuple):

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
+from forage.core.spaces import seen, split_mask
 from forage.nn.encoders import Encoder
 from forage.nn.networks import CNN, MLP, Torso, input_size
-from forage.spaces import seen, split_mask
 
 Module = TypeVar("Module")
 

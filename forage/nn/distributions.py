@@ -12,8 +12,8 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from forage.spaces import ENORMOUS, allowed
-from forage.types import ForageError
+from forage.core.spaces import ENORMOUS, allowed
+from forage.core.types import ForageError
 
 
 def entropy(share: Float[Array, " state"]) -> Float[Array, ""]:

@@ -3,13 +3,13 @@
 Each leaf has an encoder by its space; a dictionary's are side by side. They have the form `encoder(leaf) -> features`
 for one observation, and `size`, the number of features.
 
-| space                          | features                                                   |
-|--------------------------------|------------------------------------------------------------|
-| picture: `forage.spaces.picture` | `CNN`                                                    |
-| other Box, MultiBinary         | its numbers, flattened; large whole ones over their bound  |
-| Discrete, MultiDiscrete        | one-hot, each choice after the other                       |
-| Tokens                         | `Reader`: embeddings with their places, averaged           |
-| Dict                           | its parts', in the order of the space                      |
+| space                                 | features                                                   |
+|---------------------------------------|------------------------------------------------------------|
+| picture: `forage.core.spaces.picture` | `CNN`                                                      |
+| other Box, MultiBinary                | its numbers, flattened; large whole ones over their bound  |
+| Discrete, MultiDiscrete               | one-hot, each choice after the other                       |
+| Tokens                                | `Reader`: embeddings with their places, averaged           |
+| Dict                                  | its parts', in the order of the space                      |
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from forage.core.spaces import Tokens, describe, nothing, picture, unknown
+from forage.core.types import ForageError
 from forage.nn.layers import CNN, Linear, scale_of
-from forage.spaces import Tokens, describe, nothing, picture, unknown
-from forage.types import ForageError
 
 
 class Numbers(equinox.Module):
@@ -132,7 +132,7 @@ def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -
 
 
 def is_image(space: spaces.Space[Any]) -> bool:
-    """Whether a space is read by convolutions; how is said by `forage.spaces.picture`."""
+    """Whether a space is read by convolutions; how is said by `forage.core.spaces.picture`."""
     return picture(space) is not None
 
 

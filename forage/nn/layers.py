@@ -18,8 +18,8 @@ from gymnasium import spaces
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Key
 
-from forage.spaces import Picture, is_bytes, picture
-from forage.types import ForageError
+from forage.core.spaces import Picture, is_bytes, picture
+from forage.core.types import ForageError
 
 Activation = Callable[[Array], Array]
 ACTIVATIONS: dict[str, Activation] = {

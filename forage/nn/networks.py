@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
+from forage.core.spaces import seen, split_mask
 from forage.nn.encoders import Encoder, encoder, is_image, is_plain
 from forage.nn.encoders import input_size as input_size
 from forage.nn.layers import ACTIVATIONS as ACTIVATIONS
@@ -18,7 +19,6 @@ from forage.nn.layers import CNN, MLP, Linear
 from forage.nn.layers import Conv as Conv
 from forage.nn.layers import activation as activation
 from forage.nn.layers import orthogonal as orthogonal
-from forage.spaces import seen, split_mask
 
 
 class Torso(equinox.Module):

@@ -11,9 +11,9 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PyTree
 
+from forage.core.spaces import carries_more
 from forage.nn.encoders import is_image
 from forage.nn.layers import is_large, scale_of
-from forage.spaces import carries_more
 
 
 class RunningNorm(NamedTuple):

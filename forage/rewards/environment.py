@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage.ports import Rewards
-from forage.types import Experience, ForageError, Spec
+from forage.core.ports import Rewards
+from forage.core.types import Experience, ForageError, Spec
 
 
 class EnvironmentReward(Rewards):

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
+from forage.core.ports import Metrics, Rewards
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.normalise import RunningNorm
-from forage.ports import Metrics, Rewards
 from forage.rewards.environment import EnvironmentReward
-from forage.types import Clock, Experience, ForageError, Spec
 
 
 class Scale(Rewards):

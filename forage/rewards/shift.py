@@ -7,9 +7,9 @@ from typing import Any
 import equinox
 from jaxtyping import Array, Key, PyTree
 
-from forage.ports import Metrics, Rewards
+from forage.core.ports import Metrics, Rewards
+from forage.core.types import Clock, Experience, Spec
 from forage.rewards.environment import EnvironmentReward
-from forage.types import Clock, Experience, Spec
 
 
 class Shift(Rewards):
@@ -24,7 +24,8 @@ class Shift(Rewards):
     The paper's agents for discrete actions are this: DQN with -0.5, and with a bonus of random network distillation
     less 1.5. Its bonus is the squared error, clipped to [-1, 1]; divided by the spread of its returns, as that of `rnd`
     is, it is smaller and wants a smaller shift. Its agent for continuous control, with critics of several constants, is
-    `forage.agents.rrs`. Not here: its offline agents, which are caution for agents that Forage does not have yet.
+    `forage.agents.actor_critic.rrs`. Not here: its offline agents, which are caution for agents that Forage does not
+    have yet.
 
     Source: Sun, Han, Yang, Ma, Guo, Zhou (2022), "Exploit Reward Shifting in Value-Based Deep-RL: Optimistic
     Curiosity-Based Exploration and Conservative Exploitation via Linear Reward Shaping", arXiv 2209.07288.

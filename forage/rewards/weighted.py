@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from forage.ports import Rewards
-from forage.types import Experience, ForageError, Spec
+from forage.core.ports import Rewards
+from forage.core.types import Experience, ForageError, Spec
 
 
 class Weighted(Rewards):

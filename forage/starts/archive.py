@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage.ports import Environment, Starts, Tasks, Visited
-from forage.types import Clock, Experience, ForageError, Spec
+from forage.core.ports import Environment, Starts, Tasks, Visited
+from forage.core.types import Clock, Experience, ForageError, Spec
 
 
 class ArchiveState(NamedTuple):

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree, UInt32
 
-from forage import spaces
-from forage.ports import Environment, Part
-from forage.types import ForageError
+from forage.core import spaces
+from forage.core.ports import Environment, Part
+from forage.core.types import ForageError
 
 KINDS = ("observation", "binned", "image", "position")
 NONE = np.uint32(0xFFFFFFFF)

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage.ports import Environment, Starts, Tasks, Visited
+from forage.core.ports import Environment, Starts, Tasks, Visited
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.starts.backward import Best, Lesson, compare, judge, prepare, unlearned
 from forage.starts.cell_archive import (
     Archive,
@@ -28,7 +29,6 @@ from forage.starts.cell_archive import (
 )
 from forage.starts.cells import NONE, Cells, Scale
 from forage.starts.weighted import drawn, reached
-from forage.types import Clock, Experience, ForageError, Spec
 
 ROUNDING = 1e-5
 """Share of a score that it may differ by where the same rewards are summed in another order."""

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from forage.core.spaces import seen
+from forage.core.types import Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import Linear
 from forage.nn.networks import MLP, Torso, input_size
-from forage.spaces import seen
-from forage.types import Spec
 
 MODELS = ("inverse", "forward", "autoencoder")
 

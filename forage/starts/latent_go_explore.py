@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from forage.core.ports import Environment, Starts, Tasks, Visited
+from forage.core.spaces import describe, example, seen, split_mask
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.normalise import Norms, normalised, norms_of, updated
-from forage.nn.optimiser import Optimiser, adam
-from forage.ports import Environment, Starts, Tasks, Visited
-from forage.spaces import describe, example, seen, split_mask
+from forage.ops.optimiser import Optimiser, adam
 from forage.starts.archive import Archive, ArchiveState
 from forage.starts.cell_archive import flattened
 from forage.starts.latent import MODELS, Latent, Transition, density
-from forage.types import Clock, Experience, ForageError, Spec
 
 
 class LatentState(NamedTuple):

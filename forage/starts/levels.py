@@ -8,9 +8,9 @@ import equinox
 import jax
 from jaxtyping import Array, Key, PyTree
 
-from forage import prng
-from forage.ports import Environment, Starts
-from forage.types import ForageError
+from forage.core import prng
+from forage.core.ports import Environment, Starts
+from forage.core.types import ForageError
 
 
 class Levels(Starts):

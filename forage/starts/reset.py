@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxtyping import Array, Key, PyTree
 
-from forage.ports import Environment, Starts
+from forage.core.ports import Environment, Starts
 
 
 class Reset(Starts):

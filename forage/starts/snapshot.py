@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.ports import Agent, Environment, Starts, Tasks, Visited
+from forage.core.ports import Agent, Environment, Starts, Tasks, Visited
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.starts.cell_archive import flattened
 from forage.starts.weighted import drawn, reached
-from forage.types import Clock, Experience, ForageError, Spec
 
 ROUNDS = 20
 """Rounds of k-means, which rests after fewer in one dimension."""

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.fields import replace, value_of
-from forage.ports import Environment, Tasks
+from forage.core.fields import replace, value_of
+from forage.core.ports import Environment, Tasks
+from forage.core.types import Experience, ForageError
 from forage.tasks.distributions import Distribution, distribution
-from forage.types import Experience, ForageError
 
 SPLITS = ("same", "interpolation", "extrapolation")
 

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import jax.scipy.special
 from jaxtyping import Array, Float, Int
 
-from forage.ports import Part
-from forage.registry import nearest
-from forage.types import ForageError
+from forage.config.registry import nearest
+from forage.core.ports import Part
+from forage.core.types import ForageError
 
 
 class Distribution(Part):

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PyTree
 
-from forage.fields import replace, value_of
-from forage.ports import Environment, Tasks
-from forage.types import Experience, ForageError
+from forage.core.fields import replace, value_of
+from forage.core.ports import Environment, Tasks
+from forage.core.types import Experience, ForageError
 
 
 class Phases(Tasks):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import jax
 from jaxtyping import Array, Key, PyTree
 
-from forage.ports import Environment, Tasks
+from forage.core.ports import Environment, Tasks
 
 
 class Same(Tasks):

@@ -11,8 +11,8 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.bootstrapped_dqn import BootstrappedDQN, Followed
-from forage.types import Batch, Clock, Experience, ForageError, Spec
+from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN, Followed
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
 STATES, HEADS = 3, 2
 SPEC = Spec("Table", spaces.Discrete(STATES), spaces.Discrete(2))

@@ -10,19 +10,19 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.dqn import DQN
+from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.device import advance, over_seeds, vary
-from forage.experiment import Experiment
-from forage.learner import Learner
+from forage.core.ports import Environment
+from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec, Step
+from forage.loop.device.loop import Experiment
+from forage.loop.device.runner import advance, over_seeds, vary
+from forage.loop.learner import Learner
 from forage.memory.prioritised import PrioritisedReplay
 from forage.memory.uniform import UniformReplay
 from forage.nn.networks import Recall
-from forage.ports import Environment
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import GONE, Batch, Clock, Experience, ForageError, Spec, Step
 
 STATES = 5
 SPEC = Spec("Table", spaces.Discrete(STATES), spaces.Discrete(2))

@@ -10,10 +10,10 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.ppo import PPO, Targets, Thread
-from forage.nn.minibatches import shuffled, standardised
+from forage.agents.policy_gradient.ppo import PPO, Targets, Thread
+from forage.core.types import AGENT, GONE, GUIDE, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.networks import Recall
-from forage.types import AGENT, GONE, GUIDE, NOBODY, Batch, Clock, Experience, ForageError, Spec
+from forage.ops.minibatches import shuffled, standardised
 
 SPEC = Spec("Table", spaces.Discrete(2), spaces.Discrete(2))
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))

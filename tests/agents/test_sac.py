@@ -12,11 +12,11 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.sac import SAC
-from forage.agents.sac_discrete import SACDiscrete
+from forage.agents.actor_critic.sac import SAC
+from forage.agents.actor_critic.sac_discrete import SACDiscrete
+from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import twin_values
 from forage.nn.distributions import SquashedGaussian
-from forage.types import GONE, Batch, Clock, Experience, ForageError, Spec
 
 BOX = spaces.Box(np.array([-1.0, 2.0], np.float32), np.array([3.0, 2.5], np.float32))
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), BOX)

@@ -10,18 +10,18 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.sqirl import SQIRL, Place, returns_to_go
+from forage.agents.q_learning.sqirl import SQIRL, Place, returns_to_go
 from forage.behaviours.own import Own
-from forage.device import DeviceRoad, vary
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.environments import spec_of
-from forage.environments.tabular import Tabular
-from forage.experiment import Experiment
-from forage.learner import Learner
+from forage.environments.tabular.mdp import Tabular
+from forage.loop.device.loop import Experiment
+from forage.loop.device.runner import DeviceRoad, vary
+from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import Batch, Clock, Experience, ForageError, Spec
 
 KEY = jax.random.key(0)
 

@@ -9,24 +9,24 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents import tabular
-from forage.agents.dqn import DQN
-from forage.agents.langevin_dqn import LangevinDQN
-from forage.agents.maxent import MaxEnt
-from forage.agents.psrl import PSRL
-from forage.agents.tabular import Counts
-from forage.agents.ucbvi import UCBVI, bound
-from forage.environments.randomness.missing import Missing
-from forage.environments.randomness.observation import ObservationNoise
-from forage.environments.randomness.reward import RewardNoise
-from forage.environments.tabular import Tabular
-from forage.environments.tabular_makers import chain, river_swim, seeded_garnet
-from forage.environments.tabular_values import finite_horizon, finite_horizon_return, uniform_policy
+from forage.agents.q_learning.dqn import DQN
+from forage.agents.q_learning.langevin_dqn import LangevinDQN
+from forage.agents.tabular import base as tabular
+from forage.agents.tabular.base import Counts
+from forage.agents.tabular.maxent import MaxEnt
+from forage.agents.tabular.psrl import PSRL
+from forage.agents.tabular.ucbvi import UCBVI, bound
+from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
+from forage.environments.tabular.makers import chain, river_swim, seeded_garnet
+from forage.environments.tabular.mdp import Tabular
+from forage.environments.tabular.values import finite_horizon, finite_horizon_return, uniform_policy
 from forage.environments.wrappers.noisy_tv import NoisyTV
+from forage.environments.wrappers.randomness.missing import Missing
+from forage.environments.wrappers.randomness.observation import ObservationNoise
+from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.environments.wrappers.time import TimeLimit
 from forage.nn.distributions import entropy
-from forage.regret import expected, policy, regret
-from forage.types import GONE, Batch, Clock, Experience, ForageError, Spec
+from forage.studies.regret import expected, policy, regret
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(200))
 KEY = jax.random.key(0)

@@ -12,8 +12,8 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.td3 import TD3, first
-from forage.types import GONE, Batch, Clock, Experience, ForageError, Spec
+from forage.agents.actor_critic.td3 import TD3, first
+from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 
 BOX = spaces.Box(-2.0, 6.0, (1,), np.float32)
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), BOX)

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from forage.ports import Agent
-from forage.types import Clock, Spec
+from forage.core.ports import Agent
+from forage.core.types import Clock, Spec
 
 
 class Always(Agent):

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from behaving import FOUR, PENDULUM, Always, OnPolicy, Values, actions, at
 
-from forage.agents.dqn import DQN
-from forage.agents.sac_discrete import SACDiscrete
+from forage.agents.actor_critic.sac_discrete import SACDiscrete
+from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.boltzmann import Boltzmann
-from forage.types import ForageError
+from forage.core.types import ForageError
 
 AGENT = Values(action=jnp.array([1.0, 2.0, 0.0, 1.5]))
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from behaving import FOUR, PENDULUM, Noisy, noise_of
 
-from forage.agents.dqn import DQN
-from forage.agents.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.ornstein_uhlenbeck import OrnsteinUhlenbeck
 from forage.behaviours.pink import Pink
-from forage.types import ForageError
+from forage.core.types import ForageError
 
 TEN = replace(PENDULUM, horizon=10)
 

@@ -7,7 +7,7 @@ from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, actions
 from gymnasium import spaces
 
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.types import Clock, ForageError, Spec
+from forage.core.types import Clock, ForageError, Spec
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at
 from gymnasium import spaces
 
 from forage.behaviours.ez_greedy import EZGreedy
-from forage.types import ForageError, Spec
+from forage.core.types import ForageError, Spec
 
 
 class Remembering(Always):

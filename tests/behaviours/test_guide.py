@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 import small
 
-from forage.agents.dqn import DQN
-from forage.agents.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.guide import Curriculum, Guide
+from forage.core.types import AGENT, GONE, GUIDE, Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.treasure import DeepSeaTreasure
-from forage.experiment import Experiment
-from forage.learner import Learner
+from forage.loop.device.loop import Experiment
+from forage.loop.learner import Learner
 from forage.memory.uniform import UniformReplay
 from forage.nn.networks import Recall
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import AGENT, GONE, GUIDE, Clock, Experience, ForageError, Spec
 
 
 def spec_of(environment):

@@ -10,13 +10,13 @@ import scipy.stats
 from behaving import BOX, FOUR, PENDULUM, Noisy, noise_of
 from gymnasium import spaces
 
-from forage import prng
-from forage.agents.dqn import DQN
-from forage.agents.ppo import PPO
-from forage.agents.sac import SAC
+from forage.agents.actor_critic.sac import SAC
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.held_noise import HeldNoise
+from forage.core import prng
+from forage.core.types import ForageError, Spec
 from forage.nn.state_noise import log_deviation, standardised
-from forage.types import ForageError, Spec
 
 SPEC = Spec("Two", BOX, spaces.Box(-1, 1, (2,)))
 GSDE = {"hidden_sizes": (5,), "state_dependent_noise": True}

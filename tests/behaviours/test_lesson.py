@@ -10,18 +10,18 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.dqn import DQN
-from forage.agents.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.lesson import OPTIONS, Followed, Lesson
-from forage.environments.deep_sea import DeepSea
-from forage.experiment import Experiment
-from forage.learner import Learner
+from forage.core.types import GONE, Clock, Experience, ForageError, Spec
+from forage.environments.classic.deep_sea import DeepSea
+from forage.loop.device.loop import Experiment
+from forage.loop.learner import Learner
 from forage.memory.uniform import UniformReplay
 from forage.nn.normalise import RunningNorm
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import GONE, Clock, Experience, ForageError, Spec
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(4))
 AGENT = DQN(hidden_sizes=(8,), num_envs=2, rollout_length=4, n_step=1, learning_starts=8, batch_size=4)

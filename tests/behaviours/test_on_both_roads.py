@@ -6,11 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from forage import checkpoint, registry
+from forage.config import registry
+from forage.config.setup import make_setup
+from forage.core import checkpoint
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.together import Together
-from forage.setup import make_setup
+from forage.environments.wrappers.together import Together
 
 SMALL: dict[str, Any] = {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (4,)}
 REPLAY = SMALL | {"batch_size": 4, "learning_starts": 16}

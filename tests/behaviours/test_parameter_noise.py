@@ -11,13 +11,13 @@ import small
 from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at
 from gymnasium import spaces
 
-from forage import prng
-from forage.agents.dqn import DQN
-from forage.agents.sac_discrete import SACDiscrete
-from forage.agents.td3 import TD3
+from forage.agents.actor_critic.sac_discrete import SACDiscrete
+from forage.agents.actor_critic.td3 import TD3
+from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.parameter_noise import SCALES, ParameterNoise, ParameterNoiseState, log_policy, perturbed
+from forage.core import prng
+from forage.core.types import AGENT, GONE, Experience, ForageError, Spec
 from forage.nn.layers import Conv, Linear
-from forage.types import AGENT, GONE, Experience, ForageError, Spec
 
 
 class Line(NamedTuple):

@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from forage import prng, spaces
+from forage.core import prng, spaces
+from forage.core.types import Spec
 from forage.environments.catalogue import SUITES
-from forage.types import Spec
 
 
 class Seen(NamedTuple):

@@ -10,10 +10,10 @@ import jax
 import numpy as np
 from conformance import Case, over, same, told
 
-from forage import spaces
+from forage.core import spaces
+from forage.core.spaces import STATE
+from forage.core.types import ForageError
 from forage.environments import canonical_id
-from forage.spaces import STATE
-from forage.types import ForageError
 
 
 def episode(case: Case) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from conformance import Case, Played, Row, Seen, over
 from small import differing
 
-from forage import checkpoint, fields, prng, spaces, team
+from forage.core import checkpoint, fields, prng, spaces, team
 from forage.environments import make
 from forage.environments.checking import check_environment
 from forage.environments.registry import spec_of

@@ -11,9 +11,9 @@ import numpy as np
 from conformance import Case, Played, Row, Seen, over, same, told
 from small import differing
 
-from forage import spaces
+from forage.core import spaces
+from forage.core.host import HostEnvironment, seeds
 from forage.environments import make
-from forage.environments.host import HostEnvironment, seeds
 
 SEED, BESIDE = 3, 2
 ON = 3  # steps that are played after an end

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from forage import prng
+from forage.core import prng
 from forage.environments.grid.cells import EMPTY, GOAL, HOLDS, LAVA, WALL, box_with, decode
 from forage.environments.grid.core import GridState, GridWorld, Level
 from forage.environments.grid.solve import STEPS, solve

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import small
 
-from forage import prng, spaces
+from forage.core import prng, spaces
+from forage.core.fields import numeric_fields, value_of
+from forage.core.types import ForageError
 from forage.environments import make
-from forage.environments.adapters import foreign
+from forage.environments.adapters.jax import common as foreign
 from forage.environments.catalogue import SUITES
 from forage.environments.wrappers import with_fields
-from forage.fields import numeric_fields, value_of
 from forage.tasks.contexts import Contexts
-from forage.types import ForageError
 
 
 def needs(library):

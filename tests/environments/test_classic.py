@@ -15,11 +15,11 @@ import pytest
 from beside import Beside, differences
 from tiers import gated
 
+from forage.core.types import Step
 from forage.environments.classic.acrobot import Acrobot, AcrobotState
 from forage.environments.classic.cartpole import CartPole, CartPoleState
 from forage.environments.classic.mountain_car import MountainCar, MountainCarContinuous, MountainCarState
 from forage.environments.classic.pendulum import Pendulum, PendulumState
-from forage.types import Step
 
 TOLERANCE = {"rtol": 2e-6, "atol": 2e-6}
 

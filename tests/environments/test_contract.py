@@ -9,15 +9,14 @@ import pytest
 from small import at_once
 from tiers import gated
 
-from forage import spaces
+from forage.core import spaces
 from forage.environments.classic.acrobot import Acrobot
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.cartpole_swingup import CartPoleSwingUp
+from forage.environments.classic.deep_sea import DeepSea
+from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
 from forage.environments.classic.mountain_car import MountainCar, MountainCarContinuous
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.deep_sea import DeepSea
-from forage.environments.goal_entries import Entries
-from forage.environments.goals import GoalConditioned
 from forage.environments.grid.doors import DoorKey
 from forage.environments.grid.dynamic_obstacles import DynamicObstacles
 from forage.environments.grid.empty import Empty
@@ -30,10 +29,7 @@ from forage.environments.memory.memory_chain import MemoryChain
 from forage.environments.memory.repeat_previous import RepeatPrevious
 from forage.environments.memory.tmaze import TMaze
 from forage.environments.memory.umbrella import Umbrella
-from forage.environments.piecewise import Piecewise
-from forage.environments.randomness import ActionNoise, Drift, Missing, ObservationNoise, RewardNoise
-from forage.environments.tabular_makers import frozen_lake, garnet, river_swim
-from forage.environments.treasure import DeepSeaTreasure
+from forage.environments.tabular.makers import frozen_lake, garnet, river_swim
 from forage.environments.wrappers import (
     ContextVisible,
     Delay,
@@ -46,6 +42,10 @@ from forage.environments.wrappers import (
     TimeLimit,
     WrapperState,
 )
+from forage.environments.wrappers.goal_entries import Entries
+from forage.environments.wrappers.goals import GoalConditioned
+from forage.environments.wrappers.piecewise import Piecewise
+from forage.environments.wrappers.randomness import ActionNoise, Drift, Missing, ObservationNoise, RewardNoise
 
 # Horizons are short where the field allows it, so that random play meets the time limit.
 ENVIRONMENTS = {

@@ -6,15 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage.environments.deep_sea import DeepSea, DeepSeaState
-from forage.environments.treasure import (
+from forage.core.types import ForageError
+from forage.environments.classic.deep_sea import DeepSea, DeepSeaState
+from forage.environments.classic.deep_sea_treasure import (
     CONCAVE_TREASURES,
     CONVEX_TREASURES,
     DeepSeaTreasure,
     DeepSeaTreasureState,
     treasure_map,
 )
-from forage.types import ForageError
 
 
 @jax.jit

@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from forage import prng
-from forage.agents.ppo import PPO
-from forage.agents.sac import SAC
-from forage.agents.td3 import TD3
-from forage.environments.adapters.gymnasium import GymnasiumEnvironment
-from forage.environments.adapters.gymnasium_actions import Door
-from forage.environments.adapters.gymnasium_spaces import array_space, as_arrays, flat_mask
-from forage.environments.host import array_dtype
+from forage.agents.actor_critic.sac import SAC
+from forage.agents.actor_critic.td3 import TD3
+from forage.agents.policy_gradient.ppo import PPO
+from forage.core import prng
+from forage.core.host import array_dtype
+from forage.core.spaces import check, clip, fitted, picture, reading, sample, seen, split_mask
+from forage.core.types import ForageError, Spec
+from forage.environments.adapters.gymnasium.actions import Door
+from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironment
+from forage.environments.adapters.gymnasium.spaces import array_space, as_arrays, flat_mask
+from forage.loop.policy import Policy
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.encoders import encoder
 from forage.nn.layers import scale_of
 from forage.nn.networks import Torso
-from forage.policy import Policy
-from forage.spaces import check, clip, fitted, picture, reading, sample, seen, split_mask
-from forage.types import ForageError, Spec
 
 INF, LARGEST = np.inf, np.finfo(np.float32).max
 

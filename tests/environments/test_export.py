@@ -14,14 +14,14 @@ import small
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from forage.core.ports import Environment
+from forage.core.spaces import Tokens
+from forage.core.types import ForageError, Step
 from forage.environments import export, make
 from forage.environments.catalogue import NATIVE
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.together import Together
 from forage.environments.wrappers import Masked
-from forage.ports import Environment
-from forage.spaces import Tokens
-from forage.types import ForageError, Step
+from forage.environments.wrappers.together import Together
 
 pytestmark = pytest.mark.thorough
 

@@ -6,15 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from forage.core.types import ForageError
 from forage.environments.checking import check_environment
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.deep_sea import DeepSea
-from forage.environments.goal_entries import Entries
-from forage.environments.goals import REWARDS, GoalConditioned, GoalState
 from forage.environments.maze.point import point_mass
 from forage.environments.wrappers import TimeLimit, with_fields
-from forage.types import ForageError
+from forage.environments.wrappers.goal_entries import Entries
+from forage.environments.wrappers.goals import REWARDS, GoalConditioned, GoalState
 
 pytestmark = pytest.mark.thorough
 

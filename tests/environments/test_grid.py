@@ -13,13 +13,13 @@ from beside import Beside, assert_beside
 from grid_reference import byte_of, package_make, record
 from tiers import gated
 
+from forage.core.types import ForageError
 from forage.environments import make
 from forage.environments.checking import check_environment
 from forage.environments.grid.cells import COLOURS
 from forage.environments.grid.ids import ENTRIES
 from forage.environments.grid.missions import VOCABULARY, mission_text, mission_tokens
 from forage.environments.grid.view import VIEW, visible
-from forage.types import ForageError
 
 EVERYTHING = ("image", "full", "direction", "mission")
 

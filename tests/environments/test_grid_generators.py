@@ -11,18 +11,7 @@ import pytest
 from grid_reference import count, draw, one, package_make, state_of
 
 from forage.environments import make
-from forage.environments.grid.cells import (
-    BALL,
-    BOX,
-    CLOSED_DOOR,
-    EMPTY,
-    GOAL,
-    GREY,
-    HOLDS,
-    KEY,
-    LOCKED_DOOR,
-    WALL,
-)
+from forage.environments.grid.cells import BALL, BOX, CLOSED_DOOR, EMPTY, GOAL, GREY, HOLDS, KEY, LOCKED_DOOR, WALL
 from forage.environments.grid.core import GridWorld, Level
 from forage.environments.grid.levels import check_level
 

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from grid_reference import count, draw, one
 
-from forage import prng
+from forage.core import prng
+from forage.core.ports import Tasks
+from forage.core.types import ForageError
 from forage.environments import make
 from forage.environments.grid.cells import (
     BALL,
@@ -40,8 +42,6 @@ from forage.environments.grid.obstructed_maze import ObstructedMaze
 from forage.environments.grid.solve import solve
 from forage.environments.grid.unlock import Unlock, UnlockPickup
 from forage.environments.wrappers import with_fields
-from forage.ports import Tasks
-from forage.types import ForageError
 
 pytestmark = pytest.mark.thorough
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from forage.environments.adapters.atari import area_taps, shrink
+from forage.core.host import HostEnvironment, HostStep, seeds
+from forage.core.ports import Environment
+from forage.core.spaces import Tokens
+from forage.core.types import ForageError, Step
 from forage.environments.adapters.envpool import EnvPoolEnvironment
-from forage.environments.adapters.gymnasium import GymnasiumEnvironment
-from forage.environments.adapters.native import OnHost
-from forage.environments.host import HostEnvironment, HostStep, seeds
-from forage.ports import Environment
-from forage.spaces import Tokens
-from forage.types import ForageError, Step
+from forage.environments.adapters.gymnasium.atari import area_taps, shrink
+from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironment
+from forage.environments.adapters.on_host import OnHost
 
 needs_mujoco = pytest.mark.skipif(importlib.util.find_spec("mujoco") is None, reason="mujoco is not installed")
 needs_atari = pytest.mark.skipif(importlib.util.find_spec("ale_py") is None, reason="ale-py is not installed")

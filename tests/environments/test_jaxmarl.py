@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage import spaces
+from forage.core import spaces
+from forage.core.types import ForageError
 from forage.environments import make
 from forage.environments.checking import check_environment
-from forage.types import ForageError
 
 jaxmarl = pytest.importorskip("jaxmarl", reason="jaxmarl is not installed")
 

@@ -13,12 +13,12 @@ import pytest
 import small
 
 import forage
+from forage.config.setup import environment_spec, resolve_environment
+from forage.core.types import ForageError
 from forage.environments import canonical_id, make
-from forage.environments.adapters.gymnasium_calls import sendable
+from forage.environments.adapters.gymnasium.calls import sendable
 from forage.environments.plain import from_plain, to_plain
-from forage.host import HostRoad
-from forage.setup import environment_spec, resolve_environment
-from forage.types import ForageError
+from forage.loop.host.runner import HostRoad
 
 HELPER = "SPEED = 3.0\n"
 MINE = '''
@@ -272,7 +272,7 @@ def made_by(given, **options):
 
 
 def test_what_is_handed_over_works_or_is_answered():
-    from forage.environments.adapters.loading import load_class
+    from forage.environments.loading import load_class
 
     base, named = load_class("my_package:Base"), load_class("my_package.py:Named")
     for given in (lambda: base(), functools.partial(base), base):
@@ -406,7 +406,7 @@ def test_an_evaluation_takes_as_many_environments_as_training_and_shares_no_epis
         built.append(Still(num_envs))
         return built[-1]
 
-    from forage import host
+    from forage.loop.host import runner as host
 
     def play_once(experiment, environment, max_steps, start, chance, sampled):
         environment.reset(start)
@@ -429,7 +429,7 @@ def test_an_evaluation_takes_as_many_environments_as_training_and_shares_no_epis
 def test_films_are_what_the_environment_draws(tmp_path, monkeypatch):
     import imageio.v3 as imageio
 
-    from forage import watch
+    from forage.studies import watch
 
     frames = [np.full((21 + i, 33, 3), 200, np.uint8) for i in range(3)]
     watch.prepare(tmp_path / "new" / "a.gif")

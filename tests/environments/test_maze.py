@@ -7,13 +7,13 @@ import pytest
 from beside import Beside, assert_beside
 from tiers import gated
 
+from forage.core.types import ForageError
 from forage.environments import make
 from forage.environments.checking import check_environment
 from forage.environments.maze import layouts
 from forage.environments.maze.collision import slide
 from forage.environments.maze.ids import ENTRIES
 from forage.environments.maze.point import PointMass, PointMassState, point_mass, point_maze
-from forage.types import ForageError
 
 KEY = jax.random.key(0)
 ROOM = np.array([[1, 1, 1, 1, 1], [1, 0, 0, 0, 1], [1, 0, 1, 0, 1], [1, 0, 0, 0, 1], [1, 1, 1, 1, 1]], bool)

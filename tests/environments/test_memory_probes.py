@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from forage.core.types import ForageError
 from forage.environments import make
 from forage.environments.memory.autoencode import Autoencode
 from forage.environments.memory.cards import CardsState
@@ -17,7 +18,6 @@ from forage.environments.memory.memory_chain import MemoryChain
 from forage.environments.memory.repeat_previous import RepeatPrevious
 from forage.environments.memory.tmaze import TMaze
 from forage.environments.memory.umbrella import Umbrella
-from forage.types import ForageError
 
 pytestmark = pytest.mark.thorough
 

@@ -12,6 +12,7 @@ import pytest
 from beside import Beside, assert_beside
 from tiers import gated
 
+from forage.core.types import ForageError
 from forage.environments.minatar import Asterix, Breakout, Freeway, MinAtar, Seaquest, SpaceInvaders
 from forage.environments.minatar.asterix import AsterixDraws, AsterixState
 from forage.environments.minatar.breakout import BreakoutDraws, BreakoutState
@@ -28,7 +29,6 @@ from forage.environments.minatar.seaquest import (
     SeaquestState,
 )
 from forage.environments.minatar.space_invaders import SpaceInvadersDraws, SpaceInvadersState
-from forage.types import ForageError
 
 minatar = pytest.importorskip("minatar")
 

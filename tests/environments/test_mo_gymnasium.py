@@ -7,9 +7,9 @@ import jax
 import numpy as np
 import pytest
 
+from forage.core.types import ForageError
 from forage.environments import make
-from forage.environments.adapters import mo_gymnasium, robotics
-from forage.types import ForageError
+from forage.environments.adapters.gymnasium import mo_gymnasium, robotics
 
 needs_mo = pytest.mark.skipif(importlib.util.find_spec("mo_gymnasium") is None, reason="mo-gymnasium is not installed")
 needs_robotics = pytest.mark.skipif(

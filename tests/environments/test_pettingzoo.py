@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces as gym_spaces
 
+from forage.core.spaces import PRESENT, STATE
+from forage.core.types import ForageError
 from forage.environments import make
-from forage.spaces import PRESENT, STATE
-from forage.types import ForageError
 
 pettingzoo = pytest.importorskip("pettingzoo", reason="pettingzoo is not installed")
 

@@ -9,9 +9,9 @@ import pytest
 from small import at_once
 
 from forage import environments
+from forage.core.types import ForageError
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.time import TimeLimit
-from forage.types import ForageError
 
 pytestmark = pytest.mark.thorough
 

@@ -16,10 +16,10 @@ import pytest
 from beside import Beside, assert_beside
 
 from forage.environments import make
+from forage.environments.classic.deep_sea_treasure import CONVEX_TREASURES, treasure_map
 from forage.environments.memory.cards import CardsState
 from forage.environments.memory.memory_chain import MemoryChainState
 from forage.environments.memory.umbrella import Umbrella, UmbrellaState
-from forage.environments.treasure import CONVEX_TREASURES, treasure_map
 
 EPISODES, KEY = 30, jax.random.key(0)
 

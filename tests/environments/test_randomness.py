@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage import prng, spaces
+from forage.core import prng, spaces
+from forage.core.types import ForageError
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.deep_sea import DeepSea
+from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.deep_sea import DeepSea
 from forage.environments.minatar.breakout import Breakout
-from forage.environments.randomness import ActionNoise, Drift, Missing, ObservationNoise, RewardNoise
-from forage.environments.treasure import DeepSeaTreasure
 from forage.environments.wrappers import FrameStack, with_fields
-from forage.types import ForageError
+from forage.environments.wrappers.randomness import ActionNoise, Drift, Missing, ObservationNoise, RewardNoise
 
 pytestmark = pytest.mark.thorough
 

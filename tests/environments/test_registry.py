@@ -11,13 +11,13 @@ import pytest
 import small
 from tiers import gated
 
+from forage.core.host import HostEnvironment
+from forage.core.ports import Environment
+from forage.core.types import ForageError
 from forage.environments import HostFactory, canonical_id, list_environments, make, spec_of
 from forage.environments.catalogue import NATIVE
 from forage.environments.checking import check_environment
-from forage.environments.host import HostEnvironment
 from forage.environments.registry import maker_of
-from forage.ports import Environment
-from forage.types import ForageError
 
 NATIVE_IDS = ["DeepSea-8" if name == "DeepSea-N" else name for name in NATIVE]
 FIRST = {id.partition(":")[0]: id for id in reversed(NATIVE_IDS)}.values()  # of each family
@@ -61,8 +61,8 @@ def test_fields_are_replaced():
         ("qqqqqqqqqq", {}, ["qqqqqqqqqq", "forage list"]),
         ("no_such_module_here:Class", {}, ["no_such_module_here", "file.py:Class"]),
         ("missing.py:Class", {}, ["missing.py"]),
-        ("forage.types:Stepp", {}, ["Stepp", "Step"]),
-        ("forage.types:Step", {}, ["not an environment", "gymnasium.Env"]),
+        ("forage.core.types:Stepp", {}, ["Stepp", "Step"]),
+        ("forage.core.types:Step", {}, ["not an environment", "gymnasium.Env"]),
     ],
 )
 def test_what_is_not_there_is_answered_with_what_is(id, options, words):
@@ -104,7 +104,7 @@ OWN = '''
 import gymnasium
 import numpy as np
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.adapters.native import OnHost
+from forage.environments.adapters.on_host import OnHost
 
 class Long(CartPole):
     """A longer pole."""
@@ -164,7 +164,8 @@ def test_only_what_is_named_is_imported():
         "list_environments(libraries=False)\n"
         "assert not [name for name in sys.modules if name.startswith('forage.environments.classic')]\n"
         "make('CartPole-v1')\n"
-        "late = ['envpool', 'mujoco', 'torch', 'forage.environments.classic.acrobot', 'forage.environments.deep_sea']\n"
+        "late = ['envpool', 'mujoco', 'torch']\n"
+        "late += [f'forage.environments.classic.{name}' for name in ('acrobot', 'deep_sea')]\n"
         "assert not set(late) & set(sys.modules), set(late) & set(sys.modules)\n"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=small.PATIENCE)

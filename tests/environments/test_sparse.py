@@ -8,15 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from forage.core.types import ForageError
 from forage.environments import make
 from forage.environments.classic.cartpole import CartPole, CartPoleState
 from forage.environments.classic.cartpole_swingup import CartPoleSwingUp
+from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.classic.mountain_car import MountainCar, MountainCarState
 from forage.environments.classic.pendulum import Pendulum, PendulumState
-from forage.environments.deep_sea import DeepSea
 from forage.environments.grid.multi_room import MultiRoom
 from forage.environments.wrappers import NoisyTV
-from forage.types import ForageError
 
 KEY = jax.random.key(0)
 ZERO = jnp.zeros((), jnp.int32)

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from beside import Beside, assert_beside
 
+from forage.core.types import ForageError
 from forage.environments import make
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.piecewise import Piecewise
-from forage.environments.tabular import Tabular, TabularState
-from forage.environments.tabular_ids import ENTRIES
-from forage.environments.tabular_makers import (
+from forage.environments.tabular.ids import ENTRIES
+from forage.environments.tabular.makers import (
     chain,
     frozen_lake,
     garnet,
@@ -21,7 +20,8 @@ from forage.environments.tabular_makers import (
     russell_norvig,
     seeded_garnet,
 )
-from forage.environments.tabular_values import (
+from forage.environments.tabular.mdp import Tabular, TabularState
+from forage.environments.tabular.values import (
     deterministic,
     expected_return,
     expected_reward,
@@ -35,7 +35,7 @@ from forage.environments.tabular_values import (
     stationary,
     uniform_policy,
 )
-from forage.types import ForageError
+from forage.environments.wrappers.piecewise import Piecewise
 
 KEY = jax.random.key(0)
 

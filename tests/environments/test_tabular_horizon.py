@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from forage.environments.tabular import Tabular
-from forage.environments.tabular_horizon import effective_horizon
-from forage.environments.tabular_makers import chain
-from forage.types import ForageError
+from forage.core.types import ForageError
+from forage.environments.tabular.horizon import effective_horizon
+from forage.environments.tabular.makers import chain
+from forage.environments.tabular.mdp import Tabular
 
 
 def two_ways(last):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from forage.core.spaces import MASK, STATE
+from forage.core.types import ForageError
 from forage.environments.adapters.pettingzoo import PettingZooEnvironment
 from forage.environments.adapters.team_spaces import share
 from forage.nn.layers import scale_of
-from forage.spaces import MASK, STATE
-from forage.types import ForageError
 
 INF = np.inf
 

@@ -15,15 +15,15 @@ from gymnasium import wrappers as theirs
 from PIL import Image
 from tiers import gated
 
-from forage import spaces
+from forage.core import spaces
+from forage.core.ports import Environment
+from forage.core.types import ForageError, Step
 from forage.environments.checking import check_environment
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.classic.mountain_car import MountainCar
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.deep_sea import DeepSea
 from forage.environments.minatar.breakout import Breakout
-from forage.environments.randomness import Missing, ObservationNoise
-from forage.environments.together import Together
 from forage.environments.wrappers import (
     ActionRepeat,
     Delay,
@@ -39,8 +39,8 @@ from forage.environments.wrappers import (
     with_fields,
 )
 from forage.environments.wrappers.base import zero_action
-from forage.ports import Environment
-from forage.types import ForageError, Step
+from forage.environments.wrappers.randomness import Missing, ObservationNoise
+from forage.environments.wrappers.together import Together
 
 KEY = jax.random.key(0)
 

@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from forage.core.types import ForageError
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.deep_sea import DeepSea
+from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.deep_sea import DeepSea
-from forage.environments.treasure import DeepSeaTreasure
 from forage.environments.wrappers import ContextVisible, Masked, with_fields
-from forage.types import ForageError
 
 KEY = jax.random.key(0)
 

@@ -11,13 +11,16 @@ import small
 from gymnasium import spaces
 
 import forage
-from forage import evaluating, prng, progress, registry
-from forage.environments.adapters.native import OnHost
-from forage.evaluating import choice_sentences, how_scored, score_road
-from forage.ports import Agent, Environment
-from forage.run import Run, write_json
-from forage.setup import from_config, make_setup
-from forage.types import ForageError, Step
+from forage.config import registry
+from forage.config.setup import from_config, make_setup
+from forage.core import prng
+from forage.core.ports import Agent, Environment
+from forage.core.types import ForageError, Step
+from forage.environments.adapters.on_host import OnHost
+from forage.runs import display as progress
+from forage.runs import scoring as evaluating
+from forage.runs.run import Run, write_json
+from forage.runs.scoring import choice_sentences, how_scored, score_road
 
 small.keep_compiled()
 
@@ -207,7 +210,7 @@ def test_agents_say_whether_they_learn_to_draw():
 
 
 def test_a_search_plays_all_trials_one_way(tmp_path):
-    from forage.tuning.tune import tune
+    from forage.studies.tuning.tune import tune
 
     with pytest.raises(ForageError, match="one way: --evaluation-actions greedy or sampled"):
         tune("ppo", "CartPole-v1", ["clip=0.1,0.2"], evaluation_actions="auto", directory=tmp_path / "search")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from forage.core.types import ForageError
 from forage.evaluation.comparison import (
     Paired,
     bootstrap_difference,
@@ -19,7 +20,6 @@ from forage.evaluation.comparison import (
     welch_p,
 )
 from forage.evaluation.statistics import Score
-from forage.types import ForageError
 
 NAN = np.nan
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from forage.core.types import ForageError
 from forage.evaluation import statistics
 from forage.evaluation.curves import aggregate_curve, area_under_curve
 from forage.evaluation.statistics import bootstrap_interval, interquartile_mean, score, task_median
-from forage.types import ForageError
 
 NAN = np.nan
 

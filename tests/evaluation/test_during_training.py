@@ -8,7 +8,7 @@ import small
 from small import differing_files, train
 
 import forage
-from forage.types import ForageError
+from forage.core.types import ForageError
 
 small.keep_compiled()
 

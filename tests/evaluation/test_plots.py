@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from forage.core.types import ForageError
 from forage.evaluation import plots
-from forage.types import ForageError
 
 NAN = np.nan
 STEPS = np.array([100_000, 200_000, 300_000])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from forage.core.types import ForageError
 from forage.evaluation.power import SeedsNeeded, normal_approximation, seeds_needed
-from forage.types import ForageError
 
 # Scores as a normal distribution has them, at equal steps of probability, with standard deviation 1.
 NORMAL = scipy.stats.norm.ppf((np.arange(40) + 0.5) / 40)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from forage.core.types import ForageError
 from forage.evaluation import statistics
 from forage.evaluation.profiles import average_score_distribution, score_distribution
-from forage.types import ForageError
 
 SCORES = np.array([[0.0, 1.0], [1.0, 3.0]])  # two seeds, two tasks, whose means are 0.5 and 2
 BOTH = (score_distribution, average_score_distribution)

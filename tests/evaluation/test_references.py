@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from forage.core.types import ForageError
 from forage.evaluation.references import ATARI, D4RL, expert_normalised, human_normalised, min_max_normalised
-from forage.types import ForageError
 
 
 def test_tables_are_whole():

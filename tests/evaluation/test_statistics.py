@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from forage.core.types import ForageError
 from forage.evaluation import statistics
 from forage.evaluation.statistics import (
     Score,
@@ -20,7 +21,6 @@ from forage.evaluation.statistics import (
     student_interval,
     task_median,
 )
-from forage.types import ForageError
 
 NAN = np.nan
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from forage.core.types import ForageError
 from forage.evaluation.thresholds import (
     Duration,
     Times,
@@ -17,7 +18,6 @@ from forage.evaluation.thresholds import (
     median_time,
     restricted_mean_time,
 )
-from forage.types import ForageError
 
 NAN = np.nan
 

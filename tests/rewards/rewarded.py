@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from forage.types import Clock, Experience, Spec
+from forage.core.types import Clock, Experience, Spec
 
 
 def spec_of(observation_space=None, reward_names=(), name="Here"):

@@ -10,19 +10,19 @@ import pytest
 import small
 from rewarded import KEY, experience_of, learn, spec_of
 
-from forage.agents.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
-from forage.learner import Learner
+from forage.core.types import GONE, Clock, Experience, ForageError
+from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.nn.normalise import RunningNorm
-from forage.rewards.bonus import Bonus
-from forage.rewards.disagreement import Disagreement
-from forage.rewards.e3b import E3B
-from forage.rewards.episodic_novelty import EpisodicNovelty
-from forage.rewards.icm import ICM
-from forage.rewards.rnd import RND
+from forage.rewards.bonuses.base import Bonus
+from forage.rewards.bonuses.disagreement import Disagreement
+from forage.rewards.bonuses.e3b import E3B
+from forage.rewards.bonuses.episodic_novelty import EpisodicNovelty
+from forage.rewards.bonuses.icm import ICM
+from forage.rewards.bonuses.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
-from forage.types import GONE, Clock, Experience, ForageError
 
 
 class Noted(Bonus):

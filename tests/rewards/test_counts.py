@@ -8,9 +8,9 @@ import pytest
 import small
 from rewarded import CLOCK, KEY, experience_of, learn, relabel, spec_of
 
-from forage.rewards.counts import Counts, SimHash, primes_below
-from forage.spaces import Tokens
-from forage.types import GONE, ForageError
+from forage.core.spaces import Tokens
+from forage.core.types import GONE, ForageError
+from forage.rewards.bonuses.counts import Counts, SimHash, primes_below
 
 BOX, NUMBER = gymnasium.spaces.Box, gymnasium.spaces.Discrete
 

@@ -8,8 +8,8 @@ import pytest
 import small
 from rewarded import KEY, experience_of, learn, relabel
 
-from forage.rewards.disagreement import Disagreement
-from forage.types import ForageError, Spec
+from forage.core.types import ForageError, Spec
+from forage.rewards.bonuses.disagreement import Disagreement
 
 SMALL = {"embedding_size": 6, "hidden_sizes": (16,), "minibatch_size": 64}
 CHOICE = gymnasium.spaces.Discrete(2)

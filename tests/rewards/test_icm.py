@@ -8,8 +8,8 @@ import pytest
 import small
 from rewarded import CLOCK, KEY, experience_of, learn, relabel
 
-from forage.rewards.icm import ICM
-from forage.types import NOBODY, ForageError, Spec
+from forage.core.types import NOBODY, ForageError, Spec
+from forage.rewards.bonuses.icm import ICM
 
 SMALL = {"embedding_size": 6, "hidden_sizes": (16,), "head_size": 16, "minibatch_size": 32}
 BOX = gymnasium.spaces.Box(-9, 9, (2,), np.float32)

@@ -8,21 +8,21 @@ import pytest
 from rewarded import KEY
 from tiers import gated
 
-from forage import registry
-from forage.agents.dqn import DQN
-from forage.agents.ppo import PPO
-from forage.agents.sac import SAC
+from forage.agents.actor_critic.sac import SAC
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.own import Own
+from forage.config import registry
+from forage.core.types import Clock, Spec
 from forage.environments import make
-from forage.experiment import Experiment
-from forage.learner import Learner
+from forage.loop.device.loop import Experiment
+from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
-from forage.rewards.bonus import Bonus
+from forage.rewards.bonuses.base import Bonus
 from forage.rewards.scaling import Scale
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import Clock, Spec
 
 BONUSES = {n: c for n, t in registry.PORTS["rewards"].items() if issubclass(c := registry.load(t), Bonus)}
 SMALL = {"hidden_sizes": (8,), "minibatch_size": 8, "embedding_size": 4}

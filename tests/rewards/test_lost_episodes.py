@@ -8,11 +8,11 @@ from rewarded import CLOCK, KEY, experience_of, spec_of
 from small import differing
 from tiers import gated
 
-from forage import registry
-from forage.ports import Rewards
-from forage.rewards.counts import Counts
-from forage.rewards.e3b import E3B
-from forage.rewards.episodic_novelty import EpisodicNovelty
+from forage.config import registry
+from forage.core.ports import Rewards
+from forage.rewards.bonuses.counts import Counts
+from forage.rewards.bonuses.e3b import E3B
+from forage.rewards.bonuses.episodic_novelty import EpisodicNovelty
 from forage.rewards.scaling import NormaliseReturn, Scale
 from forage.rewards.shift import Shift
 

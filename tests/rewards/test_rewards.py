@@ -7,18 +7,18 @@ import pytest
 import small
 from rewarded import KEY, experience_of, learn, relabel, spec_of
 
-from forage.agents.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
+from forage.core.types import Clock, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.treasure import DeepSeaTreasure
-from forage.experiment import Experiment
-from forage.learner import Learner
-from forage.rewards.rnd import RND
+from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
+from forage.loop.device.loop import Experiment
+from forage.loop.learner import Learner
+from forage.rewards.bonuses.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
 from forage.rewards.weighted import Weighted
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage.types import Clock, ForageError, Spec
 
 SMALL = {"embedding_size": 16, "hidden_sizes": (16,), "minibatch_size": 16}
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from rewarded import CLOCK, KEY, experience_of, learn, relabel, spec_of
 
-from forage.rewards.rnd import RND
+from forage.core.types import ForageError
+from forage.rewards.bonuses.rnd import RND
 from forage.rewards.scaling import Scale
-from forage.types import ForageError
 
 
 def test_rnd_says_what_it_can_see():

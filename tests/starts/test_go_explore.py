@@ -9,24 +9,24 @@ import pytest
 import small
 from gymnasium.spaces import Box, Dict, Discrete
 
-from forage.agents.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
+from forage.config.setup import make_setup
+from forage.core.ports import Visited
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.deep_sea import DeepSea
+from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.grid.empty import Empty
-from forage.experiment import Experiment
-from forage.learner import Learner
+from forage.loop.device.loop import Experiment
+from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
-from forage.ports import Visited
 from forage.rewards.environment import EnvironmentReward
-from forage.setup import make_setup
 from forage.starts.backward import judge, prepare, unlearned
 from forage.starts.cell_archive import Link, empty, nowhere, oldest
 from forage.starts.cells import NONE, Cells, Scale, fingerprint
 from forage.starts.go_explore import GoExplore, Mark, Path
 from forage.tasks.phases import Phases
 from forage.tasks.same import Same
-from forage.types import Clock, Experience, ForageError, Spec
 
 KEY = jax.random.key(0)
 CLOCK = Clock(jnp.int32(0), jnp.float32(1000))

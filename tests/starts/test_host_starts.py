@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 
 import forage
-from forage.environments.adapters.gymnasium import GymnasiumEnvironment
-from forage.environments.adapters.native import OnHost
+from forage.config.setup import make_setup
+from forage.core.host import HostEnvironment
+from forage.core.types import Clock, Experience, ForageError
+from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironment
+from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.deep_sea import DeepSea
-from forage.environments.host import HostEnvironment
-from forage.host_starts import FRESH, Hosted, HostStarts, Ticket, unpacked
-from forage.setup import make_setup
+from forage.environments.classic.deep_sea import DeepSea
+from forage.loop.host.starts import FRESH, Hosted, HostStarts, Ticket, unpacked
 from forage.starts.archive import Archive
 from forage.starts.cells import NONE
 from forage.starts.go_explore import GoExplore
 from forage.starts.latent_go_explore import LatentGoExplore
 from forage.starts.levels import Levels
 from forage.starts.reset import Reset
-from forage.types import Clock, Experience, ForageError
 
 PPO = {"num_envs": 4, "rollout_length": 16, "minibatches": 2, "epochs": 1, "hidden_sizes": (8,)}
 

@@ -7,21 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage.agents.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
+from forage.core.ports import Environment, Visited
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.deep_sea import DeepSea
-from forage.experiment import Experiment
-from forage.learner import Learner
+from forage.loop.device.loop import Experiment
+from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
-from forage.ports import Environment, Visited
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.latent import Transition, density, smallest
 from forage.starts.latent_go_explore import LatentGoExplore, drawn_rank
 from forage.tasks.phases import Phases
 from forage.tasks.same import Same
-from forage.types import Clock, Experience, ForageError, Spec
 
 KEY = jax.random.key(0)
 

@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 import small
 
-from forage import policy, teachers, training
+from forage.config import teachers
+from forage.core.ports import Visited
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.deep_sea import DeepSea
+from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
 from forage.environments.classic.mountain_car import MountainCar
-from forage.environments.deep_sea import DeepSea
 from forage.environments.grid.multi_room import MultiRoom
-from forage.environments.treasure import DeepSeaTreasure
-from forage.ports import Visited
+from forage.loop import policy
+from forage.runs import training
 from forage.starts.snapshot import Snapshot, Snapshots, SnapshotState, classified
 from forage.tasks.same import Same
-from forage.types import Clock, Experience, ForageError, Spec
 
 small.keep_compiled()
 KEY = jax.random.key(0)

@@ -12,10 +12,10 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import PyTree, UInt8
 
-from forage.environments.adapters.gymnasium_spaces import apart, apart_space, has_loose_mask, mask_fits
-from forage.environments.host import HostEnvironment, HostStep, array_dtype, seeds
-from forage.spaces import Stacked, Tokens, leaves
-from forage.types import ForageError, Step
+from forage.core.host import HostEnvironment, HostStep, array_dtype, seeds
+from forage.core.spaces import Stacked, Tokens, leaves
+from forage.core.types import ForageError, Step
+from forage.environments.adapters.gymnasium.spaces import apart, apart_space, has_loose_mask, mask_fits
 
 
 class EnvPoolEnvironment(HostEnvironment):

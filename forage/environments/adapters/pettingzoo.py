@@ -18,14 +18,14 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, PyTree, UInt8
 
-from forage.environments.adapters import foreign
-from forage.environments.adapters.gymnasium_calls import begin, found, is_reward
-from forage.environments.adapters.gymnasium_make import frames_per_second
-from forage.environments.adapters.loading import load_module, look_in
+from forage.core.host import HostEnvironment, HostStep, Misfit, seeds
+from forage.core.spaces import MASK, PRESENCE, PRESENT, STATE, describe
+from forage.core.types import ForageError, Step
+from forage.environments.adapters.gymnasium.calls import begin, found, is_reward
+from forage.environments.adapters.gymnasium.make import frames_per_second
+from forage.environments.adapters.jax import common as foreign
 from forage.environments.adapters.team_spaces import SharedActions, SharedView
-from forage.environments.host import HostEnvironment, HostStep, Misfit, seeds
-from forage.spaces import MASK, PRESENCE, PRESENT, STATE, describe
-from forage.types import ForageError, Step
+from forage.environments.loading import load_module, look_in
 
 FAMILIES = {
     "classic": "pettingzoo.classic",

@@ -16,9 +16,12 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, Float, Shaped
 
-from forage.environments.adapters.gymnasium_actions import Door, choices
-from forage.environments.adapters.gymnasium_calls import found
-from forage.environments.adapters.gymnasium_spaces import (
+from forage.core.host import Misfit
+from forage.core.spaces import describe, fitted, is_bounded, leaves, picture
+from forage.core.types import ForageError
+from forage.environments.adapters.gymnasium.actions import Door, choices
+from forage.environments.adapters.gymnasium.calls import found
+from forage.environments.adapters.gymnasium.spaces import (
     CHOICES,
     array_space,
     as_vector,
@@ -28,10 +31,7 @@ from forage.environments.adapters.gymnasium_spaces import (
     travelling,
     vector_size,
 )
-from forage.environments.host import Misfit
 from forage.nn.layers import scale_of
-from forage.spaces import describe, fitted, is_bounded, leaves, picture
-from forage.types import ForageError
 
 
 class Own(NamedTuple):

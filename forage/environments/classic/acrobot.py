@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
+from forage.core.ports import Environment
+from forage.core.types import Step
 from forage.environments import drawing
-from forage.ports import Environment
-from forage.types import Step
 
 
 class AcrobotState(NamedTuple):

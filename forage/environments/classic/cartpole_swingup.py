@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
+from forage.core.ports import Environment
+from forage.core.types import Step
 from forage.environments.classic.cartpole import CartPole, CartPoleState
-from forage.ports import Environment
-from forage.types import Step
 
 
 class CartPoleSwingUp(Environment):

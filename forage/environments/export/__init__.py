@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
+from forage.core.ports import Environment
+from forage.core.types import ForageError
 from forage.environments.catalogue import NATIVE
 from forage.environments.export.single import GymnasiumExport
 from forage.environments.export.vector import GymnasiumVectorExport
 from forage.environments.registry import make
-from forage.ports import Environment
-from forage.types import ForageError
 
 if TYPE_CHECKING:
     import pettingzoo
@@ -98,7 +98,7 @@ def _native(environment: str | Environment, options: dict[str, Any]) -> tuple[st
             raise ForageError(f"{name} is stepped on the host already, by its own library: use it from there.")
         return name, made
     if not isinstance(environment, Environment):
-        raise ForageError(f"{environment!r} is no environment: give an id, or a forage.ports.Environment.")
+        raise ForageError(f"{environment!r} is no environment: give an id, or a forage.core.ports.Environment.")
     if options:
         raise ForageError(f"An environment that is made already takes no options, so not {', '.join(options)}.")
     return type(environment).__name__, environment

@@ -9,11 +9,11 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree, UInt8
 
-from forage import prng, spaces
-from forage.environments.host import array_dtype
-from forage.fields import layers
-from forage.ports import Environment
-from forage.types import ForageError, Step
+from forage.core import prng, spaces
+from forage.core.fields import layers
+from forage.core.host import array_dtype
+from forage.core.ports import Environment
+from forage.core.types import ForageError, Step
 
 
 class Motion:

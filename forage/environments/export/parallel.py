@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree, UInt8
 from pettingzoo import ParallelEnv
 
+from forage.core.ports import Environment
+from forage.core.types import ForageError
 from forage.environments.export.common import (
     Motion,
     check_render_mode,
@@ -21,8 +23,6 @@ from forage.environments.export.common import (
     reward_space,
     shown,
 )
-from forage.ports import Environment
-from forage.types import ForageError
 
 
 class ParallelExport(ParallelEnv):

@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree, UInt8
 
+from forage.core.ports import Environment
+from forage.core.types import ForageError
 from forage.environments.export.common import (
     Motion,
     check_render_mode,
@@ -20,8 +22,6 @@ from forage.environments.export.common import (
     reward_space,
     shown,
 )
-from forage.ports import Environment
-from forage.types import ForageError
 
 
 class GymnasiumExport(gymnasium.Env[Any, Any]):

@@ -13,6 +13,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Bool, Key, PyTree, UInt8
 
+from forage.core.ports import Environment
+from forage.core.types import ForageError, Step
 from forage.environments.export.common import (
     Motion,
     check_render_mode,
@@ -24,8 +26,6 @@ from forage.environments.export.common import (
     shown,
 )
 from forage.environments.export.single import check_alone
-from forage.ports import Environment
-from forage.types import ForageError, Step
 
 
 class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):

@@ -15,6 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt8
 
+from forage.core.ports import Environment
+from forage.core.spaces import Tokens
+from forage.core.types import ForageError, Step
 from forage.environments.grid import missions, view
 from forage.environments.grid.cells import (
     CARRIED,
@@ -29,9 +32,6 @@ from forage.environments.grid.cells import (
     encode,
     look_up,
 )
-from forage.ports import Environment
-from forage.spaces import Tokens
-from forage.types import ForageError, Step
 
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 """The actions: turn left, turn right, move forward, pick up, drop, toggle (doors and boxes), done."""

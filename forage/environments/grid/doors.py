@@ -9,6 +9,7 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
+from forage.core.types import ForageError
 from forage.environments.grid.cells import (
     BLUE,
     CLOSED_DOOR,
@@ -38,7 +39,6 @@ from forage.environments.grid.core import (
 from forage.environments.grid.empty import Square
 from forage.environments.grid.layout import axes, free, level, pick, put, uniforms, walled, whole, within
 from forage.environments.grid.missions import COLOUR
-from forage.types import ForageError
 
 
 class DoorKey(Square):

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from forage.core.types import ForageError, Step
 from forage.environments.grid.cells import BALL, BLUE, EMPTY, GOAL, GOAL_CELL, cell
 from forage.environments.grid.core import FORWARD, LEFT, Aim, GridState, Level, Number, act
 from forage.environments.grid.empty import Square
 from forage.environments.grid.layout import free, level, pick, put, uniforms, walled, whole
 from forage.environments.grid.view import at, heading
-from forage.types import ForageError, Step
 
 
 class DynamicObstacles(Square):

@@ -11,10 +11,10 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
+from forage.core.types import ForageError
 from forage.environments.grid.cells import EMPTY, GOAL_CELL, LAVA_CELL, WALL_CELL
 from forage.environments.grid.core import GridWorld, Level
 from forage.environments.grid.layout import free, level, pick, put, uniforms, walled, whole
-from forage.types import ForageError
 
 
 class Square(GridWorld):

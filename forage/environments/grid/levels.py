@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key
 
+from forage.core.types import ForageError
 from forage.environments.grid.cells import (
     AGENT,
     CARRIED,
@@ -27,7 +28,6 @@ from forage.environments.grid.cells import (
 from forage.environments.grid.core import DONE, PICKUP, TOGGLE, GridWorld, Level, begin
 from forage.environments.grid.layout import free, pick, put, whole, within
 from forage.environments.grid.solve import around, solve
-from forage.types import ForageError
 
 World = TypeVar("World", bound=GridWorld)
 

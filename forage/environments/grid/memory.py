@@ -11,11 +11,11 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
+from forage.core.types import ForageError, Step
 from forage.environments.grid.cells import BALL, GREEN, KEY, WALL_CELL, cell
 from forage.environments.grid.core import FORWARD, PICKUP, TOGGLE, Aim, Cell, GridState, Level, Number, named_places
 from forage.environments.grid.empty import Square
 from forage.environments.grid.layout import level, put, uniforms, walled, whole
-from forage.types import ForageError, Step
 
 
 class Memory(Square):

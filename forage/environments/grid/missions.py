@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from forage.core.types import ForageError
 from forage.environments.grid.cells import COLOURS
-from forage.types import ForageError
 
 COLOUR = "{colour}"
 """The word of a mission that the level's target gives."""

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
+from forage.core.types import ForageError
 from forage.environments.grid.cells import CLOSED_DOOR, EMPTY, GOAL_CELL, WALL_CELL, cell
 from forage.environments.grid.core import GridWorld, Level
 from forage.environments.grid.layout import free, level, pick, put, uniforms, whole, within
-from forage.types import ForageError
 
 SIDE = 25
 """Cells on each side of the world."""

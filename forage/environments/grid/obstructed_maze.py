@@ -10,22 +10,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from forage.environments.grid.cells import (
-    BALL,
-    BLUE,
-    CLOSED_DOOR,
-    GREEN,
-    GREY,
-    KEY,
-    LOCKED_DOOR,
-    box_with,
-    cell,
-)
+from forage.core.types import ForageError
+from forage.environments.grid.cells import BALL, BLUE, CLOSED_DOOR, GREEN, GREY, KEY, LOCKED_DOOR, box_with, cell
 from forage.environments.grid.core import Level
 from forage.environments.grid.layout import Grid, level, put, uniforms, whole
 from forage.environments.grid.missions import COLOUR
 from forage.environments.grid.rooms import SIDES, Doors, Fetch
-from forage.types import ForageError
 
 TARGET = cell(BALL, BLUE)
 BLOCKER = cell(BALL, GREEN)

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, UInt8
 
+from forage.core.types import ForageError
 from forage.environments.grid.cells import EMPTY, WALL, WALL_CELL
 from forage.environments.grid.core import PICKUP, Aim, Cell, GridState, GridWorld, Number
 from forage.environments.grid.layout import Grid, Uniform, free, pick, put, whole, within
-from forage.types import ForageError
 
 SIDES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 """The sides of a room in the order of directions: right, down, left, up."""

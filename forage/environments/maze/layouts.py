@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from forage.types import ForageError
+from forage.core.types import ForageError
 
 LAYOUTS: dict[str, tuple[str, ...]] = {
     "UMaze": ("#####", "#...#", "###.#", "#...#", "#####"),

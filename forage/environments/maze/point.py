@@ -12,13 +12,13 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
+from forage.core.ports import Environment
+from forage.core.types import ForageError, Step
 from forage.environments import drawing
-from forage.environments.goals import GoalConditioned
 from forage.environments.limits import check_at_least
 from forage.environments.maze import layouts
 from forage.environments.maze.collision import slide
-from forage.ports import Environment
-from forage.types import ForageError, Step
+from forage.environments.wrappers.goals import GoalConditioned
 
 
 def _flags(value: Any) -> Bool[Array, "row column"]:

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
+from forage.core.ports import Environment
+from forage.core.types import Step
 from forage.environments.limits import check_at_least
 from forage.environments.memory.cards import SUITS, CardsState, draw_cards, shuffle
-from forage.ports import Environment
-from forage.types import Step
 
 
 class Autoencode(Environment):

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
+from forage.core.ports import Environment
+from forage.core.types import ForageError, Step
 from forage.environments import drawing
 from forage.environments.limits import check_at_least
-from forage.ports import Environment
-from forage.types import ForageError, Step
 
 PAYDAYS = (1, 3, 10, 30, 100)
 """The step at which each of the discounting chain's five branches pays."""

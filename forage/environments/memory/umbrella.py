@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
+from forage.core.ports import Environment
+from forage.core.types import Step
 from forage.environments import drawing
 from forage.environments.limits import check_at_least
-from forage.ports import Environment
-from forage.types import Step
 
 
 class UmbrellaState(NamedTuple):

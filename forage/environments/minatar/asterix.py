@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from forage.core.types import Step
 from forage.environments.minatar.common import (
     LINE,
     Flag,
@@ -23,7 +24,6 @@ from forage.environments.minatar.common import (
     share,
     spread,
 )
-from forage.types import Step
 
 SLOTS = 8
 

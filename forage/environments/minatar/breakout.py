@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
+from forage.core.types import Step
 from forage.environments.minatar.common import (
     LINE,
     SIZE,
@@ -23,7 +24,6 @@ from forage.environments.minatar.common import (
     on_line,
     spread,
 )
-from forage.types import Step
 
 WALL = (1 << 3 * SIZE) - 1
 

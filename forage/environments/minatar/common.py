@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
-from forage.ports import Environment
-from forage.types import ForageError, Step
+from forage.core.ports import Environment
+from forage.core.types import ForageError, Step
 
 SIZE = 10
 """Cells on each side of the board."""

@@ -12,18 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, UInt32
 
-from forage.environments.minatar.common import (
-    SIZE,
-    Flag,
-    MinAtar,
-    Number,
-    Observation,
-    bit,
-    number,
-    on_line,
-    spread,
-)
-from forage.types import ForageError, Step
+from forage.core.types import ForageError, Step
+from forage.environments.minatar.common import SIZE, Flag, MinAtar, Number, Observation, bit, number, on_line, spread
 
 CARS = 8
 COLUMN = 4  # of the chicken

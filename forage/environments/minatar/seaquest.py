@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
+from forage.core.types import ForageError, Step
 from forage.environments.minatar.common import (
     LINE,
     SIZE,
@@ -24,7 +25,6 @@ from forage.environments.minatar.common import (
     share,
     spread,
 )
-from forage.types import ForageError, Step
 
 # The capacities below hold whatever the package's lists can: a place is used again only when its last holder is gone.
 # A bullet leaves within 10 steps and one is fired every 5: two. A diver leaves within 10 * 6 steps and one comes every

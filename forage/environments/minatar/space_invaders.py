@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
+from forage.core.types import Step
 from forage.environments.minatar.common import (
     LINE,
     SIZE,
@@ -23,7 +24,6 @@ from forage.environments.minatar.common import (
     on_line,
     spread,
 )
-from forage.types import Step
 
 ROW_9 = 1 << 9
 FASTEST_WAVE = 6  # steps between two moves of a full wave, however often it came

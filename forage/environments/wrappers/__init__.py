@@ -1,12 +1,12 @@
-"""Environments made of another environment. By name: `forage.registry.WRAPPERS`."""
+"""Environments made of another environment. By name: `forage.config.registry.WRAPPERS`."""
 
+from forage.core.fields import with_fields
 from forage.environments.wrappers.actions import Delay, RescaleAction, StickyActions
 from forage.environments.wrappers.base import Wrapper, WrapperState
 from forage.environments.wrappers.images import FrameStack, Grey, Resize
 from forage.environments.wrappers.noisy_tv import NoisyTV
 from forage.environments.wrappers.selection import ContextVisible, Masked
 from forage.environments.wrappers.time import ActionRepeat, TimeAware, TimeLimit
-from forage.fields import with_fields
 
 __all__ = [
     "ActionRepeat",

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage import spaces
+from forage.core import spaces
+from forage.core.types import ForageError, Step
 from forage.environments.wrappers.base import (
     Wrapper,
     WrapperState,
@@ -21,7 +22,6 @@ from forage.environments.wrappers.base import (
     where,
     zero_action,
 )
-from forage.types import ForageError, Step
 
 
 class StickyActions(Wrapper):

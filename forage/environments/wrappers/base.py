@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage import spaces
-from forage.fields import layers
-from forage.ports import Environment, State
-from forage.types import ForageError, Step
+from forage.core import spaces
+from forage.core.fields import layers
+from forage.core.ports import Environment, State
+from forage.core.types import ForageError, Step
 
 SALT = 5_200_001
 """Keeps a wrapper's random numbers apart from those of what it wraps, whatever that folds into the same key."""

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage import spaces
+from forage.core import spaces
+from forage.core.types import ForageError, Step
 from forage.environments.wrappers.base import (
     Wrapper,
     WrapperState,
@@ -21,7 +22,6 @@ from forage.environments.wrappers.base import (
     seen_box,
     with_seen_space,
 )
-from forage.types import ForageError, Step
 
 LUMA = (0.299, 0.587, 0.114)
 """How bright red, green and blue are: ITU-R Recommendation BT.601, as in Pillow and OpenCV."""

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
+from forage.core.ports import State
+from forage.core.types import ForageError, Step
 from forage.environments.wrappers.base import (
     Wrapper,
     WrapperState,
@@ -21,8 +23,6 @@ from forage.environments.wrappers.base import (
     seen_box,
     where,
 )
-from forage.ports import State
-from forage.types import ForageError, Step
 
 
 class NoisyTV(Wrapper):

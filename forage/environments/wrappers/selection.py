@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from forage.core.fields import depth_of, value_of
+from forage.core.types import ForageError
 from forage.environments.wrappers.base import Wrapper, flat_box, name_of
-from forage.fields import depth_of, value_of
-from forage.types import ForageError
 
 
 class Masked(Wrapper):

@@ -9,16 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.environments.wrappers.base import (
-    Wrapper,
-    WrapperState,
-    check_least,
-    flat_box,
-    least,
-    name_of,
-    where,
-)
-from forage.types import ForageError, Step
+from forage.core.types import ForageError, Step
+from forage.environments.wrappers.base import Wrapper, WrapperState, check_least, flat_box, least, name_of, where
 
 
 class TimeLimit(Wrapper):

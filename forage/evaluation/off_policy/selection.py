@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from forage.types import ForageError
+from forage.core.types import ForageError
 
 Values = Float[np.ndarray, " policy"]
 

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
 
-from forage.evaluation.off_policy.data import Logged
-from forage.types import ForageError
+from forage.core.types import ForageError
+from forage.data.logged import Logged
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from forage.evaluation.off_policy.data import Logged
+from forage.data.logged import Logged
 
 
 class Tiny:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from tables import Tiny, three_steps
 
-from forage.evaluation.off_policy import doubly_robust, importance
-from forage.evaluation.off_policy.data import Logged
-from forage.evaluation.off_policy.density_ratio import marginalised
-from forage.evaluation.off_policy.fitted_q import fitted_q, linear_values
-from forage.evaluation.off_policy.magic import Magic, blend, partial_estimates
+from forage.core.types import ForageError
+from forage.data.logged import Logged
+from forage.evaluation.off_policy.estimators import doubly_robust, importance
+from forage.evaluation.off_policy.estimators.density_ratio import marginalised
+from forage.evaluation.off_policy.estimators.fitted_q import fitted_q, linear_values
+from forage.evaluation.off_policy.estimators.magic import Magic, blend, partial_estimates
 from forage.evaluation.off_policy.target import Target, effective_sample_size, overlap
-from forage.types import ForageError
 
 
 def target(discount=0.5, **options):

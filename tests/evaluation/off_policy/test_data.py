@@ -10,17 +10,17 @@ import pytest
 import small
 from tables import three_steps
 
-from forage import prng
-from forage.agents.dqn import DQN
-from forage.agents.ppo import PPO
-from forage.agents.sac import SAC
-from forage.agents.sac_discrete import SACDiscrete
+from forage.agents.actor_critic.sac import SAC
+from forage.agents.actor_critic.sac_discrete import SACDiscrete
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
+from forage.core import prng
+from forage.core.types import Experience, ForageError
+from forage.data.collect import Probabilities
 from forage.environments import make, spec_of
 from forage.evaluation.off_policy import Logged, Target, estimate, log_episodes, softened, tabular_policy
-from forage.evaluation.off_policy.collect import Probabilities
-from forage.evaluation.off_policy.doubly_robust import doubly_robust
-from forage.policy import Policy
-from forage.types import Experience, ForageError
+from forage.evaluation.off_policy.estimators.doubly_robust import doubly_robust
+from forage.loop.policy import Policy
 
 GOOD = {
     "observation": np.eye(3)[[0, 1, 0]],

@@ -8,25 +8,25 @@ import jax
 import numpy as np
 import pytest
 
+from forage.core.types import ForageError
 from forage.environments import make
-from forage.environments.tabular import Tabular
-from forage.environments.tabular_makers import chain, frozen_lake, river_swim, seeded_garnet
-from forage.environments.tabular_values import expected_return, finite_horizon_return, occupancy, optimal
+from forage.environments.tabular.makers import chain, frozen_lake, river_swim, seeded_garnet
+from forage.environments.tabular.mdp import Tabular
+from forage.environments.tabular.values import expected_return, finite_horizon_return, occupancy, optimal
 from forage.evaluation.off_policy import (
     ESTIMATORS,
     Logged,
     NetworkDice,
     NetworkQ,
     Target,
-    density_ratio,
     estimate,
     log_episodes,
     softened,
     tabular_policy,
 )
-from forage.evaluation.off_policy.doubly_robust import doubly_robust
-from forage.evaluation.off_policy.fitted_q import fitted_q
-from forage.types import ForageError
+from forage.evaluation.off_policy.estimators import density_ratio
+from forage.evaluation.off_policy.estimators.doubly_robust import doubly_robust
+from forage.evaluation.off_policy.estimators.fitted_q import fitted_q
 
 MDPS = {
     "river": (functools.partial(river_swim, max_steps=40), 0.8),

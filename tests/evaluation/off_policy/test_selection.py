@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from forage.core.types import ForageError
 from forage.evaluation.off_policy.selection import (
     normalised_mse,
     normalised_regret,
@@ -15,7 +16,6 @@ from forage.evaluation.off_policy.selection import (
     relative_mse,
     sharpe_ratio,
 )
-from forage.types import ForageError
 
 VALUES = [2.0, 10.0, 4.0, 6.0, 8.0]
 ESTIMATES = [9.0, 5.0, 6.0, 8.0, 7.0]  # in order: the policies of values 2, 6, 8, 4, 10

@@ -1,0 +1,1 @@
+"""Agents with a policy and critics, learned from replay."""

@@ -1,0 +1,273 @@
+"""MaxInfoSAC: soft actor-critic that is paid for what a transition would teach it, as much as its target asks for.
+
+Sukhija, Coros, Krause, Abbeel, Sferrazza (2024), "MaxInfoRL: Boosting exploration in reinforcement learning through
+information gain maximization", arXiv 2412.12098. An ensemble predicts what follows, x = (s' - s, r), from (s, a); what
+is learned from a transition is bounded by how far its members disagree beyond the noise:
+
+    I(s, a) = mean_k log(1 + Var_m(x_mk) / noise_variance)          standardised over what was met
+
+With temperature alpha, weight beta of information, a' ~ pi(.|s'), b ~ pi(.|s) and c ~ pi'(.|s) from a policy pi' that
+follows slowly, each update takes one step down each of
+
+    critics      sum_i (Q_i(s, a) - r - discount (1 - terminated) (min_j Q'_j(s', a') - alpha log pi(a'|s')
+                                                                   + beta I(s', a')))^2 / 2
+    actor        alpha log pi(b|s) - beta I(s, b) - min_i Q_i(s, b)
+    temperature  -alpha (log pi(b|s) + H)
+    information  log beta (I(s, b) - I(s, c))
+    ensemble     sum_m mean (x_m - x)^2                              of standardised inputs and targets
+
+so beta falls while the policy learns more than pi' does, and rises when it learns less.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key, PyTree
+
+from forage.agents.actor_critic.sac import SAC, Actor
+from forage.core.ports import Agent, Metrics
+from forage.core.spaces import check_bounded, describe, seen, split_mask
+from forage.core.types import NOBODY, Batch, Clock, ForageError, Spec
+from forage.nn.critics import ActionValue, twin_values
+from forage.nn.distributions import Actions
+from forage.nn.ensemble import Ensemble, spread
+from forage.nn.networks import input_size
+from forage.nn.normalise import RunningNorm
+from forage.ops.minibatches import weighted_mean
+from forage.ops.optimiser import adam, blend
+
+
+class World(NamedTuple):
+    """What is known of what follows."""
+
+    ensemble: Ensemble
+    optimiser: Any
+    inputs: RunningNorm
+    outputs: RunningNorm
+    gains: RunningNorm
+
+
+class MaxInfoSACState(NamedTuple):
+    actor: Actor
+    target_actor: Actor
+    critics: ActionValue  # leaves [2, ...]
+    target_critics: ActionValue
+    log_temperature: Float[Array, ""]
+    log_information: Float[Array, ""]
+    actor_optimiser: Any
+    critic_optimiser: Any
+    temperature_optimiser: Any
+    information_optimiser: Any
+    world: World
+
+
+class MaxInfoSAC(Agent):
+    """SAC with information gain (Sukhija et al., 2024, arXiv 2412.12098), its weight tuned as its temperature is.
+
+    Observations are boxes or numbers; the paper's features of images are not here. `noise_variance` is that of targets
+    of unit spread, and as small as in the authors' code, so that even slight disagreement tells. What the ensemble sees
+    and its gain are standardised by about the last million rows and clipped at 10. There learning begins at once, and
+    no action is drawn blindly; here both wait for 1000 steps.
+    """
+
+    on_policy: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = True
+    acting: ClassVar[str] = "actor"
+
+    learning_rate: float = 3e-4
+    discount: float = 0.99
+    polyak: float = 0.005  # how far the targets move towards actor and critics at each update
+    target_entropy: float = -1.0  # for each dimension of the action, in the unit box
+    initial_temperature: float = 1.0
+    initial_information: float = 1.0  # weight of the information gain
+    noise_variance: float = 1e-6  # of what the ensemble predicts, standardised
+    num_envs: int = equinox.field(static=True, default=1)
+    rollout_length: int = equinox.field(static=True, default=1)
+    updates_per_rollout: int = equinox.field(static=True, default=1)
+    batch_size: int = equinox.field(static=True, default=256)
+    learning_starts: int = equinox.field(static=True, default=1000)
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # of all networks
+    members: int = equinox.field(static=True, default=5)  # of the ensemble
+    learn_temperature: bool = equinox.field(static=True, default=True)  # else it stays what it is at first
+    learn_information: bool = equinox.field(static=True, default=True)  # likewise the weight of the information gain
+
+    @property
+    def base(self) -> SAC:
+        """SAC with the same settings, whose losses these are but for the information."""
+        return SAC(
+            discount=self.discount,
+            target_entropy=self.target_entropy,
+            updates_per_rollout=self.updates_per_rollout,
+            hidden_sizes=self.hidden_sizes,
+        )
+
+    @property
+    def updates(self) -> int:
+        return self.updates_per_rollout
+
+    def check(self, spec: Spec) -> None:
+        check_bounded("MaxInfoSAC", spec)
+        self.base.check(spec)
+        space = seen(spec.observation_space)
+        plain = isinstance(space, gymnasium.spaces.Box) and len(space.shape) < 3
+        if not plain and not isinstance(space, gymnasium.spaces.Discrete):
+            raise ForageError(
+                f"MaxInfoSAC predicts boxes and numbers, and {spec.name} shows {describe(space)}; flatten it, or try "
+                f"sac with --rewards rnd."
+            )
+        if self.members < 2:
+            raise ForageError(f"An ensemble of {self.members} cannot disagree; MaxInfoSAC needs 2 members or more.")
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> MaxInfoSACState:
+        sac_key, world_key = jax.random.split(key)
+        sac = self.base.init(sac_key, spec)
+        inputs, actions = input_size(seen(spec.observation_space)), Actions.of(spec.action_space).outputs
+        sizes = (inputs + actions, *self.hidden_sizes, inputs + 1)
+        ensemble, optimiser = Ensemble(world_key, self.members, sizes, "silu", 2**0.5), self.optimiser()
+        norms = RunningNorm.of((inputs + actions,)), RunningNorm.of((inputs + 1,)), RunningNorm.of(())
+        log_temperature, log_information = (
+            jnp.log(jnp.asarray(x, jnp.float32)) for x in (self.initial_temperature, self.initial_information)
+        )
+        return MaxInfoSACState(
+            sac.actor,
+            jax.tree.map(jnp.copy, sac.actor),
+            sac.critics,
+            sac.target_critics,
+            log_temperature,
+            log_information,
+            optimiser.init(sac.actor),
+            optimiser.init(sac.critics),
+            optimiser.init(log_temperature),
+            optimiser.init(log_information),
+            World(ensemble, optimiser.init(ensemble), *norms),
+        )
+
+    def optimiser(self) -> Any:
+        return adam(self.learning_rate)
+
+    def act(
+        self,
+        state: MaxInfoSACState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, " dimensions"] | None = None,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        policy = jax.tree.map(lambda x: x[0], state.actor(jax.tree.map(lambda x: x[None], observation)))
+        noise = jax.random.normal(key, policy.mean.shape) if noise is None else noise
+        action = policy.from_noise(noise)[0] if explore else policy.mode()
+        return state.actor.actions.to_box(action), hidden, ()
+
+    def noise(self, spec: Spec) -> tuple[int, ...]:
+        return (Actions.of(spec.action_space).outputs,)
+
+    def learn(
+        self, state: MaxInfoSACState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[MaxInfoSACState, Metrics, Float[Array, " batch"]]:
+        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        action = jax.vmap(state.actor.actions.heard)(now.action)
+        noise, next_noise, target_noise = jax.random.normal(key, (3, *action.shape))
+        optimiser, base, weight = self.optimiser(), self.base, batch.weight * now.counts
+        alpha, beta = jnp.exp(state.log_temperature), jnp.exp(state.log_information)
+        before, after = (rows(state.world, action, o) for o in (now.observation, now.next_observation))
+
+        world, asked = state.world, jnp.concatenate([before, action], axis=1)
+        world = world._replace(inputs=forgetting(world.inputs.update(asked, now.counts)))
+        own = state.actor(now.observation).from_noise(noise)[0]
+        slow = state.target_actor(now.observation).from_noise(target_noise)[0]
+        own_gain, slow_gain = (self.gain(world, before, a) for a in (own, slow))
+        met = jnp.concatenate([now.counts, now.counts])
+        world = world._replace(gains=forgetting(world.gains.update(jnp.concatenate([own_gain, slow_gain]), met)))
+
+        next_action, next_log = state.actor(now.next_observation).from_noise(next_noise)
+        value = twin_values(state.target_critics, now.next_observation, next_action).min(0)
+        value = value - alpha * next_log + beta * self.information(world, after, next_action)
+        target = now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
+        gradient, (error, critic_loss, value) = jax.grad(base.critic_loss, has_aux=True)(
+            state.critics, now.observation, action, target, weight
+        )
+        critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
+
+        def actor_loss(actor: Actor) -> tuple[Array, Array]:
+            chosen, log = actor(now.observation).from_noise(noise)
+            worth = twin_values(critics, now.observation, chosen).min(0)
+            return weighted_mean(alpha * log - beta * self.information(world, before, chosen) - worth, now.counts), log
+
+        (loss, log), gradient = jax.value_and_grad(actor_loss, has_aux=True)(state.actor)
+        actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
+
+        log_temperature, temperature_optimiser = state.log_temperature, state.temperature_optimiser
+        if self.learn_temperature:
+            gradient = jax.grad(base.temperature_loss)(log_temperature, log, action.shape[1], now.counts)
+            log_temperature, temperature_optimiser = optimiser.step(gradient, temperature_optimiser, log_temperature)
+        log_information, information_optimiser = state.log_information, state.information_optimiser
+        if self.learn_information:
+            spread = jnp.sqrt(world.gains.variance + 1e-8)
+            gradient = weighted_mean(own_gain - slow_gain, now.counts) / spread
+            log_information, information_optimiser = optimiser.step(gradient, information_optimiser, log_information)
+
+        followed = jnp.concatenate([after - before, now.reward[:, None]], axis=1)
+        world, world_loss = self.study(world, asked, followed, now.counts & (now.source != NOBODY))
+        target_actor, target_critics = blend((actor, critics), (state.target_actor, state.target_critics), self.polyak)
+        metrics = {
+            "critic_loss": critic_loss, "actor_loss": loss, "value": value,
+            "entropy": -weighted_mean(log, now.counts), "temperature": alpha,
+            "information": weighted_mean(own_gain, now.counts), "information_weight": beta, "world_loss": world_loss,
+        }  # fmt: skip
+        optimisers = actor_optimiser, critic_optimiser, temperature_optimiser, information_optimiser
+        weights = log_temperature, log_information
+        return (
+            MaxInfoSACState(actor, target_actor, critics, target_critics, *weights, *optimisers, world),
+            metrics,
+            error * now.counts,
+        )
+
+    def gain(
+        self, world: World, seen: Float[Array, "batch inputs"], action: Float[Array, "batch dimensions"]
+    ) -> Float[Array, " batch"]:
+        """mean_k log(1 + Var_m(x_mk) / noise_variance)."""
+        predicted = world.ensemble(jax.vmap(world.inputs)(jnp.concatenate([seen, action], axis=1)))
+        return jnp.log1p(spread(predicted) / self.noise_variance).mean(-1)
+
+    def information(
+        self, world: World, seen: Float[Array, "batch inputs"], action: Float[Array, "batch dimensions"]
+    ) -> Float[Array, " batch"]:
+        """The gain, standardised."""
+        return jax.vmap(world.gains)(self.gain(world, seen, action))
+
+    def study(
+        self,
+        world: World,
+        asked: Float[Array, "batch inputs"],
+        followed: Float[Array, "batch outputs"],
+        heard: Bool[Array, " batch"],
+    ) -> tuple[World, Float[Array, ""]]:
+        """One step of the ensemble towards what followed, where the action was heard."""
+        outputs = forgetting(world.outputs.update(followed, heard))
+        asked, told = jax.vmap(world.inputs)(asked), jax.vmap(outputs)(followed)
+        weight = heard[:, None].astype(jnp.float32)
+        loss, gradient = jax.value_and_grad(lambda e: e.loss(asked, told, weight))(world.ensemble)
+        ensemble, optimiser = self.optimiser().step(gradient, world.optimiser, world.ensemble)
+        return world._replace(ensemble=ensemble, optimiser=optimiser, outputs=outputs), loss
+
+
+def forgetting(norm: RunningNorm) -> RunningNorm:
+    """What is older than a million rows fades: the gain falls all the time, and old ones do not tell what is much."""
+    return norm._replace(count=jnp.minimum(norm.count, 1e6))
+
+
+def rows(
+    world: World, action: Float[Array, "batch dimensions"], observation: PyTree[Array]
+) -> Float[Array, "batch inputs"]:
+    """What is seen, as rows of numbers; a discrete observation one-hot."""
+    observation, _ = split_mask(observation)
+    size = world.inputs.mean.shape[0] - action.shape[1]
+    if observation.ndim == 1 and jnp.issubdtype(observation.dtype, jnp.integer):
+        return jax.nn.one_hot(observation, size)
+    return observation.reshape(len(action), size).astype(jnp.float32)

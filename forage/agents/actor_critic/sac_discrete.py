@@ -1,0 +1,229 @@
+"""Soft actor-critic for discrete actions.
+
+Christodoulou (2019), "Soft Actor-Critic for Discrete Action Settings", arXiv 1910.07207. As soft actor-critic (Haarnoja
+et al., 2018, arXiv 1812.05905), with expectations over all actions in place of sampled ones. With temperature alpha and
+entropy target H, each update takes one step down each of, in this order,
+
+    critics      sum_i (Q_i(s, a) - r - discount (1 - terminated) V(s'))^2 / 2
+                 V(s') = sum_b pi(b|s') (min_j Q'_j(s', b) - alpha log pi(b|s'))
+    actor        sum_b pi(b|s) (alpha log pi(b|s) - min_i Q_i(s, b))
+    temperature  alpha (entropy of pi(.|s) - H(s)),  H(s) = target_entropy log(number of actions allowed in s)
+
+and moves the target critics Q' a little towards the critics. Masked actions have probability zero throughout.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.core.ports import Agent, Metrics
+from forage.core.spaces import check_discrete, seen, split_mask
+from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.nn.critics import CriticReport, squared_error, twin_values, twins
+from forage.nn.distributions import Actions, Categorical
+from forage.nn.networks import Linear, Torso, input_size
+from forage.ops.minibatches import weighted_mean
+from forage.ops.optimiser import Optimiser, adam, blend
+
+
+class ActionScores(equinox.Module):
+    """One number for each action: logits of the policy, or action values of a critic."""
+
+    torso: Torso
+    head: Linear
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
+        torso_key, head_key = jax.random.split(key)
+        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
+        self.head = Linear(head_key, self.torso.size, Actions.of(spec.action_space).outputs)
+
+    def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch actions"]:
+        """The scores of a batch (leaves `batch ...`)."""
+        return self.head(self.torso.rows(observation))
+
+
+class SACDiscreteState(NamedTuple):
+    actor: ActionScores
+    critics: ActionScores  # leaves [2, ...]
+    target_critics: ActionScores
+    log_temperature: Float[Array, ""]
+    actor_optimiser: Any
+    critic_optimiser: Any
+    temperature_optimiser: Any
+
+
+class SACDiscrete(Agent):
+    """Soft actor-critic for discrete actions (Christodoulou, 2019, arXiv 1910.07207), with action masks."""
+
+    on_policy: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = True
+    acting: ClassVar[str] = "actor"
+
+    learning_rate: float = 3e-4
+    discount: float = 0.99
+    polyak: float = 0.005  # how far each update moves the target critics towards the critics
+    initial_temperature: float = 1.0
+    target_entropy: float = 0.98  # as a share of the entropy of the uniform policy over the allowed actions
+    num_envs: int = equinox.field(static=True, default=1)
+    rollout_length: int = equinox.field(static=True, default=4)
+    updates_per_rollout: int = equinox.field(static=True, default=1)
+    batch_size: int = equinox.field(static=True, default=64)
+    learning_starts: int = equinox.field(static=True, default=1000)
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
+
+    @property
+    def updates(self) -> int:
+        return self.updates_per_rollout
+
+    def check(self, spec: Spec) -> None:
+        check_discrete("SAC-discrete", spec)
+        Actions.of(spec.action_space)
+        input_size(seen(spec.observation_space))
+        if self.updates_per_rollout < 1:
+            raise ForageError(
+                f"SAC-discrete makes at least 1 update after each rollout, not {self.updates_per_rollout}."
+            )
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> SACDiscreteState:
+        actor_key, critic_key = jax.random.split(key)
+        actor = ActionScores(actor_key, spec, self.hidden_sizes)
+        critics = twins(lambda k: ActionScores(k, spec, self.hidden_sizes), critic_key)
+        log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
+        optimiser = self.optimiser()
+        optimisers = optimiser.init(actor), optimiser.init(critics), optimiser.init(log_temperature)
+        return SACDiscreteState(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *optimisers)
+
+    def optimiser(self) -> Optimiser:
+        return adam(self.learning_rate, epsilon=1e-4)  # the author's: small second moments do not blow steps up
+
+    def act(
+        self,
+        state: SACDiscreteState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        logits = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
+        policy = Categorical.of(logits, split_mask(observation)[1])
+        return policy.sample(key) if explore else policy.mode(), hidden, ()
+
+    def probabilities(
+        self, state: SACDiscreteState, observation: PyTree[Array], explore: bool
+    ) -> Float[Array, " actions"]:
+        logits = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
+        return Categorical.of(logits, split_mask(observation)[1]).probabilities(explore)
+
+    def learn(
+        self, state: SACDiscreteState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[SACDiscreteState, Metrics, Float[Array, " batch"]]:
+        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        optimiser = self.optimiser()
+
+        target = self.target(state, now.reward, now.next_observation, now.terminated)
+        gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
+            state.critics, now.observation, now.action, target, batch.weight * now.counts
+        )
+        critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
+
+        gradient, (entropy, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
+            state.actor, critics, state.log_temperature, now.observation, now.counts
+        )
+        actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
+
+        gradient = jax.grad(self.temperature_loss)(
+            state.log_temperature, entropy, self.entropy_target(state.actor, now.observation), now.counts
+        )
+        log_temperature, temperature_optimiser = optimiser.step(
+            gradient, state.temperature_optimiser, state.log_temperature
+        )
+
+        target_critics = blend(critics, state.target_critics, self.polyak)
+        optimisers = actor_optimiser, critic_optimiser, temperature_optimiser
+        metrics = {
+            "critic_loss": critic_loss,
+            "actor_loss": actor_loss,
+            "value": value,
+            "entropy": weighted_mean(entropy, now.counts),
+            "temperature": jnp.exp(state.log_temperature),
+        }
+        state = SACDiscreteState(actor, critics, target_critics, log_temperature, *optimisers)
+        return state, metrics, error * now.counts
+
+    def target(
+        self,
+        state: SACDiscreteState,
+        reward: Float[Array, " batch"],
+        next_observation: PyTree[Array],
+        terminated: Bool[Array, " batch"],
+    ) -> Float[Array, " batch"]:
+        """r + discount (1 - terminated) sum_a pi(a|s') (min_j Q'_j(s', a) - alpha log pi(a|s'))."""
+        probability, log_probability = policies(state.actor, next_observation)
+        value = twin_values(state.target_critics, next_observation).min(0)
+        value = jnp.sum(probability * (value - jnp.exp(state.log_temperature) * log_probability), axis=1)
+        return reward + self.discount * jnp.where(terminated, 0.0, value)
+
+    def critic_loss(
+        self,
+        critics: ActionScores,
+        observation: PyTree[Array],
+        action: Int[Array, " batch"],
+        target: Float[Array, " batch"],
+        weight: Float[Array, " batch"],
+    ) -> tuple[Float[Array, ""], CriticReport]:
+        """`squared_error` of both critics."""
+        values = twin_values(critics, observation)
+        # A one-hot product rather than a gather: its gradient is a product too, not a scatter.
+        values = jnp.sum(values * jax.nn.one_hot(action, values.shape[-1]), axis=-1)
+        return squared_error(values, target, weight)
+
+    def actor_loss(
+        self,
+        actor: ActionScores,
+        critics: ActionScores,
+        log_temperature: Float[Array, ""],
+        observation: PyTree[Array],
+        counts: Bool[Array, " batch"] | None = None,
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
+        """Mean of sum_a pi(a|s) (alpha log pi(a|s) - min_i Q_i(s, a)) over what counts.
+
+        Beside it the entropies and the loss.
+        """
+        probability, log_probability = policies(actor, observation)
+        value = twin_values(critics, observation).min(0)
+        expected = jnp.sum(probability * (jnp.exp(log_temperature) * log_probability - value), axis=1)
+        loss = weighted_mean(expected, counts)
+        return loss, (-jnp.sum(probability * log_probability, axis=1), loss)
+
+    def entropy_target(self, actor: ActionScores, observation: PyTree[Array]) -> Float[Array, " batch"]:
+        """The share `target_entropy` of the entropy of choosing evenly among the actions allowed.
+
+        To one that has left none may be: a target of 0 rather than of no number.
+        """
+        mask = split_mask(observation)[1]
+        allowed = jnp.float32(actor.head.bias.shape[0]) if mask is None else jnp.maximum(mask.sum(1), 1)
+        return self.target_entropy * jnp.log(allowed)
+
+    def temperature_loss(
+        self,
+        log_temperature: Float[Array, ""],
+        entropy: Float[Array, " batch"],
+        target: Float[Array, " *batch"],
+        counts: Bool[Array, " batch"] | None = None,
+    ) -> Float[Array, ""]:
+        """alpha mean(entropy - H): falls as alpha does while the entropy is above its target, and the other way."""
+        return jnp.exp(log_temperature) * weighted_mean(entropy - target, counts)
+
+
+def policies(
+    actor: ActionScores, observation: PyTree[Array]
+) -> tuple[Float[Array, "batch actions"], Float[Array, "batch actions"]]:
+    """Probabilities and log-probabilities of all actions; those of masked actions are 0 and very low, yet finite."""
+    mask = split_mask(observation)[1]
+    policy = jax.vmap(Categorical.of, in_axes=(0, None if mask is None else 0))(actor(observation), mask)
+    return jnp.exp(policy.log_probabilities), policy.log_probabilities

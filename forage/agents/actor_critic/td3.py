@@ -1,0 +1,222 @@
+"""Twin delayed deep deterministic policy gradient.
+
+Fujimoto, van Hoof, Meger (2018), "Addressing Function Approximation Error in Actor-Critic Methods", arXiv 1802.09477.
+Targets, marked ', come from slowly moving copies of the networks. Each update takes a step down
+
+    critics   sum_i (Q_i(s, a) - r - discount (1 - terminated) min_j Q'_j(s', a'))^2 / 2
+              a' = clip(pi'(s') + clip(e, -target_noise_clip, target_noise_clip), -1, 1),  e ~ N(0, target_noise^2)
+
+and every `policy_delay`-th one also a step down -Q_1(s, pi(s)), after which the targets move. Actions are in the unit
+box. Prioritised replay is a matter of the memory: the errors returned are what it asks for, its weights multiply the
+critics' loss.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.core.ports import Agent, Metrics
+from forage.core.spaces import check_bounded, seen
+from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
+from forage.nn.distributions import Actions
+from forage.nn.networks import Linear, Torso, input_size
+from forage.ops.minibatches import weighted_mean
+from forage.ops.optimiser import Optimiser, adam, blend
+
+
+class Actor(equinox.Module):
+    """One action in the unit box for each observation."""
+
+    torso: Torso
+    head: Linear
+    actions: Actions = equinox.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
+        torso_key, head_key = jax.random.split(key)
+        self.actions = Actions.of(spec.action_space)
+        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
+        self.head = Linear(head_key, self.torso.size, self.actions.outputs)
+
+    def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch dimensions"]:
+        """The actions of a batch (leaves `batch ...`)."""
+        return jnp.tanh(self.head(self.torso.rows(observation)))
+
+
+class TD3State(NamedTuple):
+    actor: Actor
+    critics: ActionValue  # leaves [2, ...]
+    target_actor: Actor
+    target_critics: ActionValue
+    actor_optimiser: Any
+    critic_optimiser: Any
+    updates: Int[Array, ""]
+
+
+def first(critics: ActionValue) -> ActionValue:
+    """The one of two critics that TD3's policy follows."""
+    return jax.tree.map(lambda x: x[0], critics)
+
+
+class TD3(Agent):
+    """Twin delayed DDPG (Fujimoto et al., 2018, arXiv 1802.09477; sizes of the authors' later code)."""
+
+    on_policy: ClassVar[bool] = False
+    acting: ClassVar[str] = "actor"
+
+    learning_rate: float = 3e-4
+    discount: float = 0.99
+    polyak: float = 0.005  # how far each policy update moves the targets towards the networks
+    exploration_noise: float = 0.1  # standard deviation, in the unit box
+    target_noise: float = 0.2  # standard deviation of target policy smoothing, in the unit box
+    target_noise_clip: float = 0.5
+    policy_delay: int = equinox.field(static=True, default=2)  # critic updates for each update of policy and targets
+    num_envs: int = equinox.field(static=True, default=1)
+    rollout_length: int = equinox.field(static=True, default=1)
+    updates_per_rollout: int = equinox.field(static=True, default=1)
+    batch_size: int = equinox.field(static=True, default=256)
+    learning_starts: int = equinox.field(static=True, default=1000)
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
+
+    @classmethod
+    def of(cls, agent: Any) -> TD3:
+        """TD3 with the settings of an agent that builds on it and has them all."""
+        return cls(**{field.name: getattr(agent, field.name) for field in dataclasses.fields(cls)})
+
+    @property
+    def updates(self) -> int:
+        return self.updates_per_rollout
+
+    def check(self, spec: Spec) -> None:
+        check_bounded("TD3", spec)
+        input_size(seen(spec.observation_space))
+        if min(self.policy_delay, self.updates_per_rollout) < 1:
+            raise ForageError("TD3's policy_delay and updates_per_rollout are at least 1.")
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> TD3State:
+        actor_key, critic_key = jax.random.split(key)
+        actor = Actor(actor_key, spec, self.hidden_sizes)
+        dimensions = actor.actions.outputs
+        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), critic_key)
+        targets = jax.tree.map(jnp.copy, (actor, critics))
+        optimiser = self.optimiser()
+        return TD3State(
+            actor, critics, targets[0], targets[1], optimiser.init(actor), optimiser.init(critics), jnp.int32(0)
+        )
+
+    def optimiser(self) -> Optimiser:
+        return adam(self.learning_rate)
+
+    def act(
+        self,
+        state: TD3State,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, " dimensions"] | None = None,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        action = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
+        if explore:
+            noise = jax.random.normal(key, action.shape) if noise is None else noise
+            action = jnp.clip(action + self.exploration_noise * noise, -1.0, 1.0)
+        return state.actor.actions.to_box(action), hidden, ()
+
+    def noise(self, spec: Spec) -> tuple[int, ...]:
+        return (Actions.of(spec.action_space).outputs,)
+
+    def learn(
+        self, state: TD3State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[TD3State, Metrics, Float[Array, " batch"]]:
+        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        action = jax.vmap(state.actor.actions.heard)(now.action)
+        noise = jax.random.normal(key, action.shape)
+
+        target = self.target(state, now.reward, now.next_observation, now.terminated, noise)
+        gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
+            state.critics, now.observation, action, target, batch.weight * now.counts
+        )
+        state = self.step(state, gradient, now.observation, counts=now.counts)
+        return state, {"critic_loss": critic_loss, "value": value}, error * now.counts
+
+    def step(
+        self,
+        state: TD3State,
+        gradient: ActionValue,
+        observation: PyTree[Array],
+        judge: Callable[[ActionValue], ActionValue] = first,
+        counts: Bool[Array, " batch"] | None = None,
+    ) -> TD3State:
+        """One step of the critics down their gradient and, when it is time, of the policy and the targets.
+
+        `judge`: which of the critics says how good the policy's actions are. `counts`: where the policy learns; `None`:
+        everywhere.
+        """
+        critics, critic_optimiser = self.optimiser().step(gradient, state.critic_optimiser, state.critics)
+        count = state.updates + 1
+        # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs
+        # it, whereas both branches of a `cond` would run at every update.
+        slow = (state.actor, state.actor_optimiser, state.target_actor, state.target_critics)
+        turns = jnp.where(count % self.policy_delay == 0, 1, 0)
+        turn = lambda _, slow: self.delayed(slow, critics, judge, observation, counts)  # noqa: E731
+        slow = jax.lax.fori_loop(0, turns, turn, slow)
+        actor, actor_optimiser, target_actor, target_critics = slow
+        return TD3State(actor, critics, target_actor, target_critics, actor_optimiser, critic_optimiser, count)
+
+    def target(
+        self,
+        state: TD3State,
+        reward: Float[Array, " batch"],
+        next_observation: PyTree[Array],
+        terminated: Bool[Array, " batch"],
+        noise: Float[Array, "batch dimensions"],
+    ) -> Float[Array, " batch"]:
+        """r + discount (1 - terminated) min_j Q'_j(s', a'), a' being the target policy's action, smoothed."""
+        noise = jnp.clip(self.target_noise * noise, -self.target_noise_clip, self.target_noise_clip)
+        action = jnp.clip(state.target_actor(next_observation) + noise, -1.0, 1.0)
+        value = twin_values(state.target_critics, next_observation, action).min(0)
+        return reward + self.discount * jnp.where(terminated, 0.0, value)
+
+    def critic_loss(
+        self,
+        critics: ActionValue,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        target: Float[Array, " batch"],
+        weight: Float[Array, " batch"],
+    ) -> tuple[Float[Array, ""], CriticReport]:
+        """`squared_error` of both critics."""
+        values = twin_values(critics, observation, action)
+        return squared_error(values, target, weight)
+
+    def actor_loss(
+        self,
+        actor: Actor,
+        critic: ActionValue,
+        observation: PyTree[Array],
+        counts: Bool[Array, " batch"] | None = None,
+    ) -> Float[Array, ""]:
+        """Mean of -Q(s, pi(s)) over what counts."""
+        return -weighted_mean(critic(observation, actor(observation)), counts)
+
+    def delayed(
+        self,
+        slow: tuple[Actor, Any, Actor, ActionValue],
+        critics: ActionValue,
+        judge: Callable[[ActionValue], ActionValue],
+        observation: PyTree[Array],
+        counts: Bool[Array, " batch"] | None,
+    ) -> tuple[Actor, Any, Actor, ActionValue]:
+        """One step of the policy, then one of both targets."""
+        actor, actor_optimiser, target_actor, target_critics = slow
+        gradient = jax.grad(self.actor_loss)(actor, judge(critics), observation, counts)
+        actor, actor_optimiser = self.optimiser().step(gradient, actor_optimiser, actor)
+        target_actor, target_critics = blend((actor, critics), (target_actor, target_critics), self.polyak)
+        return actor, actor_optimiser, target_actor, target_critics

@@ -1,0 +1,1 @@
+"""Agents that ascend the gradient of their policy's return."""

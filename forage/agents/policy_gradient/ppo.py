@@ -1,0 +1,348 @@
+"""Proximal policy optimisation.
+
+Schulman, Wolski, Dhariwal, Radford, Klimov (2017), "Proximal Policy Optimization Algorithms", arXiv 1707.06347, with
+the details of Huang et al. (2022), "The 37 Implementation Details of PPO". Each rollout, with ratio
+r = pi(a|s) / pi_old(a|s), advantage A (GAE) and value target R = A + V_old, minimises over epochs of minibatches
+
+    -min(r A, clip(r, 1 - c, 1 + c) A)  +  value_coefficient (V(s) - R)^2 / 2  -  entropy_coefficient H(pi(.|s))
+
+With `memory_size`, a GRU hears each observation and the action before it (as Ni, Eysenbach, Salakhutdinov, 2022,
+arXiv 2110.05038, find best), learned from whole rollouts that start from the hidden state stored with them.
+
+Many agents share one network, each learning from its own stream: independent PPO (de Witt et al., 2020, "Is Independent
+Learning All You Need in the StarCraft Multi-Agent Challenge?", arXiv 2011.09533). With `central_critic` the value sees
+the observation's "state", which the policy does not: MAPPO (Yu et al., 2022, "The Surprising Effectiveness of PPO in
+Cooperative Multi-Agent Games", arXiv 2103.01955; its value normalisation is `--rewards normalise-return` here).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
+
+from forage.core import prng
+from forage.core.ports import Agent, Metrics
+from forage.core.spaces import central, present, seen, split_mask
+from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
+from forage.nn.actor_critic import ActorCritic, Shape
+from forage.nn.distributions import Actions, Categorical, Gaussian
+from forage.nn.networks import Recall, input_size
+from forage.nn.normalise import Norms, begun, normalised, norms_of, read_after, updated
+from forage.ops.minibatches import shuffled, standardised, weighted_mean
+from forage.ops.optimiser import Optimiser, adam
+from forage.ops.returns import gae
+
+METRICS = ("policy_loss", "value_loss", "entropy", "approximate_kl", "clip_fraction")
+
+
+class PPOState(NamedTuple):
+    network: ActorCritic
+    optimiser: Any
+    norm: Norms  # of observations
+
+
+class Targets(NamedTuple):
+    """What the loss needs of each transition beside the observation; leaves `time env`."""
+
+    action: PyTree[Array]
+    log_probability: Float[Array, "time env"]
+    gain: Float[Array, "time env"]  # the advantage, all streams together
+    by_agent: Float[Array, "time env"]  # 1, or 0 where another chose the action: no policy gradient there
+    goal: Float[Array, "time env streams"]  # of the values
+    value: Float[Array, "time env streams"] | None  # when it acted; only to clip by
+    counts: Float[Array, "time env"] | None = None  # 0 where one of many agents had left, where there are many
+
+
+class Thread(NamedTuple):
+    """What joins the steps of segments, for an agent with memory."""
+
+    start: Float[Array, "env memory"]  # the GRU's state before the first step
+    first: Bool[Array, "time env"]  # an episode begins here
+    action: Float[Array, "time env actions"]  # the one before, as the memory hears it
+
+
+class PPO(Agent):
+    """Proximal policy optimisation (Schulman et al., 2017, arXiv 1707.06347), also with a GRU and action masks."""
+
+    on_policy: ClassVar[bool] = True
+    stochastic: ClassVar[bool] = True
+
+    learning_rate: float = 2.5e-4
+    discount: float = 0.99
+    gae_lambda: float = 0.95
+    clip: float = 0.2
+    entropy_coefficient: float = 0.01
+    value_coefficient: float = 0.5
+    max_gradient_norm: float = 0.5
+    final_learning_rate: float = 0.0  # reached linearly at the end of the run, as a share of learning_rate
+    num_envs: int = equinox.field(static=True, default=8)
+    rollout_length: int = equinox.field(static=True, default=128)
+    epochs: int = equinox.field(static=True, default=4)
+    minibatches: int = equinox.field(static=True, default=4)
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
+    activation: str = equinox.field(static=True, default="tanh")
+    memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
+    clip_value: bool = equinox.field(static=True, default=False)
+    normalise_advantage: bool = equinox.field(static=True, default=True)
+    normalise_observation: bool = equinox.field(static=True, default=False)
+    central_critic: bool = equinox.field(static=True, default=False)  # the value sees the observation's "state"
+    bonus_head: bool = equinox.field(static=True, default=False)  # a bonus for exploring has a value of its own
+    bonus_discount: float = 0.99  # of that value
+    state_dependent_noise: bool = equinox.field(static=True, default=False)  # of continuous actions: gSDE
+    initial_log_std: float | None = None  # of continuous actions in the unit box; none: 0, with gSDE -2
+
+    @property
+    def separates_bonus(self) -> bool:
+        return self.bonus_head
+
+    def check(self, spec: Spec) -> None:
+        if Actions.of(spec.action_space).discrete and self.state_dependent_noise:
+            raise ForageError(
+                f"Only continuous actions have noise that depends on the state, and {spec.name} has none."
+            )
+        units = self.num_envs if self.memory_size else self.num_envs * self.rollout_length
+        if units % self.minibatches:
+            what = "environments (whole segments, as the agent has memory)" if self.memory_size else "transitions"
+            raise ForageError(f"PPO cannot cut {units} {what} into {self.minibatches} equal minibatches.")
+        if self.normalise_advantage and self.num_envs * self.rollout_length * spec.num_agents == self.minibatches:
+            raise ForageError(
+                f"PPO measures each advantage against the others of its minibatch, and {self.minibatches} minibatches "
+                f"have one transition each; take fewer, or normalise_advantage=false."
+            )
+        space = seen(spec.observation_space)
+        input_size(space)
+        if self.normalise_observation and norms_of(space, maps=True) is None:
+            raise ForageError(
+                f"Only numbers can be normalised, not bits, choices or whole numbers with bounds, and {spec.name} "
+                f"gives {spec.observation_space}; normalise_observation=false works."
+            )
+        if self.central_critic and central(spec.observation_space) is None:
+            raise ForageError(
+                f'A central critic sees the "state" beside the observation, and {spec.name} shows none; environments '
+                f"with many agents do, and without central_critic PPO needs none."
+            )
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
+        streams = 2 if self.bonus_head else 1
+        noise = self.state_dependent_noise, self.initial_log_std
+        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic, streams, *noise)
+        norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
+        network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
+        return PPOState(network, self.optimiser(1.0).init(network), norm)
+
+    def hidden(self, spec: Spec) -> PyTree[Array]:
+        return Recall.nothing(self.memory_size, Actions.of(spec.action_space).outputs) if self.memory_size else ()
+
+    def optimiser(self, learning_rate: Any) -> Optimiser:
+        return adam(learning_rate, epsilon=1e-5, max_gradient_norm=self.max_gradient_norm, flat=True)
+
+    def act(
+        self,
+        state: PPOState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, "*noise"] | None = None,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        network, before = state.network, hidden
+        observation = normalised(state.norm, observation)
+        if self.memory_size:
+            features = network.remember(hidden, observation)
+            hidden = hidden._replace(features=features)
+        else:
+            features = network.torso(0)(observation)
+        policy = network.policy(features, observation)
+        if explore and noise is not None and isinstance(policy, Gaussian):
+            action = policy.from_noise(network.standardised(features, noise))
+        else:
+            action = policy.sample(key) if explore else policy.mode()
+        return action if network.actions.discrete else network.actions.to_box(action), hidden, before
+
+    def noise(self, spec: Spec) -> tuple[int, ...] | None:
+        network = jax.eval_shape(lambda: self.init(prng.key(0), spec)).network
+        return None if network.log_std is None else network.log_std.shape
+
+    def probabilities(self, state: PPOState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+        if self.memory_size:
+            raise ForageError("PPO with memory has no probabilities for an observation by itself.")
+        observation = normalised(state.norm, observation)
+        policy = state.network.policy(state.network.torso(0)(observation), observation)
+        if not isinstance(policy, Categorical):
+            raise ForageError("PPO has probabilities of actions where there is one choice among numbered ones.")
+        return policy.probabilities(explore)
+
+    def acted(self, state: PPOState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+        return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
+
+    def learn(
+        self, state: PPOState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[PPOState, Metrics, Float[Array, " env"]]:
+        experience = batch.experience
+        raw = experience.observation
+        # What acted is what learns, but for the first rollout, of whose numbers nothing was known when it began.
+        later = updated(state.norm, split_mask(raw)[0], experience.counts)
+        norm = begun(state.norm, later)
+        observation, next_observation = (
+            over_rollout(lambda o: normalised(norm, o))(o) for o in (raw, experience.next_observation)
+        )
+        action = experience.action
+        if not state.network.actions.discrete:
+            action = over_rollout(state.network.actions.to_unit)(action)
+
+        # The network that acted, on the whole rollout at once; it also values what each step led to.
+        if self.memory_size:
+            first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
+            thread = Thread(experience.aux.features[0], first, experience.aux.action)
+            log_probability, _, value = self.forward(state.network, observation, action, thread)
+        else:
+            thread = None
+            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action))
+            log_probability, _, value = self.forward(state.network, rows[0], rows[1], thread)
+            log_probability = log_probability.reshape(experience.reward.shape)
+            value = value.reshape(*experience.reward.shape, -1)
+        next_value = self.next_values(state.network, experience, observation, next_observation)
+        gains = self.advantages(experience, value, next_value)
+        by_agent = (experience.source == AGENT).astype(jnp.float32)
+        earlier_value = value if self.clip_value else None
+        counts = None if present(raw) is None else experience.counts.astype(jnp.float32)
+        gains = gains if counts is None else gains * counts[..., None]
+        advantage, goal = gains.sum(-1), gains + value
+        targets = Targets(action, log_probability, advantage, by_agent, goal, earlier_value, counts)
+
+        # As when the rollout began, so that the first update is made at the full rate; the clock reads as after it.
+        began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
+        rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
+        optimiser = self.optimiser(rate)
+
+        def minibatch(carry, data):
+            network, optimiser_state = carry
+            gradient, metrics = jax.grad(self.loss, has_aux=True)(network, *data)
+            return optimiser.step(gradient, optimiser_state, network), metrics
+
+        def epoch(carry, bits):
+            observations, cut, threads = self.cut(bits, observation, targets, thread)
+            gain = standardised(cut.gain, cut.by_agent) if self.normalise_advantage else cut.gain
+            return jax.lax.scan(minibatch, carry, (observations, cut._replace(gain=gain * cut.by_agent), threads))
+
+        units = advantage.size if thread is None else advantage.shape[1]
+        bits = jax.random.bits(key, (self.epochs, units))
+        carry, means = jax.lax.scan(epoch, (state.network, state.optimiser), bits)
+        metrics: Metrics = dict(zip(METRICS, means.mean((0, 1)), strict=True))
+        own = jnp.maximum(weighted_mean(by_agent, counts), 1e-8)
+        metrics |= {name: metrics[name] / own for name in METRICS[2:]}  # of the steps that were the agent's
+        metrics["explained_variance"] = 1 - gains[..., 0].var() / jnp.maximum(goal[..., 0].var(), 1e-8)
+        return PPOState(*carry, later), metrics, jnp.abs(advantage).mean(0)
+
+    def advantages(
+        self,
+        experience: Experience,
+        value: Float[Array, "time env streams"],
+        next_value: Float[Array, "time env streams"],
+    ) -> Float[Array, "time env streams"]:
+        """GAE of each stream. The bonus's goes on across the ends of episodes (Burda et al., 2018, arXiv 1810.12894,
+        section 2.3): what comes after an end is the next episode's beginning. Only where an agent leaves before the
+        others does it end: what comes while it is gone is not to its credit."""
+        estimate = jax.vmap(gae, in_axes=(1, 1, 1, 1, 1, None, None), out_axes=1)
+        reward, terminated, truncated = experience.reward, experience.terminated, experience.truncated
+        own = estimate(reward, value[..., 0], next_value[..., 0], terminated, truncated, self.discount, self.gae_lambda)
+        if not self.bonus_head:
+            return own[..., None]
+        bonus = jnp.zeros_like(reward) if experience.bonus is None else experience.bonus
+        after = jnp.concatenate([value[1:, :, 1], next_value[-1:, :, 1]])  # of the last end, what it led to stands in
+        left = jnp.zeros_like(terminated).at[:-1].set(~experience.counts[1:])
+        after = jnp.where(experience.ended & ~left, after, next_value[..., 1])
+        ends = left & terminated, left & ~terminated
+        bonus = estimate(bonus, value[..., 1], after, *ends, self.bonus_discount, self.gae_lambda)
+        return jnp.stack([own, bonus], -1)
+
+    def cut(
+        self, bits: UInt32[Array, " units"], observation: PyTree[Array], targets: Targets, thread: Thread | None
+    ) -> tuple[PyTree[Array], Targets, Thread | None]:
+        """Shuffles once, then cuts into minibatches: transitions, or with memory whole segments."""
+        order = shuffled(bits)
+        if thread is None:
+            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, targets))
+            return *jax.tree.map(lambda x: x[order].reshape(self.minibatches, -1, *x.shape[1:]), rows), None
+
+        def segments(x: Array) -> Array:
+            return x[:, order].reshape(x.shape[0], self.minibatches, -1, *x.shape[2:]).swapaxes(0, 1)
+
+        start = segments(thread.start[None])[:, 0]
+        first, before = segments(thread.first), segments(thread.action)
+        return *jax.tree.map(segments, (observation, targets)), Thread(start, first, before)
+
+    def loss(
+        self, network: ActorCritic, observation: PyTree[Array], targets: Targets, thread: Thread | None
+    ) -> tuple[Float[Array, ""], Float[Array, " metrics"]]:
+        """The loss, and the means that `METRICS` names."""
+        log_probability, entropy, value = self.forward(network, observation, targets.action, thread)
+        # Where another chose the action the policy is held to be as it was: its ratio may be beyond all bounds there.
+        log_ratio = targets.by_agent * (log_probability - targets.log_probability)
+        ratio = jnp.exp(jnp.minimum(log_ratio, LARGEST))
+        clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
+        gain = jnp.minimum(ratio * targets.gain, clipped * targets.gain)
+        error = 0.5 * (value - targets.goal) ** 2
+        if targets.value is not None:
+            near = targets.value + jnp.clip(value - targets.value, -self.clip, self.clip)
+            error = jnp.maximum(error, 0.5 * (near - targets.goal) ** 2)
+        error = error.sum(-1)
+        entropy = targets.by_agent * entropy  # a bonus where the policy learns, and nowhere else
+        terms = [-gain, error, entropy, ratio - 1 - log_ratio, (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32)]
+        if targets.counts is not None:
+            share = targets.counts / jnp.maximum(targets.counts.mean(), 1e-8)
+            terms = [term * share for term in terms]
+        # One mean for all: a dozen small reductions would take longer than the matrix products.
+        means = jnp.stack(terms).reshape(len(terms), -1).mean(1)
+        weights = jnp.array([1.0, self.value_coefficient, -self.entropy_coefficient, 0.0, 0.0])
+        return weights @ means, means
+
+    def forward(self, network: ActorCritic, observation: PyTree[Array], action: PyTree[Array], thread: Thread | None):
+        """Log-probability, entropy and value of rows `batch`, or with memory of segments `time batch`."""
+
+        def judge(outputs: Array, observation: PyTree[Array], action: Array):
+            policy = network.distribution(outputs, observation)
+            return policy.log_probability(action), policy.entropy()
+
+        if thread is None:
+            outputs, value = network.rows(observation)
+            return *jax.vmap(judge)(outputs, observation, action), value
+        assert network.gru is not None
+        inputs = over_rollout(lambda o, a: network.gru.hear(network.torso(0)(o), a))(observation, thread.action)
+
+        def step(hidden: Array, inputs: tuple[Array, Array]):
+            x, first = inputs
+            hidden = jax.vmap(network.gru.step)(jnp.where(first[:, None], 0.0, hidden), x)
+            return hidden, hidden
+
+        _, features = jax.lax.scan(step, thread.start, (inputs, thread.first))
+        outputs, value = over_rollout(network.outputs)(features), over_rollout(network.value)(observation, features)
+        return *over_rollout(judge)(outputs, observation, action), value
+
+    def next_values(
+        self, network: ActorCritic, experience: Experience, observation: PyTree[Array], next_observation: PyTree[Array]
+    ) -> Float[Array, "time env streams"]:
+        """Values of what each step led to, also where the episode ended; with memory, continuing that episode's."""
+
+        def remembering(hidden: Recall, observation: PyTree[Array], action: Array, next_observation: PyTree[Array]):
+            after = Recall(network.remember(hidden, observation), network.actions.heard(action))
+            return network.value(next_observation, network.remember(after, next_observation))
+
+        if self.memory_size:
+            return over_rollout(remembering)(experience.aux, observation, experience.action, next_observation)
+        time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
+        rows = jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation)
+        return network.values(rows).reshape(time, envs, -1)
+
+
+LARGEST = 20.0
+"""The logarithm of the largest ratio that counts: an infinite one times an advantage of zero would not be a number."""
+
+
+def over_rollout(function: Any) -> Any:
+    """Maps a function of one transition over axes `time env`."""
+    return jax.vmap(jax.vmap(function))

@@ -1,0 +1,1 @@
+"""Agents that act by the values of numbered actions."""

@@ -1,0 +1,264 @@
+"""Deep Q-learning, with the options that became usual.
+
+Mnih et al. (2015), "Human-level control through deep reinforcement learning", Nature 518. From replayed transitions,
+with target network Q', minimises the Huber loss (threshold 1) of Q(s_t, a_t) against
+
+    r_t + ... + discount^(n-1) r_{t+n-1} + discount^n max_a Q'(s_{t+n}, a)        (nothing after a terminal state)
+
+- `double`: Q'(s, argmax_a Q(s, a)) in place of the maximum (van Hasselt, Guez, Silver, 2015, arXiv 1509.06461).
+- `dueling`: Q(s, a) = V(s) + A(s, a) - mean_b A(s, b) (Wang et al., 2016, arXiv 1511.06581).
+- `n_step`: longer returns, uncorrected for exploration (Hessel et al., 2017, "Rainbow", arXiv 1710.02298).
+- `memory_size`: a GRU, which hears the action before as well, learned from replayed sequences that start from the
+  hidden state stored with them and a burn-in without gradient (Kapturowski et al., 2019, "Recurrent Experience Replay
+  in Distributed Reinforcement Learning", R2D2, ICLR; there an LSTM, which hears the reward before too).
+
+Prioritised replay is a matter of the memory: the errors returned are what it asks for, its weights multiply the loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.core.ports import Agent, Metrics
+from forage.core.spaces import check_discrete, seen, split_mask
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.nn.distributions import Actions
+from forage.nn.networks import GRU, MLP, Recall, Torso, input_size
+from forage.ops import returns
+from forage.ops.action_values import best, chosen, followed
+from forage.ops.optimiser import Optimiser, adam
+
+
+class QNetwork(equinox.Module):
+    """Values of all actions: torso, GRU where the agent has memory, and one head, or one for A and one for V.
+
+    Orthogonal weights: smaller ones leave the actions' values so alike at first that an agent with memory stays there.
+    """
+
+    torso: Torso
+    gru: GRU | None
+    advantage: MLP  # all of Q when there is no `state_value`
+    state_value: MLP | None
+    actions: Actions = equinox.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, agent: DQN):
+        keys = jax.random.split(key, 4)
+        self.torso = Torso(keys[0], spec.observation_space, agent.hidden_sizes, agent.activation, gain=2**0.5)
+        size = self.torso.size
+        self.actions = Actions.of(spec.action_space)
+        actions = self.actions.outputs
+        self.gru = GRU(keys[1], size, actions, agent.memory_size) if agent.memory_size else None
+        size = agent.memory_size or size
+        stream = (size, size) if agent.dueling else (size,)  # each stream has a layer of its own before it ends
+        self.advantage = MLP(keys[2], (*stream, actions), agent.activation, 2**0.5, 1.0)
+        self.state_value = MLP(keys[3], (*stream, 1), agent.activation, 2**0.5, 1.0) if agent.dueling else None
+
+    def q(self, features: Float[Array, " features"]) -> Float[Array, " actions"]:
+        advantage = self.advantage(features)
+        if self.state_value is None:
+            return advantage
+        return self.state_value(features) + advantage - advantage.mean()
+
+    def __call__(self, observation: PyTree[Array]) -> Float[Array, " actions"]:
+        return self.q(self.torso(observation))
+
+    def rows(self, observations: PyTree[Array]) -> Float[Array, "rows actions"]:
+        """Q of many observations (leaves `rows ...`), of an agent without memory."""
+        return jax.vmap(self.q)(self.torso.rows(observations))
+
+    def sequence(
+        self, experience: Experience, burn_in: int
+    ) -> tuple[Float[Array, "time batch actions"], Float[Array, "time batch actions"]]:
+        """Q after the burn-in: at each observation, and at each next observation as the same episode goes on."""
+        assert self.gru is not None
+        step, inputs = jax.vmap(self.gru.step), jax.vmap(jax.vmap(lambda o, a: self.gru.hear(self.torso(o), a)))
+
+        def forward(hidden: Array, now: tuple[Array, Array]):
+            x, ended = now
+            features = step(hidden, x)
+            return jnp.where(ended[:, None], 0.0, features), features
+
+        before = jax.tree.map(lambda x: x[:burn_in], experience)
+        after = jax.tree.map(lambda x: x[burn_in:], experience)
+        hidden = experience.aux.features[0]
+        if burn_in:
+            hidden, _ = jax.lax.scan(forward, hidden, (inputs(before.observation, before.aux.action), before.ended))
+        heard = inputs(after.observation, after.aux.action)
+        _, features = jax.lax.scan(forward, jax.lax.stop_gradient(hidden), (heard, after.ended))
+        taken = jax.vmap(jax.vmap(self.actions.heard))(after.action)
+        next_features = jax.vmap(step)(features, inputs(after.next_observation, taken))
+        q = jax.vmap(jax.vmap(self.q))
+        return q(features), q(next_features)
+
+
+class DQNState(NamedTuple):
+    network: QNetwork
+    target: QNetwork
+    optimiser: Any
+    updates: Int[Array, ""]
+
+
+class DQN(Agent):
+    """Deep Q-learning (Mnih et al., 2015, Nature 518): double, dueling, n-step, recurrent, with action masks.
+
+    The defaults are for small tasks: with epsilon-greedy behaviour they solve CartPole-v1 in 150,000 steps and
+    Acrobot-v1 in 100,000. It takes the dueling streams, the five-step returns and the falling learning rate: without
+    them, some seeds forget CartPole again.
+    """
+
+    on_policy: ClassVar[bool] = False
+    usual_behaviour: ClassVar[str] = "epsilon-greedy"
+
+    learning_rate: float = 5e-4
+    final_learning_rate: float = 0.0  # reached linearly at the end of the run, as a share of learning_rate
+    discount: float = 0.99
+    target_rate: float = 1.0  # how far each target update goes towards the network; below 1: Polyak averaging
+    max_gradient_norm: float = 10.0
+    num_envs: int = equinox.field(static=True, default=1)
+    rollout_length: int = equinox.field(static=True, default=4)
+    updates_per_rollout: int = equinox.field(static=True, default=1)
+    batch_size: int = equinox.field(static=True, default=128)
+    learning_starts: int = equinox.field(static=True, default=1000)
+    target_update_interval: int = equinox.field(static=True, default=500)  # environment steps
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
+    activation: str = equinox.field(static=True, default="relu")
+    double: bool = equinox.field(static=True, default=True)
+    dueling: bool = equinox.field(static=True, default=True)
+    n_step: int = equinox.field(static=True, default=5)
+    memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
+    burn_in: int = equinox.field(static=True, default=10)  # steps of each sequence that only warm up the GRU
+    unroll: int = equinox.field(static=True, default=20)  # steps of each sequence that are learned from
+
+    @property
+    def updates(self) -> int:
+        return self.updates_per_rollout
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Steps of a segment before the first one that is learned from, and how many are."""
+        return (self.burn_in, self.unroll) if self.memory_size else (0, 1)
+
+    @property
+    def segment(self) -> int:
+        return sum(self.window) + self.n_step - 1
+
+    def check(self, spec: Spec) -> None:
+        check_discrete("DQN", spec)
+        Actions.of(spec.action_space)
+        input_size(seen(spec.observation_space))
+        if min(self.n_step, self.updates_per_rollout, self.target_update_interval, self.unroll, self.burn_in + 1) < 1:
+            raise ForageError(
+                "DQN's n_step, updates_per_rollout, target_update_interval and unroll are at least 1, its burn_in 0."
+            )
+        if self.learning_starts < self.segment * self.num_envs:
+            raise ForageError(
+                f"DQN replays segments of {self.segment} steps from {self.num_envs} environments, so it can start to "
+                f"learn after {self.segment * self.num_envs} steps, not {self.learning_starts}; raise learning_starts."
+            )
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> DQNState:
+        network = QNetwork(key, spec, self)
+        return DQNState(network, jax.tree.map(jnp.copy, network), self.optimiser(1.0).init(network), jnp.int32(0))
+
+    def hidden(self, spec: Spec) -> PyTree[Array]:
+        if not self.memory_size:
+            return ()
+        return Recall.nothing(self.memory_size, Actions.of(spec.action_space).outputs)
+
+    def optimiser(self, learning_rate: Any) -> Optimiser:
+        return adam(learning_rate, max_gradient_norm=self.max_gradient_norm, flat=True)
+
+    def act(
+        self, state: DQNState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        network, before = state.network, hidden
+        features = network.torso(observation)
+        if network.gru is not None:
+            features = network.gru(hidden, features)
+            hidden = hidden._replace(features=features)
+        return best(network.q(features), split_mask(observation)[1]), hidden, before
+
+    def action_values(
+        self, state: DQNState, hidden: PyTree[Array], observation: PyTree[Array]
+    ) -> Float[Array, " actions"]:
+        features = state.network.torso(observation)
+        return state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
+
+    def probabilities(self, state: DQNState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+        if self.memory_size:
+            raise ForageError("DQN with memory has no probabilities for an observation by itself.")
+        q = state.network(observation)
+        return jax.nn.one_hot(best(q, split_mask(observation)[1]), q.shape[-1])
+
+    def acted(self, state: DQNState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+        return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
+
+    def learn(
+        self, state: DQNState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[DQNState, Metrics, Float[Array, " batch"]]:
+        gradient, (error, metrics) = jax.grad(self.loss, has_aux=True)(state.network, state.target, batch)
+        rate = self.learning_rate * (1 - clock.fraction * (1 - self.final_learning_rate))
+        network, optimiser_state = self.optimiser(rate).step(gradient, state.optimiser, state.network)
+        count = state.updates + 1
+        target = followed(self, state.target, network, count)
+        start, length = self.window
+        error = jnp.abs(error) * batch.experience.counts[start : start + length]
+        return DQNState(network, target, optimiser_state, count), metrics, self.surprise(error)
+
+    def surprise(self, error: Float[Array, "time batch"]) -> Float[Array, " batch"]:
+        """One number for each segment; for sequences the mixture of R2D2, section 2.3."""
+        return 0.9 * error.max(0) + 0.1 * error.mean(0) if self.memory_size else error[0]
+
+    def loss(
+        self, network: QNetwork, target: QNetwork, batch: Batch
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, "time batch"], Metrics]]:
+        """The weighted Huber loss; beside it the errors of every step learned from, target minus estimate."""
+        experience = batch.experience
+        start, length = self.window
+        total, last, bootstrap = self.fold(experience)
+        if self.memory_size:
+            q, online = network.sequence(experience, start)
+            _, later = target.sequence(experience, start)
+            mask = split_mask(jax.tree.map(lambda x: x[start:], experience.next_observation))[1]
+            q, value = q[:length], self.next_value(online, later, mask)
+            value = jnp.take_along_axis(value, jnp.arange(length)[:, None] + last, axis=0)
+        else:
+            q = network.rows(jax.tree.map(lambda x: x[0], experience.observation))[None]
+            rows = jnp.arange(last.shape[1])
+            after = jax.tree.map(lambda x: x[0] if self.n_step == 1 else x[last[0], rows], experience.next_observation)
+            later = target.rows(after)
+            online = network.rows(after) if self.double else later
+            value = self.next_value(online, later, split_mask(after)[1])
+        goal = jax.lax.stop_gradient(total + bootstrap * value)
+        error = goal - chosen(q, experience.action[start : start + length])
+        loss = jnp.mean(batch.weight * experience.counts[start : start + length] * optax.huber_loss(error))
+        return loss, (error, {"loss": loss, "q": goal.mean() - error.mean(), "error": jnp.abs(error).mean()})
+
+    def fold(
+        self, experience: Experience
+    ) -> tuple[Float[Array, "time batch"], Int[Array, "time batch"], Float[Array, "time batch"]]:
+        """`returns.n_step` of the `n_step` transitions from each step that is learned from."""
+        start, length = self.window
+
+        def windows(x: Array) -> Array:
+            return jnp.stack([x[start + i : start + i + length] for i in range(self.n_step)])
+
+        folded = jax.vmap(jax.vmap(returns.n_step, (1, 1, 1, None)), (1, 1, 1, None))
+        return folded(
+            windows(experience.reward), windows(experience.terminated), windows(experience.truncated), self.discount
+        )
+
+    def next_value(
+        self,
+        online: Float[Array, "*batch actions"],
+        target: Float[Array, "*batch actions"],
+        mask: Bool[Array, "*batch actions"] | None,
+    ) -> Float[Array, "*batch"]:
+        """The target network's value of its own best action, or with `double` of the online network's."""
+        return chosen(target, best(online if self.double else target, mask))

@@ -1,0 +1,112 @@
+"""What tabular agents share: numbered states, counts of what was seen, and planning over a finite horizon."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Array, Float, Int, PyTree
+
+from forage.core.spaces import MASK, OneHot, check_discrete, describe, seen, split_mask
+from forage.core.types import Experience, ForageError, Spec
+from forage.ops.action_values import best
+
+Plan = Float[Array, "time state action"]
+"""Action values at each step of an episode."""
+
+
+class Counts(NamedTuple):
+    """Everything that was experienced. What ends an episode leads to no state, and nothing comes after."""
+
+    next: Float[Array, "state action next"]  # times that s, a led to s'
+    taken: Float[Array, "state action"]  # times that a was taken in s
+    reward: Float[Array, "state action"]  # sum of what was paid
+    square: Float[Array, "state action"]  # sum of its squares
+
+    @classmethod
+    def nothing(cls, states: int, actions: int) -> Counts:
+        none = jnp.zeros((states, actions))
+        return cls(jnp.zeros((states, actions, states)), none, none, none)
+
+    def add(self, experience: Experience) -> Counts:
+        """Counts the transitions of a rollout (leaves `time env ...`)."""
+        state, following = index(experience.observation).ravel(), index(experience.next_observation).ravel()
+        action, reward = experience.action.ravel(), experience.reward.ravel()
+        counts = experience.counts.ravel().astype(jnp.float32)
+        goes_on = jnp.where(experience.terminated.ravel(), 0.0, counts)
+        return Counts(
+            self.next.at[state, action, following].add(goes_on),
+            self.taken.at[state, action].add(counts),
+            self.reward.at[state, action].add(counts * reward),
+            self.square.at[state, action].add(counts * reward**2),
+        )
+
+    @property
+    def ended(self) -> Float[Array, "state action"]:
+        """Times that s, a ended an episode."""
+        return self.taken - self.next.sum(-1)
+
+    def model(self) -> tuple[Float[Array, "state action next"], Float[Array, "state action"]]:
+        """Shares of next states and mean rewards; zero where nothing was tried."""
+        number = jnp.maximum(self.taken, 1.0)
+        return self.next / number[..., None], self.reward / number
+
+
+def check(who: str, spec: Spec) -> None:
+    """Raises `ForageError` where states are not numbered, actions are forbidden, or episodes have no end."""
+    space = seen(spec.observation_space)
+    if not isinstance(space, spaces.Discrete | OneHot):
+        raise ForageError(
+            f"{who} needs numbered states, as numbers or one-hot; {spec.name} gives {describe(space)}. "
+            f"Try tabular:RiverSwim-6."
+        )
+    check_discrete(who, spec)
+    # A forbidden action is never tried, so that a plan would go on expecting the best of it.
+    if isinstance(spec.observation_space, spaces.Dict) and MASK in spec.observation_space.spaces:
+        raise ForageError(
+            f"{who} plans over all actions, and what {spec.name} shows forbids some by a mask. Try dqn or ppo."
+        )
+    if spec.horizon is None:
+        raise ForageError(f"{who} plans over whole episodes, and those of {spec.name} have no limit; give it one.")
+
+
+def sizes(spec: Spec) -> tuple[int, int, int]:
+    """How many states and actions there are, and how many steps in an episode."""
+    space = seen(spec.observation_space)
+    states = int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(space.shape or ()))
+    assert isinstance(spec.action_space, spaces.Discrete) and spec.horizon is not None
+    return states, int(spec.action_space.n), int(spec.horizon)
+
+
+def index(observation: PyTree[Array]) -> Int[Array, "*batch"]:
+    """The number of the state that is seen."""
+    observation, _ = split_mask(observation)
+    if jnp.issubdtype(observation.dtype, jnp.floating):
+        return jnp.argmax(observation, -1).astype(jnp.int32)
+    return observation.astype(jnp.int32)
+
+
+def backward(
+    transition: Float[Array, "state action next"], reward: Float[Array, "*time state action"], horizon: int, most: Any
+) -> Plan:
+    """Q_t(s, a) = min(most, r_t(s, a) + sum_s' p(s'|s, a) max_b Q_(t+1)(s', b)), zero after the last step."""
+    reward = jnp.broadcast_to(reward, (horizon, *transition.shape[:2]))
+
+    def step(values: Float[Array, " state"], paid: Float[Array, "state action"]):
+        q = jnp.minimum(most, paid + transition @ values)
+        return q.max(-1), q
+
+    return jax.lax.scan(step, jnp.zeros(transition.shape[0]), reward, reverse=True)[1]
+
+
+def chosen(plan: Plan, time: Int[Array, ""], observation: PyTree[Array]) -> Int[Array, ""]:
+    """The best action at this step of the episode; of equally good ones the first."""
+    return best(plan[jnp.minimum(time, plan.shape[0] - 1), index(observation)], None)
+
+
+def when(condition: Array, compute: Any, otherwise: Any) -> Any:
+    """`compute()` where the condition is true. A loop of at most one turn: under `vmap` it runs only where needed."""
+    return jax.lax.fori_loop(0, jnp.where(condition, 1, 0), lambda _, found: compute(found), otherwise)

@@ -1,0 +1,150 @@
+"""Maximum-entropy exploration: a mixture of policies that visits all states as evenly as can be, without reward.
+
+Hazan, Kakade, Singh, Van Soest (2019), "Provably Efficient Maximum Entropy Exploration", arXiv 1812.02690. Frank and
+Wolfe's method on the entropy of the state distribution d of a mixture of policies. In each round, of `episodes`
+episodes,
+
+    reward   r(s) = -ln(d(s) + smoothing) - d(s) / (d(s) + smoothing)
+    policy   pi = the best plan for r in the model counted so far; what was never tried pays the most r there is, at
+             every step that is left
+    mixture  d <- (1 - step) d + step d_pi, with d_pi as the round's episodes showed it
+
+where r is the gradient of the smoothed entropy -sum_s d(s) ln(d(s) + smoothing).
+The mixture is what is learned: in evaluation each episode draws one of its policies by weight.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from forage.agents.tabular import base as tabular
+from forage.agents.tabular.base import Counts, Plan
+from forage.core.ports import Agent, Metrics
+from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.nn.distributions import entropy
+
+
+class MaxEntState(NamedTuple):
+    counts: Counts
+    policies: Int[Array, "round time state"]  # the newest ones, as a ring
+    weights: Float[Array, " round"]  # of the mixture
+    mixture: Float[Array, " state"]  # d
+    seen: Float[Array, " state"]  # visits in the round under way
+    ended: Float[Array, ""]  # its episodes
+    rounds: Int[Array, ""]  # finished
+
+
+class Memory(NamedTuple):
+    """Of one episode."""
+
+    time: Int[Array, ""]
+    member: Int[Array, ""]  # which policy of the mixture; -1 before the first step
+
+
+class MaxEnt(Agent):
+    """Provably efficient maximum entropy exploration (Hazan et al., 2019, arXiv 1812.02690), for numbered states.
+
+    `step` is constant, as in the paper; 0 stands for 1 / (rounds + 1), which weighs all rounds alike. A reward is not
+    looked at. What an episode ends in is not a state anything is done in, and does not count as visited. The mixture's
+    oldest policies are forgotten beyond `capacity` rounds.
+    """
+
+    on_policy: ClassVar[bool] = True
+
+    step: float = 0.0
+    smoothing: float = 1e-3
+    episodes: int = equinox.field(static=True, default=10)  # of a round
+    capacity: int = equinox.field(static=True, default=64)
+    num_envs: int = equinox.field(static=True, default=1)
+    rollout_length: int = equinox.field(static=True, default=1)
+
+    def __check_init__(self):
+        if self.episodes < 1 or self.capacity < 1:
+            raise ForageError(
+                f"MaxEnt needs episodes and capacity of 1 or more, not {self.episodes} and {self.capacity}."
+            )
+        if isinstance(self.step, int | float) and not 0 <= self.step <= 1:
+            raise ForageError(f"MaxEnt's step is from 0, for 1 / (rounds + 1), to 1, not {self.step:g}.")
+
+    def check(self, spec: Spec) -> None:
+        tabular.check("MaxEnt", spec)
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> MaxEntState:
+        states, actions, horizon = tabular.sizes(spec)
+        return MaxEntState(
+            Counts.nothing(states, actions),
+            jnp.zeros((self.capacity, horizon, states), jnp.int32),
+            jnp.zeros(self.capacity).at[0].set(1.0),
+            jnp.zeros(states),
+            jnp.zeros(states),
+            jnp.zeros(()),
+            jnp.int32(0),
+        )
+
+    def hidden(self, spec: Spec) -> Memory:
+        return Memory(jnp.int32(0), jnp.int32(-1))
+
+    def act(
+        self,
+        state: MaxEntState,
+        hidden: Memory,
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+    ) -> tuple[Int[Array, ""], Memory, tuple[()]]:
+        newest = state.rounds % self.capacity
+        drawn = newest if explore else jax.random.categorical(key, jnp.log(state.weights)).astype(jnp.int32)
+        member = jnp.where(hidden.member < 0, drawn, hidden.member)
+        time = jnp.minimum(hidden.time, state.policies.shape[1] - 1)
+        action = state.policies[member, time, tabular.index(observation)]
+        return action, Memory(hidden.time + 1, member), ()
+
+    def learn(
+        self, state: MaxEntState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[MaxEntState, Metrics, Float[Array, " batch"]]:
+        experience = batch.experience
+        here, counts = tabular.index(experience.observation).ravel(), experience.counts.ravel()
+        state = state._replace(
+            counts=state.counts.add(experience),
+            seen=state.seen.at[here].add(counts.astype(jnp.float32)),
+            ended=state.ended + (experience.ended & experience.counts).sum(),
+        )
+        state = tabular.when(state.ended >= self.episodes, self.next_round, state)
+        share = state.mixture / jnp.maximum(state.mixture.sum(), 1e-12)
+        metrics = {"visitation_entropy": entropy(share), "rounds": state.rounds.astype(jnp.float32)}
+        return state, metrics, jnp.zeros(experience.reward.shape[1])
+
+    def next_round(self, state: MaxEntState) -> MaxEntState:
+        """Adds the round that is over to the mixture, and plans the next."""
+        step = jnp.where(self.step > 0, self.step, 1 / (state.rounds + 1.0))
+        step = jnp.where(state.rounds == 0, 1.0, step)
+        mixture = (1 - step) * state.mixture + step * state.seen / jnp.maximum(state.seen.sum(), 1.0)
+        weights = (1 - step) * state.weights
+        weights = weights.at[state.rounds % self.capacity].set(step)
+        plan = self.plan(state.counts, mixture, state.policies.shape[1])
+        following = (state.rounds + 1) % self.capacity
+        return state._replace(
+            policies=state.policies.at[following].set(plan.argmax(-1).astype(jnp.int32)),
+            weights=weights.at[following].set(0.0),
+            mixture=mixture,
+            seen=jnp.zeros_like(state.seen),
+            ended=jnp.zeros(()),
+            rounds=state.rounds + 1,
+        )
+
+    def plan(self, counts: Counts, mixture: Float[Array, " state"], horizon: int) -> Plan:
+        """The best plan for going where the mixture was not."""
+        smooth = mixture + self.smoothing
+        reward = -jnp.log(smooth) - mixture / smooth
+        reward = reward - reward.min()  # an episode that ends early must not be better than one that goes on
+        transition, _ = counts.model()
+        # What was never tried is believed to stay where reward is highest, to the end: all of that at once, as the
+        # model has it lead nowhere.
+        left = jnp.arange(horizon, 0, -1.0)[:, None, None]
+        paid = jnp.where(counts.taken > 0, reward[:, None], left * reward.max())
+        return tabular.backward(transition, paid, horizon, jnp.inf)

@@ -1,0 +1,41 @@
+"""What several behaviours ask of an agent and its environment."""
+
+from __future__ import annotations
+
+import gymnasium
+
+from forage.core import spaces
+from forage.core.ports import Agent
+from forage.core.types import ForageError, Spec
+
+
+def check_choices(what: str, agent: Agent, spec: Spec) -> None:
+    """Raises `ForageError` unless actions are choices, and the agent learns from those that it did not make."""
+    space = spec.action_space
+    if not isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete):
+        raise ForageError(
+            f"{what[0].upper()}{what[1:]} draws among finitely many actions, and {spec.name} has "
+            f"{spaces.describe(space)}; use the agent's own behaviour."
+        )
+    check_replay(what, agent)
+
+
+def check_replay(what: str, agent: Agent) -> None:
+    """Raises `ForageError` for an agent that learns only from its own actions."""
+    if agent.on_policy:
+        raise ForageError(
+            f"{type(agent).__name__} learns only from actions it chose itself, so {what} would mislead it; use its own "
+            f"behaviour, or an agent that learns from a replay memory, such as dqn."
+        )
+
+
+def check_noise(what: str, agent: Agent, spec: Spec) -> tuple[int, ...]:
+    """The shape of the noise that the agent makes actions from. Raises `ForageError` where it makes them from none."""
+    shape = agent.noise(spec)
+    if shape is None:
+        raise ForageError(
+            f"{what[0].upper()}{what[1:]} is handed to agents that make continuous actions from normal noise, and "
+            f"{type(agent).__name__} makes none from it in {spec.name}; sac, td3 and ppo do where actions are "
+            f"continuous, as in Pendulum-v1."
+        )
+    return shape

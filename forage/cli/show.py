@@ -1,0 +1,118 @@
+"""What `forage list` and `forage show` print. Imports only what is asked for."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+from forage.config import registry
+from forage.core.errors import ForageError
+
+
+def list_parts(wanted: str | None) -> None:
+    """Prints what there is: all of it, or what is `wanted`."""
+    kinds = {"agents": "agent", **{port: port for port in registry.PORTS}}
+    kinds |= {"wrappers": "wrappers", "environments": "environments"}
+    if wanted is not None and wanted not in kinds:
+        raise ForageError(
+            f"forage list shows agents, environments, wrappers or a port, not {wanted!r}"
+            f"{registry.nearest(wanted, kinds)}"
+        )
+    for port, table in registry.PORTS.items():
+        if wanted is None or kinds[wanted] == port:
+            print(f"{port}")
+            for name in table:
+                doc = (registry.part_class(port, name).__doc__ or "").strip().splitlines()[0]
+                print(f"  {name:20} {doc}")
+    if wanted in (None, "wrappers"):
+        print("wrappers")
+        for name in registry.WRAPPERS:
+            doc = (registry.wrapper_class(name).__doc__ or "").strip().splitlines()[0]
+            print(f"  {name:20} {doc}")
+    if wanted in (None, "environments"):
+        from forage.environments import list_environments
+        from forage.environments.catalogue import SUITES
+        from forage.environments.registry import installed
+
+        print("environments")
+        for row in list_environments(libraries=wanted is not None):
+            print(f"  {row.id:34} {row.description}")
+        for prefix, suite in SUITES.items():
+            if not installed(suite):
+                print(f"  {prefix + ':<id>':34} needs pip install 'forage-rl[{suite.extra}]'. {suite.description}")
+            elif wanted is None:
+                print(f"  {prefix + ':<id>':34} {suite.description} Such as {prefix}:{suite.example}.")
+        if wanted is None:
+            print("forage list environments shows each of those, too.")
+
+
+def show(name: str) -> None:
+    """Prints what a part, a wrapper or an environment is."""
+    if name in registry.WRAPPERS:
+        show_wrapper(name)
+        return
+    found = [(port, table[name]) for port, table in registry.PORTS.items() if name in table]
+    if not found:
+        show_environment(name)
+        return
+    port, target = found[0]
+    cls = registry.load(target)
+    module = sys.modules[cls.__module__]
+    print(f"{name}: {port}\n")
+    print((module.__doc__ or "").strip(), "\n")
+    print("options")
+    for field in registry.fields(cls):
+        default = "required" if field.required else field.default
+        shown = field.name.replace("_", "-")
+        print(f"  --{shown if port == 'agent' else f'{port}.{shown}':28} {default!s:14} {field.help}")
+    print(f"\nsource {target.replace(':', ' ')}")
+    from forage.config.presets import PRESETS
+
+    for preset in PRESETS:
+        if preset.agent == name:
+            print(f"preset {preset.environment}: {preset.words}; {preset.steps:,} steps ({preset.source})")
+
+
+def show_wrapper(name: str) -> None:
+    cls = registry.wrapper_class(name)
+    print(f"{name}: wrapper\n")
+    print(inspect.cleandoc(cls.__doc__ or ""))
+    fields = registry.wrapper_fields(cls)
+    spelled = ":".join([name, *(field.name.replace("_", "-").upper() for field in fields)])
+    print(f"\n--wrap {spelled}, or --wrap {name}:option=value\n\noptions")
+    for field in fields:
+        default = "required" if field.required else field.default
+        print(f"  {field.name.replace('_', '-'):20} {default!s:14} {field.help}")
+    print(f"\nsource {registry.WRAPPERS[name].replace(':', ' ')}")
+
+
+def show_environment(name: str) -> None:
+    from forage.config.setup import environment_spec, resolve_environment
+    from forage.environments import make
+    from forage.environments.registry import maker_of
+
+    try:
+        title, environment, _ = resolve_environment(name, {})
+    except ForageError as error:
+        names = [known for table in (*registry.PORTS.values(), registry.WRAPPERS) for known in table]
+        hint = registry.nearest(name, names)
+        raise ForageError(
+            f"There is no part called {name!r}{hint}" if hint.startswith("; did") else str(error)
+        ) from None
+    spec = environment_spec(title, environment)
+    print(f"{title}: environment\n")
+    made: Any = make(name)
+    while hasattr(made, "environment"):
+        made = made.environment
+    if maker := maker_of(name):
+        print(inspect.cleandoc(maker[0].__doc__ or ""), "\n")
+        print(inspect.cleandoc(type(made).__doc__ or ""), "\n\noptions")
+        for option, value in maker[1].items():
+            print(f"  --env.{option:24} {value}")
+    elif not callable(environment):
+        print(inspect.cleandoc(type(made).__doc__ or ""), "\n\noptions")
+        for field in registry.fields(type(made)):
+            print(f"  --env.{field.name:24} {getattr(made, field.name)!s:14} {field.help}")
+    print(f"\nobservation {spec.observation_space}\naction      {spec.action_space}")
+    print(f"horizon     {spec.horizon or 'none'}")

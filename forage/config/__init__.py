@@ -1,0 +1,1 @@
+"""Configuration: from names and numbers to the parts of a run, and back."""

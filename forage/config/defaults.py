@@ -1,0 +1,261 @@
+"""What stands at a port when nothing is named, and the settings known to work well in an environment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gymnasium import spaces
+
+from forage.config.presets import ATARI, PRESETS, SMALL_IMAGES, SMALL_PPO, Preset, normalised
+from forage.config.registry import from_config, part_class, part_name
+from forage.core.ports import Agent, Behaviour, Memory
+from forage.core.spaces import describe, is_bounded_box, seen
+from forage.core.types import Spec
+from forage.nn.encoders import is_image
+from forage.nn.layers import is_large
+from forage.nn.normalise import is_map
+
+
+class Rule(NamedTuple):
+    """Settings for one agent wherever the spec has some property; for environments without a preset."""
+
+    agent: str
+    what: str  # the property, as the start of a run says it
+    fits: Callable[[Spec, bool], bool]  # of the spec, and whether the environment is native
+    settings: dict[str, Any]
+    source: str
+    parts: dict[str, dict[str, Any]] = {}  # as a preset's
+
+
+def is_picture(spec: Spec) -> bool:
+    """Whether the observation is an image."""
+    return is_image(seen(spec.observation_space))
+
+
+STUDY = "benchmarks/results/DEFAULTS.md"
+# The zoo of Stable-Baselines3 for MiniGrid.
+SMALL = {"num_envs": 8, "rollout_length": 128, "minibatches": 16, "epochs": 10}
+SMALL |= {"learning_rate": 2.5e-4, "final_learning_rate": 1.0, "entropy_coefficient": 0.0}
+MAPS = SMALL | {"normalise_observation": True}
+# Stable-Baselines3's 2048 steps in minibatches of 64, from 8 environments.
+GENERAL_PPO = {"num_envs": 8, "rollout_length": 256, "minibatches": 32}
+GENERAL_PPO |= {"learning_rate": 3e-4, "final_learning_rate": 1.0, "epochs": 10, "entropy_coefficient": 0.0}
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "ppo",
+        "small maps of bytes",
+        lambda spec, native: is_map(seen(spec.observation_space)),
+        MAPS,
+        STUDY,
+        normalised(),
+    ),
+    Rule(
+        "ppo",
+        "images, stepped in JAX",
+        lambda spec, native: native and is_picture(spec),
+        SMALL_IMAGES,
+        "as for MinAtar",
+    ),
+    Rule(
+        "ppo",
+        "small images",
+        lambda spec, native: is_picture(spec) and not is_large(seen(spec.observation_space)),
+        SMALL | {"activation": "relu"},
+        STUDY,
+        normalised(),
+    ),
+    Rule("ppo", "images", lambda spec, native: is_picture(spec), {}, ATARI),
+    Rule(
+        "ppo",
+        "one number out of a few",
+        lambda spec, native: isinstance(seen(spec.observation_space), spaces.Discrete),
+        SMALL_PPO,
+        STUDY,
+    ),
+    Rule(
+        "ppo",
+        "vectors and continuous actions",
+        lambda spec, native: isinstance(spec.action_space, spaces.Box),
+        GENERAL_PPO | {"initial_log_std": math.log(0.5)},
+        STUDY + "; the deviation: Andrychowicz et al., 2021",
+        normalised(),
+    ),
+    Rule("ppo", "vectors", lambda spec, native: True, GENERAL_PPO, STUDY, normalised()),
+)
+"""The first that fits counts."""
+
+
+def rule(agent: str, spec: Spec, native: bool) -> Rule | None:
+    """The first rule that fits."""
+    return next((r for r in RULES if r.agent == agent and r.fits(spec, native)), None)
+
+
+class Chosen(NamedTuple):
+    """What is laid under the settings that a person names, and where it is from."""
+
+    settings: dict[str, Any]
+    parts: dict[str, Any]  # by port
+    why: str  # for the start of a run; empty where the agent's own defaults stand
+
+
+def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[str, Any]) -> Chosen:
+    """The preset's settings where the environment has one, else those of the rule that fits its spec."""
+    known = preset(agent, environment)
+    if known is not None:
+        why = f"preset for {known.pattern(environment)} ({known.source})"
+        return Chosen(known.settings, built(known.parts, given), why)
+    found = rule(agent, spec, native)
+    if found is None:
+        return Chosen({}, {}, "")
+    why = f"settings for {found.what} ({found.source})"
+    return Chosen(fitted(found.settings, given), built(found.parts, given), why)
+
+
+def built(parts: dict[str, dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:
+    """The parts that configurations name, by port; what looks ahead does so as far as the agent is told to."""
+    ahead = {"discount": given["discount"]} if "discount" in given else {}
+    return {port: from_config(c | (ahead if "discount" in c else {})) for port, c in parts.items()}
+
+
+SHORTEST, MOST = 32, 256  # steps of a rollout of each environment, and minibatches, where many environments are named
+
+
+def fitted(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """A rule's settings of PPO beside what a person names of a rollout.
+
+    A rollout keeps its number of transitions where other environments are named, and a minibatch its rows, as far as
+    they divide: who steps 2 environments steps each four times as long as 8.
+    """
+    usual = part_class("agent", "ppo")()
+    settings = {name: getattr(usual, name) for name in ("num_envs", "rollout_length", "minibatches")} | settings
+    transitions = settings["num_envs"] * settings["rollout_length"]
+    rows = transitions // settings["minibatches"]
+    num_envs = given.get("num_envs", settings["num_envs"])
+    least = min(SHORTEST, settings["rollout_length"])
+    length = given.get("rollout_length", max(transitions // max(num_envs, 1), least))
+    units, most = num_envs * length, max(min(num_envs * length // rows, MOST), 1)
+    # With memory, minibatches are whole segments.
+    units, most = (num_envs, min(most, 4)) if given.get("memory_size") else (units, most)
+    minibatches = max((n for n in range(1, most + 1) if units % n == 0), default=1)
+    return settings | {"num_envs": num_envs, "rollout_length": length, "minibatches": minibatches}
+
+
+def preset(agent: str, environment: str) -> Preset | None:
+    """The first preset whose pattern fits."""
+    return next((p for p in PRESETS if p.agent == agent and p.pattern(environment)), None)
+
+
+def default_behaviour(agent: Agent) -> Behaviour:
+    """The agent's usual one; off-policy agents that act for themselves begin at random."""
+    cls = part_class("behaviour", agent.usual_behaviour)
+    if agent.usual_behaviour == "own" and not agent.on_policy:
+        return cls(random_steps=agent.learning_starts)
+    return cls()
+
+
+def default_memory(agent: Agent) -> Memory:
+    """The last rollout on-policy; uniform replay off-policy."""
+    return part_class("memory", "rollout" if agent.on_policy else "uniform")()
+
+
+class Suggestion(NamedTuple):
+    """The agent for environments of some kind where nobody names one."""
+
+    agent: str
+    fits: Callable[[Spec, bool], bool]  # of the spec, and whether the environment is native
+    why: str  # after its actions are named: what the start of a run says
+
+
+def is_bounded(spec: Spec) -> bool:
+    """Whether actions are numbers with bounds, as SAC and TD3 need them."""
+    return is_bounded_box(spec.action_space)
+
+
+SUGGESTIONS: tuple[Suggestion, ...] = (
+    Suggestion(
+        "sac",
+        lambda spec, native: is_bounded(spec) and (not native or preset("sac", spec.name) is not None),
+        "are continuous and bounded, and SAC needs the fewest steps of them",
+    ),
+    Suggestion(
+        "ppo",
+        lambda spec, native: not native and is_picture(spec),
+        "seen through images: PPO learns steadily from many environments at once",
+    ),
+    Suggestion(
+        "ppo",
+        lambda spec, native: not native,
+        "on the host: PPO and DQN come to much the same there, and PPO steps several environments side by side",
+    ),
+    Suggestion(
+        "ppo",
+        lambda spec, native: True,
+        "in an environment that is quick to step: PPO learns fastest by the clock",
+    ),
+)
+"""The first that fits counts.
+
+The study (benchmarks/results/DEFAULTS.md) has no cell of Forage's DQN and SAC yet. Of Stable-Baselines3's defaults, PPO
+and DQN come to 0.37 and 0.38 in FrozenLake; in LunarLander DQN comes to 37 in 50,000 steps, PPO to 2 in 100,000, or to
+120 where its actions are sampled.
+"""
+
+
+def suggest(spec: Spec, native: bool) -> tuple[str, str]:
+    """An agent that suits an environment, and why."""
+    found = next(one for one in SUGGESTIONS if one.fits(spec, native))
+    return found.agent, f"{describe(spec.action_space)} actions {found.why}"
+
+
+class Length(NamedTuple):
+    """How long a run is without a preset: so many episodes, but within so many steps of each seed."""
+
+    episodes: int
+    least: int
+    most: int
+
+
+LENGTHS: dict[tuple[str, bool], Length] = {
+    ("rollouts", True): Length(1000, 500_000, 2_000_000),
+    ("rollouts", False): Length(1000, 200_000, 1_000_000),
+    ("replayed values", True): Length(200, 100_000, 200_000),
+    ("replayed values", False): Length(200, 100_000, 200_000),
+    ("replayed actors", True): Length(100, 20_000, 50_000),
+    ("replayed actors", False): Length(100, 20_000, 40_000),
+}
+"""By what an agent learns from, and whether the environment is native.
+
+Actors learned from replay, as SAC's, make an update at every step: 100 a second over all seeds on two cores (15,000
+steps of Reacher with three seeds take 7 minutes), so that 40,000 steps with three seeds take 15 to 20 minutes.
+"""
+USUAL_HORIZON = 1000  # where an environment does not say how long its episodes can be
+
+
+def length_for(agent: Agent, spec: Spec, native: bool) -> Length:
+    """The row of `LENGTHS` for an agent in an environment."""
+    replayed = "replayed actors" if isinstance(spec.action_space, spaces.Box) else "replayed values"
+    return LENGTHS["rollouts" if agent.on_policy else replayed, native]
+
+
+def default_steps(agent: Agent, environment: str, spec: Spec, native: bool, suggested: bool) -> tuple[int, str]:
+    """How long to train when nobody says, and why: the preset's steps, else as `LENGTHS` has it.
+
+    Where the agent was `suggested`, too, a preset's steps are cut to the most that `LENGTHS` has.
+    """
+    length, known = length_for(agent, spec, native), preset(part_name(agent), environment)
+    if known is not None and not (suggested and known.steps > length.most):
+        return known.steps, "as its preset has it"
+    if known is not None:
+        return length.most, f"cut from its preset's {known.steps:,} to fit a laptop"
+    horizon = spec.horizon or USUAL_HORIZON
+    steps = min(max(length.episodes * horizon, length.least), length.most)
+    return steps, f"for episodes of up to {horizon:,}" if spec.horizon else "for episodes without a known end"
+
+
+def make_agent(name: str, environment: str, options: dict[str, Any]) -> Agent:
+    """The agent called `name`, with `options` over its preset's settings."""
+    known = preset(name, environment)
+    return part_class("agent", name)(**((known.settings if known else {}) | options))

@@ -1,0 +1,296 @@
+"""Parts by name: what `forage list` shows, what options and configuration files may say.
+
+A part is named by its port's table here, or by `module:Class` when it is a user's own.
+Nothing is imported before it is named.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import importlib
+import inspect
+import io
+import textwrap
+import tokenize
+import typing
+from collections.abc import Iterable
+from typing import Any
+
+from forage.core.errors import ForageError
+
+PORTS: dict[str, dict[str, str]] = {
+    "agent": {
+        "ppo": "forage.agents.policy_gradient.ppo:PPO",
+        "dqn": "forage.agents.q_learning.dqn:DQN",
+        "sac": "forage.agents.actor_critic.sac:SAC",
+        "sac-discrete": "forage.agents.actor_critic.sac_discrete:SACDiscrete",
+        "td3": "forage.agents.actor_critic.td3:TD3",
+        "ucbvi": "forage.agents.tabular.ucbvi:UCBVI",
+        "psrl": "forage.agents.tabular.psrl:PSRL",
+        "maxent": "forage.agents.tabular.maxent:MaxEnt",
+        "bootstrapped-dqn": "forage.agents.q_learning.bootstrapped_dqn:BootstrappedDQN",
+        "langevin-dqn": "forage.agents.q_learning.langevin_dqn:LangevinDQN",
+        "mex": "forage.agents.actor_critic.mex:MEX",
+        "rrs": "forage.agents.actor_critic.rrs:RRS",
+        "maxinfo-sac": "forage.agents.actor_critic.maxinfo_sac:MaxInfoSAC",
+        "sqirl": "forage.agents.q_learning.sqirl:SQIRL",
+    },
+    "tasks": {
+        "same": "forage.tasks.same:Same",
+        "phases": "forage.tasks.phases:Phases",
+        "contexts": "forage.tasks.contexts:Contexts",
+    },
+    "starts": {
+        "reset": "forage.starts.reset:Reset",
+        "archive": "forage.starts.archive:Archive",
+        "levels": "forage.starts.levels:Levels",
+        "latent-go-explore": "forage.starts.latent_go_explore:LatentGoExplore",
+        "snapshot": "forage.starts.snapshot:Snapshot",
+        "go-explore": "forage.starts.go_explore:GoExplore",
+    },
+    "behaviour": {
+        "own": "forage.behaviours.own:Own",
+        "epsilon-greedy": "forage.behaviours.epsilon_greedy:EpsilonGreedy",
+        "boltzmann": "forage.behaviours.boltzmann:Boltzmann",
+        "ez-greedy": "forage.behaviours.ez_greedy:EZGreedy",
+        "pink": "forage.behaviours.pink:Pink",
+        "ornstein-uhlenbeck": "forage.behaviours.ornstein_uhlenbeck:OrnsteinUhlenbeck",
+        "held-noise": "forage.behaviours.held_noise:HeldNoise",
+        "parameter-noise": "forage.behaviours.parameter_noise:ParameterNoise",
+        "guide": "forage.behaviours.guide:Guide",
+        "lesson": "forage.behaviours.lesson:Lesson",
+    },
+    "rewards": {
+        "environment": "forage.rewards.environment:EnvironmentReward",
+        "scale": "forage.rewards.scaling:Scale",
+        "normalise-return": "forage.rewards.scaling:NormaliseReturn",
+        "weighted": "forage.rewards.weighted:Weighted",
+        "rnd": "forage.rewards.bonuses.rnd:RND",
+        "counts": "forage.rewards.bonuses.counts:Counts",
+        "icm": "forage.rewards.bonuses.icm:ICM",
+        "disagreement": "forage.rewards.bonuses.disagreement:Disagreement",
+        "e3b": "forage.rewards.bonuses.e3b:E3B",
+        "episodic-novelty": "forage.rewards.bonuses.episodic_novelty:EpisodicNovelty",
+        "shift": "forage.rewards.shift:Shift",
+    },
+    "memory": {
+        "rollout": "forage.memory.rollout:LastRollout",
+        "uniform": "forage.memory.uniform:UniformReplay",
+        "prioritised": "forage.memory.prioritised:PrioritisedReplay",
+    },
+}
+
+WRAPPERS: dict[str, str] = {
+    "frame-stack": "forage.environments.wrappers.images:FrameStack",
+    "time-limit": "forage.environments.wrappers.time:TimeLimit",
+    "time-aware": "forage.environments.wrappers.time:TimeAware",
+    "action-repeat": "forage.environments.wrappers.time:ActionRepeat",
+    "sticky-actions": "forage.environments.wrappers.actions:StickyActions",
+    "delay": "forage.environments.wrappers.actions:Delay",
+    "rescale-action": "forage.environments.wrappers.actions:RescaleAction",
+    "resize": "forage.environments.wrappers.images:Resize",
+    "grey": "forage.environments.wrappers.images:Grey",
+    "masked": "forage.environments.wrappers.selection:Masked",
+    "noisy-tv": "forage.environments.wrappers.noisy_tv:NoisyTV",
+    "context-visible": "forage.environments.wrappers.selection:ContextVisible",
+    "action-noise": "forage.environments.wrappers.randomness.action:ActionNoise",
+    "reward-noise": "forage.environments.wrappers.randomness.reward:RewardNoise",
+    "observation-noise": "forage.environments.wrappers.randomness.observation:ObservationNoise",
+    "missing": "forage.environments.wrappers.randomness.missing:Missing",
+    "drift": "forage.environments.wrappers.randomness.drift:Drift",
+}
+"""What can go around an environment, by name."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean a or b?`, or all that is known when there is little, or nothing."""
+    known = list(known)
+    folded = {name.lower(): name for name in known}
+    close = [folded[name] for name in difflib.get_close_matches(word.lower(), folded, n=3, cutoff=0.5)]
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    return f"; there are {', '.join(known)}." if len(known) <= 12 else "."
+
+
+def load(target: str) -> type:
+    """The class that `module:Class` names."""
+    module_name, _, class_name = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), class_name)
+    except ImportError as error:
+        raise ForageError(f"Cannot import {module_name} to get {class_name}: {error}.") from error
+    except AttributeError:
+        raise ForageError(f"Module {module_name} has no class {class_name}.") from None
+
+
+def part_class(port: str, name: str) -> type:
+    """The class of a part, by its name at `port` or as `module:Class`."""
+    if name in PORTS[port]:
+        return load(PORTS[port][name])
+    if ":" in name:
+        cls = load(name)
+        base = port.capitalize()
+        if not isinstance(cls, type) or not is_a(cls, base):
+            raise ForageError(f"{name} is not of the port {port}; a subclass of forage.core.ports.{base} works.")
+        return cls
+    raise ForageError(f"There is no {port} called {name!r}{nearest(name, PORTS[port])}")
+
+
+def wrapper_class(name: str) -> type:
+    """The class of a wrapper, by its name."""
+    check_wrapper(name)
+    return load(WRAPPERS[name])
+
+
+def check_wrapper(name: str) -> None:
+    """Raises `ForageError` where there is no such wrapper, without importing anything."""
+    if name not in WRAPPERS:
+        hint = nearest(name, WRAPPERS)
+        raise ForageError(
+            f"There is no wrapper called {name!r}{'; forage list wrappers shows them.' if hint == '.' else hint}"
+        )
+
+
+def wrapper_fields(cls: type) -> list[Field]:
+    """The options of a wrapper: its fields, but for the environment that it is put around."""
+    return [field for field in fields(cls) if field.name not in ("environment", "inside")]
+
+
+def part_name(part: Any) -> str:
+    """The inverse of `part_class`, for any port."""
+    target = f"{type(part).__module__}:{type(part).__qualname__}"
+    return next((name for table in PORTS.values() for name, known in table.items() if known == target), target)
+
+
+@typing.runtime_checkable
+class Array(typing.Protocol):
+    """An array of NumPy or JAX, known without importing either."""
+
+    def tolist(self) -> Any: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One hyper-parameter of a part."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+    @property
+    def required(self) -> bool:
+        return self.default is dataclasses.MISSING
+
+
+def fields(cls: type) -> list[Field]:
+    """The hyper-parameters of a part: its dataclass fields, each explained by the comment behind it."""
+    comments: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if dataclasses.is_dataclass(base):
+            comments |= explained(base)
+    hints = typing.get_type_hints(cls)
+    result = []
+    for field in dataclasses.fields(cls):
+        default = field.default
+        if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        result.append(Field(field.name, hints.get(field.name, Any), default, comments.get(field.name, "")))
+    return result
+
+
+def explained(cls: type) -> dict[str, str]:
+    """What the comment behind each field of a class says, with the lines it wraps onto; nothing without a source."""
+    try:
+        source = textwrap.dedent(inspect.getsource(cls))
+        body = ast.parse(source).body[0]
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):
+        return {}
+    notes = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    alone = {
+        token.start[0]
+        for token in tokens
+        if token.type == tokenize.COMMENT and not token.line[: token.start[1]].strip()
+    }
+    found = {}
+    for node in body.body if isinstance(body, ast.ClassDef) else []:
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        end = node.end_lineno or node.lineno
+        words = [notes[line] for line in range(node.lineno, end + 1) if line in notes]
+        while words and (end := end + 1) in alone:
+            words.append(notes[end])
+        found |= {node.target.id: " ".join(words)} if words else {}
+    return found
+
+
+def to_config(part: Any) -> dict[str, Any]:
+    """A part as plain data: its name and its fields, parts within it likewise.
+
+    Of what is no plain data, such as a function, only a description remains, and `from_config` says so.
+    """
+
+    def plain(value: Any) -> Any:
+        if is_a(type(value), "Part"):
+            return to_config(value)
+        if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
+            return [plain(item) for item in value]
+        if isinstance(value, Array):
+            return value.tolist()
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        return {"object": repr(value)[:200]}
+
+    return {"part": part_name(part)} | {f.name: plain(getattr(part, f.name)) for f in dataclasses.fields(part)}
+
+
+def is_a(cls: type, name: str) -> bool:
+    """Whether a class is a `forage.core.ports.NAME`, found out without importing it."""
+    return any((base.__module__, base.__name__) == ("forage.core.ports", name) for base in cls.__mro__)
+
+
+def build(port: str, name: str, options: dict[str, Any]) -> Any:
+    """Makes a part by name. Raises `ForageError` for options that it has not, needs, or cannot take."""
+    cls = part_class(port, name)
+    known = {field.name: field for field in fields(cls)}
+    for key, value in options.items():
+        if key not in known:
+            raise ForageError(f"{name} has no option {key!r}{nearest(key, known)}")
+        number = isinstance(value, (int, float)) or hasattr(value, "dtype")
+        if isinstance(known[key].default, (int, float)) and not number:
+            raise ForageError(f"{key} of {name} is a number, not {value!r}.")
+    missing = [key for key, field in known.items() if field.required and key not in options]
+    if missing:
+        shown = missing[0].replace("_", "-") if port == "agent" else f"{port}.{missing[0].replace('_', '-')}"
+        raise ForageError(f"{name} needs --{shown} VALUE; forage show {name} explains it.")
+    return cls(**options)
+
+
+def from_config(config: dict[str, Any]) -> Any:
+    """The inverse of `to_config`. Raises `PythonObject` for what only a description was kept of."""
+    name = config["part"]
+    cls = next((load(table[name]) for table in PORTS.values() if name in table), None) or load(name)
+    known = {f.name for f in dataclasses.fields(cls)}
+    values = {}
+    for key, value in config.items():
+        if key == "part":
+            continue
+        if key not in known:
+            raise ForageError(f"{name} has no option {key!r}{nearest(key, known)}")
+        values[key] = rebuilt(value, f"{name}'s {key}")
+    return cls(**values)
+
+
+def rebuilt(value: Any, what: str) -> Any:
+    if isinstance(value, list):
+        return tuple(rebuilt(item, what) for item in value)
+    if isinstance(value, dict) and "object" in value:
+        raise PythonObject(f"{what} was a Python object, {value['object']}.")
+    return from_config(value) if isinstance(value, dict) and "part" in value else value
+
+
+class PythonObject(ForageError):
+    """A part holds something that a configuration file cannot."""

@@ -1,0 +1,512 @@
+"""From names and options to the parts of a run, and to the road that runs it; and back, to plain data."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from forage.config import registry
+from forage.config.defaults import chosen, default_behaviour, default_memory, default_steps, suggest
+from forage.config.ranges import check_ranges
+from forage.config.teachers import taught
+from forage.config.wrapping import wrap as wrap_environment
+from forage.core import prng, spaces
+from forage.core.compiling import check_precision
+from forage.core.host import HostEnvironment
+from forage.core.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
+from forage.core.sweep import members_of, settings_of
+from forage.core.types import ForageError, Spec
+from forage.environments import HostFactory, make, spec_of
+from forage.environments.checking import check_environment
+from forage.environments.loading import name_of
+from forage.environments.plain import from_plain, to_plain
+from forage.loop.device.loop import Experiment
+from forage.loop.device.runner import DeviceRoad, vary
+from forage.loop.host.loop import Way
+from forage.loop.host.runner import HostRoad
+from forage.loop.host.starts import Hosted
+from forage.loop.learner import Learner
+from forage.loop.policy import check_actions
+from forage.nn.encoders import is_image
+from forage.rewards.bonuses.base import Bonus
+from forage.rewards.environment import EnvironmentReward
+from forage.starts.reset import Reset
+from forage.tasks.same import Same
+
+Road = DeviceRoad | HostRoad
+PORTS = {"behaviour": Behaviour, "rewards": Rewards, "memory": Memory, "tasks": Tasks, "starts": Starts}
+MOST = 2**31 - 1  # steps of a seed, and the largest seed: both are counted in 32 bits
+
+
+@dataclasses.dataclass
+class Setup:
+    """Everything that decides what a run does."""
+
+    name: str  # of the environment
+    environment: Environment | Callable[[int], HostEnvironment]
+    environment_config: dict[str, Any]
+    spec: Spec
+    agent: Agent
+    behaviour: Behaviour
+    rewards: Rewards
+    memory: Memory
+    tasks: Tasks
+    starts: Starts
+    steps: int
+    seeds: list[int]
+    sweep: dict[str, list[float]]
+    why: str = ""  # why this agent, when nobody named one
+    settings_from: str = ""  # the preset or rule behind the agent's settings
+    steps_from: str = ""  # why so many steps, when nobody said how many
+    evaluation_actions: str = "auto"  # or greedy, or sampled
+    visits: bool = False  # where the agent goes is counted
+
+    @property
+    def native(self) -> bool:
+        return isinstance(self.environment, Environment)
+
+    @property
+    def members(self) -> list[dict[str, Any]]:
+        """What sets each member of the run apart: its seed, and its settings where there is a sweep."""
+        return members_of(self.sweep, self.seeds)
+
+    @property
+    def settings(self) -> int:
+        """How many settings a sweep has; without one, 1."""
+        return len(settings_of(self.sweep))
+
+    @property
+    def scored(self) -> str | None:
+        """Which reward a score is of, where the environment has several: `1 treasure + 0.1 time`."""
+        names = self.spec.reward_names
+        if not names:
+            return None
+        weights, steps = self.rewards.score(np.eye(len(names)), self.spec), np.arange(1.0, len(names) + 1)
+        if not np.isclose(self.rewards.score(steps[None], self.spec)[0], steps @ weights):
+            return f"the score of {registry.part_name(self.rewards)}"
+        return " + ".join(f"{weight:g} {name}" for weight, name in zip(weights, names, strict=True) if weight) or "0"
+
+    def learner(self) -> Learner:
+        """What remembers and learns. Raises `ForageError` where its parts do not fit."""
+        streams = self.agent.num_envs * self.spec.num_agents
+        memory = shortened(self.memory, self.agent, streams, self.steps * self.spec.num_agents)
+        learner = Learner(self.agent, self.behaviour, self.rewards, memory, self.spec)
+        learner.check()
+        _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
+        check_learning(self.agent, self.steps)
+        return learner
+
+    def experiment(self) -> Experiment:
+        """The loop's parts, on the device road. Raises `ForageError` where they do not fit."""
+        assert isinstance(self.environment, Environment)
+        learner = self.learner()
+        check_environment(self.environment, self.name)
+        starts = taught(self.starts, self.environment)
+        experiment = Experiment(learner, self.environment, self.tasks, starts, self.visits)
+        experiment.check()
+        return experiment
+
+    def road(self, devices: int | None = None) -> Road:
+        """Builds the loop. Raises `ForageError` where the parts do not fit.
+
+        On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
+        """
+        members = self.members
+        seeds = [member["seed"] for member in members]
+        if isinstance(self.environment, Environment):
+            prepare_devices(devices or len(members))
+            experiment = self.experiment()
+            values = {f"learner.agent.{name}": jnp.array([m[name] for m in members]) for name in self.sweep}
+            return DeviceRoad(vary(experiment, values), seeds, self.steps)
+        self.check_host()
+        learner, learners = self.learner(), []
+        for member in members:
+            agent = dataclasses.replace(self.agent, **{name: member[name] for name in self.sweep})
+            learners.append(equinox.tree_at(lambda learner: learner.agent, learner, agent))
+        return HostRoad(learners, self.environment, seeds, self.steps, self.way)
+
+    @property
+    def way(self) -> Way:
+        """What else a run on the host is asked for."""
+        return Way(None if isinstance(self.starts, Reset) else self.starts, self.visits)
+
+    def check_host(self) -> None:
+        """Raises `ForageError` where episodes cannot begin on the host as the parts say."""
+        if isinstance(self.starts, Reset) and isinstance(self.tasks, Same):
+            return
+        if not (isinstance(self.tasks, Same) and self.starts.on_host):
+            raise ForageError(
+                f"{self.name} runs on the host, where episodes begin as it says or where they have been (--starts "
+                f"archive, go-explore, latent-go-explore); other tasks and starts need a native environment such as "
+                f"CartPole-v1."
+            )
+        assert not isinstance(self.environment, Environment)
+        batch = self.environment(1)
+        try:
+            self.starts.check(Hosted(self.spec, batch.places), self.tasks)
+            if not batch.returns:
+                raise ForageError(
+                    f"{self.name} cannot be put back to where it was, so its episodes begin with --starts reset."
+                )
+        finally:
+            batch.close()
+
+    def config(self) -> dict[str, Any]:
+        """Plain data from which `from_config` makes the same setup."""
+        return {
+            "environment": self.environment_config,
+            **{port: registry.to_config(getattr(self, port)) for port in ("agent", *PORTS)},
+            "steps": self.steps,
+            "seeds": self.seeds,
+            "sweep": self.sweep,
+            "evaluation_actions": self.evaluation_actions,
+            "visits": self.visits,
+            "spec": {
+                "name": self.spec.name,
+                "observation_space": spaces.to_json(self.spec.observation_space),
+                "action_space": spaces.to_json(self.spec.action_space),
+                "reward_names": list(self.spec.reward_names),
+                "num_agents": self.spec.num_agents,
+                "horizon": None if self.spec.horizon is None else int(self.spec.horizon),
+            },
+        }
+
+
+def devices_of(road: Road) -> int:
+    """How many devices share the members. How many each has decides the last bits of its numbers."""
+    return road.mesh.size if isinstance(road, DeviceRoad) else 1
+
+
+def prepare_devices(count: int) -> None:
+    """On CPU, asks for a device for each member, so that all cores work on seeds. Must precede JAX's first use.
+
+    What was asked for already (`JAX_NUM_CPU_DEVICES`) stays when it is as many.
+    """
+    count = min(count, 64)
+    if getattr(jax.config, "jax_num_cpu_devices", -1) < count:
+        with contextlib.suppress(RuntimeError):  # JAX is in use already: the members share the devices there are
+            jax.config.update("jax_num_cpu_devices", count)
+
+
+def resolve_environment(
+    given: Any, options: dict[str, Any], wrap: Sequence[str] = ()
+) -> tuple[str, Any, dict[str, Any]]:
+    """Returns the environment's name, the environment (or a function that builds a batch of it), and its config.
+
+    `wrap` names what is put around it, the first innermost.
+    """
+    check_precision()  # or the environment would be blamed for numbers that are not what its spaces say
+    if wrap:
+        name, environment, config = resolve_environment(given, options)
+        for words in wrap:
+            registry.check_wrapper(words.partition(":")[0])
+        if not isinstance(environment, Environment):
+            raise ForageError(
+                f"{name} is stepped on the host, and wrappers by name go around native environments such as "
+                f"CartPole-v1; wrap it in its own library instead and name it as module:Class."
+            )
+        return name, wrap_environment(environment, wrap), config | {"wrap": list(wrap)}
+    if isinstance(given, type) and (found := name_of(given)):
+        if given.__module__ != "__main__":
+            return resolve_environment(found, options)
+        # The class itself: to find it by its name the script that runs would be run again.
+        _, environment, _ = resolve_object(given, options, found)
+        return found, environment, {"id": found, "options": to_plain(found, options)}
+    if isinstance(given, str):
+        kept = to_plain(given, options)
+        made = make(given, **options)
+        name = made.id if isinstance(made, HostFactory) else given
+        return name, made.build if isinstance(made, HostFactory) else made, {"id": given, "options": kept}
+    return resolve_object(given, options)
+
+
+def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple[str, Any, dict[str, Any]]:
+    """What `resolve_environment` returns for an object, a class or a function."""
+    if isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
+        raise ForageError(one_environment(given))
+    if isinstance(given, type) and issubclass(given, Environment):
+        given, options = given(**options), {}
+    if isinstance(given, type) and issubclass(given, HostEnvironment):
+        given, options = functools.partial(given, **options), {}
+    if options and (isinstance(given, Environment | HostFactory) or not callable(given) or takes_a_number(given)):
+        raise ForageError(
+            "Options of an environment go with its id, its class or a function that makes one; an object already has "
+            "its own."
+        )
+    if isinstance(given, HostFactory):
+        return given.id, given.build, {"id": given.id, "options": to_plain(given.id, given.options)}
+    if isinstance(given, Environment):
+        return type(given).__name__, given, {"object": repr(type(given))}
+    if callable(given):
+        name = name or name_of_maker(given)
+        if takes_a_number(given):
+            return name, checked(given, name), {"object": repr(given)}
+        return name, HostFactory(name, options, given).build, {"object": repr(given)}
+    raise ForageError(
+        f"An environment is an id such as CartPole-v1, a forage Environment, a class, or a function that makes a "
+        f"gymnasium.Env or, from a number of environments, a HostEnvironment; not a {type(given).__name__}."
+    )
+
+
+def one_environment(given: Any) -> str:
+    """Says what to give in place of one environment, where a run makes several."""
+    cls = type(getattr(given, "unwrapped", given)).__name__
+    id = getattr(getattr(given, "spec", None), "id", None)
+    if isinstance(given, gymnasium.vector.VectorEnv):
+        return f"A {cls} is many environments already; give an id, a class, or a function that makes one environment."
+    give = f"'gymnasium:{id}' or lambda: gymnasium.make('{id}')" if id else f"{cls} itself or lambda: {cls}(...)"
+    return f"This {cls} is one environment, and a run makes several of its own; give {give}."
+
+
+def name_of_maker(function: Any) -> str:
+    """How an environment is called that a function or a class makes."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    return "environment" if name == "<lambda>" else name
+
+
+def takes_a_number(function: Any) -> bool:
+    """Whether a function must be given something: the number of environments."""
+    if isinstance(function, type):
+        return False
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return True
+    except ValueError:  # no signature to be read
+        return True
+    return False
+
+
+def checked(build: Callable[[int], Any], name: str) -> Callable[[int], HostEnvironment]:
+    """The same function. What it returns is looked at before anything else is done with it."""
+
+    def built(num_envs: int) -> HostEnvironment:
+        made = build(num_envs)
+        if not isinstance(made, HostEnvironment):
+            raise ForageError(
+                f"The function {name} made a {type(made).__name__} of a number of environments; it should make a "
+                f"forage.core.host.HostEnvironment, or take no number and make one gymnasium.Env."
+            )
+        return made
+
+    return built
+
+
+def environment_spec(name: str, environment: Any) -> Spec:
+    if isinstance(environment, Environment):
+        return spec_of(environment, name)
+    batch = environment(1)
+    batch.close()
+    return batch.spec
+
+
+def make_setup(
+    agent: Agent | str | None,
+    environment: Any,
+    *,
+    steps: int | None = None,
+    seeds: int | Sequence[int] | None = None,
+    agent_options: dict[str, Any] | None = None,
+    environment_options: dict[str, Any] | None = None,
+    sweep: dict[str, Sequence[float]] | None = None,
+    wrap: Sequence[str] = (),
+    why: str = "",
+    evaluation_actions: str = "auto",
+    visits: bool = False,
+    **parts: Any,
+) -> Setup:
+    """Fills in what was not said. `parts` are by port, each a part or its name; `wrap` names wrappers, first innermost.
+
+    `evaluation_actions`: `greedy`, the agent's best guess, `sampled`, drawn from its policy as in training, or `auto`,
+    which of the two did better in episodes played for that; see `forage.runs.scoring.choose`.
+    `visits`: where the agent goes is counted, on the environment's map.
+
+    Raises `ForageError` for what cannot be.
+    """
+    for port, part in parts.items():
+        if port not in PORTS:
+            hint = "; options of the agent go in agent_options" if isinstance(part, (int, float)) else ""
+            raise ForageError(f"There is no port called {port!r}{hint or registry.nearest(port, PORTS)}")
+        if isinstance(part, str):
+            parts[port] = registry.build(port, part, {})
+        elif part is not None and not isinstance(part, PORTS[port]):
+            raise ForageError(
+                f"{port} takes a forage.core.ports.{PORTS[port].__name__} or its name, not a {type(part).__name__}"
+                f"{registry.nearest('', registry.PORTS[port])}"
+            )
+    name, environment, environment_config = resolve_environment(environment, environment_options or {}, wrap)
+    spec = environment_spec(name, environment)
+    native = isinstance(environment, Environment)
+    if agent is None:
+        agent, why = suggest(spec, native)
+    settings_from = ""
+    if isinstance(agent, str):
+        options = agent_options or {}
+        made = registry.build("agent", agent, options)  # options are checked before a preset is laid under them
+        under = chosen(agent, name, spec, native, options)
+        settings_from = under.why
+        agent = dataclasses.replace(made, **{key: value for key, value in under.settings.items() if key not in options})
+        check_sizes(agent, spec, options)
+        given = {port: part for port, part in parts.items() if part is not None}
+        parts = upon(under.parts, given)
+    elif agent_options:
+        raise ForageError("agent_options go with an agent's name; an agent that is an object already has its own.")
+    if not isinstance(agent, Agent):
+        raise ForageError(
+            f"An agent is a forage.core.ports.Agent or its name, such as 'ppo'; not a {type(agent).__name__}."
+        )
+    by_port = {
+        "behaviour": parts.get("behaviour") or default_behaviour(agent),
+        "rewards": parts.get("rewards") or EnvironmentReward(),
+        "memory": parts.get("memory") or default_memory(agent),
+        "tasks": parts.get("tasks") or Same(),
+        "starts": parts.get("starts") or Reset(),
+    }
+    agent_name = registry.part_name(agent)
+    check_ranges(agent, agent_name)
+    for part in by_port.values():
+        check_ranges(part, registry.part_name(part))
+    if seeds is None:
+        seeds = 5 if native else 3
+    seeds = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    if not seeds or len(set(seeds)) != len(seeds) or not all(0 <= seed <= MOST for seed in seeds):
+        raise ForageError(f"Seeds are one or more different whole numbers from 0 to {MOST:,}, not {seeds}.")
+    swept = {key: [float(v) for v in values] for key, values in (sweep or {}).items()}
+    numbers = [f.name for f in dataclasses.fields(agent) if isinstance(getattr(agent, f.name), float)]
+    for key, values in swept.items():
+        if key not in numbers:
+            raise ForageError(f"A sweep is over a number of the agent, not {key!r}{registry.nearest(key, numbers)}")
+        if not values or len(set(values)) != len(values):
+            raise ForageError(f"A sweep takes one or more different values, as in {key}=0.0003,0.001; not {values}.")
+    # In plain numbers, which the agent looks at: in the program they are traced.
+    for setting in settings_of(swept) if swept else ():
+        member = dataclasses.replace(agent, **setting)
+        check_ranges(member, agent_name)
+        member.check(spec)
+    steps_from = ""
+    if steps is None:
+        steps, steps_from = default_steps(agent, name, spec, native, suggested=bool(why))
+    each = agent.num_envs * agent.rollout_length
+    most = MOST // spec.num_agents // each * each  # whole rollouts; a memory counts what every agent lived through
+    if not 1 <= steps <= most:
+        raise ForageError(f"A run takes from 1 to {most:,} steps of each seed, not {steps:,}.")
+    check_actions(evaluation_actions)
+    return Setup(
+        name=name,
+        environment=environment,
+        environment_config=environment_config,
+        spec=spec,
+        agent=agent,
+        **by_port,
+        steps=steps,
+        seeds=seeds,
+        sweep=swept,
+        why=why,
+        settings_from=settings_from,
+        steps_from=steps_from,
+        evaluation_actions=evaluation_actions,
+        visits=visits,
+    )
+
+
+def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
+    """Raises `ForageError` where `hidden_sizes` is given to an agent that sees images and has no use for it."""
+    if "hidden_sizes" not in given or not is_image(spaces.seen(spec.observation_space)):
+        return
+
+    def shapes(agent: Agent) -> Any:
+        return jax.eval_shape(lambda: agent.init(prng.key(0), spec))
+
+    agent.check(spec)
+    changed: dict[str, Any] = {"hidden_sizes": (*given["hidden_sizes"], 1)}
+    if equinox.tree_equal(shapes(agent), shapes(dataclasses.replace(agent, **changed))):
+        raise ForageError(
+            f"hidden_sizes has no effect on {registry.part_name(agent)} in {spec.name}, which shows images: its "
+            f"convolutions are followed by one layer of a size of their own. Leave it out."
+        )
+
+
+def check_learning(agent: Agent, steps: int) -> None:
+    """Raises `ForageError` for a run that is over before the agent begins to learn."""
+    each = agent.num_envs * agent.rollout_length
+    if -(-steps // each) * each < agent.learning_starts < MOST:
+        raise ForageError(
+            f"{registry.part_name(agent)} begins to learn after {agent.learning_starts:,} steps (learning_starts), and "
+            f"this run has {steps:,}; take more steps, or a smaller learning_starts."
+        )
+
+
+def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:
+    """The same memory with no more places than a run of so many transitions can fill, in whole rollouts."""
+    capacity = getattr(memory, "capacity", None)
+    rollout = streams * agent.rollout_length
+    fills = -(-max(transitions, agent.segment * streams) // rollout) * rollout
+    if capacity is None or capacity <= fills:
+        return memory
+    shorter: dict[str, Any] = {"capacity": fills}
+    return dataclasses.replace(memory, **shorter)
+
+
+def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """What was given, over the preset's parts; but bonuses stand beside what the preset makes of the reward."""
+
+    def beside(part: Rewards) -> Rewards:
+        if isinstance(part, Bonus):
+            return dataclasses.replace(part, inner=beside(part.inner))
+        return known["rewards"] if isinstance(part, EnvironmentReward) else part
+
+    parts = known | given
+    if "rewards" in known and isinstance(parts["rewards"], Bonus):
+        parts["rewards"] = beside(parts["rewards"])
+    return parts
+
+
+def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -> Setup:
+    """The setup that `Setup.config` wrote. What was a Python object must be given again.
+
+    `given` are parts by port and `evaluation_actions`, where they are not to be the run's own (or `None`).
+    """
+    stored = config["environment"]
+    if environment is None and "id" not in stored:
+        raise ForageError(
+            f"This run's environment was a Python object, {stored['object']}; continue it from Python with "
+            f"forage.resume(directory, environment=...)."
+        )
+    given = {name: value for name, value in given.items() if value is not None}
+    parts = {
+        "evaluation_actions": config.get("evaluation_actions", "greedy"),
+        "visits": config.get("visits", False),
+        **given,
+    }
+    for port in ("agent", *PORTS):
+        if port in given:
+            continue
+        try:
+            parts[port] = registry.from_config(config[port])
+        except registry.PythonObject as error:
+            raise ForageError(
+                f"In this run {str(error).rstrip('.')}; continue it from Python with "
+                f"forage.resume(directory, {port}=...)."
+            ) from None
+    return make_setup(
+        parts.pop("agent"),
+        stored["id"] if environment is None else environment,
+        steps=config["steps"],
+        seeds=config["seeds"],
+        environment_options=from_plain(stored.get("options")) if environment is None else None,
+        sweep=config["sweep"],
+        wrap=stored.get("wrap", ()),
+        **parts,
+    )

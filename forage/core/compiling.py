@@ -1,0 +1,107 @@
+"""How programs are compiled, and which of them may stand for another."""
+
+import functools
+from collections.abc import Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import FunctionType
+from typing import Any
+
+import jax
+from jaxtyping import PyTree
+
+from forage.core.errors import ForageError
+
+QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+"""Compiler options for what runs once on the CPU: compiled in less time, and several times as slow to run.
+
+From jaxlib 0.11.1 on there is one code generator, which the second option does not know; the first alone is as quick
+there as both are before.
+"""
+
+IN_ORDER = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
+"""Run the pieces of a program one after the other: those of an update are too small to be worth waking a thread for."""
+
+SUMS_IN_ONE_PIECE = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
+"""On the CPU, sums in one piece fuse with what is around them, and take half the kernels."""
+
+
+def check_precision() -> None:
+    """Raise `ForageError` where JAX is set to 64 bits, in this thread or in others, as programs compile in another."""
+    with ThreadPoolExecutor(1) as other:
+        elsewhere = other.submit(lambda: jax.config.read("jax_enable_x64")).result()
+    if elsewhere or jax.config.read("jax_enable_x64"):
+        raise ForageError(
+            "Forage counts and learns in 32 bits, and JAX is set to 64 here; unset JAX_ENABLE_X64, or in Python call "
+            'jax.config.update("jax_enable_x64", False) first.'
+        )
+
+
+def known(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the compiler options that this release of XLA knows, which refuses a program for one that it does not."""
+    return {name: value for name, value in options.items() if _is_known(name, value)}
+
+
+@functools.cache
+def _is_known(name: str, value: Any) -> bool:
+    try:
+        _nothing().compile(compiler_options={name: value})
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return False
+    return True
+
+
+@functools.cache
+def _nothing() -> jax.stages.Lowered:
+    """Lower a program that computes nothing, to ask about options: each answer takes a few hundredths of a second."""
+    return jax.jit(lambda: 0).lower()
+
+
+@functools.cache
+def terminating() -> dict[str, Any]:
+    """Return the options that let every program finish compiling on the CPU.
+
+    With the code generator of jaxlib 0.11.1 and later, LLVM's highest level has been seen not to end on PPO's small
+    minibatches on the host (64 transitions in 8); one level below, the same program takes seconds.
+    """
+    older = _is_known("xla_cpu_use_fusion_emitters", False)
+    return {} if older or jax.default_backend() != "cpu" else {"xla_backend_optimization_level": 2}
+
+
+def kind(tree: PyTree[Any]) -> Hashable:
+    """What is equal for trees that differ in their leaves alone, and whose classes have the same code.
+
+    The code, because notebooks reload a class in place when its file is edited, and tests replace methods. What these
+    classes call is not looked at, such as functions of a module or networks: after a change there, call
+    `jax.clear_caches()`.
+    """
+    structure = jax.tree.structure(tree)
+    return structure, frozenset(code for part in set(_classes(structure)) for code in _code(part))
+
+
+@functools.lru_cache(maxsize=128)
+def shared(kind: Hashable, function: Any, once: bool = False, **options: Any) -> Any:
+    """Jits `function`, for all that is of one `kind`: what differs in numbers alone is traced and compiled once.
+
+    The kinds used last are kept. What runs `once` is compiled quickly rather than well. `options` are those of
+    `jax.jit`.
+    """
+    # JAX knows a function again, also in another `jit`; each kind has one of its own.
+    return jax.jit(functools.partial(function), compiler_options=known(QUICK) if once else terminating(), **options)
+
+
+def _classes(structure: Any) -> Iterator[type]:
+    data = structure.node_data()
+    if data is not None:
+        yield data[0]
+    for child in structure.children():
+        yield from _classes(child)
+
+
+def _code(part: type) -> Iterator[Any]:
+    for base in part.__mro__:
+        for name, value in vars(base).items():
+            function = getattr(value, "__func__", getattr(value, "fget", value))
+            if isinstance(function, FunctionType):
+                yield base, name, function.__code__

@@ -1,0 +1,352 @@
+"""The host road's contract: a batch of environments stepped in NumPy, in Python or C++."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from jaxtyping import Int, PyTree, UInt8
+
+from forage.core.spaces import check, describe, leaves, unknown
+from forage.core.types import ForageError, Spec, Step
+
+
+class Misfit(Exception):
+    """Something that a simulator returned or takes is not as its library has it: `what`, and what it `should` be."""
+
+    @property
+    def what(self) -> str:
+        return self.args[0]
+
+    @property
+    def should(self) -> str:
+        return self.args[1]
+
+
+class HostStep(NamedTuple):
+    """What one step of the batch brought.
+
+    `step.observation` is what each step led to, also where an episode ended.
+    `observation` is what to act on next: the first observation of the new episode where one ended.
+    Where no episode ended the two are the same arrays; treat both as read-only.
+    """
+
+    step: Step  # leaves [env, ...]
+    observation: PyTree[np.ndarray]  # leaves [env, ...]
+
+
+class HostEnvironment(abc.ABC):
+    """`num_envs` environments that are stepped together and start a new episode by themselves.
+
+    Every array has the environment axis first, and with `num_agents` above 1 the agents' second: observations in
+    `observation_space`'s shape and dtype, rewards `float32` of shape `[env]` (`[env, len(reward_names)]` for a vector
+    reward), `terminated` and `truncated` `bool[env]`, never both.
+
+    `step` is `send` then `receive`; what is dispatched between the two runs while the environments are simulated.
+    The default simulates in `receive`, on the calling thread: JAX dispatches asynchronously, so learning that was
+    dispatched after `send` computes meanwhile. A worker thread was measured and was slower than this almost everywhere
+    (handing each step across threads costs more than it hides).
+
+    A subclass implements `_reset`, `_receive`, and `_send` where its simulation can start at once;
+    shapes, dtypes, NaN and infinity are checked here, and whatever it raises reaches people as one sentence.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        num_envs: int,
+        horizon: int | None = None,
+        reward_names: tuple[str, ...] = (),
+        num_agents: int = 1,
+    ):
+        """Raises `ForageError` when `num_envs` is less than 1. The spaces are those of one agent of one environment."""
+        if num_envs < 1:
+            raise ForageError(f"{name} cannot run with num_envs={num_envs}; 1 or more works.")
+        check(name, observation_space, action_space)
+        self.name = name
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.num_envs = num_envs
+        self.horizon = horizon
+        self.reward_names = reward_names
+        self.num_agents = num_agents
+        self._check = Check(name, observation_space, num_envs, reward_names, num_agents)
+        self._steps = 0  # of the batch, since the last `reset`
+        self._at: int | None = None  # the environment being stepped, where the adapter knows it
+        self._sent: PyTree[np.ndarray] | None = None
+
+    @property
+    def spec(self) -> Spec:
+        """What an agent may know of these environments."""
+        return Spec(
+            self.name, self.observation_space, self.action_space, self.reward_names, self.num_agents, self.horizon
+        )
+
+    def reset(self, seed: int) -> PyTree[np.ndarray]:
+        """Starts every environment afresh and returns the observations to act on, `[env, ...]`."""
+        self._steps, self._sent = 0, None
+        observation = self._guard("reset", self._reset, int(seed))
+        self._check.observation("the reset", observation)
+        return observation
+
+    def step(self, action: PyTree[np.ndarray]) -> HostStep:
+        """Takes one action in each environment; leaves of `action` are `[env, ...]`."""
+        self.send(action)
+        return self.receive()
+
+    def send(self, action: PyTree[np.ndarray]) -> None:
+        """Hands the actions over. The next call must be `receive`."""
+        if self._sent is not None:
+            raise ForageError(f"{self.name} was sent actions twice; call receive() after each send().")
+        self._sent = action
+        self._guard(self._steps + 1, self._send, action)
+
+    def receive(self) -> HostStep:
+        """Waits for what the actions sent last brought."""
+        action, self._sent = self._sent, None
+        if action is None:
+            raise ForageError(f"{self.name} has nothing to receive; call send(action) first.")
+        self._steps += 1
+        result = self._guard(self._steps, self._receive, action)
+        self._check.step(self._steps, result)
+        return result
+
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        """The shape of a map that `place` is on, its cells numbered row by row from 0; `None` without one."""
+        return None
+
+    @property
+    def place(self) -> Int[np.ndarray, " env"]:
+        """Where on that map the last step led to, also where an episode ended; zeros where there is no map."""
+        return np.zeros(self.num_envs, np.int32)
+
+    @property
+    def returns(self) -> bool:
+        """Whether `take` and `put` work here, so that an episode can begin where another has been."""
+        return False
+
+    def take(self, index: int) -> bytes:
+        """The state that environment `index` is in, for `put`; not between `send` and `receive`."""
+        return self._guard("saving a state", self._take, index)
+
+    def put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
+        """Begins a new episode in environment `index`, and returns what is seen there, without the environment axis.
+
+        It begins in a state that `take` read from any of these environments, or as a reset does. What chance brings
+        next is drawn anew, and not as it was when the state was taken.
+        """
+        return self._guard("beginning an episode", self._put, index, state)
+
+    def _take(self, index: int) -> bytes:
+        raise ForageError(f"{self.name} cannot go back to a state; let its episodes begin with --starts reset.")
+
+    def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
+        raise ForageError(f"{self.name} cannot go back to a state; let its episodes begin with --starts reset.")
+
+    def snapshot(self) -> bytes | None:
+        """The exact state of all environments, or `None` where it cannot be saved exactly.
+
+        Not between `send` and `receive`. Whether it is `None` does not change over a run.
+        """
+        if self._sent is not None:
+            raise ForageError(f"{self.name} cannot be saved between send() and receive(); call receive() first.")
+        return self._snapshot()
+
+    def restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
+        """Continues from a `snapshot`, possibly of another process, and returns the observations to act on.
+
+        Snapshots of foreign environments hold plain data and objects of their own library, and what else one names is
+        refused: see `adapters.saving.Reader`.
+        """
+        self._sent = None
+        return self._guard("restoring a snapshot", self._restore, snapshot)
+
+    def render(self) -> UInt8[np.ndarray, "height width 3"]:
+        """Draws environment 0. Raises `ForageError` where that cannot be done."""
+        return self._guard("drawing", self._render)
+
+    def _render(self) -> UInt8[np.ndarray, "height width 3"]:
+        raise ForageError(f"{self.name} cannot be drawn; a video needs an environment with an rgb_array render mode.")
+
+    @property
+    def frames_per_second(self) -> float | None:
+        """How fast pictures of its steps follow one another; `None` where it does not say."""
+        return None
+
+    @property
+    def info_names(self) -> tuple[str, ...]:
+        """What was named of the environments' own information, so that `Step.info` holds it."""
+        return ()
+
+    @property
+    def info_seen(self) -> tuple[str, ...]:
+        """What the environments' own information has held so far, as far as it was looked at."""
+        return ()
+
+    def close(self) -> None:  # noqa: B027 (not every simulator holds something)
+        """Frees what the simulators hold. Nothing can be called afterwards."""
+
+    @abc.abstractmethod
+    def _reset(self, seed: int) -> PyTree[np.ndarray]: ...
+
+    @abc.abstractmethod
+    def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
+        """Returns what `action`, sent before, brought. Arrays must not be written to afterwards."""
+
+    def _send(self, action: PyTree[np.ndarray]) -> None:  # noqa: B027 (nor can every one start early)
+        """Starts the simulation, where that can be done without waiting for it."""
+
+    def _snapshot(self) -> bytes | None:
+        return None
+
+    def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
+        raise ForageError(f"{self.name} cannot be restored: its state cannot be saved exactly, so start it with reset.")
+
+    def _guard(self, when: str | int, function: Any, *args: Any) -> Any:
+        """Calls the simulator; turns whatever it raises into one sentence."""
+        self._at = None
+        try:
+            return function(*args)
+        except ForageError:
+            raise
+        except Exception as error:
+            which = "" if self._at is None else f" in environment {self._at}"
+            if isinstance(error, Misfit):
+                raise ForageError(f"{self.name} {error.what} at {_when(when)}{which}; {error.should}.") from error
+            said = f"{type(error).__name__}: {str(error) or 'no message'}"
+            raise ForageError(
+                f"{self.name} failed at {_when(when)}{which} with {said}; "
+                f"the error is the environment's own, so mend it there or check the action it was given."
+            ) from error
+
+
+def array_dtype(space: gymnasium.Space[Any]) -> np.dtype:
+    """The dtype in which values of an array-like space travel.
+
+    `float32` for floats and for integers that a Box lets grow beyond `int32`; `int32` for other long integers.
+    """
+    dtype = np.dtype(space.dtype)
+    if dtype.kind == "f":
+        return np.dtype(np.float32)
+    if dtype.kind not in "iu" or dtype.itemsize < 4 or dtype == np.int32:
+        return dtype
+    limits = np.iinfo(np.int32)
+    fits = not isinstance(space, gymnasium.spaces.Box) or (
+        (space.low >= limits.min).all() and (space.high <= limits.max).all()
+    )
+    return np.dtype(np.int32 if fits else np.float32)
+
+
+class Expected(NamedTuple):
+    """What an array of a batch must be."""
+
+    path: tuple[str, ...]  # in a Dict observation; empty otherwise
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+class Check:
+    """Looks at everything a batch of environments returns, before it can spoil a memory or a network.
+
+    Raises `ForageError` naming the environment, the step and what was wrong: structure, shape, dtype, NaN, infinity, or
+    an episode that both terminated and was truncated. Runs after every step, so what it expects is worked out once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        observation_space: gymnasium.Space[Any],
+        num_envs: int,
+        reward_names: tuple[str, ...] = (),
+        num_agents: int = 1,
+    ):
+        self.name = name
+        flags = (num_envs,) if num_agents == 1 else (num_envs, num_agents)
+        for leaf in leaves(observation_space).values():
+            if leaf.shape is None:
+                raise ForageError(f"{name} shows {describe(leaf)}. {unknown(leaf)}")
+        self.space = observation_space
+        self.single = not isinstance(observation_space, gymnasium.spaces.Dict)
+        self.observations = [
+            Expected(path, (*flags, *(leaf.shape or ())), array_dtype(leaf))
+            for path, leaf in leaves(observation_space).items()
+        ]
+        shape = (*flags, len(reward_names)) if reward_names else flags
+        self.reward = Expected((), shape, np.dtype(np.float32))
+        self.flag = Expected((), flags, np.dtype(np.bool_))
+
+    def observation(self, when: str | int, observation: PyTree[np.ndarray]) -> None:
+        """Checks observations `[env, ...]`. `when` is the number of a step, or words."""
+        if self.single:
+            self._array(when, "observation", observation, self.observations[0])
+            return
+        self._keys(when, "", self.space, observation)
+        for expected in self.observations:
+            array = observation
+            for key in expected.path:
+                array = array[key]
+            self._array(when, "observation", array, expected)
+
+    def _keys(self, when: str | int, where: str, space: Any, observation: Any) -> None:
+        """Looks for the parts of a dictionary: all of them, and no others."""
+        if not isinstance(observation, Mapping) or observation.keys() != space.spaces.keys():
+            found = sorted(map(str, observation)) if isinstance(observation, Mapping) else type(observation).__name__
+            raise ForageError(
+                f"{self.name} returned as observation{where} {found} at {_when(when)}; its space has {list(space)}."
+            )
+        for key, part in space.spaces.items():
+            if isinstance(part, gymnasium.spaces.Dict):
+                self._keys(when, f"{where} {key}", part, observation[key])
+
+    def step(self, number: int, result: HostStep) -> None:
+        """Checks what step `number` returned."""
+        step = result.step
+        self.observation(number, step.observation)
+        if result.observation is not step.observation:
+            self.observation(f"step {number}, in the first observation of a new episode,", result.observation)
+        self._array(number, "reward", step.reward, self.reward)
+        self._array(number, "terminated", step.terminated, self.flag)
+        self._array(number, "truncated", step.truncated, self.flag)
+        both = step.terminated & step.truncated
+        if both.any():
+            raise ForageError(
+                f"{self.name} said both terminated and truncated at {_when(number)} in environment "
+                f"{np.flatnonzero(both)[0]}; an adapter must let terminated win."
+            )
+
+    def _array(self, when: str | int, what: str, array: Any, expected: Expected) -> None:
+        path, shape, dtype = expected
+        if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
+            what = " ".join([what, ".".join(path)]).strip()
+            found = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
+            raise ForageError(
+                f"{self.name} returned as {what} {found} at {_when(when)}; it should be {dtype}{list(shape)}."
+            )
+        if dtype.kind == "f":
+            flat = array.ravel()
+            # One pass that allocates nothing. Squares cannot cancel, so what is not finite shows in their sum.
+            total = flat.dot(flat)
+            if not total < np.inf and not np.isfinite(array).all():  # the sum also overflows where numbers are large
+                what = " ".join([what, ".".join(path)]).strip()
+                environment, *where = (int(index) for index in np.argwhere(~np.isfinite(array))[0])
+                entry = f", entry {where[0] if len(where) == 1 else tuple(where)}" if where else ""
+                value = "NaN" if np.isnan(array[(environment, *where)]) else "infinity (beyond what float32 holds)"
+                raise ForageError(
+                    f"{self.name} returned {value} as {what} at {_when(when)} in environment {environment}{entry}; an "
+                    f"environment must return numbers, so mend it or keep its actions in a range where it is stable."
+                )
+
+
+def _when(when: str | int) -> str:
+    return f"step {when}" if isinstance(when, int) else when
+
+
+def seeds(seed: int, num_envs: int) -> list[int]:
+    """One seed for each environment: unlike `seed + i`, no two runs with neighbouring seeds share an environment."""
+    return [int(number) for number in np.random.SeedSequence(seed).generate_state(num_envs) >> 1]  # below 2^31

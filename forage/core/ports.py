@@ -1,0 +1,416 @@
+"""The contracts: the seven ports of the loop.
+
+A part is a frozen pytree: numbers are leaves and are traced; sizes, names and functions are static fields.
+Every method works on one environment or one trajectory; batches are made by `vmap`, from outside.
+State is always an explicit value that goes in and comes out.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec, Step
+
+State = Any
+Metrics = dict[str, Array]
+
+
+class Part(equinox.Module):
+    """Anything that plugs into a port."""
+
+
+class Environment(Part):
+    """What happens next? Pure functions of a state that is a value: returning to a state is copying it."""
+
+    reward_names: ClassVar[tuple[str, ...]] = ()
+    """Names of the entries of a vector reward; empty when the reward is a scalar."""
+
+    @property
+    @abc.abstractmethod
+    def observation_space(self) -> gymnasium.Space[Any]: ...
+
+    @property
+    @abc.abstractmethod
+    def action_space(self) -> gymnasium.Space[Any]: ...
+
+    @property
+    def horizon(self) -> int | None:
+        """Most steps an episode can last, where there is a limit."""
+        return None
+
+    @property
+    def num_agents(self) -> int:
+        """How many agents act at once. Above 1, what they see, do and get has a leading axis `agent` (see `Step`)."""
+        return 1
+
+    @abc.abstractmethod
+    def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
+        """Returns `(state, observation)` at the start of an episode."""
+
+    @abc.abstractmethod
+    def step(self, state: State, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
+        """Returns the next state and what the step brought. Never resets."""
+
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        """The shape of a map of the environment, where it knows where a state is on one; `None` where it does not."""
+        return None
+
+    def place(self, state: State) -> Int[Array, ""]:
+        """Where a state is on that map, its cells numbered row by row from 0."""
+        raise ForageError(f"{type(self).__name__} has no map to say where its states are.")
+
+    def kept(self, observation: PyTree[Array]) -> PyTree[Array]:
+        """What a start keeps of an observation beside its state: all, but where the state brings it back by itself."""
+        return observation
+
+    def render(self, state: State) -> Any:
+        """Draws one state: `uint8` array of shape (height, width, 3). On the host, in NumPy."""
+        raise NotImplementedError
+
+
+class Tasks(Part):
+    """Which environment, level or context next?
+
+    A task is a pytree shaped like the environment with `None` wherever it leaves the environment alone,
+    so only what differs between tasks is batched.
+    """
+
+    varies: ClassVar[bool] = True
+    """Tasks differ from one another."""
+
+    adapts: ClassVar[bool] = False
+    """`report` changes what `next` draws, so starts drawn earlier are stale after each rollout."""
+
+    def evaluation(self) -> Tasks:
+        """The tasks that evaluation plays: these, unless there are others for test."""
+        return self
+
+    def check(self, environment: Environment) -> None:
+        """Raises `ForageError` where this environment has no such tasks. Called with concrete numbers."""
+
+    def init(self, key: Key[Array, ""], environment: Environment) -> State:
+        return ()
+
+    @abc.abstractmethod
+    def next(self, state: State, environment: Environment, key: Key[Array, ""]) -> PyTree[Array | None]: ...
+
+    def report(self, state: State, rollout: Experience) -> State:
+        """Hears what was experienced (leaves `time env ...`), once a rollout."""
+        return state
+
+
+class Visited(NamedTuple):
+    """Where a rollout (leaves `time env ...`) led, as `Starts.report` hears it.
+
+    With `every_state` leaves are `time env ...`: the state that each step led to, also where the episode ended there,
+    so its observation is `rollout.next_observation`. Otherwise `1 env ...`: where the environments stand after the
+    rollout, which is a fresh start, and `gone`, where `rollout.ended[-1]`.
+    """
+
+    env_states: State
+    marks: PyTree[Array]  # of the episodes they belong to
+    gone: Bool[Array, "time env"]  # nothing goes on from there: the episode ended by itself, not only by `cut`
+    fresh: Bool[Array, " env"]  # the rollout's first step began an episode
+
+
+class Starts(Part):
+    """Where does an episode begin?"""
+
+    adapts: ClassVar[bool] = False
+    """`report` changes what `begin` draws, so starts drawn earlier are stale after each rollout."""
+
+    on_host: ClassVar[bool] = False
+    """It only keeps states and hands them out again, and so works where a state is a ticket for a simulator's."""
+
+    def check(self, environment: Environment, tasks: Tasks) -> None:
+        """Raises `ForageError` when episodes cannot begin so."""
+
+    def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> State:
+        return ()
+
+    every_state: ClassVar[bool] = False
+    """`report` gets the states after every step rather than after the last."""
+
+    cuts: ClassVar[bool] = False
+    """Episodes may be cut short: `cut` is asked after every step."""
+
+    def cut(self, mark: PyTree[Array], length: Int[Array, ""]) -> Bool[Array, ""]:
+        """Whether an episode that was begun with this mark is truncated after so many steps."""
+        return jnp.bool_(False)
+
+    @abc.abstractmethod
+    def begin(
+        self, state: State, environment: Environment, key: Key[Array, ""]
+    ) -> tuple[State, PyTree[Array], PyTree[Array]]:
+        """Returns `(environment state, observation, mark)` for one new episode.
+
+        The mark is what `report` is to know the episode by, such as which of its starts this was; `()` for nothing.
+        """
+
+    def report(
+        self,
+        state: State,
+        environment: Environment,
+        visited: Visited,
+        rollout: Experience,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> State:
+        """Hears what was experienced, once a rollout. `clock` reads as it did when the rollout began."""
+        return state
+
+
+class Agent(Part):
+    """What learns? It does not know which road it is on, nor who chose the actions it learns from.
+
+    Static fields that say how the loop is to feed it:
+    `num_envs` environments are stepped `rollout_length` times, then `updates` batches are learned from.
+    """
+
+    on_policy: ClassVar[bool]
+    """Learns from the last rollout only; otherwise from a replay memory."""
+
+    stochastic: ClassVar[bool] = False
+    """It learns a policy that draws its actions: `act` with `explore` plays it, and without, another one made of it."""
+
+    usual_behaviour: ClassVar[str] = "own"
+    """The behaviour it is used with unless another is named."""
+
+    acting: ClassVar[str] = "network"
+    """The field of its state that holds the network it acts with, for behaviours that perturb it."""
+
+    num_envs: equinox.AbstractVar[int]
+    rollout_length: equinox.AbstractVar[int]
+
+    @property
+    def updates(self) -> int:
+        """Batches learned from between two rollouts."""
+        return 1
+
+    @property
+    def batch_size(self) -> int:
+        """Segments in a batch drawn from a replay memory."""
+        return 1
+
+    @property
+    def segment(self) -> int:
+        """Consecutive transitions in each segment drawn from a replay memory."""
+        return 1
+
+    @property
+    def learning_starts(self) -> int:
+        """Environment steps before the first update; 2^31 - 1, as many as a run can have, to learn nothing at all."""
+        return 0
+
+    @property
+    def separates_bonus(self) -> bool:
+        """It learns from `Experience.bonus` by itself; for other agents the bonus is added to the reward."""
+        return False
+
+    @abc.abstractmethod
+    def check(self, spec: Spec) -> None:
+        """Raises `ForageError` when the agent cannot work there, naming what would work."""
+
+    @abc.abstractmethod
+    def init(self, key: Key[Array, ""], spec: Spec) -> State: ...
+
+    def hidden(self, spec: Spec) -> PyTree[Array]:
+        """What the agent remembers at the start of an episode; `()` when it has no memory."""
+        return ()
+
+    @abc.abstractmethod
+    def act(
+        self,
+        state: State,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, "*noise"] | None = None,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        """Returns `(action, hidden, aux)` for one observation. `explore=False` gives the evaluation policy.
+
+        `noise`, of the shape that `noise` names, takes the place of the standard normal numbers that an exploring
+        action is made from; an agent that names no shape never gets any.
+        """
+
+    def noise(self, spec: Spec) -> tuple[int, ...] | None:
+        """The shape of the standard normal numbers from which `act` makes an action; `None`: from none."""
+        return None
+
+    def action_values(
+        self, state: State, hidden: PyTree[Array], observation: PyTree[Array]
+    ) -> Float[Array, " actions"] | None:
+        """What it thinks numbered actions are worth in what is seen; `None` where it knows no such values."""
+        return None
+
+    def acted(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+        """What the agent remembers once it is known which action was taken, its own or the behaviour's."""
+        return hidden
+
+    def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+        """The probabilities with which `act` chooses among numbered actions, of an agent without memory."""
+        raise ForageError(f"{type(self).__name__} cannot say how probable its actions are.")
+
+    @abc.abstractmethod
+    def learn(
+        self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        """Returns the new state, scalar metrics, and each segment's error (how surprising it was)."""
+
+
+class Behaviour(Part):
+    """How is an action chosen while learning?"""
+
+    tells: ClassVar[bool] = False
+    """`act` gives `(aux, own)` where others give the agent's aux: `report` hears `own` as the rollout's aux."""
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        """Raises `ForageError` when the combination cannot work."""
+
+    def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> State:
+        return ()
+
+    def hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
+        """What is remembered within an episode, at its start: the agent's own memory and the behaviour's."""
+        return agent.hidden(spec)
+
+    @abc.abstractmethod
+    def act(
+        self,
+        state: State,
+        agent: Agent,
+        agent_state: State,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        spec: Spec,
+        clock: Clock,
+        key: Key[Array, ""],
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
+        """Returns `(action, hidden, aux, source)` for one observation."""
+
+    def acted(self, agent: Agent, agent_state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+        """Tells whoever remembers which action was taken."""
+        return agent.acted(agent_state, hidden, action)
+
+    def report(
+        self, state: State, agent: Agent, agent_state: State, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> State:
+        """Hears what was experienced (leaves `time env ...`), once a rollout, before the agent learns from it.
+
+        `clock` reads as it did when the rollout began.
+        """
+        return state
+
+    def truncate(self, state: State, agent: Agent, clock: Clock) -> State:
+        """Truncates the episodes under way: they were lost, and what is reported next is of others.
+
+        `clock` reads as it does after the newest rollout. What is kept in `hidden` begins anew by itself.
+        """
+        return state
+
+
+class Rewards(Part):
+    """What counts as good? Applied when experience is learned from, so old experience gets today's rewards."""
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> State:
+        return ()
+
+    def check(self, spec: Spec) -> None:
+        """Raises `ForageError` when this part cannot make one number of the environment's reward."""
+
+    @abc.abstractmethod
+    def relabel(self, state: State, experience: Experience) -> Experience:
+        """Returns the experience (leaves `time batch ...`) with the reward to learn from, one number each.
+
+        What is paid for exploring goes into `bonus`, beside the reward: most agents learn from the sum.
+        """
+
+    def score(self, returns: Float[np.ndarray, "*shape rewards"], spec: Spec) -> Float[np.ndarray, "*shape"]:
+        """Return what episodes are worth, of their returns in each of the environment's several rewards.
+
+        Scores, the best seed and tuning go by it. A part around an `inner` one leaves it to that; where the environment
+        has one reward, a return is its own score.
+        """
+        if not spec.reward_names:
+            return returns
+        if isinstance(inner := getattr(self, "inner", None), Rewards):
+            return inner.score(returns, spec)
+        raise ForageError(
+            f"{spec.name} has several rewards ({', '.join(spec.reward_names)}), and {type(self).__name__} does not say "
+            f"what they are worth together; give it a method score(returns, spec), as Weighted has."
+        )
+
+    def note(self, spec: Spec) -> PyTree[Array]:
+        """An example of what `learn` notes of one transition; `()` for nothing."""
+        return ()
+
+    def learn(
+        self, state: State, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, PyTree[Array], Metrics]:
+        """Learns from each new rollout (leaves `time env ...`), before it is remembered.
+
+        Returns the state, what is to be remembered of each transition as its `note` (leaves `time env ...`), because
+        it cannot be told later from the transition alone, and metrics. `clock` reads as when the rollout began.
+        """
+        return state, (), {}
+
+    def truncate(self, state: State) -> State:
+        """Truncates the episodes under way: they were lost, and the next rollout begins with others."""
+        return state
+
+
+class Memory(Part):
+    """What is kept, and what is replayed?"""
+
+    on_policy: ClassVar[bool] = False
+    """It gives the last rollout, whole, to agents that learn from nothing older; others draw from what is older too."""
+
+    def check(self, agent: Agent) -> None:
+        """Raises `ForageError` for an agent that does not learn from what this memory gives."""
+        who, memory = type(agent).__name__, type(self).__name__
+        if agent.on_policy and not self.on_policy:
+            raise ForageError(
+                f"{who} learns only from the rollout it has just lived through, and {memory} replays older ones; use "
+                f"--memory rollout, or an agent that learns from a replay memory, such as dqn."
+            )
+        if self.on_policy and not agent.on_policy:
+            raise ForageError(
+                f"{who} learns from batches that are drawn from a replay memory, and {memory} gives the last rollout "
+                f"whole; use --memory uniform or prioritised, or an agent that learns from its rollouts, such as ppo."
+            )
+
+    @abc.abstractmethod
+    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> State:
+        """Makes an empty memory for transitions like `example` (no leading axes)."""
+
+    @abc.abstractmethod
+    def add(self, state: State, rollout: Experience, clock: Clock) -> State:
+        """Keeps a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
+
+    def truncate(self, state: State, clock: Clock) -> State:
+        """Truncates the episodes under way: they were lost, and what is added next is of others.
+
+        `clock` reads as it does after the newest rollout.
+        """
+        return state
+
+    @abc.abstractmethod
+    def sample(self, state: State, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
+        """Draws `size` segments of `length` transitions. `clock` reads as it does after the newest rollout."""
+
+    def report(self, state: State, batch: Batch, errors: Float[Array, " batch"]) -> State:
+        """Hears how surprising each segment was."""
+        return state
+
+    def rest(self, state: State) -> State:
+        """Returns what is kept until the next `add`, once the agent has learned: the shapes are those of `init`."""
+        return state

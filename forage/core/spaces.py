@@ -1,0 +1,393 @@
+"""Gymnasium spaces, seen from JAX: examples, random samples, clipping, and what a network needs to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.core.types import ForageError, Spec
+
+MASK, STATE, PRESENT = "action_mask", "forage:state", "forage:present"
+"""The keys that may stand beside "observation" in a dictionary that carries more than is seen.
+
+`MASK`: which discrete actions are allowed (non-zero). `STATE`: what a central critic may see, and the policy not.
+`PRESENT`: 1 where the agent acts on this observation, 0 where it waits (for its turn, or because it has fallen and its
+team plays on), -1 where it has left and nothing that comes is to its credit. The last two have a prefix, so that an
+environment's own entries called "state" or "present" are observations like any other.
+"""
+
+ENORMOUS = 1e18
+"""A bound beyond this is none: squares of such numbers leave float32, and people write the largest one for infinity."""
+
+
+class Tokens(spaces.MultiDiscrete):
+    """A sequence of `length` token ids, `int32[length]`: words, characters, instructions.
+
+    Ids run from 1 to `vocabulary - 1`; 0 is the pad, which fills the places that a shorter sequence leaves.
+    """
+
+    PAD = 0
+
+    def __init__(self, length: int, vocabulary: int, seed: int | np.random.Generator | None = None):
+        """`vocabulary` counts the pad. Raises `ForageError` for less than one place or two ids."""
+        if length < 1 or vocabulary < 2:
+            raise ForageError(
+                f"Tokens need a length of 1 or more and a vocabulary of 2 or more, the pad counted; "
+                f"got length={length} and vocabulary={vocabulary}."
+            )
+        self.length, self.vocabulary = int(length), int(vocabulary)
+        super().__init__(np.full(self.length, self.vocabulary), np.int32, seed)  # pyrefly: ignore[no-matching-overload]
+
+    def __repr__(self) -> str:
+        return f"Tokens({self.length}, {self.vocabulary})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokens) and (self.length, self.vocabulary) == (other.length, other.vocabulary)
+
+
+def example(space: spaces.Space[Any]) -> PyTree[Array]:
+    """Zeros with the shape and dtype of one element of `space`."""
+    if isinstance(space, spaces.Dict):
+        return {name: example(inner) for name, inner in space.items()}
+    if isinstance(space, spaces.Discrete):
+        return jnp.zeros((), jnp.int32)
+    if isinstance(space, spaces.MultiDiscrete):
+        return jnp.zeros(space.shape, jnp.int32)
+    if space.shape is None:
+        raise ForageError(unknown(space))
+    return jnp.zeros(space.shape, jax.dtypes.canonicalize_dtype(space.dtype))
+
+
+def sample(space: spaces.Space[Any], key: Key[Array, ""], mask: Bool[Array, " actions"] | None = None) -> PyTree[Array]:
+    """Draw a random element of an action space: discrete (where `mask` allows), multi-discrete or box.
+
+    Choices and bounded entries are uniform; an entry without bounds is normal about its `anchor`.
+    """
+    if isinstance(space, spaces.Discrete):
+        if mask is None:
+            return jax.random.randint(key, (), 0, int(space.n))
+        return jnp.argmax(jnp.where(allowed(mask), jax.random.uniform(key, mask.shape), -1.0)).astype(jnp.int32)
+    if isinstance(space, spaces.MultiDiscrete):
+        if mask is None:
+            return jax.random.randint(key, space.shape, 0, jnp.asarray(space.nvec))
+        cuts = np.cumsum(space.nvec.reshape(-1))[:-1]
+        scores = zip(jnp.split(jax.random.uniform(key, mask.shape), cuts), jnp.split(mask, cuts), strict=True)
+        return jnp.stack([jnp.argmax(jnp.where(allowed(m), score, -1.0)) for score, m in scores]).astype(jnp.int32)
+    assert isinstance(space, spaces.Box)
+    low, high, bounded = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32), is_bounded(space)
+    if bounded.all():
+        return jax.random.uniform(key, space.shape, minval=low, maxval=high)
+    least, most = np.where(bounded, low, 0.0), np.where(bounded, high, 1.0)
+    uniform = jax.random.uniform(key, space.shape, minval=least, maxval=most)
+    normal = anchor(space) + jax.random.normal(jax.random.fold_in(key, 1), space.shape)
+    return clip(space, jnp.where(bounded, uniform, normal))
+
+
+def allowed(mask: Bool[Array, " actions"]) -> Bool[Array, " actions"]:
+    """Return the mask of one choice; where it allows nothing, all of it, as something must be chosen."""
+    return mask | ~mask.any()
+
+
+def clip(space: spaces.Space[Any], action: PyTree[Array]) -> PyTree[Array]:
+    """Bring each entry of a continuous action within the bounds that it has; other actions pass unchanged."""
+    if not isinstance(space, spaces.Box) or not (np.isfinite(space.low).any() or np.isfinite(space.high).any()):
+        return action
+    return jnp.clip(action, jnp.asarray(space.low, jnp.float32), jnp.asarray(space.high, jnp.float32))
+
+
+def is_bounded(space: spaces.Box) -> Bool[np.ndarray, "*shape"]:
+    """Return which entries of a box have bounds on both sides that are not `ENORMOUS`."""
+    return (np.asarray(space.low, float) >= -ENORMOUS) & (np.asarray(space.high, float) <= ENORMOUS)
+
+
+def anchor(space: spaces.Box) -> Float[np.ndarray, "*shape"]:
+    """Return for each entry of a box the number nearest to zero that it may be."""
+    return np.clip(0.0, np.asarray(space.low, np.float32), np.asarray(space.high, np.float32))
+
+
+def carries_more(keys: Iterable[str]) -> bool:
+    """Whether a dictionary with these keys is an observation with something beside it."""
+    beside = set(keys) - {"observation"}
+    return beside < set(keys) and set() < beside <= {MASK, STATE, PRESENT}
+
+
+def split_mask(observation: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, " actions"] | None]:
+    """Parts an observation into what is seen and which actions are allowed (`None`: all)."""
+    if isinstance(observation, dict) and carries_more(observation):
+        mask = observation.get(MASK)
+        return observation["observation"], None if mask is None else mask != 0
+    return observation, None
+
+
+def present(observation: PyTree[Array]) -> Int[Array, "*agent"] | None:
+    """Whether the agent acts on this observation: 1, 0 or -1 (`None`: always)."""
+    if isinstance(observation, dict) and PRESENT in observation and carries_more(observation):
+        return observation[PRESENT]
+    return None
+
+
+PRESENCE = spaces.Box(-1, 1, (), np.int8)
+"""The space of `present`."""
+
+
+class Picture(NamedTuple):
+    """How a box is read as a picture: its axes in the order `axes`, then in the `shape` height, width, channels."""
+
+    axes: tuple[int, ...]
+    shape: tuple[int, int, int]
+
+    def __call__(self, values: Any) -> Any:
+        """Return values `[*batch, *box]`, of JAX or NumPy, as `[*batch, height, width, channels]`."""
+        if self.axes == (0, 1, 2):
+            return values
+        batch = values.ndim - len(self.axes)
+        order = (*range(batch), *(batch + axis for axis in self.axes))
+        return values.transpose(order).reshape(*values.shape[:batch], *self.shape)
+
+
+LEAST, SCREEN = 16, 32
+"""How high and wide a picture is at least whose channels come first: 4 channels or fewer, and stacked ones (to 16)."""
+
+
+def picture(space: spaces.Space[Any]) -> Picture | None:
+    """Return how a space is read as a picture, or `None` where it is none.
+
+    | shape                                  | read as                                                             |
+    |----------------------------------------|---------------------------------------------------------------------|
+    | `(3, 64, 64)`, `(12, 84, 84)`          | channels, height, width, where the first axis is a few and the      |
+    |                                        | others have the size of a picture (`LEAST`, `SCREEN`)               |
+    | `(84, 84, 4)`, other three axes        | height, width, channels                                             |
+    | `(84, 84)` of bytes                    | height, width, of one channel                                       |
+    | `(4, 84, 84, 3)`, `(4, 3, 84, 84)`     | pictures behind one another; all their channels are one picture's   |
+    """
+    if not isinstance(space, spaces.Box) or 0 in space.shape:
+        return None
+    shape = space.shape
+    if len(shape) == 3:
+        first = channels_first(shape)
+        height, width, channels = (*shape[1:], shape[0]) if first else shape
+        return (
+            Picture((1, 2, 0) if first else (0, 1, 2), (height, width, channels)) if min(height, width) >= 3 else None
+        )
+    if len(shape) == 2 and is_bytes(space) and min(shape) >= LEAST:
+        return Picture((0, 1), (*shape, 1))
+    if len(shape) == 4 and is_bytes(space):
+        stack = shape[0]
+        if channels_first(shape[1:]):
+            return Picture((2, 3, 0, 1), (shape[2], shape[3], stack * shape[1]))
+        if shape[3] <= 4 and min(shape[1:3]) >= LEAST:
+            return Picture((1, 2, 0, 3), (shape[1], shape[2], stack * shape[3]))
+    return None
+
+
+def channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether three axes are channels, height and width rather than height, width and channels."""
+    few, smallest = shape[0], min(shape[1:])
+    return (few <= 4 and smallest >= LEAST) or (few <= 16 and smallest >= SCREEN)
+
+
+def is_bytes(space: spaces.Box) -> bool:
+    """Whether the values of a box are bytes, possibly in another dtype: its bounds are 0 and 255 throughout."""
+    return bool((np.asarray(space.low) == 0).all() and (np.asarray(space.high) == 255).all())
+
+
+def reading(space: spaces.Space[Any]) -> list[str]:
+    """Return a sentence for each part of an observation whose layout is not plainly height, width and channels."""
+    lines = []
+    for path, leaf in leaves(seen(space)).items():
+        found = picture(leaf)
+        if found is None:
+            continue
+        what = f"observation {'.'.join(path)}".strip()
+        size, own = " x ".join(map(str, leaf.shape or ())), found.shape
+        if found.axes != (0, 1, 2):
+            lines.append(f"{what} of {size} is read as a picture {own[0]} high, {own[1]} wide, with {own[2]} channels")
+        elif leaf.shape[0] < min(leaf.shape[1:]):  # pyrefly: ignore[unsupported-operation]
+            lines.append(f"{what} of {size} is read as height x width x channels; put channels last where it is not so")
+    return lines
+
+
+def nothing(space: spaces.Space[Any]) -> bool:
+    """Whether an element of a space holds no number at all."""
+    return all(leaf.shape is not None and 0 in leaf.shape for leaf in leaves(space).values())
+
+
+def check(name: str, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+    """Raise `ForageError` for spaces that leave nothing to see or to choose, and for a mask that fits no action."""
+    if nothing(seen(observation_space)):
+        raise ForageError(f"{name} has observations in {describe(seen(observation_space))}: there is nothing to see.")
+    for path, leaf in leaves(observation_space).items():
+        if leaf.shape is not None and 0 in leaf.shape:
+            raise ForageError(f"{name} shows {'.'.join(path)}, in which there is nothing to see; leave that part out.")
+    fixed = isinstance(action_space, spaces.Box) and bool((action_space.low == action_space.high).all())
+    if nothing(action_space) or fixed:
+        raise ForageError(f"{name} has actions in {action_space}: there is nothing to choose.")
+    if not isinstance(observation_space, spaces.Dict) or not carries_more(observation_space.spaces):
+        return
+    if MASK not in observation_space.spaces:
+        return
+    entries, wanted = observation_space[MASK].shape, choices(action_space)
+    if wanted is None:
+        raise ForageError(
+            f"{name} has an {MASK} beside its observation, and actions in {action_space}; a mask says which of "
+            f"finitely many choices are allowed, so leave it out or make the actions choices."
+        )
+    if entries != (wanted,):
+        shape = entries[0] if entries is not None and len(entries) == 1 else f"shape {entries}, not so many,"
+        raise ForageError(
+            f"{name} has an {MASK} with {shape} entries for the {wanted} choices of {action_space}; it should have one "
+            f"for each."
+        )
+
+
+def choices(space: spaces.Space[Any]) -> int | None:
+    """Return how many entries a mask of an action space has, or `None` where actions are no choices."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else None
+
+
+class OneHot(spaces.Box):
+    """A number below `size`, as a vector that is 1 there and 0 elsewhere. A box, for those who need not know."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(0.0, 1.0, (size,), np.float32)
+
+
+class Stacked(spaces.Box):
+    """A box of the last `frames` observations, side by side on one axis, the oldest first.
+
+    A box, for those who need not know; a replay keeps each observation once where it does.
+    """
+
+    def __init__(self, low: Any, high: Any, dtype: Any, frames: int, axis: int = -1) -> None:
+        super().__init__(low, high, dtype=dtype)
+        self.frames, self.axis = frames, axis % len(self.shape)
+
+
+def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """The space of what is seen, without what stands beside it."""
+    return space["observation"] if isinstance(space, spaces.Dict) and carries_more(space.spaces) else space
+
+
+def central(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
+    """The space of what a central critic may see, where there is such a thing."""
+    return space[STATE] if isinstance(space, spaces.Dict) and carries_more(space) and STATE in space.spaces else None
+
+
+def fitted(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return `value` in `dtype`. Raises `ValueError` where that would change it: a fraction, or a number too large."""
+    if value.dtype == dtype:
+        return value
+    # Integers may be shortened (int64 to int32) where their values fit, floats too; a float never becomes an integer.
+    whole = value.dtype.kind in "iub" and dtype.kind in "iub"
+    if not (whole or np.can_cast(value.dtype, dtype, "same_kind")):
+        raise ValueError(f"{value.dtype} does not become {dtype}")
+    if whole and value.size and not np.can_cast(value.dtype, dtype):
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        if value.min() < low or value.max() > high:
+            entry = tuple(np.argwhere((value < low) | (value > high))[0].tolist())
+            where = f" at entry {entry[0] if len(entry) == 1 else entry}" if entry else ""
+            raise ValueError(f"{value[entry]}{where} does not fit into {dtype}")
+    return value.astype(dtype)
+
+
+def is_bounded_box(space: spaces.Space[Any]) -> bool:
+    """Whether actions are continuous, with bounds."""
+    return isinstance(space, spaces.Box) and bool(is_bounded(space).all()) and np.issubdtype(space.dtype, np.floating)
+
+
+def check_bounded(agent: str, spec: Spec) -> None:
+    """Raises `ForageError` for an action space that `agent`, whose actions are continuous and bounded, cannot use."""
+    if not is_bounded_box(spec.action_space):
+        others = "ppo, dqn or sac-discrete" if isinstance(spec.action_space, spaces.Discrete) else "ppo"
+        raise ForageError(
+            f"{agent} needs a continuous, bounded action space; {spec.name} has {describe(spec.action_space)}"
+            f"{_open(spec.action_space)}. Try {others}."
+        )
+
+
+def _open(space: spaces.Space[Any]) -> str:
+    """Name the first entry of a box that lacks a bound."""
+    if not isinstance(space, spaces.Box) or is_bounded(space).all():
+        return ""
+    entry = tuple(np.argwhere(~is_bounded(space))[0].tolist())
+    where = f" entry {entry[0] if len(entry) == 1 else entry}" if entry else ""
+    return f", whose{where or ' value'} goes from {space.low[entry]:.4g} to {space.high[entry]:.4g}"
+
+
+def check_discrete(agent: str, spec: Spec) -> None:
+    """Raises `ForageError` for an action space that `agent`, whose actions are numbered, cannot use."""
+    if not isinstance(spec.action_space, spaces.Discrete):
+        others = "ppo, sac or td3" if is_bounded_box(spec.action_space) else "ppo"
+        raise ForageError(
+            f"{agent} needs a Discrete action space; {spec.name} has {describe(spec.action_space)}. Try {others}."
+        )
+
+
+def describe(space: spaces.Space[Any]) -> str:
+    """A few words for messages: `Discrete(2)`, `Box(6,)`."""
+    if isinstance(space, spaces.Box):
+        return f"Box{tuple(space.shape)}"
+    if isinstance(space, spaces.Dict):
+        return f"Dict({', '.join(f'{name}: {describe(inner)}' for name, inner in space.items())})"
+    return str(space)
+
+
+def unknown(space: spaces.Space[Any]) -> str:
+    """Says that a space is none of those that values travel in."""
+    return (
+        f"Spaces are boxes, discrete, multi-discrete, multi-binary, tokens or dictionaries of these, not {space}; "
+        f'a tuple can be a dictionary with the keys "0", "1", ..., and a text tokens.'
+    )
+
+
+def leaves(space: spaces.Space[Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], spaces.Space[Any]]:
+    """The spaces inside nested dictionaries by where they are; one that is no dictionary is at `()`."""
+    if not isinstance(space, spaces.Dict):
+        return {path: space}
+    return {at: leaf for name, inner in space.items() for at, leaf in leaves(inner, (*path, name)).items()}
+
+
+def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
+    """A space as plain data, so that a saved agent needs no environment to be loaded."""
+    if isinstance(space, spaces.Dict):
+        return {"kind": "dict", "spaces": {name: to_json(inner) for name, inner in space.items()}}
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, Tokens):
+        return {"kind": "tokens", "length": space.length, "vocabulary": space.vocabulary}
+    if isinstance(space, spaces.MultiDiscrete):
+        start = {"start": space.start.tolist()} if space.start.any() else {}
+        return {"kind": "multi-discrete", "nvec": space.nvec.tolist(), **start}
+    if isinstance(space, spaces.MultiBinary):
+        return {"kind": "multi-binary", "shape": list(space.shape)}
+    if isinstance(space, spaces.Box):
+        bounds = (space.low, space.high)
+        low, high = (b.flat[0].item() if b.size and (b == b.flat[0]).all() else b.tolist() for b in bounds)
+        return {"kind": "box", "low": low, "high": high, "shape": list(space.shape), "dtype": str(space.dtype)}
+    raise ForageError(unknown(space))
+
+
+def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
+    """The inverse of `to_json`."""
+    kind = data["kind"]
+    if kind == "dict":
+        return spaces.Dict({name: from_json(inner) for name, inner in data["spaces"].items()})
+    if kind == "discrete":
+        return spaces.Discrete(data["n"], start=data["start"])
+    if kind == "tokens":
+        return Tokens(data["length"], data["vocabulary"])
+    if kind == "multi-discrete":
+        return spaces.MultiDiscrete(data["nvec"], start=data.get("start"))
+    if kind == "multi-binary":
+        return spaces.MultiBinary(data["shape"])
+    dtype, shape = np.dtype(data["dtype"]), tuple(data["shape"])
+    low, high = (np.broadcast_to(np.asarray(data[bound], dtype), shape) for bound in ("low", "high"))
+    return spaces.Box(low.copy(), high.copy(), shape, dtype.type)

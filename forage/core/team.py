@@ -1,0 +1,48 @@
+"""Environments with many agents: what the loop does with the agent axis.
+
+There `observation`, `action`, `reward`, `terminated` and `truncated` carry an axis `agent` behind the environment's,
+and spaces are those of one agent. Acting maps over the agents; what they experience is learned from as if each were an
+environment of its own, with shared parameters. The environment's episode is over when every agent's is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from forage.core.types import Experience, Step
+
+
+def repeat(tree: PyTree[Any], num_agents: int) -> PyTree[Any]:
+    """One agent's arrays, for all of them: leaves `agent ...`. A single agent has no axis."""
+    return tree if num_agents == 1 else jax.tree.map(lambda x: jnp.broadcast_to(x, (num_agents, *x.shape)), tree)
+
+
+def as_streams(rollout: Experience, num_agents: int) -> Experience:
+    """From leaves `time env agent ...` to `time stream ...`: each agent of each environment is a stream."""
+    return rollout if num_agents == 1 else jax.tree.map(lambda x: x.reshape(x.shape[0], -1, *x.shape[3:]), rollout)
+
+
+def as_one(told: Any, num_agents: int) -> Any:
+    """A `Step` or `Experience` as its environment sees it: the agents' mean reward, and over when all are.
+
+    Where all are, the clock ran out if it did for one of them. Works on JAX's arrays and NumPy's.
+    """
+    if num_agents == 1:
+        return told
+    assert isinstance(told, Step | Experience)
+    ended = (told.terminated | told.truncated).all(-1)
+    out_of_time = ended & told.truncated.any(-1)
+    reward = told.reward.mean(told.terminated.ndim - 1)
+    return told._replace(reward=reward, terminated=ended & ~out_of_time, truncated=out_of_time)
+
+
+def truncated(told: Any, cut: Any) -> Any:
+    """`truncated` of a `Step` or `Experience` (leaves `env *agent ...`), after which some episodes are cut short, for
+    all their agents. Works on JAX's arrays and NumPy's.
+    """
+    cut = cut.reshape(cut.shape + (1,) * (told.terminated.ndim - 1))
+    return told.truncated | (cut & ~told.terminated)

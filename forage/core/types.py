@@ -1,0 +1,136 @@
+"""The vocabulary: what flows between the parts. Imports nothing of ours but the one error type."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from forage.core.errors import ForageError as ForageError
+
+AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY, GONE = range(7)
+"""Who chose an action: the values of `Experience.source`.
+
+`NOBODY`: the agent waited, and its action was not heard; what came of it is experience all the same.
+`GONE`: it had left, so there is nothing to learn from.
+"""
+
+
+class Step(NamedTuple):
+    """What one environment step returns, before any reset.
+
+    `observation` is of the state the step led to, also when the episode ends there.
+    `terminated`: the task is over, nothing comes after, the value is zero.
+    `truncated`: only the clock ran out; value goes on from `observation`. Never both.
+    `reward` is a scalar, or a vector whose entries `Environment.reward_names` names.
+    With `Environment.num_agents` above 1 every field but `info` has a leading axis `agent`. An agent that has left
+    stays terminated, with reward 0, until the episode is over for all.
+    """
+
+    observation: PyTree[Array]
+    reward: Float[Array, "*objectives"]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+    info: dict[str, Array]
+
+
+class Experience(NamedTuple):
+    """One transition, or an array of them with leading axes `time batch`: the one stream that everything learns from.
+
+    `next_observation` is what the step led to, never the first observation of the following episode.
+    `source` says who chose the action; `aux` is what the agent wants back when it learns
+    (log-probability, value, hidden state before the step); `note` is what the rewards part wants back when it relabels
+    (what was new in that episode, at that time).
+    `bonus` is there only in what was relabelled: what a rewards part pays for exploring, beside the reward.
+    """
+
+    observation: PyTree[Array]
+    action: PyTree[Array]
+    reward: Float[Array, "*shape"]
+    next_observation: PyTree[Array]
+    terminated: Bool[Array, "*shape"]
+    truncated: Bool[Array, "*shape"]
+    source: Int[Array, "*shape"]
+    aux: PyTree[Array]
+    note: PyTree[Array] = ()
+    bonus: Float[Array, "*shape"] | None = None
+
+    @property
+    def ended(self) -> Bool[Array, "*shape"]:
+        """The episode stops after this transition, for either reason."""
+        return self.terminated | self.truncated
+
+    @property
+    def counts(self) -> Bool[Array, "*shape"]:
+        """Whether there is something to learn from: one of many agents may have left before the others."""
+        return self.source != GONE
+
+
+class Batch(NamedTuple):
+    """What an agent learns from: segments of consecutive transitions, time axis first.
+
+    A one-step sample has `time == 1`; a rollout has one segment for each environment.
+    A segment may run across the end of an episode; `experience.ended` marks where.
+    """
+
+    experience: Experience  # leaves [time, batch, ...]
+    weight: Float[Array, " batch"]  # importance weight of each segment, 1 when sampled uniformly
+    index: Int[Array, " batch"]  # where the memory found the segment
+
+
+class Clock(NamedTuple):
+    """How far the run is. Shared by all seeds, so schedules and ring-buffer pointers cost nothing under `vmap`."""
+
+    steps: Int[Array, ""]  # environment steps taken by each seed
+    total: Float[Array, ""]  # environment steps planned for each seed
+
+    @property
+    def fraction(self) -> Float[Array, ""]:
+        """Share of the planned steps already taken, 1 at most: the last rollout may take more than were planned."""
+        return jnp.minimum(1.0, self.steps / self.total)
+
+    def anneal(self, start: float, end: float, fraction: float) -> Float[Array, ""]:
+        """From `start` to `end`, linearly over the first `fraction` of the run, and `end` from then on."""
+        done = jnp.minimum(1.0, self.fraction / jnp.maximum(fraction, 1e-9))
+        return start + (end - start) * done
+
+
+def exact(value: Any) -> Hashable:
+    """What a space is, to the bit. Spaces have no hash, and find boxes equal whose bounds are only nearly so."""
+    if isinstance(value, gymnasium.Space):
+        return type(value), exact({name: what for name, what in vars(value).items() if name != "_np_random"})
+    if isinstance(value, Mapping):
+        return tuple((name, exact(what)) for name, what in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(exact, value))
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    return value if isinstance(value, Hashable) else id(value)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spec:
+    """What an agent may know of an environment. Spaces are those of one agent."""
+
+    name: str
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    reward_names: tuple[str, ...] = ()
+    num_agents: int = 1
+    horizon: int | None = None
+
+    @functools.cached_property
+    def _exact(self) -> Hashable:
+        return tuple(exact(getattr(self, field.name)) for field in dataclasses.fields(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and self._exact == other._exact
+
+    def __hash__(self) -> int:
+        return hash(self._exact)

@@ -1,0 +1,1 @@
+"""Data: transitions that somebody else collected."""

@@ -1,0 +1,226 @@
+"""Logged data: whole episodes that some policy played, as arrays, with the probabilities of its actions where known."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int, PyTree
+
+from forage.core.types import Experience, ForageError
+
+EPISODE_FIELDS = ("observation", "action", "reward", "next_observation", "terminated", "truncated")
+MOST_STATES = 2000
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Logged:
+    """Whole episodes, one after another, each in the order of time. Actions are numbers from 0.
+
+    - `observation`, `next_observation`: leaves `[transition, ...]`; `next_observation` is what the step led to, also
+      where the episode ends there.
+    - `terminated`: nothing comes after. `truncated`: only the clock ran out. An episode's last transition is one of
+      them, no other transition is.
+    - `behaviour_probability`: the probability with which the action was chosen, in (0, 1]. Estimators that weigh by
+      importance need it.
+    - `episode`: the number of each transition's episode, 0, 0, 0, 1, 1, ... Without it episodes follow from their ends.
+
+    Raises `ForageError` for arrays that do not fit one another, numbers that are not finite, probabilities outside
+    (0, 1] and episodes that are not whole.
+    """
+
+    observation: PyTree[np.ndarray]
+    action: Int[np.ndarray, " transition"]
+    reward: Float[np.ndarray, " transition"]
+    next_observation: PyTree[np.ndarray]
+    terminated: Bool[np.ndarray, " transition"]
+    truncated: Bool[np.ndarray, " transition"]
+    behaviour_probability: Float[np.ndarray, " transition"] | None = None
+    episode: Int[np.ndarray, " transition"] | None = None
+
+    def __post_init__(self):
+        put = functools.partial(object.__setattr__, self)
+        for name in ("observation", "next_observation"):
+            put(name, jax.tree.map(np.asarray, getattr(self, name)))
+        action = np.asarray(self.action)
+        if action.ndim != 1 or action.size == 0:
+            raise ForageError(f"Logged actions are an array of shape (transitions,), not {action.shape}.")
+        if action.dtype.kind not in "iu" or action.min() < 0:
+            raise ForageError(
+                f"Off-policy evaluation is for discrete actions, whole numbers from 0; the logged ones are "
+                f"{action.dtype}{f' with {action.min()}' if action.dtype.kind in 'iu' else ''}."
+            )
+        put("action", action.astype(np.int64))
+        put("reward", np.asarray(self.reward, np.float64))
+        for name in ("terminated", "truncated"):
+            put(name, np.asarray(getattr(self, name), bool))
+        if self.behaviour_probability is not None:
+            put("behaviour_probability", np.asarray(self.behaviour_probability, np.float64))
+        if self.episode is None:
+            ended = self.terminated | self.truncated
+            put("episode", np.concatenate([[0], np.cumsum(ended)[:-1]]))
+        put("episode", np.asarray(self.episode, np.int64))
+        self._check_shapes()
+        self._check_numbers()
+        self._check_episodes()
+
+    def _check_shapes(self) -> None:
+        count = len(self.action)
+        flat = {name: getattr(self, name) for name in ("reward", "terminated", "truncated", "episode")}
+        if self.behaviour_probability is not None:
+            flat["behaviour_probability"] = self.behaviour_probability
+        for name, array in flat.items():
+            if array.shape != (count,):
+                raise ForageError(f"{name} has shape {array.shape}; with {count} actions it should be ({count},).")
+        ours, theirs = (jax.tree.leaves(tree) for tree in (self.observation, self.next_observation))
+        shapes = [[leaf.shape for leaf in leaves] for leaves in (ours, theirs)]
+        if shapes[0] != shapes[1] or any(shape[:1] != (count,) for shape in shapes[0]):
+            raise ForageError(
+                f"observation and next_observation have shapes {shapes[0]} and {shapes[1]}; both should be alike and "
+                f"begin with the {count} transitions."
+            )
+
+    def _check_numbers(self) -> None:
+        named = [("reward", self.reward)]
+        for name in ("observation", "next_observation"):
+            named += [(name, leaf) for leaf in jax.tree.leaves(getattr(self, name)) if leaf.dtype.kind == "f"]
+        for name, array in named:
+            wrong = ~np.isfinite(array).reshape(len(array), -1).all(1)
+            if wrong.any():
+                raise ForageError(f"{name} is not finite in {wrong.sum()} transitions, first in {wrong.argmax()}.")
+        if self.behaviour_probability is not None:
+            wrong = ~((self.behaviour_probability > 0) & (self.behaviour_probability <= 1))
+            if wrong.any():
+                at = int(wrong.argmax())
+                raise ForageError(
+                    f"behaviour_probability lies in (0, 1], for the action was taken, and is "
+                    f"{self.behaviour_probability[at]} in transition {at}."
+                )
+
+    def _check_episodes(self) -> None:
+        ended, episode = self.terminated | self.truncated, self.numbers
+        both = self.terminated & self.truncated
+        if both.any():
+            raise ForageError(f"Transition {both.argmax()} is terminated and truncated; termination alone counts.")
+        steps = np.diff(episode)
+        if episode[0] != 0 or not np.isin(steps, (0, 1)).all():
+            raise ForageError("episode counts 0, 0, ..., 1, 1, ...: whole episodes, one after another, without gaps.")
+        last = np.append(steps == 1, True)
+        if (last & ~ended).any():
+            raise ForageError(
+                f"Episode {episode[(last & ~ended).argmax()]} is not whole: its last transition neither terminates nor "
+                f"is truncated; leave it out, or mark it as truncated."
+            )
+        if (ended & ~last).any():
+            raise ForageError(f"Episode {episode[(ended & ~last).argmax()]} goes on after its end.")
+
+    @property
+    def numbers(self) -> Int[np.ndarray, " transition"]:
+        """The episode of each transition."""
+        assert self.episode is not None
+        return self.episode
+
+    @property
+    def transitions(self) -> int:
+        return len(self.action)
+
+    @property
+    def episodes(self) -> int:
+        return int(self.numbers[-1]) + 1
+
+    @functools.cached_property
+    def lengths(self) -> Int[np.ndarray, " episode"]:
+        return np.bincount(self.numbers)
+
+    @functools.cached_property
+    def first(self) -> Int[np.ndarray, " episode"]:
+        """Where each episode's first transition stands."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    @functools.cached_property
+    def time(self) -> Int[np.ndarray, " transition"]:
+        """Steps since the episode began."""
+        return np.arange(self.transitions) - np.repeat(self.first, self.lengths)
+
+    @functools.cached_property
+    def states(self) -> tuple[Int[np.ndarray, " transition"], Int[np.ndarray, " transition"], int] | None:
+        """Numbers of the observations and next observations, and how many different ones there are.
+
+        `None` where there are more than `MOST_STATES`: then no table will do.
+        """
+        rows = [
+            np.concatenate([leaf.reshape(self.transitions, -1).astype(np.float64) for leaf in jax.tree.leaves(tree)], 1)
+            for tree in (self.observation, self.next_observation)
+        ]
+        both = np.concatenate(rows) + 0.0  # so that -0.0 has the bytes of 0.0
+        if ((both == 0) | (both == 1)).all() and (both.sum(1) == 1).all():  # one-hot already
+            number, count = both.argmax(1), both.shape[1]
+        else:
+            # Rows that agree have the same bytes, which are quicker to sort than rows of numbers.
+            whole = np.dtype((np.void, both.itemsize * both.shape[1]))
+            places, number = np.unique(np.ascontiguousarray(both).view(whole)[:, 0], return_inverse=True)
+            count = len(places)
+        if count > MOST_STATES:
+            return None
+        return number[: self.transitions], number[self.transitions :], count
+
+    def select(self, keep: Bool[np.ndarray, " transition"]) -> Logged:
+        """The transitions to keep; each episode's last kept one counts as truncated where it was not the end."""
+        kept, number = np.flatnonzero(keep), self.numbers[keep]
+        last = np.append(np.diff(number) != 0, True)
+        parts = jax.tree.map(lambda x: x[kept], {name: getattr(self, name) for name in EPISODE_FIELDS})
+        parts["truncated"] = parts["truncated"] | (last & ~parts["terminated"])
+        probability = None if self.behaviour_probability is None else self.behaviour_probability[kept]
+        return Logged(**parts, behaviour_probability=probability)
+
+    @classmethod
+    def from_episodes(cls, episodes: Sequence[Mapping[str, Any] | Experience]) -> Logged:
+        """Joins episodes: each a mapping from the fields' names to arrays `[time, ...]`, or an `Experience` of them.
+
+        `behaviour_probability` is a field of mappings, in all of them or in none. An `Experience` has none.
+        """
+        if not episodes:
+            raise ForageError("There is no episode to join.")
+        parts = [e._asdict() if isinstance(e, Experience) else dict(e) for e in episodes]
+        missing = [name for name in EPISODE_FIELDS if any(name not in part for part in parts)]
+        if missing:
+            raise ForageError(f"Each episode needs {', '.join(EPISODE_FIELDS)}; {missing[0]} is missing.")
+        known = ["behaviour_probability" in part for part in parts]
+        if any(known) and not all(known):
+            raise ForageError("Some episodes have behaviour_probability and others have none; give it to all or none.")
+        names = (*EPISODE_FIELDS, "behaviour_probability") if all(known) else EPISODE_FIELDS
+        joined = {
+            name: jax.tree.map(lambda *leaves: np.concatenate(leaves), *(part[name] for part in parts))
+            for name in names
+        }
+        lengths = [len(np.asarray(part["action"])) for part in parts]
+        return cls(**joined, episode=np.repeat(np.arange(len(parts)), lengths))
+
+    @classmethod
+    def from_rollout(
+        cls, rollout: Experience, behaviour_probability: Float[np.ndarray, "time env"] | None = None
+    ) -> Logged:
+        """The whole episodes of a rollout (leaves `time env ...`) that begins where episodes begin.
+
+        Rollouts that follow one another are one rollout: join them along time first. What is under way at the end is
+        left out.
+        """
+        ended = np.asarray(rollout.terminated) | np.asarray(rollout.truncated)
+        if ended.ndim != 2 or not ended.any():
+            raise ForageError(f"A rollout has axes (time, env) and an episode that ends; this one is {ended.shape}.")
+        length = len(ended)
+        until = np.where(ended.any(0), length - ended[::-1].argmax(0), 0)  # one past each environment's last end
+        keep = (np.arange(length)[:, None] < until).T.reshape(-1)
+
+        def flat(x: Any) -> np.ndarray:
+            x = np.asarray(x)
+            return np.swapaxes(x, 0, 1).reshape(-1, *x.shape[2:])[keep]
+
+        fields = {name: jax.tree.map(flat, getattr(rollout, name)) for name in EPISODE_FIELDS}
+        return cls(
+            **fields, behaviour_probability=None if behaviour_probability is None else flat(behaviour_probability)
+        )

@@ -1,0 +1,1 @@
+"""Gymnasium and the libraries that build on it."""

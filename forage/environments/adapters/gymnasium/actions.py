@@ -1,0 +1,114 @@
+"""Actions at the door of a Gymnasium environment: from what agents choose to what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import concatenate, create_empty_array
+from jaxtyping import PyTree
+
+from forage.core.types import ForageError
+from forage.environments.adapters.gymnasium.spaces import CHOICES, float_box, travelling
+
+
+class Door:
+    """Turns the actions of `num_envs` agents into those that environments with the action space `inner` take.
+
+    `space` is what agents act in: a Discrete or a flat MultiDiscrete that counts from 0, or a Box. Discrete and Box
+    pass as they are; MultiDiscrete, MultiBinary, and Dicts and Tuples made of choices are one flat MultiDiscrete, their
+    leaves in the order of the space; Dicts and Tuples made of boxes of floats are one flat Box.
+
+    Raises `ForageError` for what is neither.
+    """
+
+    def __init__(self, name: str, inner: spaces.Space[Any], num_envs: int):
+        self.name, self.inner, self.num_envs = name, inner, num_envs
+        self.space = self._space()
+        self.shape = (num_envs, *(self.space.shape or ()))
+        self._start = int(inner.start) if isinstance(inner, spaces.Discrete) else 0
+
+    def _space(self) -> spaces.Space[Any]:
+        inner = self.inner
+        if isinstance(inner, spaces.Discrete):
+            return spaces.Discrete(int(inner.n))
+        if isinstance(inner, spaces.Box):
+            return travelling(inner)
+        parts = list(leaves(inner))
+        if parts and all(isinstance(part, CHOICES) for part in parts):
+            return spaces.MultiDiscrete(np.concatenate([choices(part) for part in parts]))
+        if parts and all(isinstance(part, spaces.Box) and np.dtype(part.dtype).kind == "f" for part in parts):
+            low, high = (np.concatenate([getattr(part, side).ravel() for part in parts]) for side in ("low", "high"))
+            return float_box(low, high)
+        raise ForageError(
+            f"{self.name} has actions in {inner}; Box, Discrete, MultiDiscrete and MultiBinary work, and a Dict or "
+            f"Tuple made of choices only or of boxes of floats only."
+        )
+
+    def singles(self, action: PyTree[np.ndarray]) -> list[Any]:
+        """The action of each environment. Raises `ForageError` where there is not one for each."""
+        inner = self.inner
+        if isinstance(inner, spaces.Discrete):
+            values = np.asarray(action)
+            if values.shape != self.shape:
+                raise ForageError(
+                    f"{self.name} was sent actions of shape {list(values.shape)}; "
+                    f"it takes [{self.num_envs}], one integer for each environment."
+                )
+            return [value + self._start for value in values.tolist()] if self._start else values.tolist()
+        values = np.asarray(action, inner.dtype)
+        if values.shape != self.shape:
+            raise ForageError(
+                f"{self.name} was sent actions of shape {list(values.shape)}; it takes {list(self.shape)}."
+            )
+        if isinstance(inner, spaces.Box):
+            # Agents' bounds are float32, and the environment's own may lie within those by rounding.
+            return list(np.clip(values, inner.low, inner.high))
+        if isinstance(inner, spaces.MultiDiscrete | spaces.MultiBinary):
+            return list((values.reshape(-1, *inner.shape) + getattr(inner, "start", 0)).astype(inner.dtype))
+        return [build(inner, iter(np.split(row, self._cuts))) for row in values]
+
+    def batch(self, action: PyTree[np.ndarray]) -> Any:
+        """The same as a vector environment takes them."""
+        singles = self.singles(action)
+        if isinstance(self.inner, spaces.Dict | spaces.Tuple):
+            empty: Any = create_empty_array(self.inner, self.num_envs)
+            return concatenate(self.inner, singles, empty)
+        return singles
+
+    @property
+    def _cuts(self) -> np.ndarray:
+        return np.cumsum([int(np.prod(part.shape or (), dtype=int)) for part in leaves(self.inner)])[:-1]
+
+
+def leaves(space: spaces.Space[Any]) -> Iterator[spaces.Space[Any]]:
+    """What is inside Dicts and Tuples, in order."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for part in space.values() if isinstance(space, spaces.Dict) else space.spaces:
+            yield from leaves(part)
+    else:
+        yield space
+
+
+def choices(space: Any) -> np.ndarray:
+    """How many options each choice of a leaf has."""
+    if isinstance(space, spaces.Discrete):
+        return np.array([int(space.n)])
+    return np.ravel(space.nvec) if isinstance(space, spaces.MultiDiscrete) else np.full(int(np.prod(space.shape)), 2)
+
+
+def build(space: Any, parts: Iterator[np.ndarray]) -> Any:
+    """An element of `space` from the numbers of its leaves, in order."""
+    if isinstance(space, spaces.Dict):
+        return {key: build(part, parts) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(build(part, parts) for part in space.spaces)
+    numbers = next(parts)
+    if isinstance(space, spaces.Discrete):
+        return int(numbers[0]) + int(space.start)
+    if isinstance(space, spaces.Box):
+        return np.clip(numbers.reshape(space.shape).astype(space.dtype), space.low, space.high)
+    start = getattr(space, "start", 0)
+    return (numbers.reshape(space.shape) + start).astype(space.dtype)

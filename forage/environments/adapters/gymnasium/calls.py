@@ -1,0 +1,225 @@
+"""Calls into one Gymnasium environment, and into many in processes of their own, with what goes wrong there."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing
+import pickle
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from forage.core.host import Misfit
+from forage.environments.adapters.gymnasium.batch import Layout
+
+PATIENCE = 5.0
+"""Seconds that a process has to close its environment."""
+
+
+def begin(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+    """Reset an environment. Raises `Misfit` where its `reset` is not as Gymnasium has it."""
+    try:
+        result = env.reset() if seed is None else env.reset(seed=seed)
+    except TypeError as error:
+        raise misfit_of(error) or error from error
+    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
+        raise Misfit(f"returned {found(result)} from reset", "it should return (observation, info)")
+    return result
+
+
+def advance(env: Any, action: Any, rewards: tuple[str, ...] = ()) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    """Step an environment whose reward is one number, or one of each name. Raises `Misfit` for another result."""
+    result = env.step(action)
+    if not (isinstance(result, tuple) and len(result) == 5):
+        should = "it should return (observation, reward, terminated, truncated, info)"
+        raise Misfit(f"returned {found(result)} from step", should)
+    reward = result[1]
+    if (type(reward) is not float or rewards) and not is_reward(reward, (len(rewards),) if rewards else ()):
+        wanted = f"{len(rewards)} numbers: {', '.join(rewards)}" if rewards else "one number"
+        raise Misfit(f"returned as reward {found(reward)}", f"it should be {wanted}")
+    return result
+
+
+def misfit_of(error: TypeError) -> Misfit | None:
+    """What an unexpected argument of `reset` means."""
+    match = re.search(r"reset\(\) got an unexpected keyword argument '(seed|options)'", str(error))
+    if match is None:
+        return None
+    return Misfit(f"has a reset that takes no {match[1]}", "it should be reset(self, *, seed=None, options=None)")
+
+
+def is_reward(value: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a value is numbers in the shape of a reward."""
+    try:
+        array = value if isinstance(value, np.ndarray | np.generic) else np.asarray(value)
+    except ValueError:  # lists of different lengths
+        return False
+    return array.shape == shape and array.dtype.kind in "biuf"
+
+
+def found(value: Any) -> str:
+    """What an environment returned, in a few words."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, tuple | list):
+        return f"{len(value)} values" if len(value) != 1 else repr(value)
+    return repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+
+
+def number(name: str, value: Any) -> float:
+    """An entry of an environment's information as a number, NaN where there is none."""
+    if value is None:
+        return np.nan
+    array = np.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        raise Misfit(f"has in its info as {name} {found(value)}", "one number or truth value can be kept")
+    return float(array.reshape(()))
+
+
+class Stopped(Exception):
+    """A process of an environment ended by itself."""
+
+
+class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment in a process of its own: what it raises can travel, whatever it is."""
+
+    def __init__(self, env: Any, rewards: tuple[str, ...], layout: Layout, index: int):
+        super().__init__(env)
+        self.rewards, self.layout, self.index, self.steps = rewards, layout, index, 0
+        self.looked_at = layout.empty(1)
+
+    def reset(self, **words: Any) -> tuple[Any, dict[str, Any]]:
+        # No options: many environments have none, and nobody gives any.
+        result = portable(functools.partial(begin, self.env, words.get("seed")))
+        self.look(result[0])
+        return result
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        result = portable(functools.partial(advance, self.env, action, self.rewards))
+        self.look(result[0])
+        return result
+
+    def look(self, observation: Any) -> None:
+        """Raise `ForageError` for what is none of the space, before it is cast into memory that processes share."""
+        self.layout.write(self.looked_at, self.index, observation, self.steps, row=0)
+
+    def render(self) -> Any:
+        return portable(self.env.render)
+
+
+class Unmade(gymnasium.Env[Any, Any]):
+    """Stands for an environment that could not be made, and says why as soon as it is asked for anything."""
+
+    def __init__(self, error: Exception, spaces: tuple[Any, Any]):
+        self.error = error
+        self.observation_space, self.action_space = spaces
+
+    def get_wrapper_attr(self, name: str) -> Any:
+        raise self.error
+
+
+def portable(call: Callable[[], Any]) -> Any:
+    """What a call returns; what it raises as something that pickles, so that the other process does not wait for it."""
+    try:
+        return call()
+    except Exception as error:
+        raise sendable(error) from None
+
+
+def sendable(error: Exception) -> Exception:
+    """The error itself, or its words where it cannot be sent to another process."""
+    try:
+        copy = pickle.loads(pickle.dumps(error))
+    except Exception:
+        copy = None
+    # Some of a person's own can be read in the process that has them only.
+    if type(copy) is type(error) and (type(error).__module__ == "builtins" or isinstance(error, Misfit)):
+        return error
+    return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def guarded(
+    make: Callable[[], Any], rewards: tuple[str, ...], spaces: tuple[Any, Any], layout: Layout, index: int
+) -> Any:
+    """Make an environment in its own process."""
+    try:
+        return Guarded(make(), rewards, layout, index)
+    except Exception as error:
+        return Unmade(sendable(error), spaces)
+
+
+class Workers(gymnasium.vector.AsyncVectorEnv):
+    """Environments in processes, where one of them, in `at`, may raise what it likes, or die."""
+
+    at: int | None = None
+
+    def __init__(
+        self, makers: list[Callable[[], Any]], rewards: tuple[str, ...], spaces: tuple[Any, Any], layout: Layout
+    ):
+        """Raises what the making of an environment raised, and `Stopped` where its process ended before."""
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            # A script without a main guard is run again by the process it started. This ends it without a word, and
+            # the first process has something to say about it.
+            raise SystemExit(1)
+        try:
+            super().__init__(
+                [functools.partial(guarded, make, rewards, spaces, layout, index) for index, make in enumerate(makers)],
+                copy=False,  # what comes out is copied into arrays of our own
+                context="forkserver",  # a fork of a process in which JAX has threads can hang
+                autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP,
+            )
+            self.get_attr("render_mode")
+        except BaseException as error:
+            self.shut()
+            if not isinstance(error, EOFError | OSError) or self.at is not None:
+                raise
+            raise Stopped(
+                "a process ended before its environment was made; a script that trains with parallel needs "
+                "if __name__ == '__main__': around what it does"
+            ) from error
+
+    def _raise_if_errors(self, successes: Iterable[bool]) -> None:
+        failed = [index for index, success in enumerate(successes) if not success]
+        if not failed:
+            return
+        errors = {index: value for index, _, value, _ in (self.error_queue.get() for _ in failed)}
+        self.at = min(errors)
+        raise errors[self.at]
+
+    def heard(self, call: Callable[[], Any]) -> Any:
+        """What a call to all of them returns. Raises `Stopped` where one has ended by itself."""
+        self.at = None
+        try:
+            return call()
+        except (EOFError, OSError) as error:
+            if self.at is not None:  # an environment's own error
+                raise
+            self.at = next((index for index, process in enumerate(self.processes) if ended(process)), None)
+            code = None if self.at is None else self.processes[self.at].exitcode
+            how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
+            raise Stopped(f"the environment's process ended {how}") from error
+
+    def shut(self) -> None:
+        """End the processes, whatever they are at, dead or alive. Can be called again."""
+        self.closed = True
+        for pipe in getattr(self, "parent_pipes", ()):
+            with contextlib.suppress(OSError):
+                pipe.send(("close", None))
+        for process in getattr(self, "processes", ()):
+            process.join(PATIENCE)
+            if process.is_alive():
+                process.terminate()
+                process.join()
+        for pipe in getattr(self, "parent_pipes", ()):
+            pipe.close()
+
+
+def ended(process: Any) -> bool:
+    """Whether a process is over; its pipe may be closed a moment before."""
+    process.join(0.2)
+    return process.exitcode is not None

@@ -1,0 +1,73 @@
+"""The ids of Gymnasium's registry: which there are, and whether one is."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+
+import gymnasium
+
+from forage.core.types import ForageError
+from forage.environments.adapters.gymnasium.atari import is_atari, register
+from forage.environments.loading import load_module
+
+OTHERS = ("mo_gymnasium.", "gymnasium_robotics.")
+"""Libraries whose ids are in the registry once they are imported, and which have a prefix of their own."""
+
+
+def ids() -> dict[str, str]:
+    """Ids of the registry with a line each, the newest version of each, with Atari where it is installed."""
+    if importlib.util.find_spec("ale_py") is not None:
+        register()
+    newest: dict[str, tuple[int, str]] = {}
+    for id, spec in gymnasium.registry.items():
+        # Gymnasium keeps ids that only say what became of them.
+        gone = getattr(spec.entry_point, "__name__", "").startswith("_raise")
+        other = str(spec.entry_point).startswith(OTHERS)
+        if spec.namespace not in (None, "ALE") or gone or other or (is_atari(id) and spec.namespace is None):
+            continue
+        key = f"{spec.namespace}/{spec.name}"
+        newest[key] = max(newest.get(key, (-1, "")), (spec.version or 0, id))
+    return {id: describe(id) for id in sorted(id for _, id in newest.values())}
+
+
+def canonical(id: str) -> str:
+    """The id as it is registered. Raises `ForageError` where it is not; `module:Id-v0` imports the module first."""
+    if is_atari(id):
+        register()
+    module, colon, _ = id.rpartition(":")
+    if colon:
+        before = set(gymnasium.registry)
+        if (found := registered(id)) is None:
+            new = [known for known in gymnasium.registry if known not in before]
+            has = f"it registers {', '.join(new[:5])}" if new else "forage list shows what Gymnasium has"
+            near = difflib.get_close_matches(id.rpartition(":")[2], gymnasium.registry, n=3, cutoff=0.7)
+            hint = f"did you mean {' or '.join(f'gymnasium:{module}:{one}' for one in near)}?" if near else f"{has}."
+            raise ForageError(f"{module} registers no {id.rpartition(':')[2]} with Gymnasium; {hint}")
+        return f"{module}:{found}"
+    if (found := registered(id)) is None:
+        raise ForageError(f"Gymnasium has no {id}.")
+    return found
+
+
+def registered(id: str) -> str | None:
+    """The id in the registry's spelling, without the module that registers it, which is imported first.
+
+    `None` where there is none. Raises `ForageError` where the module cannot be imported.
+    """
+    module, _, name = id.rpartition(":")
+    if module:
+        load_module(module)
+    if name.startswith("ALE/"):
+        register()
+    if name in gymnasium.registry:
+        return name
+    return {known.lower(): known for known in gymnasium.registry}.get(name.lower())
+
+
+def describe(id: str) -> str:
+    """What the registry says of an environment."""
+    if id.startswith("ALE/"):
+        return f"Atari game {id[4:].rpartition('-')[0]}, with the standard preprocessing."
+    module = str(gymnasium.registry[id].entry_point).partition(":")[0].removeprefix("gymnasium.envs.")
+    return f"Gymnasium's {id.rpartition('-')[0]} ({module.partition('.')[0].replace('_', ' ')})."

@@ -1,0 +1,180 @@
+"""Making one Gymnasium environment from an id, a class or a function, and saying why where that fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import load_env_creator
+
+from forage.core.host import Misfit
+from forage.core.types import ForageError
+from forage.environments.adapters.gymnasium.atari import PREPROCESSING, frames_limit, is_atari, make_atari
+from forage.environments.adapters.gymnasium.ids import registered
+from forage.environments.adapters.gymnasium.parts import leave_out
+from forage.environments.adapters.gymnasium.spaces import plain
+from forage.environments.loading import Own
+
+Target = str | Callable[..., Any]
+"""An id of Gymnasium's registry, `module:Class`, or what makes one environment when it is called with options."""
+
+NOT_OPTIONS = {"self", "args", "kwargs", "render_mode"}
+OURS = ("parallel", "info", "snapshots", "flatten", "without", "max_episode_steps")
+"""Options that are not the environment's own."""
+
+
+def located(target: Target) -> Target:
+    """An id as it is registered, once its module is imported; for a class's name an `Own`."""
+    if not isinstance(target, str):
+        return target
+    source, _, name = target.rpartition(":")
+    if source.endswith(".py"):
+        return Own.named(target)
+    if (id := registered(target)) is None and source and name.isidentifier():
+        return Own.named(target)
+    return id or target
+
+
+def make_single(
+    target: Target,
+    own: Mapping[str, Any],
+    *,
+    render: bool = False,
+    max_episode_steps: int | None = None,
+    flatten: bool = False,
+    without: Sequence[str] = (),
+) -> Any:
+    """Make one environment whose observations are arrays or nested dictionaries of them.
+
+    `own` are the options of its constructor, `without` the parts of its observation that are left out, and with
+    `render` it can be drawn where it knows how.
+    """
+    target = located(target)
+    mode: dict[str, Any] = {"render_mode": "rgb_array"} if render and _draws(target) else {}
+    if callable(target):
+        env = target(**{**mode, **own})
+        if not isinstance(env, gymnasium.Env):
+            raise Misfit(f"made a {type(env).__name__}", "what makes an environment returns one gymnasium.Env")
+        if max_episode_steps is not None:
+            env = gymnasium.wrappers.TimeLimit(env, max_episode_steps)
+    elif is_atari(target):
+        options: dict[str, Any] = {**mode, **own}
+        env = make_atari(target, max_episode_steps=max_episode_steps, **options)
+    else:
+        if render and sys.platform == "linux" and not os.environ.get("DISPLAY"):
+            # Without a display MuJoCo's own choice fails, and takes the process with it the second time.
+            os.environ.setdefault("MUJOCO_GL", "egl")
+        spec = gymnasium.spec(target)
+        # In the spec, where no option's name can be one of `gymnasium.make`'s.
+        spec = dataclasses.replace(spec, kwargs={**spec.kwargs, **mode, **own})
+        env = gymnasium.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True)
+    return plain(leave_out(env, without), flatten)
+
+
+def horizon(env: Any) -> int | None:
+    """The tightest limit on an episode's steps among the wrappers."""
+    limits: list[int | None] = []
+    layer = env
+    while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, gymnasium.wrappers.TimeLimit):
+            limits.append(layer._max_episode_steps)
+        layer = layer.env
+    if type(layer).__module__.startswith("ale_py"):
+        limits.append(frames_limit(env))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def mapped(env: Any) -> Any:
+    """The layer that says where it is on a map, by `places` and `place`; `None` where none does."""
+    layer = env
+    while getattr(layer, "places", None) is None:
+        if not isinstance(layer, gymnasium.Wrapper):
+            return None
+        layer = layer.env
+    return layer
+
+
+def frames_per_second(env: Any) -> float | None:
+    """How fast its pictures follow one another, as its metadata say; `None` where they do not."""
+    rate = env.metadata.get("render_fps")
+    return float(rate) if isinstance(rate, int | float) and 0 < rate < 1000 else None
+
+
+def reward_names(env: Any) -> tuple[str, ...]:
+    """Names of the entries of a vector reward, where there is one: `reward_space` says so, as MO-Gymnasium has it."""
+    space = getattr(env.unwrapped, "reward_space", None)
+    if space is None:
+        return ()
+    names = getattr(env.unwrapped, "reward_names", ())
+    return tuple(names) if len(names) == space.shape[0] else tuple(f"objective_{i}" for i in range(space.shape[0]))
+
+
+def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any], copies: int = 0) -> ForageError:
+    """Why an environment could not be made with the options `given` beside its first `copies`, in one sentence."""
+    if isinstance(error, gymnasium.error.DependencyNotInstalled):
+        extra = next((extra for extra in ("mujoco", "atari") if extra in str(error).lower()), None)
+        need = f"pip install 'forage-rl[{extra}]'" if extra else str(error)
+        return ForageError(f"{name} needs a library that is not installed: {need}.")
+    if isinstance(error, Misfit):
+        return ForageError(f"{name} {error.what}; {error.should}.")
+    match = re.search(r"unexpected keyword argument '(\w+)'", str(error)) if isinstance(error, TypeError) else None
+    if match and match[1] in given and match[1] not in (own := options_of(target)):
+        known = {*OURS, *own, *(("preprocess", *PREPROCESSING) if isinstance(target, str) and is_atari(target) else ())}
+        near = difflib.get_close_matches(match[1], known, n=3, cutoff=0.4) or sorted(known)
+        return ForageError(f"{name} has no option {match[1]}; the nearest are {', '.join(near)}.")
+    if copies:
+        return ForageError(
+            f"{name} could be made {'once' if copies == 1 else f'{copies} times'} and not once more: {said(error)}; a "
+            f"run needs num_envs of it for each seed, so where there can be but one, take num_envs=1 and one seed."
+        )
+    return ForageError(f"{name} could not be made: {said(error)}")
+
+
+def said(error: BaseException) -> str:
+    """An error's words, and its kind where these are no sentence, as a KeyError's are not."""
+    words = str(error).strip()
+    return words if " " in words else f"{type(error).__name__}: {words}".rstrip(": ")
+
+
+def options_of(target: Target) -> set[str]:
+    """The options that the environment's constructor names, those of its base classes too."""
+    try:
+        made_by = creator(target)
+        chain = getattr(made_by, "__mro__", (made_by,))
+        makers = [vars(cls)["__init__"] for cls in chain[:-1] if "__init__" in vars(cls)] or [made_by]
+        return {key for maker in makers for key in inspect.signature(maker).parameters} - NOT_OPTIONS
+    except (TypeError, ValueError):  # nothing that Python can read a signature of
+        return set()
+
+
+def creator(target: Target) -> Any:
+    """The class, or the function, that makes it."""
+    target = located(target)
+    if isinstance(target, Own):
+        return target.cls
+    if callable(target):
+        return target
+    entry = gymnasium.spec(target).entry_point
+    return load_env_creator(entry) if isinstance(entry, str) else entry
+
+
+def _draws(target: Target) -> bool:
+    made_by = creator(target)
+    modes = getattr(made_by, "metadata", {})
+    modes = modes.get("render_modes", ()) if isinstance(modes, Mapping) else ()
+    return "rgb_array" in (modes or ()) and _takes_mode(made_by)
+
+
+def _takes_mode(made_by: Any) -> bool:
+    try:
+        parameters = inspect.signature(made_by).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(one.name == "render_mode" or one.kind is one.VAR_KEYWORD for one in parameters)

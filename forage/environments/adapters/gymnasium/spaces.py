@@ -1,0 +1,336 @@
+"""Spaces at the door of a Gymnasium environment: what it shows as arrays, and what agents choose as it takes it.
+
+Observations. By default nested spaces stay nested: a Dict a dictionary, a Tuple a dictionary with the keys "0", "1",
+..., a Text `Tokens` (one id for each character, see `encode_text`); what counts from elsewhere counts from 0.
+With `flatten` everything is one `float32` vector, as `gymnasium.spaces.flatten` makes it, choices as one-hot.
+
+Actions. Agents act in Discrete, in flat MultiDiscrete and in Box spaces. Many choices (MultiBinary, MultiDiscrete of
+any shape, a Dict or Tuple of choices) are one flat MultiDiscrete; a Dict or Tuple of boxes of floats is one flat Box.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Float, Int
+
+from forage.core.host import array_dtype
+from forage.core.spaces import Tokens
+from forage.core.types import ForageError
+from forage.environments.adapters.gymnasium.calls import begin
+
+ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+CHOICES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+MASKED = {"observation", "action_mask"}
+
+
+def plain(env: Any, flatten: bool = False) -> Any:
+    """Wrap an environment whose observation is not as it shall be, or that says which actions are allowed beside it.
+
+    That may stand in the info of a reset, or be what its method `action_masks` returns.
+    """
+    if has_loose_mask(env.observation_space):
+        env = MaskApart(env)
+    space, source = env.observation_space, ""
+    if is_choices(env.action_space) and not is_masked(space):
+        if callable(getattr(env.unwrapped, "action_masks", None)):
+            source = "method"
+        elif "action_mask" in begin(env, 0)[1]:
+            source = "info"
+    if source or flatten or not _is_ready(space):
+        return ArrayObservation(env, source, flatten)
+    return env
+
+
+class MaskApart(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Puts a mask that stands among other things beside them, where agents look for it: see `apart`."""
+
+    def __init__(self, env: Any):
+        super().__init__(env)
+        space = env.observation_space
+        self.fits = mask_fits(space["action_mask"], env.action_space)
+        self.observation_space = apart_space(space, self.fits)
+
+    def observation(self, observation: Any) -> dict[str, Any]:
+        return apart(observation, self.fits)
+
+
+class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Turns an observation into arrays, nested or flat, and puts the action mask beside it where there is one."""
+
+    def __init__(self, env: Any, mask_source: str = "", flatten: bool = False):
+        """`mask_source`: `info`, `method` or, where there is none or it is in the observation, empty."""
+        super().__init__(env)
+        self.mask_source, self.flatten = mask_source, flatten
+        space = env.observation_space
+        self.masked = bool(mask_source) or is_masked(space)
+        self._seen = space["observation"] if self.masked and not mask_source else space
+        name = name_of(env)
+        seen = flat_space(name, self._seen) if flatten else array_space(name, self._seen)
+        if self.masked:
+            nested = not mask_source and isinstance(space["action_mask"], spaces.Dict | spaces.Tuple)
+            flat = mask_source or (nested and is_choices(env.action_space))
+            mask = spaces.MultiBinary(sum(sizes(env.action_space))) if flat else space["action_mask"]
+            self._flat = bool(flat)
+            seen = spaces.Dict({"observation": seen, "action_mask": mask})
+        self.observation_space = seen
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = begin(self.env, seed)
+        return self._convert(observation, info), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._convert(observation, info), reward, terminated, truncated, info
+
+    def _convert(self, observation: Any, info: dict[str, Any]) -> Any:
+        seen = observation["observation"] if self.masked and not self.mask_source else observation
+        seen = as_vector(self._seen, seen) if self.flatten else as_arrays(self._seen, seen)
+        if not self.masked:
+            return seen
+        # At the end of an episode some environments leave the mask out; then every action is allowed.
+        space = self.observation_space["action_mask"]  # pyrefly: ignore[bad-index]
+        if self.mask_source == "method":
+            mask = self.env.unwrapped.action_masks()  # pyrefly: ignore[missing-attribute]
+        else:
+            mask = info.get("action_mask") if self.mask_source else observation["action_mask"]
+        if mask is None:
+            mask = np.ones(space.shape)
+        elif self._flat:
+            mask = flat_mask(name_of(self.env), self.env.action_space, mask)
+        return {"observation": seen, "action_mask": np.asarray(mask).astype(space.dtype)}
+
+
+def name_of(env: Any) -> str:
+    """Return the name of an environment's class, for messages."""
+    return type(env.unwrapped).__name__
+
+
+def is_choices(space: Any) -> bool:
+    """Whether an action space is made of choices only."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return bool(space.spaces) and all(map(is_choices, parts(space)))
+    return isinstance(space, CHOICES)
+
+
+def parts(space: Any) -> list[Any]:
+    """Return the spaces inside a Dict or Tuple, in order."""
+    return list(space.values()) if isinstance(space, spaces.Dict) else list(space.spaces)
+
+
+def sizes(space: Any) -> list[int]:
+    """Return how many options each choice of an action has, in order."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return [size for part in parts(space) for size in sizes(part)]
+    if isinstance(space, spaces.Discrete):
+        return [int(space.n)]
+    if isinstance(space, spaces.MultiDiscrete):
+        return np.ravel(space.nvec).tolist()
+    return [2] * int(np.prod(space.shape))
+
+
+def flat_mask(name: str, space: Any, mask: Any) -> np.ndarray:
+    """Return a mask with one entry for each option of each choice of an action space, behind one another.
+
+    It may be that already, or as `space.sample` of Gymnasium takes it: nested as a Dict or Tuple is, a tuple of arrays
+    for a MultiDiscrete, and for a MultiBinary an array with 0 or 1 where only that is allowed and 2 where both are.
+    Raises `ForageError` for any other.
+    """
+    counts = sizes(space)
+    found = mask_parts(space, mask)
+    if found is None or [len(part) for part in found] != counts:
+        entries = f"{np.size(mask)} entries" if isinstance(mask, np.ndarray | list) else type(mask).__name__
+        raise ForageError(
+            f"{name} gives an action_mask of {entries} for actions in {space}; it should have {sum(counts)} entries, "
+            f"one for each option."
+        )
+    return np.concatenate(found) != 0
+
+
+def mask_parts(space: Any, mask: Any) -> list[np.ndarray] | None:
+    """Return the mask of each choice, or `None` where it is no mask of this space."""
+    counts = sizes(space)
+    if isinstance(mask, dict | tuple):
+        if isinstance(space, spaces.Dict | spaces.Tuple):
+            if isinstance(mask, dict) != isinstance(space, spaces.Dict) or len(mask) != len(space.spaces):
+                return None
+            each = [mask.get(key) for key in space.spaces] if isinstance(mask, dict) else mask
+            nested = [mask_parts(part, one) for part, one in zip(parts(space), each, strict=True)]
+            return None if any(one is None for one in nested) else [leaf for one in nested for leaf in one or ()]
+        leaves = [np.asarray(leaf) for leaf in unnested(mask)]
+        return leaves if all(leaf.ndim == 1 for leaf in leaves) else None
+    if mask is None or (flat := np.asarray(mask)).dtype.kind not in "biuf":
+        return None
+    if isinstance(space, spaces.MultiBinary) and flat.shape == space.shape:
+        return [np.array([value != 1, value != 0]) for value in flat.ravel()]
+    return np.split(flat.ravel(), np.cumsum(counts)[:-1]) if flat.size == sum(counts) else None
+
+
+def unnested(mask: Any) -> list[Any]:
+    """Return what is inside nested tuples, in order."""
+    return [leaf for part in mask for leaf in unnested(part)] if isinstance(mask, tuple) else [mask]
+
+
+def is_masked(space: spaces.Space[Any]) -> bool:
+    """Whether observations are `{"observation", "action_mask"}`."""
+    return isinstance(space, spaces.Dict) and set(space.spaces) == MASKED
+
+
+def has_loose_mask(space: spaces.Space[Any]) -> bool:
+    """Whether there is an `action_mask` that does not stand beside an `observation` only."""
+    return isinstance(space, spaces.Dict) and "action_mask" in space.spaces and not set(space.spaces) >= MASKED
+
+
+def mask_fits(mask: spaces.Space[Any], actions: spaces.Space[Any]) -> bool:
+    """Whether a mask has one entry for each choice of an action."""
+    if isinstance(actions, spaces.Discrete):
+        return mask.shape == (int(actions.n),)
+    return is_choices(actions) and mask.shape == (sum(sizes(actions)),)
+
+
+def apart(parts: Any, fits: bool) -> dict[str, Any]:
+    """`{"observation": the other parts, "action_mask"}`; a mask of another form is one more part of the observation."""
+    others = {key: part for key, part in parts.items() if not (fits and key == "action_mask")}
+    return {"observation": others, "action_mask": parts["action_mask"]} if fits else {"observation": others}
+
+
+def apart_space(parts: Any, fits: bool) -> spaces.Dict:
+    """The space of `apart`."""
+    kept = apart(parts, fits)
+    return spaces.Dict({**kept, "observation": spaces.Dict(kept["observation"])})
+
+
+def _is_ready(space: spaces.Space[Any]) -> bool:
+    """Whether observations are arrays already, or dictionaries of them."""
+    if isinstance(space, spaces.Dict):
+        return all(_is_ready(part) and not is_empty(part) for part in space.spaces.values())
+    return isinstance(space, ARRAY_SPACES) and not np.any(getattr(space, "start", 0))
+
+
+def is_empty(space: Any) -> bool:
+    """Whether a part of an observation is an array without numbers; it is left out."""
+    return isinstance(space, ARRAY_SPACES) and 0 in (space.shape or ())
+
+
+def array_space(name: str, space: Any, path: tuple[str, ...] = ()) -> spaces.Space[Any]:
+    """The space of `as_arrays`. Raises `ForageError` where an observation has no fixed size."""
+    if isinstance(space, spaces.Dict):
+        kept = {key: part for key, part in space.spaces.items() if not is_empty(part)}
+        return spaces.Dict({key: array_space(name, part, (*path, key)) for key, part in kept.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Dict(
+            {str(place): array_space(name, part) for place, part in enumerate(space.spaces) if not is_empty(part)}
+        )
+    if isinstance(space, spaces.Text):
+        return Tokens(space.max_length, len(space.character_set) + 1)
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n))
+    if isinstance(space, spaces.MultiDiscrete) and space.start.any():
+        return spaces.MultiDiscrete(space.nvec)
+    if isinstance(space, ARRAY_SPACES):
+        return space
+    raise unreadable(name, space, path)
+
+
+def unreadable(name: str, space: Any, path: tuple[str, ...] = ()) -> ForageError:
+    """One sentence for a space, the part at `path` of the observation, that cannot be made arrays."""
+    part = f" as its part {'.'.join(path)}" if path else ""
+    leave = f", and --env.without {'.'.join(path)} leaves that part out" if path else ""
+    try:
+        also, shown = "flatten=True works for it" if space.is_np_flattenable else "its size changes", str(space)
+    except NotImplementedError:  # a space of another library's, whose words may be anything
+        also, shown = "Gymnasium does not know it", type(space).__name__
+    return ForageError(
+        f"{name} has observations in {shown}{part}: {also}; "
+        f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work{leave}."
+    )
+
+
+def vector_size(space: spaces.Space[Any]) -> bool:
+    """Whether Gymnasium can make one vector of it; it asks spaces of other libraries, which may not know."""
+    try:
+        return space.is_np_flattenable
+    except NotImplementedError:
+        return False
+
+
+def as_arrays(space: Any, value: Any) -> Any:
+    """An element of `space` as nested dictionaries of arrays."""
+    if isinstance(space, spaces.Dict):
+        return {key: as_arrays(part, value[key]) for key, part in space.spaces.items() if not is_empty(part)}
+    if isinstance(space, spaces.Tuple):
+        if len(value) != len(space.spaces):
+            raise ForageError(f"An observation in {space} has {len(value)} parts; it should have {len(space.spaces)}.")
+        return {str(at): as_arrays(part, value[at]) for at, part in enumerate(space.spaces) if not is_empty(part)}
+    if isinstance(space, spaces.Text):
+        return encode_text(space, value)
+    if isinstance(space, spaces.Discrete):
+        return np.asarray(value - space.start)
+    if isinstance(space, spaces.MultiDiscrete) and space.start.any():
+        return np.asarray(value) - space.start
+    return np.asarray(value)
+
+
+def encode_text(space: spaces.Text, text: str) -> Int[np.ndarray, " length"]:
+    """`int32[max_length]`: for each character its place in the sorted character set, counted from 1; 0 is the pad.
+
+    Raises `ForageError` for a text that is too long, and for a character that the space does not have.
+    """
+    if not isinstance(text, str) or len(text) > space.max_length:
+        raise ForageError(f"{text!r} is no text of at most {space.max_length} characters.")
+    place = {character: number for number, character in enumerate(sorted(space.character_set), start=1)}
+    if strange := sorted(set(text) - place.keys()):
+        raise ForageError(f"The text {text!r} has the character {strange[0]!r}, which its space does not have.")
+    ids = np.full(space.max_length, Tokens.PAD, np.int32)
+    ids[: len(text)] = [place[character] for character in text]
+    return ids
+
+
+def decode_text(space: spaces.Text, ids: Int[np.ndarray, " length"]) -> str:
+    """The text that `encode_text` was given."""
+    characters = sorted(space.character_set)
+    return "".join(characters[number - 1] for number in ids if number != Tokens.PAD)
+
+
+def flat_space(name: str, space: spaces.Space[Any]) -> spaces.Box:
+    """The space of `gymnasium.spaces.flatten`, as `float32`. Raises `ForageError` where the size changes."""
+    if not vector_size(space):
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else ()
+        bad = ((part, (key,)) for key, part in parts if not vector_size(part))
+        raise unreadable(name, *next(bad, (space, ())))
+    box: Any = spaces.flatten_space(space)
+    return float_box(box.low, box.high) if box.dtype != np.float32 else box
+
+
+def as_vector(space: spaces.Space[Any], value: Any) -> Float[np.ndarray, " size"]:
+    """An element of `space` as one vector."""
+    return np.asarray(spaces.flatten(space, value), np.float32)
+
+
+def float_box(low: np.ndarray, high: np.ndarray) -> spaces.Box:
+    """A `float32` box. Bounds beyond what `float32` holds mean that there is none."""
+    limits = np.finfo(np.float32)
+    low = np.where(low < limits.min, -np.inf, np.clip(low, limits.min, limits.max))
+    high = np.where(high > limits.max, np.inf, np.clip(high, limits.min, limits.max))
+    least, most = low.astype(np.float32), high.astype(np.float32)
+    # Rounded inwards, so that what is within these bounds is within the given ones.
+    inner = np.where(least < low, np.nextafter(least, np.float32(np.inf)), least)
+    outer = np.where(most > high, np.nextafter(most, np.float32(-np.inf)), most)
+    crossed = inner > outer
+    return spaces.Box(np.where(crossed, least, inner), np.where(crossed, most, outer), low.shape, np.float32)
+
+
+def travelling(space: Any) -> spaces.Space[Any]:
+    """The same space in the dtypes that values travel in."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: travelling(part) for key, part in space.spaces.items()})
+    if isinstance(space, spaces.Box) and (dtype := array_dtype(space)) != space.dtype:
+        if dtype.kind == "f":
+            return float_box(space.low, space.high)
+        limits = np.iinfo(dtype)
+        low, high = (np.clip(bound, limits.min, limits.max) for bound in (space.low, space.high))
+        return spaces.Box(low.astype(dtype), high.astype(dtype), space.shape, dtype.type)
+    return space

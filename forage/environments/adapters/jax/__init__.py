@@ -1,0 +1,1 @@
+"""Other libraries of environments in JAX."""

@@ -1,0 +1,153 @@
+"""Finding what a person wrote: modules beside one's own files, and classes as `module:Class` or `file.py:Class`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from forage.core.types import ForageError
+
+FILE = "forage_file_"
+"""How the name of a module begins that was made from a file."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Own:
+    """A person's own class by its name, which is also how it travels: another process imports it for itself."""
+
+    target: str  # module:Class or file.py:Class, the file by its whole path
+
+    @classmethod
+    def named(cls, target: str) -> Own:
+        source, _, name = target.rpartition(":")
+        return cls(f"{Path(source).expanduser().resolve()}:{name}" if source.endswith(".py") else target)
+
+    @property
+    def cls(self) -> type[Any]:
+        return load_class(self.target)
+
+    def __call__(self, **options: Any) -> Any:
+        return self.cls(**options)
+
+
+def load_class(target: str) -> type[Any]:
+    """Import the class that `module:Class` or `file.py:Class` names.
+
+    The file's folder, or the current directory, is where Python looks first from then on, as if the person had
+    started the file; processes that are started later look there too.
+
+    Raises `ForageError` when the file, module or class is not there, and for whatever the module itself raises.
+    """
+    source, _, name = target.rpartition(":")
+    module = load_file(source) if source.endswith(".py") else load_module(source)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not isinstance(found, type):
+        classes = [key for key, value in vars(module).items() if isinstance(value, type) and not key.startswith("_")]
+        own = [key for key in classes if getattr(module, key).__module__ == module.__name__] or classes
+        near = difflib.get_close_matches(name, own, n=3, cutoff=0.4) or own[:5]
+        raise ForageError(f"{source} has no class {name}; it has {', '.join(near) or 'no classes'}.")
+    return found
+
+
+def name_of(cls: type[Any]) -> str | None:
+    """The `module:Class` or `file.py:Class` by which `load_class` finds a class again in any process.
+
+    `None` for a class that was made within a function, or where no file is, as in a notebook.
+    """
+    module = sys.modules.get(cls.__module__)
+    found: Any = module
+    for part in cls.__qualname__.split("."):
+        found = getattr(found, part, None)
+    if found is not cls:
+        return None
+    if not cls.__module__.startswith(FILE) and cls.__module__ != "__main__":
+        return f"{cls.__module__}:{cls.__qualname__}"
+    path = Path(getattr(module, "__file__", None) or "").resolve()
+    if path.suffix != ".py":
+        return None
+    return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{cls.__qualname__}"
+
+
+importing: list[str] = []
+"""Files of a person's own that are being imported, the outermost first."""
+
+
+def check_not_importing() -> None:
+    """Raise `ForageError` where a file that is only being imported would train: it has no main guard."""
+    if importing:
+        raise ForageError(
+            f"{importing[0]} trains while its classes are being imported; put what it does as a script under "
+            f"if __name__ == '__main__':."
+        )
+
+
+def load_file(source: str) -> Any:
+    path = Path(source).expanduser().resolve()
+    if not path.is_file():
+        raise ForageError(f"There is no file {path}; give a path like my_environments.py:MyEnvironment.")
+    # A name that depends on the file alone, so that what is pickled in one process is found in another.
+    name = f"{FILE}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        look_in(path.parent)
+        sys.modules[name] = module
+        importing.append(source)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException as error:
+            del sys.modules[name]
+            raise refusal(source, error) from error
+        finally:
+            importing.pop()
+    return sys.modules[name]
+
+
+def load_module(source: str) -> Any:
+    """Import a module, which may be in the current directory. Raises `ForageError` where that fails."""
+    look_in(Path.cwd())  # a console script does not look there by itself
+    try:
+        return importlib.import_module(source)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (source == error.name or source.startswith(f"{error.name}.")):
+            raise refusal(source, error) from error
+        raise ForageError(
+            f"There is no module {error.name} here or among what is installed; "
+            f"give package.module:Class, or path/to/file.py:Class."
+        ) from error
+    except BaseException as error:
+        raise refusal(source, error) from error
+
+
+def look_in(directory: Path) -> None:
+    """Let Python look for modules in a directory, before all others, from now on."""
+    # By its name, even where "" stands for the current directory: for other processes that may be another one.
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+
+
+def refusal(source: str, error: BaseException) -> BaseException:
+    """One sentence for what a module raised while it was imported, with the line; an interruption stays one."""
+    if isinstance(error, KeyboardInterrupt | ForageError):
+        return error
+    # The innermost line of the person's own: not the import machinery's, a library's or ours.
+    others = ("site-packages", "<frozen", __file__, importlib.__file__)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not any(name in f.filename for name in others)]
+    file, line = (frames[-1].filename, frames[-1].lineno) if frames else (source, None)
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line = error.filename, error.lineno
+    where = f" ({os.path.basename(file)}, line {line})" if line is not None else ""
+    what = f"{type(error).__name__}: {getattr(error, 'msg', None) or error}".rstrip(": .")
+    advice = "; put what a script does under if __name__ == '__main__':" if isinstance(error, SystemExit) else ""
+    return ForageError(f"{source} could not be imported: {what}{where}{advice}.")

@@ -1,0 +1,1 @@
+"""Tabular MDPs, and what is exactly true of them."""

@@ -1,0 +1,76 @@
+"""Noisy and blank observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from forage.core.ports import State
+from forage.core.types import Step
+from forage.environments.wrappers.base import Wrapper, blurred, change_seen, check_least, check_share, seen_box
+
+
+class ObservationNoise(Wrapper):
+    """Noisy and blank observations: `o' = (1 - b) (o + observation_noise e)`, brought into the bounds.
+
+    b is 1 with probability `blanking`, else 0: all that is seen is blank for that step. e is standard normal for each
+    entry. Pictures of whole numbers from 0 to 255 get `255 observation_noise e`, rounded; truth values are flipped
+    with probability `observation_noise`.
+
+    Source: types 3.1 and 3.2 of Barsainyan, Lim, Liu (2025), "STORI: A Benchmark and Taxonomy for Stochastic
+    Environments", arXiv 2509.01793, another representation of the state and blackout.
+    """
+
+    observation_noise: float = 0.0  # standard deviation, in units of the observation
+    blanking: float = 0.0  # probability that nothing is seen in a step
+
+    def __check_init__(self):
+        check_least(self, "observation_noise", self.observation_noise, 0)
+        check_share(self, "blanking", self.blanking)
+        if seen_box(self).dtype == np.bool_:
+            check_share(self, "observation_noise", self.observation_noise)
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        return blurred(self)
+
+    def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
+        state, observation = self.environment.reset(key)
+        return state, self._disturbed(observation, key)
+
+    def step(self, state: State, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
+        state, step = self.environment.step(state, action, key)
+        return state, step._replace(observation=self._disturbed(step.observation, key))
+
+    def _disturbed(self, observation: PyTree[Array], key: Key[Array, ""]) -> PyTree[Array]:
+        blank_key, noise_key = jax.random.split(self.own_key(key))
+        blank = jax.random.uniform(blank_key) < self.blanking
+
+        def disturb(seen: Array) -> Array:
+            noisy = jnp.where(self.observation_noise > 0, self._noisy(seen, noise_key), seen)
+            return jnp.where(blank, self._bounded(jnp.zeros_like(seen)), noisy)
+
+        return change_seen(observation, disturb)
+
+    def _noisy(self, seen: Array, key: Key[Array, ""]) -> Array:
+        if seen.dtype == jnp.bool_:
+            return seen ^ (jax.random.uniform(key, seen.shape) < self.observation_noise)
+        noise = self.observation_noise * jax.random.normal(key, seen.shape)
+        if jnp.issubdtype(seen.dtype, jnp.floating):
+            return self._bounded(seen + noise.astype(seen.dtype))
+        space = seen_box(self)
+        scale = (space.high - space.low.astype(np.float32)).astype(np.float32)
+        disturbed = jnp.round(seen + scale * noise)
+        return jnp.clip(disturbed, space.low.astype(np.float32), space.high.astype(np.float32)).astype(seen.dtype)
+
+    def _bounded(self, seen: Array) -> Array:
+        """Brought into the space, so that an agent which was trained without noise can be given it."""
+        if seen.dtype == jnp.bool_:
+            return seen
+        space = seen_box(self)
+        return jnp.clip(seen, jnp.asarray(space.low, seen.dtype), jnp.asarray(space.high, seen.dtype))

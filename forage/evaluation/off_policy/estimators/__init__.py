@@ -1,0 +1,1 @@
+"""Estimators of a policy's return from another policy's data."""

@@ -1,0 +1,1 @@
+"""The loop: collect, remember, learn. Knows the contracts and no part."""

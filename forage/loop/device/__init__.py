@@ -1,0 +1,1 @@
+"""The loop in JAX, for one seed and for many."""

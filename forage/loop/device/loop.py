@@ -1,0 +1,305 @@
+"""The device road's loop: collect, remember and learn, a pure function from state to state for one seed.
+
+    tasks --> starts --> ENVIRONMENT --> rewards --> memory --> agent
+                              ^                                   |
+                              +----------- behaviour <------------+
+
+`runner.py` runs it for many seeds in one jitted program; `loop/host/loop.py` is the same loop for environments in
+Python or C++.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.core import spaces, team
+from forage.core.ports import Agent, Environment, Part, Starts, Tasks, Visited
+from forage.core.types import Clock, Experience
+from forage.loop import visits
+from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, finite, select
+from forage.loop.visits import Visits
+
+LARGE = 2**14
+"""Bytes of an environment's state from which on starts are copied one by one, as episodes end."""
+
+
+class Start(NamedTuple):
+    """Where one episode begins."""
+
+    task: PyTree[Array | None]  # the environment's leaves that this task sets
+    env_state: State
+    observation: PyTree[Array]
+    mark: PyTree[Array] = ()  # what the starts part knows the episode by
+
+
+class Pool(NamedTuple):
+    """Fresh starts, made in bulk and handed out as episodes end, so that no step pays for a reset it does not need."""
+
+    starts: Start  # leaves [pool, ...]
+    used: Int[Array, ""]
+
+
+class Actors(NamedTuple):
+    """The environments being stepped; leaves [env, ...]."""
+
+    at: Start
+    hidden: PyTree[Array]
+    episode_return: Float[Array, "env *objectives"]
+    episode_length: Int[Array, " env"]
+
+
+class ExperimentState(NamedTuple):
+    """Everything a run is, for one seed: saving these leaves saves the run."""
+
+    key: Key[Array, ""]
+    learner: LearnerState
+    tasks: State
+    starts: State
+    pool: Pool
+    actors: Actors
+    visits: Visits | tuple[()] = ()  # where the agent has been, in a run that is asked to measure it
+
+
+class Collected(NamedTuple):
+    """What a rollout leaves behind."""
+
+    pool: Pool
+    actors: Actors
+    episodes: Episodes
+    rollout: Experience  # leaves `time env *agent ...`
+    visited: Visited
+    places: Int[Array, "time env"] | tuple[()]  # where each step led to on the environment's map, where measured
+
+
+class Experiment(Part):
+    """The loop. All methods are for one seed; `advance` is jitted over many."""
+
+    learner: Learner
+    environment: Environment
+    tasks: Tasks
+    starts: Starts
+    measured: bool = equinox.field(static=True, default=False)  # visits are counted
+
+    @property
+    def agent(self) -> Agent:
+        return self.learner.agent
+
+    @property
+    def steps_per_iteration(self) -> int:
+        return self.agent.num_envs * self.agent.rollout_length
+
+    def check(self) -> None:
+        """Raises `ForageError` where parts and environment do not fit together."""
+        self.learner.check()
+        self.tasks.check(self.environment)
+        self.starts.check(self.environment, self.tasks)
+
+    def init(self, key: Key[Array, ""]) -> ExperimentState:
+        key, learner_key, tasks_key, starts_key, pool_key = jax.random.split(key, 5)
+        learner_state = self.learner.init(learner_key)
+        tasks_state = self.tasks.init(tasks_key, self.environment)
+        num_envs = self.agent.num_envs
+        starts_state = self.starts.init(starts_key, self.environment, self.learner.spec, num_envs)
+        # Twice as many starts as environments: the first half begins the run.
+        starts = jax.vmap(functools.partial(self.new_start, tasks_state, starts_state))(
+            jax.random.split(pool_key, (num_envs + self.pool_size, 2))
+        )
+        hidden = self.learner.hidden()
+        objectives = len(self.learner.spec.reward_names)
+        actors = Actors(
+            at=jax.tree.map(lambda x: x[:num_envs], starts),
+            hidden=jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), hidden),
+            episode_return=jnp.zeros((num_envs, objectives) if objectives else (num_envs,)),
+            episode_length=jnp.zeros(num_envs, jnp.int32),
+        )
+        pool = Pool(jax.tree.map(lambda x: x[num_envs:], starts), jnp.int32(0))
+        measured = visits.nothing(self.environment) if self.measured else ()
+        return ExperimentState(key, learner_state, tasks_state, starts_state, pool, actors, measured)
+
+    def new_start(self, tasks_state: State, starts_state: State, keys: Key[Array, "2"]) -> Start:
+        task = self.tasks.next(tasks_state, self.environment, keys[0])
+        return Start(task, *self.starts.begin(starts_state, equinox.combine(task, self.environment), keys[1]))
+
+    def collect(self, state: ExperimentState, clock: Clock, key: Key[Array, ""]) -> Collected:
+        """Steps every environment `rollout_length` times."""
+        num_envs, length, spec = self.agent.num_envs, self.agent.rollout_length, self.learner.spec
+        first_hidden = self.learner.hidden()
+        keys = jax.random.split(key, (length, 2 * num_envs + 1))
+
+        def one(at: Start, hidden: PyTree[Array], clock: Clock, act_key: Key[Array, ""], step_key: Key[Array, ""]):
+            action, hidden, aux, source = self.learner.act(state.learner, hidden, at.observation, clock, act_key)
+            environment = equinox.combine(at.task, self.environment)
+            env_state, step = environment.step(at.env_state, spaces.clip(spec.action_space, action), step_key)
+            experience = Experience(
+                at.observation, action, step.reward, step.observation, step.terminated, step.truncated, source, aux
+            )
+            place = environment.place(env_state) if self.measured and environment.places else ()
+            return at._replace(env_state=env_state, observation=step.observation), hidden, experience, place
+
+        def step(
+            carry: tuple[Pool, Start, PyTree[Array], Int[Array, " env"]],
+            inputs: tuple[Key[Array, " keys"], Int[Array, ""]],
+        ):
+            pool, at, hidden, age = carry
+            keys, time = inputs
+            now = clock._replace(steps=clock.steps + time * num_envs)
+            at, hidden, experience, place = jax.vmap(one, in_axes=(0, 0, None, 0, 0))(
+                at, hidden, now, keys[:num_envs], keys[num_envs:-1]
+            )
+            gone = team.as_one(experience, spec.num_agents).ended
+            if self.starts.cuts:
+                cut = jax.vmap(self.starts.cut)(at.mark, age + 1)
+                experience = experience._replace(truncated=team.truncated(experience, cut))
+            over = team.as_one(experience, spec.num_agents).ended
+            age = jnp.where(over, 0, age + 1)
+            visited = (at.env_state, at.mark, gone) if self.starts.every_state else None
+            pool, at = self.begin_anew(state, pool, at, over, keys[-1])
+            hidden = select(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
+            return (pool, at, hidden, age), (experience, visited, place)
+
+        pool = state.pool
+        if self.tasks.adapts or self.starts.adapts:
+            pool = pool._replace(used=jnp.int32(self.pool_size))
+        carry = (pool, state.actors.at, state.actors.hidden, state.actors.episode_length)
+        (pool, at, hidden, _), (rollout, visited, places) = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
+        # Returns and lengths in bulk, as no step needs them: what was under way, and came in, and is not under way.
+        told = team.as_one(rollout, spec.num_agents)
+        ended, one_each = told.ended, jnp.ones(told.ended.shape, jnp.int32)
+        episode_return = under_way(state.actors.episode_return, told.reward, ended)
+        episode_length = under_way(state.actors.episode_length, one_each, ended)
+        episodes = Episodes(
+            ended.sum().astype(jnp.float32),
+            (state.actors.episode_return + told.reward.sum(0) - episode_return).sum(0),
+            (state.actors.episode_length + length - episode_length).sum().astype(jnp.float32),
+        )
+        if visited is None:
+            visited = jax.tree.map(lambda x: x[None], (at.env_state, at.mark, ended[-1]))
+        visited = Visited(*visited, fresh=state.actors.episode_length == 0)
+        actors = Actors(at, hidden, episode_return, episode_length)
+        return Collected(pool, actors, episodes, rollout, visited, places)
+
+    @property
+    def pool_size(self) -> int:
+        return max(self.agent.num_envs, 16)
+
+    def begin_anew(
+        self, state: ExperimentState, pool: Pool, at: Start, over: Bool[Array, " env"], key: Key[Array, ""]
+    ) -> tuple[Pool, Start]:
+        """Puts a start from the pool in place of each episode that is over; each start is handed out once."""
+        count = over.sum()
+
+        def refill(pool: Pool) -> Pool:
+            # The keys depend on the pool, or else XLA would make the starts outside the loop, at every step.
+            keys = jax.random.split(jax.random.fold_in(key, pool.used), (self.pool_size, 2))
+            return Pool(jax.vmap(functools.partial(self.new_start, state.tasks, state.starts))(keys), jnp.int32(0))
+
+        # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only while some seed
+        # needs it, whereas both branches of a `cond` would run at every step.
+        pool = jax.lax.while_loop(lambda pool: pool.used + count > self.pool_size, refill, pool)
+        if sum(x.nbytes for x in jax.tree.leaves(at)) < LARGE * over.size:
+            index = jnp.clip(pool.used + jnp.cumsum(over) - 1, 0, self.pool_size - 1)
+            fresh = jax.tree.map(lambda x: x[index], pool.starts)
+            return pool._replace(used=pool.used + count), select(over, fresh, at)
+
+        # Where a start is large, copying one for every environment at every step would take longer than the step.
+        def replace(loop: tuple[Int[Array, ""], Bool[Array, " env"], Start]):
+            used, over, at = loop
+            env = jnp.argmax(over)
+            at = jax.tree.map(lambda x, starts: x.at[env].set(starts[used]), at, pool.starts)
+            return used + 1, over.at[env].set(False), at
+
+        used, _, at = jax.lax.while_loop(lambda loop: loop[1].any(), replace, (pool.used, over, at))
+        return pool._replace(used=used), at
+
+    def iterate(self, state: ExperimentState, clock: Clock) -> tuple[ExperimentState, Tally]:
+        """One turn of the loop: collect, remember, learn, and tell tasks and starts about it."""
+        key, collect_key, learn_key, starts_key = jax.random.split(state.key, 4)
+        pool, actors, episodes, rollout, visited, places = self.collect(state, clock, collect_key)
+        learner, metrics = self.learner.learn(state.learner, rollout, clock, learn_key)
+        told = team.as_one(rollout, self.learner.spec.num_agents)
+        state = ExperimentState(
+            key,
+            learner,
+            self.tasks.report(state.tasks, told),
+            self.starts.report(state.starts, self.environment, visited, told, clock, starts_key),
+            pool,
+            actors,
+            visits.hear(state.visits, places, told, clock) if isinstance(state.visits, Visits) else (),
+        )
+        sums = {name: value if name == "updates" else value * metrics["updates"] for name, value in metrics.items()}
+        sound = finite((rollout.reward, rollout.next_observation))
+        return state, Tally(episodes, sums, (~sound).astype(jnp.float32))
+
+    def next_rollout(self, state: ExperimentState, clock: Clock) -> Experience:
+        """Return what the next turn will collect, to look into it."""
+        return self.collect(state, clock, jax.random.split(state.key, 4)[1]).rollout
+
+    def evaluate(
+        self,
+        state: LearnerState,
+        key: Key[Array, ""],
+        episodes: int,
+        max_steps: int,
+        pinned: PyTree[Array | None] = None,
+        sampled: bool | Bool[Array, ""] = False,
+    ) -> tuple[Float[Array, "episode *objectives"], Int[Array, " episode"]]:
+        """Plays fresh episodes, greedily or `sampled`, apart from training. Returns their returns and lengths.
+
+        The tasks are those that `tasks.evaluation()` draws; `pinned`, shaped like one, says what every one of them has.
+        An episode that has not ended after `max_steps`, or the horizon of its own task where that is later, counts as
+        it stands.
+        """
+        start_key, tasks_key, key = jax.random.split(key, 3)
+        tasks = self.tasks.evaluation()
+        tasks_state = tasks.init(tasks_key, self.environment)
+
+        def begin(key: Key[Array, ""]) -> tuple[Start, Int[Array, ""]]:
+            task_key, reset_key = jax.random.split(key)
+            task = equinox.combine(pinned, tasks.next(tasks_state, self.environment, task_key))
+            environment = equinox.combine(task, self.environment)
+            horizon = environment.horizon if tasks.varies or pinned is not None else None
+            limit = jnp.maximum(max_steps, 0 if horizon is None else horizon)
+            return Start(task, *environment.reset(reset_key)), limit
+
+        at, limits = jax.vmap(begin)(jax.random.split(start_key, episodes))
+        last = limits.max()
+        hidden = self.learner.hidden(explore=False)
+        hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (episodes, *x.shape)), hidden)
+
+        def one(at: Start, hidden: PyTree[Array], key: Key[Array, ""]):
+            act_key, step_key = jax.random.split(key)
+            action, hidden = self.learner.play(state, hidden, at.observation, act_key, sampled)
+            action = spaces.clip(self.learner.spec.action_space, action)
+            env_state, step = equinox.combine(at.task, self.environment).step(at.env_state, action, step_key)
+            return at._replace(env_state=env_state, observation=step.observation), hidden, step
+
+        def step(carry):
+            time, at, hidden, running, total, length = carry
+            keys = jax.random.split(jax.random.fold_in(key, time), episodes)
+            at, hidden, step = jax.vmap(one)(at, hidden, keys)
+            step = team.as_one(step, self.learner.spec.num_agents)
+            total = total + select(running, step.reward, 0)
+            return time + 1, at, hidden, running & ~(step.terminated | step.truncated), total, length + running
+
+        objectives = len(self.learner.spec.reward_names)
+        total = jnp.zeros((episodes, objectives) if objectives else (episodes,))
+        carry = (jnp.int32(0), at, hidden, jnp.ones(episodes, bool), total, jnp.zeros(episodes, jnp.int32))
+        carry = jax.lax.while_loop(lambda carry: carry[3].any() & (carry[0] < last), step, carry)
+        return carry[4], carry[5]
+
+
+def under_way(
+    before: Float[Array, "env *objectives"], new: Float[Array, "time env *objectives"], ended: Bool[Array, "time env"]
+) -> Float[Array, "env *objectives"]:
+    """What has been summed of the episodes that are not over: `new` since each one's start, and `before` if earlier."""
+    time = jnp.arange(1, len(ended) + 1)[:, None]
+    last = jnp.where(ended, time, 0).max(0)  # steps up to the last end, 0 where there was none
+    extra = (1,) * (new.ndim - 2)
+    total = jnp.where((time > last).reshape(ended.shape + extra), new, 0).sum(0)
+    return total + jnp.where((last == 0).reshape(last.shape + extra), before, 0)

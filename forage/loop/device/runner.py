@@ -1,0 +1,347 @@
+"""The device road: one jitted program runs the loop for all seeds. The host is touched once a chunk."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.core import checkpoint, prng
+from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known, terminating
+from forage.core.types import Clock, Experience
+from forage.loop import visits
+from forage.loop.device.loop import Experiment, ExperimentState
+from forage.loop.learner import LearnerState, Report, Tally
+from forage.loop.soundness import sound
+
+
+def advance(
+    varied: Varied, state: ExperimentState, clock: Clock, iterations: Int[Array, ""]
+) -> tuple[ExperimentState, Clock, Report]:
+    """Runs `iterations` turns of the loop for every seed (leaves `seed ...`). One compilation serves any number."""
+
+    @jax.jit  # traced once, for its shapes and for the loop
+    def turn(varied: Varied, state: ExperimentState, clock: Clock) -> tuple[ExperimentState, Tally]:
+        # The clock stays outside the `vmap`: what depends on it alone is computed once for all seeds.
+        return over_seeds(varied, lambda e, state: e.iterate(state, clock), state)
+
+    def body(_: Int[Array, ""], carry: tuple[ExperimentState, Clock, Float[Array, "tally"]]):
+        state, clock, total = carry
+        state, tally = turn(varied, state, clock)
+        clock = clock._replace(steps=clock.steps + varied.steps_per_iteration)
+        return state, clock, total + ravel_pytree(tally)[0]  # one array: a dozen small sums would each be a kernel
+
+    shapes = jax.eval_shape(turn, varied, state, clock)[1]
+    nothing, unravel = ravel_pytree(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes))
+    state, clock, total = jax.lax.fori_loop(0, iterations, body, (state, clock, nothing))
+    tally = unravel(total)
+    updates = jnp.maximum(tally.metrics["updates"], 1)
+    metrics = {name: v if name == "updates" else v / updates for name, v in tally.metrics.items()}
+    latest = jax.vmap(visits.measures)(state.visits) if isinstance(state.visits, visits.Visits) else {}
+    found = jax.vmap(sound)(state.learner)
+    return state, clock, Report(tally.episodes, metrics, tally.faults == 0, found, latest)
+
+
+def init(varied: Varied, keys: Key[Array, " seed"]) -> ExperimentState:
+    """The first state of every seed."""
+    return over_seeds(varied, lambda e, key: e.init(key), keys)
+
+
+def next_rollout(varied: Varied, state: ExperimentState, clock: Clock) -> Experience:
+    """What the next turn will collect, for every seed."""
+    return over_seeds(varied, lambda e, state: e.next_rollout(state, clock), state)
+
+
+class Varied(equinox.Module):
+    """An experiment whose `members` leaves (`seed ...`, `None` elsewhere) differ from seed to seed."""
+
+    common: Experiment
+    members: PyTree[Array | None]
+
+    @property
+    def steps_per_iteration(self) -> int:
+        return self.common.steps_per_iteration
+
+
+def over_seeds(varied: Varied, function: Any, *arguments: Any) -> Any:
+    """Maps `function(experiment, *arguments)` over seeds; batches only those leaves that differ."""
+    return jax.vmap(lambda member, *rest: function(equinox.combine(member, varied.common), *rest))(
+        varied.members, *arguments
+    )
+
+
+def evaluate(
+    episodes: int,
+    max_steps: int,
+    varied: Varied,
+    learner: LearnerState,
+    keys: Key[Array, " seed"],
+    sampled: Bool[Array, ""],
+) -> tuple[Array, Array]:
+    """Plays evaluation episodes for every seed. One compilation serves greedy and sampled actions."""
+
+    def one(experiment: Experiment, state: LearnerState, key: Key[Array, ""]) -> Any:
+        return experiment.evaluate(state, key, episodes, max_steps, sampled=sampled)
+
+    return over_seeds(varied, one, learner, keys)
+
+
+def evaluate_points(
+    episodes: int,
+    max_steps: int,
+    varied: Varied,
+    learner: LearnerState,
+    keys: Key[Array, " seed"],
+    points: PyTree[Array | None],
+    sampled: Bool[Array, ""],
+) -> tuple[Array, Array]:
+    """Plays evaluation episodes for every seed in each of many environments."""
+
+    def one(experiment: Experiment, state: LearnerState, key: Key[Array, ""]) -> Any:
+        return jax.vmap(lambda point: experiment.evaluate(state, key, episodes, max_steps, point, sampled))(points)
+
+    return over_seeds(varied, one, learner, keys)
+
+
+def alone(agent: PyTree[Array]) -> LearnerState:
+    """A learner of which only the agent is there, which is all that plays in evaluation."""
+    return LearnerState(agent, (), (), ())
+
+
+@functools.lru_cache(maxsize=128)
+def jitted(
+    kind: Hashable,
+    mesh: jax.sharding.Mesh,
+    function: Any,
+    inputs: tuple[bool, ...],
+    outputs: Any,
+    settings: tuple[int, ...] = (),
+    donate: bool = False,
+    once: bool = False,
+) -> Any:
+    """Jits `function(*settings, varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share.
+
+    Roads of one `kind` of experiment share it, and with it what JAX has traced and compiled: a run that differs from
+    one before it in numbers alone begins at once. The kinds used last are kept. What runs `once` is compiled quickly
+    rather than well.
+    """
+
+    def place(split: bool) -> Any:
+        return P("seed") if split else P()
+
+    tree = Varied(P(), P("seed"))  # type: ignore[arg-type]  # a prefix of the pytree
+    mapped = jax.shard_map(
+        functools.partial(function, *settings),
+        mesh=mesh,
+        in_specs=(tree, *map(place, inputs)),
+        out_specs=jax.tree.map(place, outputs),
+        check_vma=False,
+    )
+    options = IN_ORDER | terminating()
+    if mesh.devices.flat[0].platform == "cpu":
+        options |= SUMS_IN_ONE_PIECE
+    if once:
+        options |= QUICK
+    return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=known(options))
+
+
+def devices_for(members: int, devices: int, platform: str) -> int:
+    """Return how many devices share the members: the fewest with which each has as few of them as can be.
+
+    Where that leaves places free, members are run twice (`DeviceRoad`). On the CPU none is, as what its devices take
+    they take from each other; there members are shared out evenly.
+    """
+    if platform == "cpu":
+        return max(n for n in range(1, devices + 1) if members % n == 0)
+    most = -(-members // devices)
+    return -(-members // most)
+
+
+class DeviceRoad:
+    """Runs an experiment's seeds on this machine's devices, as many seeds on each.
+
+    Where the devices do not divide the seeds, the first seeds run once more in the places left over, and nobody gets to
+    see that: results, states that are saved and those that are restored have a row for each seed.
+    On CPU there may be a device for every seed (`jax_num_cpu_devices`), which keeps all cores busy
+    with programs that are each as quick as a single seed's. Programs compile in another thread.
+    """
+
+    def __init__(self, varied: Varied, seeds: list[int], total_steps: int):
+        self.seeds = seeds
+        self.total_steps = total_steps
+        self.steps_per_iteration = varied.steps_per_iteration
+        devices = jax.local_devices()
+        count = devices_for(len(seeds), len(devices), devices[0].platform)
+        self.places = np.arange(-(-len(seeds) // count) * count) % len(seeds)  # the seed that runs in each
+        self.mesh = jax.sharding.Mesh(np.array(devices[:count]), ("seed",))
+        self._placement = jax.sharding.NamedSharding(self.mesh, P("seed"))
+        self.varied = self.placed(varied)
+        self.steps = 0
+        self.state: ExperimentState | None = None  # leaves `place ...`
+        self.agents: PyTree[Array] | None = None  # likewise; without the rest of a state, they can only be evaluated
+        self._keys = jax.vmap(prng.key)(jnp.array(seeds)[self.places])
+        self._jitted = functools.partial(jitted, kind(varied), self.mesh)
+        self._init = self._jitted(init, (True,), True, once=True)
+        self._compiling = ThreadPoolExecutor(1)
+        self._programs: dict[Any, Future[Any]] = {}
+
+    def placed(self, varied: Varied) -> Varied:
+        """Puts the experiment's numbers on the devices, or they would be sent there anew with every call."""
+        everywhere = jax.sharding.NamedSharding(self.mesh, P())
+        return Varied(jax.device_put(varied.common, everywhere), self._spread(varied.members))
+
+    def _spread(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Puts every seed's row of the leaves in its places on the devices."""
+        if len(self.places) > len(self.seeds):
+            tree = jax.tree.map(lambda leaf: leaf[self.places], tree)
+        return jax.device_put(tree, self._placement)
+
+    def _seeds(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Every seed's row of leaves `place ...`."""
+        return jax.tree.map(lambda leaf: leaf[: self.rows], tree) if self.rows else tree
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows of `state` are the seeds' own; `None`: all."""
+        return len(self.seeds) if len(self.places) > len(self.seeds) else None
+
+    def _program(self, name: Any, prepare: Callable[[], tuple[Any, ...]]) -> Future[Any]:
+        """The compiled program of this name, perhaps still to come.
+
+        `prepare` is called once. It gives the function to compile and what follows the experiment among its arguments,
+        of which only shapes and placement matter.
+        """
+        if name not in self._programs:
+            function, *arguments = prepare()
+            self._programs[name] = self._compiling.submit(lambda: function.lower(self.varied, *arguments).compile())
+        return self._programs[name]
+
+    def _loop(self) -> Future[Any]:
+        def prepare() -> tuple[Any, ...]:
+            loop = self._jitted(advance, (True, False, False), (True, False, True), donate=True)
+            return loop, self.shapes(placed=True), self._clock(), np.int32(0)
+
+        return self._program("loop", prepare)
+
+    def _evaluation(self, episodes: int, max_steps: int) -> Future[Any]:
+        def prepare() -> tuple[Any, ...]:
+            play = self._jitted(evaluate, (True, True, False), (True, True), settings=(episodes, max_steps))
+            return play, alone(self.shapes(placed=True).learner.agent), self._keys, np.bool_(False)
+
+        return self._program(("evaluation", episodes, max_steps), prepare)
+
+    def _clock(self) -> Clock:
+        return Clock(np.int32(self.steps), np.float32(self.total_steps))  # type: ignore[arg-type]
+
+    def begin(self) -> None:
+        """Makes the first state of every seed, while the loop compiles."""
+        self._loop()
+        self.state = self._in_place(self._init(self.varied, self._keys))
+
+    def _in_place(self, state: ExperimentState) -> ExperimentState:
+        """JAX spreads arrays without entries over devices as it likes, and then will not have them back so."""
+        return jax.tree.map(lambda x: x if x.size else jax.device_put(x, self._placement), state)
+
+    def prepare(self, episodes: int, max_steps: int) -> None:
+        """Begins to compile an evaluation, so that it is there when training ends."""
+        self._evaluation(episodes, max_steps)
+
+    def advance(self, iterations: int) -> Report:
+        """Takes `iterations` turns of the loop. Returns the report of every seed (leaves `seed ...`)."""
+        program = self._loop().result()
+        state, _, report = program(self.varied, self.state, self._clock(), np.int32(iterations))
+        self.state = self._in_place(state)
+        report = self._seeds(jax.device_get(report))
+        self.steps += iterations * self.steps_per_iteration
+        return report
+
+    def evaluate(
+        self, episodes: int, max_steps: int, seed: int, sampled: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Plays `episodes` evaluation episodes for every seed, greedily or with `sampled` actions.
+
+        Returns returns `seed episode ...` and lengths.
+        """
+        keys = prng.folded(self._keys, seed)
+        program = self._evaluation(episodes, max_steps).result()
+        return self._seeds(jax.device_get(program(self.varied, alone(self._agents()), keys, np.bool_(sampled))))
+
+    def evaluate_points(
+        self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Plays as `evaluate` does, once in each of many environments, in one program.
+
+        `points` is shaped like the environment, with leaves `point ...` where points differ and `None` elsewhere. All
+        points get the same random numbers. Returns returns `seed point episode ...` and lengths.
+        """
+        keys = prng.folded(self._keys, seed)
+        play = self._jitted(evaluate_points, (True, True, False, False), (True, True), settings=(episodes, max_steps))
+        return self._seeds(jax.device_get(play(self.varied, alone(self._agents()), keys, points, np.bool_(sampled))))
+
+    @property
+    def exact(self) -> bool:
+        """A resumed run continues as if never stopped."""
+        return True
+
+    def agent_states(self) -> PyTree[Array]:
+        """The agents' states, leaves `seed ...`."""
+        return self._seeds(self._agents())
+
+    def _agents(self) -> PyTree[Array]:
+        if self.state is not None:
+            return self.state.learner.agent
+        assert self.agents is not None
+        return self.agents
+
+    def load_agents(self, path: Path) -> dict[str, Any]:
+        """Takes the agents alone out of a checkpoint, to evaluate them. Returns its header."""
+        agents, header = checkpoint.load(path, self.shapes().learner.agent, ".learner.agent")
+        self.steps, self.agents = header["steps"], self._spread(agents)
+        return header
+
+    def next_rollout(self) -> Experience:
+        """What the next turn will collect (leaves `seed time env ...`), to look into it."""
+        look = self._jitted(next_rollout, (True, False), True, once=True)
+        return self._seeds(jax.device_get(look(self.varied, self.state, self._clock())))
+
+    @property
+    def visits(self) -> np.ndarray | None:
+        """How often each seed was at each place of the environment's map, `seed *place`, where that is measured."""
+        measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
+        if not isinstance(measured, visits.Visits) or not places:
+            return None
+        return np.asarray(measured.counts)[: self.rows].reshape(-1, *places)
+
+    def shapes(self, placed: bool = False) -> ExperimentState:
+        """The shapes and dtypes of a state to `restore`; when `placed` of `state`, and on which devices it lies."""
+        shapes = jax.eval_shape(self._init, self.varied, self._keys)
+        if not placed:
+            return jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(self.seeds), *x.shape[1:]), x.dtype), shapes)
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._placement), shapes)
+
+    def restore(self, state: ExperimentState, steps: int) -> None:
+        """Continues from a saved state: leaves `seed ...`, and what more rows they have is not looked at."""
+        self.state = self._spread(state)
+        self.steps = steps
+
+
+def vary(experiment: Experiment, values: dict[str, Array]) -> Varied:
+    """Gives seeds their own values (`seed ...`) of fields named by dotted path, such as `learner.agent.discount`."""
+    members = jax.tree.map(lambda _: None, experiment)
+    for path, value in values.items():
+
+        def where(tree: Any, path: str = path) -> Any:
+            return functools.reduce(getattr, path.split("."), tree)
+
+        members = equinox.tree_at(where, members, value, is_leaf=lambda x: x is None)
+    return Varied(experiment, members)

@@ -1,0 +1,326 @@
+"""The host road's loop: environments in Python or C++ are stepped here; acting and learning are jitted for one seed.
+
+While the environments simulate a step, the device learns: an off-policy agent's updates are dispatched between
+handing out actions and receiving what they brought, so they act with parameters that are one rollout old for one
+step. An on-policy agent always acts with what it has just learned. `runner.py` runs it for many seeds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Key, PyTree
+
+from forage.core import prng, spaces, team
+from forage.core.checkpoint import Bytes
+from forage.core.compiling import kind, shared
+from forage.core.host import HostEnvironment
+from forage.core.ports import Starts
+from forage.core.types import Clock, Experience, ForageError
+from forage.loop import visits
+from forage.loop.host.starts import Hosted, HostStarts, HostStartsState
+from forage.loop.learner import Episodes, Learner, LearnerState, Report, select
+from forage.loop.soundness import Unsound, learned_sentence, search, sound
+from forage.loop.visits import Visits
+
+
+class HostState(NamedTuple):
+    """One seed's run, but for its environments."""
+
+    steps: Int[np.ndarray, ""]  # taken; after a failure the seeds may differ
+    key: Key[Array, ""]
+    learner: LearnerState
+    pending: Experience  # the rollout that is not learned from yet, `time env ...`
+    is_pending: Bool[np.ndarray, ""]  # whether there is one
+    hidden: PyTree[Array]  # leaves [env, ...]
+    ended: Bool[np.ndarray, "env *agent"]  # whether the next step begins an episode
+    episode_return: np.ndarray  # [env, *objectives]
+    episode_length: np.ndarray  # [env]
+    environment: np.ndarray  # the environments' own snapshot as bytes; empty when they cannot be saved
+    starts: HostStartsState | tuple[()]  # where episodes begin as a part says
+    kept: np.ndarray  # the simulator's states that the part keeps, as bytes
+    visits: Visits | tuple[()]  # where the agent has been, in a run that is asked to measure it
+
+
+def begin(learner: Learner, key: Key[Array, ""]) -> tuple[Key[Array, ""], LearnerState]:
+    """The next key, and the learner's first state."""
+    key, init_key = jax.random.split(key)
+    return key, learner.init(init_key)
+
+
+def act(
+    learner: Learner,
+    state: LearnerState,
+    hidden: PyTree[Array],
+    ended: Bool[Array, "env *agent"],
+    observation: PyTree[Array],
+    clock: Clock,
+    key: Key[Array, ""],
+    explore: bool = True,
+    sampled: bool | Bool[Array, ""] = False,
+) -> tuple[Key[Array, ""], PyTree[Array], PyTree[Array], PyTree[Array], PyTree[Array], Array | None]:
+    """Chooses the actions of all environments; without `explore` those of evaluation, greedy or `sampled`.
+
+    Returns the next key, the actions to execute, the actions as chosen (before clipping), hidden, aux and source.
+    """
+    key, act_key = jax.random.split(key)
+    keys = jax.random.split(act_key, ended.shape[0])
+    hidden = select(ended, jax.tree.map(lambda x: x[None], learner.hidden(explore)), hidden)
+    if explore:
+        action, hidden, aux, source = jax.vmap(learner.act, in_axes=(None, 0, 0, None, 0))(
+            state, hidden, observation, clock, keys
+        )
+    else:
+        action, hidden = jax.vmap(learner.play, in_axes=(None, 0, 0, 0, None))(
+            state, hidden, observation, keys, sampled
+        )
+        aux, source = (), None
+    return key, spaces.clip(learner.spec.action_space, action), action, hidden, aux, source
+
+
+def learn(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
+    key, learn_key = jax.random.split(key)
+    state, metrics = learner.learn(state, rollout, clock, learn_key)
+    return key, state, metrics
+
+
+class Way(NamedTuple):
+    """What else a run on the host is asked for."""
+
+    starts: Starts | None = None  # where episodes begin; `None`: as the environment resets
+    measured: bool = False  # visits are counted
+
+
+PLAIN = Way()
+count = jax.jit(visits.hear)
+
+
+class HostExperiment:
+    """The loop for one seed."""
+
+    def __init__(self, learner: Learner, environment: HostEnvironment, seed: int, total_steps: int, way: Way = PLAIN):
+        self.learner = learner
+        same = kind(learner)
+        self.begun, self.act = shared(same, begin, once=True), shared(same, act, static_argnames="explore")
+        self.learned = shared(same, learn, donate_argnames="state")
+        self.way = way
+        self.starts: HostStarts | None = None
+        if way.starts is not None:
+            self.starts = HostStarts(way.starts, environment, learner.spec, seed)
+        self.visits = visits.nothing(Hosted(learner.spec, environment.places)) if way.measured else ()
+        self.environment = environment
+        self.seed = seed
+        self.total_steps = total_steps
+        self.steps = 0
+        self.episodes = 0  # that ended here, in this sitting
+        self.overlap = not learner.agent.on_policy
+        self.first_hidden = learner.hidden()
+        self.observation: PyTree[np.ndarray] = None
+        self.key: Any = None
+        self.state: Any = None
+        self.hidden: Any = None
+        self.pending: Experience | None = None
+        self.unwell: int | None = None  # the step before which a metric was not finite, in the newest chunk
+
+    def begin(self) -> None:
+        num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
+        self.key, self.state = self.begun(self.learner, prng.key(self.seed))
+        self.hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), self.first_hidden)
+        self.ended = np.ones(self.flags, bool)
+        self.episode_return = np.zeros((num_envs, len(names)) if names else num_envs, np.float32)
+        self.episode_length = np.zeros(num_envs, np.int32)
+        self.observation = self.environment.reset(self.seed)
+
+    def advance(self, iterations: int) -> Report:
+        objectives = self.episode_return.shape[1:]
+        self.count, self.total, self.length = 0, np.zeros(objectives), 0
+        self.infos = {name: np.zeros(2) for name in self.environment.info_names}
+        learned: list[dict[str, Array]] = []
+        began = self.steps
+        for _ in range(iterations):
+            try:
+                learned.append(self.iterate())
+            except Unsound:
+                raise
+            except ForageError as error:
+                raise self.blamed(error) from error
+        learned = jax.device_get(learned)
+        unwell = [number for number, m in enumerate(learned) if not all(np.isfinite(value) for value in m.values())]
+        each = self.learner.agent.rollout_length * self.environment.num_envs
+        # Only tells where to look, once something was found not to be finite.
+        self.unwell = began + unwell[0] * each if unwell else None
+        metrics = [m for m in learned if m]
+        updates = sum(float(m["updates"]) for m in metrics)
+        latest = jax.device_get(visits.measures(self.visits)) if isinstance(self.visits, Visits) else {}
+        means = {
+            name: np.float32(sum(m[name] * m["updates"] for m in metrics) / max(updates, 1))
+            for name in (metrics[0] if metrics else {})
+        }
+        return Report(
+            Episodes(np.float32(self.count), np.asarray(self.total, np.float32), np.float32(self.length)),  # type: ignore[arg-type]
+            means | {"updates": np.float32(updates)},  # type: ignore[operator]
+            np.bool_(True),  # type: ignore[arg-type]  # every step was checked as it came
+            np.asarray(sound(self.state)),  # type: ignore[arg-type]
+            latest,
+            {name: (total, count) for name, (total, count) in self.infos.items()},  # type: ignore[arg-type]
+        )
+
+    def blamed(self, error: ForageError) -> ForageError:
+        """What failed in truth, where environments failed: they do after actions that are no numbers."""
+        found = search(self.state, None)
+        if found is None:
+            return error
+        part, bad = found
+        return Unsound(learned_sentence(part, bad, f"before step {self.steps:,}", self.seed))
+
+    def iterate(self) -> dict[str, Array]:
+        """Collects one rollout and learns; with overlap, from the rollout before. Returns the metrics."""
+        agent, environment = self.learner.agent, self.environment
+        clock, fresh = self.clock(self.steps), self.episode_length == 0
+        steps: list[Any] = []
+        places: list[Any] = []
+        metrics: dict[str, Array] = {}
+        for time in range(agent.rollout_length):
+            now = self.clock(self.steps + time * environment.num_envs)
+            observation = self.observation
+            # Acting sees the agent and the behaviour only: fewer arrays to hand over at every step.
+            seen = self.state._replace(rewards=(), memory=())
+            self.key, executed, action, self.hidden, aux, source = self.act(
+                self.learner, seen, self.hidden, self.ended, observation, now, self.key
+            )
+            executed, action, aux, source = jax.device_get((executed, action, aux, source))
+            environment.send(executed)
+            if self.pending is not None:
+                earlier = self.clock(self.steps - agent.rollout_length * environment.num_envs)
+                metrics = self.learn(self.pending, earlier)
+                self.pending = None
+            result = environment.receive()
+            if self.starts is not None:
+                result = self.starts.after(result, self.episode_length)
+            if self.way.measured:
+                places.append(environment.place)
+            step, self.observation = result.step, result.observation
+            steps.append(
+                Experience(
+                    observation, action, step.reward, step.observation, step.terminated, step.truncated, source, aux
+                )
+            )
+            self.account(step)
+        rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
+        told = team.as_one(rollout, self.learner.spec.num_agents)
+        if self.starts is not None:
+            self.starts.report(told, clock, fresh)
+        if isinstance(self.visits, Visits):
+            self.visits = count(self.visits, np.stack(places) if environment.places else (), told, clock)
+        self.steps += agent.rollout_length * environment.num_envs
+        if self.overlap:
+            self.pending = rollout
+            return metrics
+        return self.learn(rollout, clock)
+
+    def learn(self, rollout: Experience, clock: Clock) -> dict[str, Array]:
+        self.key, self.state, metrics = self.learned(self.learner, self.state, rollout, clock, self.key)
+        return metrics
+
+    def account(self, step: Any) -> None:
+        """Adds a step to the running episodes, and those that ended to the totals."""
+        self.ended = step.terminated | step.truncated
+        step = team.as_one(step, self.learner.spec.num_agents)
+        self.episode_return = self.episode_return + step.reward
+        self.episode_length = self.episode_length + 1
+        over = step.terminated | step.truncated
+        if over.any():
+            self.count += int(over.sum())
+            self.episodes += int(over.sum())
+            for name, sums in self.infos.items():
+                said = step.info[name][over]
+                said = said[~np.isnan(said)]
+                sums += said.sum(), len(said)
+            self.total = self.total + self.episode_return[over].sum(0)
+            self.length += int(self.episode_length[over].sum())
+            self.episode_return[over] = 0
+            self.episode_length[over] = 0
+
+    @property
+    def flags(self) -> tuple[int, ...]:
+        """The shape of what says whether an episode ended."""
+        agents = self.learner.spec.num_agents
+        return (self.environment.num_envs,) if agents == 1 else (self.environment.num_envs, agents)
+
+    def clock(self, steps: int) -> Clock:
+        return Clock(np.int32(steps), np.float32(self.total_steps))  # type: ignore[arg-type]
+
+    def blank_rollout(self, state: LearnerState) -> Experience:
+        shape = (self.learner.agent.rollout_length, *self.flags)
+        lived = self.learner.lived(state.agent, state.behaviour)
+        return jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), lived)
+
+    def save(self, with_environment: bool = True) -> HostState:
+        """Everything to continue from. After a failure the environments are left out: new episodes begin then."""
+        snapshot = (self.environment.snapshot() if with_environment else None) or b""
+        return HostState(
+            np.int32(self.steps),  # type: ignore[arg-type]
+            self.key,
+            self.state,
+            self.blank_rollout(self.state) if self.pending is None else self.pending,
+            np.bool_(self.pending is not None),  # type: ignore[arg-type]
+            self.hidden,
+            self.ended,
+            self.episode_return,
+            self.episode_length,
+            np.frombuffer(snapshot, np.uint8),
+            () if self.starts is None else self.starts.state,
+            np.frombuffer(b"" if self.starts is None else self.starts.dump(), np.uint8),
+            self.visits,
+        )
+
+    def shapes(self) -> HostState:
+        num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
+        key, learner = jax.eval_shape(self.begun, self.learner, prng.key(0))
+        hidden = jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_envs, *x.shape), x.dtype), self.first_hidden)
+        return HostState(
+            np.zeros((), np.int32),
+            key,
+            learner,
+            jax.eval_shape(self.blank_rollout, learner),
+            np.zeros((), bool),
+            hidden,
+            np.zeros(self.flags, bool),
+            np.zeros((num_envs, len(names)) if names else num_envs, np.float32),
+            np.zeros(num_envs, np.int32),
+            Bytes(),  # type: ignore[arg-type]
+            () if self.starts is None else jax.eval_shape(self.starts.initial, prng.key(0)),
+            Bytes(),  # type: ignore[arg-type]
+            self.visits,
+        )
+
+    def restore(self, saved: HostState) -> None:
+        self.key, self.state, self.hidden = saved.key, saved.learner, saved.hidden
+        self.ended, self.episode_return = np.array(saved.ended), np.array(saved.episode_return)
+        self.episode_length = np.array(saved.episode_length)
+        self.steps = int(saved.steps)
+        self.pending = saved.pending if saved.is_pending else None
+        self.visits = saved.visits
+        if self.starts is not None:
+            self.starts.restore(saved.starts, saved.kept.tobytes())  # type: ignore[arg-type]
+        if saved.environment.size:
+            self.observation = self.environment.restore(saved.environment.tobytes())
+        else:  # what the run said when it started: these environments cannot be saved, so new episodes begin
+            self.begin_episodes()
+
+    def begin_episodes(self) -> None:
+        """Begins new episodes in place of those under way, which were lost."""
+        self.observation = self.environment.reset(self.seed + self.steps)
+        self.ended = np.ones_like(self.ended)
+        self.episode_return, self.episode_length = self.episode_return * 0, self.episode_length * 0
+        if self.pending is not None:
+            truncated = jnp.asarray(self.pending.truncated).at[-1].set(~self.pending.terminated[-1])
+            self.pending = self.pending._replace(truncated=truncated)
+        else:
+            self.state = self.learner.truncate(self.state, self.clock(self.steps))
+        if self.starts is not None:
+            every = np.ones(self.environment.num_envs, bool)
+            self.observation = self.starts.begin_anew(self.observation, every, ~every)

@@ -1,0 +1,234 @@
+"""Starts on the host road: a state there is a ticket for what the simulator saved, and parts keep tickets."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, NamedTuple
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Key, PyTree
+
+from forage.core import prng, spaces, team
+from forage.core.compiling import QUICK, kind, known, shared
+from forage.core.host import HostEnvironment, HostStep
+from forage.core.ports import Environment, Starts, Visited
+from forage.core.types import Clock, Experience, ForageError, Spec, Step
+
+FRESH = -1
+"""The number of the ticket for a reset."""
+
+
+class Ticket(NamedTuple):
+    """Stands for a state of a simulator."""
+
+    number: Int[Array, "*shape"]
+    place: Int[Array, "*shape"]  # on the environment's map
+
+
+Seen = tuple[Ticket, PyTree[np.ndarray], Bool[np.ndarray, " env"]]
+"""Where a step led: tickets, marks, and where the episode is gone. The beginning of `Visited`."""
+
+
+class Hosted(Environment):
+    """What a starts part sees of an environment on the host: spaces, a map, and resets to a fresh ticket."""
+
+    spec: Spec = equinox.field(static=True)
+    map: tuple[int, ...] | None = equinox.field(static=True, default=None)
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        return self.spec.observation_space
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        return self.spec.action_space
+
+    @property
+    def reward_names(self) -> tuple[str, ...]:
+        return self.spec.reward_names
+
+    @property
+    def num_agents(self) -> int:
+        return self.spec.num_agents
+
+    @property
+    def horizon(self) -> int | None:
+        return self.spec.horizon
+
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        return self.map
+
+    def place(self, state: Ticket) -> Int[Array, ""]:
+        return state.place
+
+    def kept(self, observation: PyTree[Array]) -> tuple[()]:
+        return ()
+
+    def reset(self, key: Key[Array, ""]) -> tuple[Ticket, PyTree[Array]]:
+        seen = team.repeat(spaces.example(self.observation_space), self.num_agents)
+        return Ticket(jnp.int32(FRESH), jnp.int32(0)), seen
+
+    def step(self, state: Ticket, action: PyTree[Array], key: Key[Array, ""]) -> tuple[Ticket, Step]:
+        raise ForageError("What runs on the host cannot be stepped by a starts part; use one that only goes back.")
+
+
+class HostStartsState(NamedTuple):
+    """What goes into a checkpoint, but for the simulator's states."""
+
+    part: Any
+    marks: PyTree[Array]  # of the episodes under way, leaves `env ...`
+    next: np.ndarray  # the number of the next ticket
+    key: Key[Array, ""]
+
+
+def begin(
+    part: Starts, state: Any, world: Hosted, key: Key[Array, ""], num_envs: int
+) -> tuple[Key[Array, ""], Ticket, PyTree[Array]]:
+    key, begin_key = jax.random.split(key)
+    ticket, _, mark = jax.vmap(lambda key: part.begin(state, world, key))(jax.random.split(begin_key, num_envs))
+    return key, ticket, mark
+
+
+def report(
+    part: Starts, state: Any, world: Hosted, visited: Visited, rollout: Experience, clock: Clock, key: Key[Array, ""]
+) -> tuple[Key[Array, ""], Any]:
+    key, report_key = jax.random.split(key)
+    return key, part.report(state, world, visited, rollout, clock, report_key)
+
+
+def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
+    return jax.vmap(part.cut)(marks, lengths)
+
+
+class HostStarts:
+    """Begins episodes where a part says, in the environments of one seed.
+
+    What the part would keep of a state is its ticket. A state is saved when its ticket is made; once a rollout was
+    reported, those whose tickets are nowhere in the part's state are forgotten, and the others are compressed.
+    """
+
+    def __init__(self, part: Starts, environment: HostEnvironment, spec: Spec, seed: int):
+        self.part, self.environment = part, environment
+        self.world = Hosted(spec, environment.places)
+        same = kind((part, self.world))
+        self.begin = shared(same, begin, static_argnames="num_envs")
+        self.reported, self.cut = shared(same, report, donate_argnums=1), shared(same, cut)
+        self.num_envs = environment.num_envs
+        self.saved: dict[int, bytes] = {}
+        self.state: HostStartsState = jax.jit(self.initial, compiler_options=known(QUICK))(prng.key(seed))
+        self.seen: list[Seen] = []
+
+    def initial(self, key: Key[Array, ""]) -> HostStartsState:
+        key, part_key = jax.random.split(jax.random.fold_in(key, prng.STARTS))
+        part = self.part.init(part_key, self.world, self.world.spec, self.num_envs)
+        key, _, marks = self.begin(self.part, part, self.world, key, self.num_envs)
+        return HostStartsState(part, marks, jnp.int32(0), key)  # type: ignore[arg-type]
+
+    def restore(self, state: HostStartsState, saved: bytes) -> None:
+        self.state = state
+        self.saved = unjoined(saved)
+
+    def dump(self) -> bytes:
+        """The simulator's states, for a checkpoint."""
+        return joined(self.saved)
+
+    def after(self, result: HostStep, age: Int[np.ndarray, " env"]) -> HostStep:
+        """What a step brought, once episodes were cut and those that are over begin anew. `age`: steps before it."""
+        step = result.step
+        told = team.as_one(step, self.world.num_agents)
+        over = np.asarray(told.terminated | told.truncated)
+        cuts = np.zeros(self.num_envs, bool)
+        if self.part.cuts:
+            cuts = ~over & np.asarray(self.cut(self.part, self.state.marks, age + 1))
+        if self.part.every_state:
+            self.seen.append(self.visited(over, self.environment.place))
+        if cuts.any():
+            step = step._replace(truncated=team.truncated(step, cuts))
+        observation = self.begin_anew(result.observation, over | cuts, cuts)
+        return HostStep(step, observation)
+
+    def visited(self, gone: Bool[np.ndarray, " env"], place: Int[np.ndarray, " env"]) -> Seen:
+        """Tickets for where the environments are now, but for those whose episode is gone already."""
+        first = int(self.state.next)
+        number = np.where(gone, FRESH, first + np.arange(self.num_envs)).astype(np.int32)
+        for index in np.flatnonzero(~gone):
+            self.saved[first + int(index)] = self.environment.take(int(index))
+        self.state = self.state._replace(next=np.int32(first + self.num_envs))  # pyrefly: ignore[bad-argument-type]
+        return Ticket(number, place), jax.tree.map(np.asarray, self.state.marks), gone  # type: ignore[arg-type]
+
+    def begin_anew(
+        self, observation: PyTree[np.ndarray], over: Bool[np.ndarray, " env"], stands: Bool[np.ndarray, " env"]
+    ) -> PyTree[np.ndarray]:
+        """Begins the episodes in place of those that are `over`. Where one still `stands`, no reset came yet."""
+        if not over.any():
+            return observation
+        key, ticket, marks = self.begin(self.part, self.state.part, self.world, self.state.key, self.num_envs)
+        ticket, marks = jax.device_get((ticket, marks))
+        observation = jax.tree.map(np.copy, observation)
+        for index in np.flatnonzero(over).tolist():
+            number = int(ticket.number[index])
+            if number == FRESH and not stands[index]:
+                continue
+            seen = self.environment.put(index, None if number == FRESH else unpacked(self.saved[number]))
+            for batch, one in zip(jax.tree.leaves(observation), jax.tree.leaves(seen), strict=True):
+                batch[index] = one
+        marks = jax.tree.map(
+            lambda new, old: np.where(over.reshape(-1, *[1] * (new.ndim - 1)), new, old), marks, self.state.marks
+        )
+        self.state = self.state._replace(key=key, marks=marks)
+        return observation
+
+    def report(self, rollout: Experience, clock: Clock, fresh: Bool[np.ndarray, " env"]) -> None:
+        """Tells the part of a rollout (leaves `time env ...`), and forgets what it does not keep.
+
+        `fresh`: where its first step began an episode, also because the one before was lost.
+        """
+        if not self.part.every_state:
+            self.seen = [self.visited(np.asarray(rollout.ended[-1]), np.zeros(self.num_envs, np.int32))]
+        visited = Visited(*jax.tree.map(lambda *x: np.stack(x), *self.seen), fresh)  # type: ignore[arg-type]
+        self.seen = []
+        key, part = self.reported(self.part, self.state.part, self.world, visited, rollout, clock, self.state.key)
+        self.state = self.state._replace(part=part, key=key)
+        tickets = jax.tree.leaves(part, is_leaf=lambda x: isinstance(x, Ticket))
+        held = [np.asarray(x.number).ravel() for x in tickets if isinstance(x, Ticket)]
+        held = np.unique(np.concatenate(held)) if held else []
+        self.saved = {n: packed(self.saved[n]) for n in map(int, held) if n != FRESH}
+
+
+ZLIB = b"\x78\x01"
+"""What a state that is compressed begins with; a pickle and a zip archive begin otherwise."""
+
+
+def joined(states: dict[int, bytes]) -> bytes:
+    """The states in one piece: how many, their numbers, their lengths, and then themselves."""
+    head = [len(states), *states, *map(len, states.values())]
+    return np.array(head, "<i8").tobytes() + b"".join(states.values())
+
+
+def unjoined(data: bytes) -> dict[int, bytes]:
+    """The inverse of `joined`, which runs nothing. Raises `ForageError` for what it did not make."""
+    if not data:
+        return {}
+    count = int(np.frombuffer(data, "<i8", 1)[0]) if len(data) >= 8 else -1
+    begin = 8 * (1 + 2 * count)
+    if count < 0 or len(data) < begin:
+        raise ForageError("The simulator's states in this checkpoint cannot be read; another version wrote them.")
+    head = np.frombuffer(data, "<i8", 2 * count, 8)
+    ends = begin + np.cumsum(head[count:])
+    if (head[count:] < 0).any() or (int(ends[-1]) if count else begin) != len(data):
+        raise ForageError("The simulator's states in this checkpoint cannot be read; another version wrote them.")
+    starts = [begin, *ends[:-1].tolist()]
+    return {int(n): data[a:b] for n, a, b in zip(head[:count], starts, ends.tolist(), strict=False)}
+
+
+def packed(state: bytes) -> bytes:
+    return state if state.startswith(ZLIB) else zlib.compress(state, 1)
+
+
+def unpacked(state: bytes) -> bytes:
+    return zlib.decompress(state) if state.startswith(ZLIB) else state

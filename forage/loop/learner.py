@@ -1,0 +1,257 @@
+"""Remember and learn: the half of the loop that both roads share, and what they report of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.core import prng, spaces, team
+from forage.core.ports import Agent, Behaviour, Memory, Metrics, Part, Rewards
+from forage.core.types import AGENT, GONE, NOBODY, Clock, Experience, Spec
+
+State = Any
+
+
+class Learner(Part):
+    """Remember and learn: what happens to a rollout, on either road."""
+
+    agent: Agent
+    behaviour: Behaviour
+    rewards: Rewards
+    memory: Memory
+    spec: Spec = equinox.field(static=True)
+
+    def check(self) -> None:
+        """Raises `ForageError` where parts and environment do not fit together."""
+        self.rewards.check(self.spec)
+        self.agent.check(self.spec)
+        self.behaviour.check(self.agent, self.spec)
+        self.memory.check(self.agent)
+
+    def init(self, key: Key[Array, ""]) -> LearnerState:
+        keys = jax.random.split(key, 3)
+        agent_state = self.agent.init(keys[0], self.spec)
+        behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
+        streams = self.agent.num_envs * self.spec.num_agents
+        example = self.example(agent_state, behaviour_state)
+        return LearnerState(
+            agent_state,
+            behaviour_state,
+            self.rewards.init(keys[2], self.spec, streams),
+            self.memory.init(example, streams, self.agent.rollout_length, self.spec),
+        )
+
+    def example(self, agent_state: State, behaviour_state: State) -> Experience:
+        """One agent's transition as it is remembered, its shapes and dtypes as zeros."""
+        lived = self.lived(agent_state, behaviour_state)
+        aux = lived.aux[0] if self.behaviour.tells else lived.aux
+        return lived._replace(aux=aux, note=self.rewards.note(self.spec))
+
+    def lived(self, agent_state: State, behaviour_state: State) -> Experience:
+        """One agent's transition as a rollout has it: with what the behaviour tells itself, and not noted yet."""
+        observation = spaces.example(self.spec.observation_space)
+        clock = Clock(jnp.int32(0), jnp.float32(1))
+        action, _, aux, _ = jax.eval_shape(
+            lambda: self.behaviour.act(
+                behaviour_state,
+                self.agent,
+                agent_state,
+                self.behaviour.hidden(self.agent, self.spec),
+                observation,
+                self.spec,
+                clock,
+                prng.key(0),
+            )
+        )
+        action, aux = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (action, aux))
+        names = self.spec.reward_names
+        return Experience(
+            observation=observation,
+            action=action,
+            reward=jnp.zeros((len(names),) if names else ()),
+            next_observation=observation,
+            terminated=jnp.bool_(False),
+            truncated=jnp.bool_(False),
+            source=jnp.int32(AGENT),
+            aux=aux,
+        )
+
+    def act(
+        self, state: LearnerState, hidden: PyTree[Array], observation: PyTree[Array], clock: Clock, key: Key[Array, ""]
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array], Array]:
+        """Chooses what is done in one environment. Returns `(action, hidden, aux, source)`."""
+
+        def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]):
+            action, hidden, aux, source = self.behaviour.act(
+                state.behaviour, self.agent, state.agent, hidden, observation, self.spec, clock, key
+            )
+            if (present := spaces.present(observation)) is not None:
+                source = jnp.where(present == 1, source, jnp.where(present == 0, NOBODY, GONE))
+            return action, self.behaviour.acted(self.agent, state.agent, hidden, action), aux, source
+
+        return self.by_agent(one)(hidden, observation, key)
+
+    def by_agent(self, act: Callable[..., Any]) -> Callable[..., Any]:
+        """`act(hidden, observation, key)` of one agent, for all the agents of one environment."""
+        if self.spec.num_agents == 1:
+            return act
+        return lambda hidden, observation, key: jax.vmap(act)(
+            hidden, observation, jax.random.split(key, self.spec.num_agents)
+        )
+
+    def hidden(self, explore: bool = True) -> PyTree[Array]:
+        """What is remembered in one environment when an episode begins; `explore=False`: in evaluation."""
+        keeper = self.behaviour.hidden(self.agent, self.spec) if explore else self.agent.hidden(self.spec)
+        return team.repeat(keeper, self.spec.num_agents)
+
+    def play(
+        self,
+        state: LearnerState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        sampled: bool | Bool[Array, ""] = False,
+    ) -> tuple[PyTree[Array], PyTree[Array]]:
+        """Returns the action in evaluation, and what is remembered after it; `sampled`: drawn as in training."""
+
+        def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]):
+            def act(explore: bool) -> tuple[PyTree[Array], PyTree[Array]]:
+                return self.agent.act(state.agent, hidden, observation, key, explore)[:2]
+
+            # Where a program serves both ways, XLA computes once what they share, which is the network.
+            chosen = act(sampled) if isinstance(sampled, bool) else either(sampled, act(True), act(False))
+            action, after = chosen
+            return action, self.agent.acted(state.agent, after, action)
+
+        return self.by_agent(one)(hidden, observation, key)
+
+    def learn(
+        self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[LearnerState, Metrics]:
+        """Remembers a rollout (leaves `time env *agent ...`) and learns. `clock` reads as when the rollout began.
+
+        Metrics are means over the updates made; all are zero, and `updates` too, before `learning_starts`.
+        """
+        reward_key, sample_key, learn_key = jax.random.split(key, 3)
+        behaviour_key = jax.random.fold_in(key, prng.BEHAVIOUR)
+        agents = self.spec.num_agents
+        rollout = team.as_streams(rollout, agents)
+        told = rollout
+        if self.behaviour.tells:
+            rollout, told = (rollout._replace(aux=aux) for aux in rollout.aux)
+        behaviour_state = self.behaviour.report(state.behaviour, self.agent, state.agent, told, clock, behaviour_key)
+        rewards_state, note, reward_metrics = self.rewards.learn(state.rewards, rollout, clock, reward_key)
+        memory_state = self.memory.add(state.memory, rollout._replace(note=note), transitions(clock, agents))
+        clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)
+
+        def update(
+            carry: tuple[State, State], sample_key: Key[Array, ""], learn_key: Key[Array, ""]
+        ) -> tuple[tuple[State, State], Metrics]:
+            agent_state, memory_state = carry
+            batch = self.memory.sample(
+                memory_state, self.agent.batch_size, self.agent.segment, transitions(clock, agents), sample_key
+            )
+            experience = self.rewards.relabel(rewards_state, batch.experience)
+            if experience.bonus is not None and not self.agent.separates_bonus:
+                experience = experience._replace(reward=experience.reward + experience.bonus, bonus=None)
+            batch = batch._replace(experience=experience)
+            agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
+            return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
+
+        carry, updates = (state.agent, memory_state), self.agent.updates
+        if updates == 1 and not self.agent.learning_starts:
+            carry, metrics = update(carry, sample_key, learn_key)
+            metrics = metrics | {"updates": jnp.float32(1)}
+        else:
+            # A loop of no turns before `learning_starts` rather than a `cond`, whose branches work on copies: of what
+            # a memory writes in `report`, all of it would be copied at every update. The clock is shared by all seeds,
+            # so the number of turns is one number under `vmap` too. The key must depend on the turn: XLA would move
+            # sampling out of the loop if it did not, and there fuse it with `add`, which then works on a copy as well.
+            count = jnp.where(clock.steps >= self.agent.learning_starts, updates, 0)
+            shapes = jax.eval_shape(update, carry, sample_key, learn_key)[1]
+            nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+            def turn(i: Int[Array, ""], loop: tuple[tuple[State, State], Metrics]):
+                carry, metrics = update(loop[0], jax.random.fold_in(sample_key, i), jax.random.fold_in(learn_key, i))
+                return carry, jax.tree.map(jnp.add, loop[1], metrics)
+
+            carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
+            metrics = jax.tree.map(lambda x: x / updates, total) | {"updates": count.astype(jnp.float32)}
+        learned = LearnerState(carry[0], behaviour_state, rewards_state, self.memory.rest(carry[1]))
+        return learned, metrics | reward_metrics
+
+    def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
+        """Truncates the episodes under way, which were lost. `clock` reads as it does after the newest rollout."""
+        return state._replace(
+            behaviour=self.behaviour.truncate(state.behaviour, self.agent, clock),
+            rewards=self.rewards.truncate(state.rewards),
+            memory=self.memory.truncate(state.memory, transitions(clock, self.spec.num_agents)),
+        )
+
+
+def transitions(clock: Clock, num_agents: int) -> Clock:
+    """The clock as a memory reads it: each agent's transition of a step is one of its own."""
+    return clock if num_agents == 1 else Clock(clock.steps * num_agents, clock.total * num_agents)
+
+
+class LearnerState(NamedTuple):
+    agent: State
+    behaviour: State
+    rewards: State
+    memory: State
+
+
+class Episodes(NamedTuple):
+    """Totals over the episodes that ended, to make means of."""
+
+    count: Float[Array, ""]
+    episode_return: Float[Array, "*objectives"]
+    length: Float[Array, ""]
+
+
+class Tally(NamedTuple):
+    """What one turn of the loop adds to a report; of many turns, their sum."""
+
+    episodes: Episodes
+    metrics: Metrics  # sums over the updates made, and `updates`
+    faults: Float[Array, ""]  # turns in which the environment returned NaN or infinity
+
+
+class Report(NamedTuple):
+    """What a chunk has to say, for one seed."""
+
+    episodes: Episodes
+    metrics: Metrics  # means over the updates made
+    environment_finite: Bool[Array, ""]
+    agent_finite: Bool[Array, ""]
+    latest: Metrics = {}  # what holds at its end, such as where the agent has been so far
+    infos: dict[str, tuple[Array, Array]] = {}  # of episodes' last steps: sums of what the environment says, and counts
+
+
+def either(first: Bool[Array, ""], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
+    """Returns one of two trees, leaf by leaf."""
+    return jax.tree.map(lambda yes, no: jnp.where(first, yes, no), yes, no)
+
+
+def select(ended: Bool[Array, "env *agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
+    """`where`, leaf by leaf, over the leading axes. Zero may stand for either tree."""
+    if isinstance(yes, int):
+        return select(~ended, no, yes)
+    if isinstance(no, int):
+        no = jax.tree.map(jnp.zeros_like, yes)
+
+    def leaf(yes: Array, no: Array) -> Array:
+        return jnp.where(ended.reshape(ended.shape + (1,) * (no.ndim - ended.ndim)), yes, no)
+
+    return jax.tree.map(leaf, yes, no)
+
+
+def finite(tree: PyTree[Array]) -> Bool[Array, ""]:
+    """Whether every floating-point number in `tree` is finite."""
+    flags = [jnp.isfinite(x).all() for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating)]
+    return jnp.stack(flags).all() if flags else jnp.bool_(True)

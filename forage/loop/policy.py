@@ -1,0 +1,194 @@
+"""A trained agent that acts: no environment and no training options needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from forage.config.registry import from_config
+from forage.core import checkpoint, prng, spaces, team
+from forage.core.compiling import check_precision
+from forage.core.ports import Agent
+from forage.core.sweep import best, members_of, told
+from forage.core.types import ForageError, Spec
+
+AUTO = "auto"
+ACTIONS = {"greedy": "greedily", "sampled": "with sampled actions"}
+"""How an agent can play, and how that is said."""
+
+
+def check_actions(evaluation_actions: str) -> None:
+    """Raises `ForageError` for a way to act in evaluation that is not there."""
+    if evaluation_actions not in (AUTO, *ACTIONS):
+        raise ForageError(f"Actions in evaluation are {AUTO}, {' or '.join(ACTIONS)}, not {evaluation_actions!r}.")
+
+
+def actions_of(config: dict[str, Any], evaluation: dict[str, Any] | None, asked: str | None = None) -> str:
+    """Return how a run's agent plays unless `asked` to play otherwise: as its configuration says.
+
+    Where that is `auto`, as was chosen when the run was evaluated; greedily, where nothing was chosen.
+    """
+    asked = asked or config.get("evaluation_actions", "greedy")
+    check_actions(asked)
+    if asked != AUTO:
+        return asked
+    return ((evaluation or {}).get("choice") or {}).get("actions", "greedy")
+
+
+class Policy:
+    """Acts as the trained agent does when it is evaluated, or as it explores. Remembers within an episode.
+
+    >>> agent = forage.load("runs/ppo-CartPole-v1")  # doctest: +SKIP
+    >>> action = agent.act(observation)  # doctest: +SKIP
+    """
+
+    member: dict[str, Any] = {}
+    """The seed, and the settings of a sweep, with which this agent was trained; empty where it is of no run."""
+
+    members, evaluated = 1, False  # among how many it was chosen, and whether by their evaluation
+
+    def __init__(self, agent: Agent, state: Any, spec: Spec, sampled: bool = False):
+        self.agent, self.state, self.spec, self.sampled = agent, state, spec, sampled
+
+        def act(state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
+            action, hidden, _ = agent.act(state, hidden, observation, key, explore)
+            return spaces.clip(spec.action_space, action), agent.acted(state, hidden, action)
+
+        def step(state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
+            # The key is split in here, as by itself that takes as long as a small network.
+            later, key = jax.random.split(key)
+            if spec.num_agents == 1:
+                return *act(state, hidden, observation, key, explore), later
+            keys = jax.random.split(key, spec.num_agents)
+            return *jax.vmap(act, in_axes=(None, 0, 0, 0, None))(state, hidden, observation, keys, explore), later
+
+        self._step = jax.jit(step, static_argnums=4)
+        self._like = team.repeat(spaces.example(spec.observation_space), spec.num_agents)
+        self.reset()
+
+    @classmethod
+    def load(
+        cls,
+        directory: str | os.PathLike[str],
+        seed: int | None = None,
+        actions: str | None = None,
+        **settings: float,
+    ) -> Policy:
+        """The agent of the best member in evaluation (the first, if there was none), which `member` then names.
+
+        `seed`, and `settings` of a sweep such as `learning_rate=0.001`, say among which members.
+        `actions`: `greedy` or `sampled`; unless said, as the run was told or, with `auto`, as its evaluation chose.
+        """
+        check_precision()
+        path = Path(directory)
+        if not (path / "agent.npz").exists():
+            raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
+        try:
+            config = json.loads((path / "config.json").read_text())
+        except (OSError, ValueError) as error:
+            raise ForageError(f"{path / 'config.json'} cannot be read: {error}.") from error
+        agent, spec = from_config(config["agent"]), spec_from_config(config)
+        members = members_of(config["sweep"], config["seeds"])
+        evaluated = path / "evaluation.json"
+        evaluation = json.loads(evaluated.read_text()) if evaluated.exists() else None
+        wanted = settings if seed is None else {"seed": seed} | settings
+        index = best(str(path), members, evaluation and evaluation["return"], wanted)
+        one = jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
+        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(members), *x.shape), x.dtype), one)
+        states, _ = checkpoint.load(path / "agent.npz", like)
+        sampled = actions_of(config, evaluation, actions) == "sampled"
+        policy = cls(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
+        policy.member, policy.members = members[index], sum(wanted.items() <= member.items() for member in members)
+        policy.evaluated = evaluation is not None
+        return policy
+
+    @property
+    def chosen(self) -> str:
+        """Which member of its run this is, where it was chosen among several: one sentence; else nothing."""
+        if self.members < 2:
+            return ""
+        why = "the best in evaluation" if self.evaluated else "the first, as none is evaluated yet,"
+        names = " and ".join(["seed", *(name for name in self.member if name != "seed")])
+        return (
+            f"Took {told(self.member)}: {why} of {self.members} trained agents; {names} can be named to take another."
+        )
+
+    def reset(self, seed: int = 0) -> None:
+        """Forgets the episode."""
+        self._hidden = team.repeat(self.agent.hidden(self.spec), self.spec.num_agents)
+        self._key = prng.key(seed)
+
+    def act(self, observation: Any, explore: bool | None = None) -> Any:
+        """The action for one observation, as NumPy. Where there are many agents: all their actions for all they see.
+
+        `explore`: whether it is drawn as in training; unless said, as the run was evaluated.
+        """
+        explore = self.sampled if explore is None else explore
+        observation = self._check(observation)
+        action, self._hidden, self._key = self._step(self.state, self._hidden, observation, self._key, explore)
+        return jax.tree.map(np.asarray, action)
+
+    def probabilities(self, observations: Any, explore: bool = False) -> Any:
+        """The probabilities `[batch, action]` of numbered actions, for observations `[batch, ...]`, as NumPy.
+
+        Without `explore`, of the policy as it is evaluated: 1 for the action it takes. Raises `ForageError` for agents
+        with memory, whose actions depend on more, and for those whose actions are not numbered.
+        """
+
+        def one(state: Any, observation: Any) -> Any:
+            observation = jax.tree.map(lambda like, x: x.astype(like.dtype), self._like, observation)
+            return self.agent.probabilities(state, observation, explore)
+
+        found = jax.jit(jax.vmap(one, in_axes=(None, 0)))(self.state, jax.tree.map(np.asarray, observations))
+        return np.asarray(found)
+
+    def _check(self, observation: Any) -> Any:
+        """The observation as arrays of the right types. Raises `ForageError` when it is not one of the space."""
+        try:
+            observation = jax.tree.map(
+                lambda like, x: spaces.fitted(np.asarray(x), like.dtype), self._like, observation
+            )
+        except (TypeError, ValueError) as error:
+            raise ForageError(
+                f"One observation of {self.spec.name} is an element of {self.spec.observation_space}, not "
+                f"{type(observation).__name__} ({str(error).splitlines()[0].rstrip('.')})."
+            ) from error
+        for found, like in zip(jax.tree.leaves(observation), jax.tree.leaves(self._like), strict=True):
+            if found.shape != like.shape:
+                raise ForageError(f"One observation of {self.spec.name} has shape {like.shape}, not {found.shape}.")
+        return observation
+
+
+def spec_from_config(config: dict[str, Any]) -> Spec:
+    """What the agent knew of its environment, from a run's configuration."""
+    stored = config["spec"]
+    return Spec(
+        stored["name"],
+        spaces.from_json(stored["observation_space"]),
+        spaces.from_json(stored["action_space"]),
+        tuple(stored["reward_names"]),
+        stored.get("num_agents", 1),
+        horizon=stored["horizon"],
+    )
+
+
+def load(
+    directory: str | os.PathLike[str], seed: int | None = None, actions: str | None = None, **settings: float
+) -> Policy:
+    """Loads a trained agent, the best one unless `seed` and `settings` of a sweep name it; see `Policy.load`.
+
+    Which one that is `Policy.member` says, and a line on standard error where it was chosen.
+
+    >>> forage.load("runs/sweep", seed=1, learning_rate=0.001).member  # doctest: +SKIP
+    {'seed': 1, 'learning_rate': 0.001}
+    """
+    policy = Policy.load(directory, seed, actions, **settings)
+    if policy.chosen:
+        print(policy.chosen, file=sys.stderr)
+    return policy

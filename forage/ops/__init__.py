@@ -1,0 +1,1 @@
+"""Operators: pure functions of arrays, each with its formula and its source."""

@@ -1,0 +1,1 @@
+"""Bonuses for exploring."""

@@ -1,0 +1,150 @@
+"""What every bonus for exploring has in common: a weight, a schedule for it, and a size that networks like."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from forage.core.ports import Metrics, Rewards
+from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.nn.normalise import RunningNorm
+from forage.rewards.environment import EnvironmentReward
+from forage.rewards.scaling import discounted_returns
+
+SCHEDULES = ("fixed", "linear", "exponential", "balanced")
+
+
+class BonusState(NamedTuple):
+    inner: Any
+    own: Any  # what the method knows
+    weight: Float[Array, ""]  # what novelty is multiplied by, for now
+    running: Float[Array, "2 env"]  # discounted returns of novelty and of reward
+    returns: RunningNorm  # of those of novelty
+    rewarded: RunningNorm  # of those of reward
+
+
+class Bonus(Rewards):
+    """bonus = w(t) i / s: i is how new a transition is, as the method that inherits from this says.
+
+    s is the standard deviation of the running intrinsic return G = i + discount G of each environment, which goes on
+    across the ends of episodes (Burda, Edwards, Storkey, Klimov, 2018, arXiv 1810.12894, section 2.4), or 1 without
+    `normalise`. The weight at share x of the run is, by `schedule`:
+
+        fixed         w
+        linear        w (1 - x (1 - final_weight))
+        exponential   w final_weight^x
+        balanced      w std(R), where R = r + discount R is the running return of what is rewarded, once there is any:
+                      the bonus stays as large beside the reward, however that is scaled; 1 stands for std(R) before
+
+    The bonus goes beside the reward that `inner` gives; bonuses within one another add up. Where an agent's preset says
+    what is made of the reward, such as clipping in Atari games, that stands within.
+    """
+
+    weight: float = 1.0
+    final_weight: float = 0.01  # of a weight that falls: reached at the end of the run, as a share of weight
+    schedule: str = equinox.field(static=True, default="fixed")  # or linear, exponential, balanced
+    normalise: bool = equinox.field(static=True, default=True)  # by the spread of the intrinsic return
+    norm_discount: float = 0.99  # of that return
+    inner: Rewards = equinox.field(default_factory=EnvironmentReward)
+
+    def __check_init__(self):
+        if self.schedule not in SCHEDULES:
+            raise ForageError(f"A bonus has no schedule {self.schedule!r}; there are {', '.join(SCHEDULES)}.")
+        if self.schedule == "exponential" and isinstance(self.final_weight, int | float) and self.final_weight == 0:
+            raise ForageError(
+                "No weight falls to 0 exponentially: all bonus after the first rollout would be 0; take a small "
+                "final_weight such as 0.001, or the schedule linear."
+            )
+
+    @abc.abstractmethod
+    def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
+        """What the method knows before anything was seen."""
+
+    @abc.abstractmethod
+    def novelty(self, own: Any, experience: Experience) -> Float[Array, "time batch"]:
+        """i of each transition (leaves `time batch ...`); its note is in `experience.note`."""
+
+    @abc.abstractmethod
+    def study(
+        self, own: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[Any, PyTree[Array], Metrics]:
+        """Learns what is in a new rollout (leaves `time env ...`); returns what is known, notes and metrics."""
+
+    def forget(self, own: Any) -> Any:
+        """What the method knows once the episodes under way were lost."""
+        return own
+
+    def remark(self, spec: Spec) -> PyTree[Array]:
+        """An example of the method's note of one transition."""
+        return ()
+
+    def check(self, spec: Spec) -> None:
+        self.inner.check(spec)
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> BonusState:
+        inner_key, own_key = jax.random.split(key)
+        return BonusState(
+            self.inner.init(inner_key, spec, num_envs),
+            self.begin(own_key, spec, num_envs),
+            jnp.asarray(self.weight, jnp.float32),
+            jnp.zeros((2, num_envs)),
+            RunningNorm.of(()),
+            RunningNorm.of(()),
+        )
+
+    def note(self, spec: Spec) -> PyTree[Array]:
+        return self.inner.note(spec), self.remark(spec)
+
+    def relabel(self, state: BonusState, experience: Experience) -> Experience:
+        within, own = experience.note
+        given = self.inner.relabel(state.inner, experience._replace(note=within))
+        bonus = self.scaled(state, self.novelty(state.own, experience._replace(note=own)))
+        return given._replace(bonus=bonus if given.bonus is None else given.bonus + bonus)
+
+    def scaled(self, state: BonusState, novelty: Float[Array, "time batch"]) -> Float[Array, "time batch"]:
+        return state.weight * (novelty / jnp.sqrt(state.returns.variance + 1e-8) if self.normalise else novelty)
+
+    def learn(
+        self, state: BonusState, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[BonusState, PyTree[Array], Metrics]:
+        inner_key, own_key = jax.random.split(key)
+        inner, within, metrics = self.inner.learn(state.inner, rollout, clock, inner_key)
+        own, note, own_metrics = self.study(state.own, rollout, clock, own_key)
+        state = state._replace(inner=inner, own=own)
+        novelty = self.novelty(own, rollout._replace(note=note))
+        never, counts = jnp.zeros_like(rollout.ended), rollout.counts.reshape(-1)
+        running, returns, rewarded = state.running, state.returns, state.rewarded
+        if self.normalise:
+            now, seen = discounted_returns(running[0], novelty, never, self.norm_discount)
+            running, returns = running.at[0].set(now), returns.update(seen.reshape(-1), counts)
+        if self.schedule == "balanced":
+            reward = self.inner.relabel(inner, rollout._replace(note=within)).reward
+            now, seen = discounted_returns(running[1], reward, rollout.ended, self.norm_discount)
+            running, rewarded = running.at[1].set(now), rewarded.update(seen.reshape(-1), counts)
+        state = state._replace(
+            running=running, returns=returns, rewarded=rewarded, weight=self.scheduled(rewarded, clock)
+        )
+        bonus = jnp.sum(self.scaled(state, novelty) * rollout.counts) / jnp.maximum(rollout.counts.sum(), 1)
+        return state, (within, note), metrics | own_metrics | {"bonus": bonus, "bonus_weight": state.weight}
+
+    def truncate(self, state: BonusState) -> BonusState:
+        return state._replace(
+            inner=self.inner.truncate(state.inner),
+            own=self.forget(state.own),
+            running=state.running.at[1].set(0.0),  # the first, of novelty, goes on across the ends of episodes
+        )
+
+    def scheduled(self, rewarded: RunningNorm, clock: Clock) -> Float[Array, ""]:
+        """The weight after a rollout that began at `clock`."""
+        factor = {
+            "fixed": lambda: jnp.ones(()),
+            "linear": lambda: 1 - clock.fraction * (1 - self.final_weight),
+            "exponential": lambda: jnp.power(self.final_weight, clock.fraction),
+            "balanced": lambda: jnp.where(rewarded.variance > 0, jnp.sqrt(rewarded.variance), 1.0),
+        }[self.schedule]()
+        return jnp.asarray(self.weight * factor, jnp.float32)

@@ -1,0 +1,58 @@
+"""Observations as rows of floats, which is how bonuses see them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from gymnasium import spaces
+from jaxtyping import Array, Float, PyTree
+
+from forage.core.spaces import describe, seen, split_mask
+from forage.core.types import GONE, NOBODY, Experience, ForageError, Spec
+from forage.nn.embedding import LIMIT
+from forage.nn.normalise import RunningNorm
+
+
+def row_shape(who: str, spec: Spec) -> tuple[int, ...]:
+    """The shape of an observation as a row of floats. Raises `ForageError` for what is no box, image or number."""
+    space = seen(spec.observation_space)
+    if isinstance(space, spaces.Discrete):
+        if space.start != 0:
+            raise ForageError(f"{who} sees numbers that count from 0; those of {spec.name} begin at {space.start}.")
+        return (int(space.n),)
+    if not isinstance(space, spaces.Box):
+        raise ForageError(f"{who} sees boxes, images and numbers; {spec.name} gives {describe(space)}; flatten it.")
+    return space.shape
+
+
+def as_rows(shape: tuple[int, ...], observation: PyTree[Array]) -> Float[Array, "row ..."]:
+    """What is seen (leaves `time batch ...`), as one row of floats each; a discrete observation as one-hot."""
+    observation, _ = split_mask(observation)
+    if observation.ndim - 2 < len(shape):
+        observation = jax.nn.one_hot(observation, shape[0])
+    return observation.reshape(-1, *shape).astype(jnp.float32)
+
+
+class Transitions(NamedTuple):
+    """What happened, one row each."""
+
+    observation: Float[Array, "row ..."]
+    action: Array
+    next_observation: Float[Array, "row ..."]
+    weight: Float[Array, " row"]  # 0 where the action was not heard or the agent had left, else 1
+
+
+def as_transitions(norm: RunningNorm, experience: Experience) -> Transitions:
+    """Rows of what happened (leaves `time batch ...`), observations normalised and clipped to plus or minus 5."""
+    now, after = (
+        norm(as_rows(norm.mean.shape, seen), LIMIT) for seen in (experience.observation, experience.next_observation)
+    )
+    heard = (experience.source != NOBODY) & (experience.source != GONE)
+    return Transitions(
+        now,
+        experience.action.reshape(len(now), *experience.action.shape[2:]),
+        after,
+        heard.reshape(-1).astype(jnp.float32),
+    )

@@ -1,0 +1,155 @@
+"""Whether a run fits into memory, asked before anything is made or written."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from forage.core.checkpoint import Bytes, is_key, named_leaves
+from forage.loop.device.runner import DeviceRoad
+from forage.loop.host.runner import HostRoad
+from forage.config.registry import part_name
+from forage.core.types import ForageError
+
+PARTS = {
+    "memory": ("what its memory ({memory}) keeps", "a smaller capacity of the memory"),
+    "agent": ("the networks of {agent} and their optimisers", "smaller networks"),
+    "rewards": ("what its rewards ({rewards}) learn and keep", "other rewards or smaller ones"),
+    "behaviour": ("what its behaviour ({behaviour}) keeps", "another behaviour"),
+    "starts": ("what its starts keep", "starts that keep fewer states"),
+    "pool": ("the environments' starts, made in advance", "fewer environments (num_envs)"),
+    "actors": ("the environments' states", "fewer environments (num_envs)"),
+    "rollout": ("a rollout", "fewer environments (num_envs) or shorter rollouts (rollout_length)"),
+    "visits": ("the map of visits", "a run without visits"),
+}
+"""What a run keeps: in words, and what would make it smaller."""
+
+
+def check_memory(road: DeviceRoad | HostRoad) -> None:
+    """Raise `ForageError` where what a run keeps is more than the memory that is free. Where that is unknown, pass."""
+    needed = bytes_of(road)
+    if isinstance(road, DeviceRoad):
+        devices = list(road.mesh.devices.flat)
+        learner = road.varied.common.learner
+        free = free_on(devices)
+    else:
+        devices, learner = jax.local_devices()[:1], road.experiments[0].learner
+        free = free_on(devices)
+    total = sum(needed.values())
+    if free is None or total <= free:
+        return
+    part = max(needed, key=lambda name: needed[name])
+    what, less = PARTS[part]
+    named = {port: part_name(getattr(learner, port)) for port in ("agent", "behaviour", "rewards", "memory")}
+    seeds = len(road.seeds)
+    of = f"{seeds} seeds" if seeds > 1 else "1 seed"
+    fewer = "fewer seeds or " if seeds > 1 else ""
+    where = "on this machine" if devices[0].platform == "cpu" else f"on {devices[0].device_kind}"
+    raise ForageError(
+        f"This run of {of} takes {size(total)} of memory, and {size(free)} are free {where}: {what.format(**named)} "
+        f"takes {size(needed[part])} ({total:,} bytes in all); {fewer}{less} would make it less."
+    )
+
+
+def bytes_of(road: DeviceRoad | HostRoad) -> dict[str, int]:
+    """Count the bytes that each part of a run's state takes, over all seeds, without making any of it."""
+    found: dict[str, int] = defaultdict(int)
+    if isinstance(road, DeviceRoad):
+        state = road.shapes(placed=True)
+        for part in ("agent", "behaviour", "rewards", "memory"):
+            found[part] = tree_bytes(getattr(state.learner, part))
+        for part in ("starts", "pool", "actors", "visits"):
+            found[part] = tree_bytes(getattr(state, part))
+        experiment = road.varied.common
+        learner = experiment.learner
+        count = experiment.steps_per_iteration * learner.spec.num_agents * len(road.places)
+        example = jax.eval_shape(
+            lambda agent, behaviour: learner.lived(agent, behaviour),
+            *one_seed(state.learner.agent, state.learner.behaviour),
+        )
+        found["rollout"] = count * tree_bytes(example)
+        return found
+    for experiment in road.experiments:
+        state = experiment.shapes()
+        for part in ("agent", "behaviour", "rewards", "memory"):
+            found[part] += tree_bytes(getattr(state.learner, part))
+        found["rollout"] += tree_bytes(state.pending)
+        found["starts"] += tree_bytes(state.starts)
+    return found
+
+
+def one_seed(*trees: Any) -> tuple[Any, ...]:
+    """Shapes without their leading axis, the seeds'."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), trees)
+
+
+def tree_bytes(tree: Any) -> int:
+    """The bytes of a tree of arrays or shapes."""
+    total = 0
+    for _, leaf in named_leaves(tree):
+        if isinstance(leaf, Bytes):
+            continue
+        shape = jax.eval_shape(jax.random.key_data, leaf) if is_key(leaf) else leaf
+        # In whole numbers of Python's, which do not overflow.
+        total += int(np.prod([int(n) for n in shape.shape], dtype=object)) * np.dtype(shape.dtype).itemsize
+    return total
+
+
+def free_on(devices: list[Any]) -> int | None:
+    """The bytes that are free on these devices together; `None` where nobody says."""
+    if devices[0].platform == "cpu":
+        return free_here()
+    free = 0
+    for device in devices:
+        stats = device.memory_stats()
+        if not stats or "bytes_limit" not in stats:
+            return None
+        free += stats["bytes_limit"] - stats.get("bytes_in_use", 0)
+    return free
+
+
+def free_here(root: Path = Path("/")) -> int | None:
+    """The bytes that this process may still take: what the machine has left, or the group it runs in, if less."""
+    found = [free for free in (_free_of_machine(root), _free_of_group(root)) if free is not None]
+    return min(found, default=None)
+
+
+def _free_of_machine(root: Path) -> int | None:
+    try:
+        for line in (root / "proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:  # other systems say at least how much there is
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _free_of_group(root: Path) -> int | None:
+    """What a container leaves: its limit less what it uses and cannot give back (cgroup version 2, or 1)."""
+    for folder, limit, usage in (
+        (root / "sys/fs/cgroup", "memory.max", "memory.current"),
+        (root / "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        try:
+            most, used = int((folder / limit).read_text()), int((folder / usage).read_text())
+            stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        except (OSError, ValueError):  # not there, or `max`: no limit
+            continue
+        return most - used + int(stat.get("inactive_file", stat.get("total_inactive_file", 0)))
+    return None
+
+
+def size(count: int) -> str:
+    """`4.2 GB`, `310 MB`, `12 kB`."""
+    for unit, name in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count / 1000:.3g} kB"

@@ -1,0 +1,155 @@
+"""The points of the curve: what is summed between them, and the file that keeps them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forage.core import checkpoint
+from forage.core.types import ForageError
+
+
+class Totals:
+    """What happened since the last point, summed for each member.
+
+    A checkpoint keeps these sums, so that a point says the same whether or not the run stopped before it.
+    """
+
+    def __init__(self, sums: dict[str, Any] | None = None):
+        self.sums = {name: np.asarray(value, float) for name, value in (sums or {}).items()}
+
+    def plain(self) -> dict[str, Any]:
+        """The sums for JSON, exactly."""
+        return {name: value.tolist() for name, value in self.sums.items()}
+
+    def add(self, report: Any) -> None:
+        """Adds a `loop.Report` with leaves `member ...`."""
+        episodes, updates = report.episodes, np.asarray(report.metrics["updates"], float)
+        self._add("episodes", episodes.count)
+        self._add("return", episodes.episode_return)
+        self._add("length", episodes.length)
+        for name, value in report.latest.items():
+            self.sums[f"latest {name}"] = np.asarray(value, float)
+        for name, (total, count) in report.infos.items():
+            self._add(f"info {name}", total)
+            self._add(f"infos {name}", count)
+        for name, value in report.metrics.items():  # means over the updates made
+            self._add(f"metric {name}", updates if name == "updates" else np.asarray(value, float) * updates)
+
+    def _add(self, name: str, value: Any) -> None:
+        self.sums[name] = self.sums.get(name, 0.0) + np.asarray(value, float)
+
+    def point(
+        self, reward_names: tuple[str, ...], score: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> dict[str, list[float | None]]:
+        """Means over episodes and updates; every value a list over members, `None` where there was nothing.
+
+        `score` says what returns in several rewards are worth together; see `Rewards.score`.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            count, updates = self.sums["episodes"], self.sums["metric updates"]
+            point: dict[str, list[float | None]] = {}
+            if reward_names:
+                assert score is not None
+                each = self.sums["return"] / count[:, None]
+                point["return"] = to_float(score(each))
+                point |= {f"return/{name}": to_float(each[:, i]) for i, name in enumerate(reward_names)}
+            else:
+                point["return"] = to_float(self.sums["return"] / count)
+            point |= {"length": to_float(self.sums["length"] / count), "episodes": to_float(count)}
+            point["updates"] = to_float(updates)
+            for name in sorted(self.sums):
+                if name.startswith("latest "):
+                    point[name.removeprefix("latest ")] = to_float(self.sums[name])
+                if name.startswith("metric ") and name != "metric updates":
+                    point[name.removeprefix("metric ")] = to_float(self.sums[name] / updates)
+            for name in (sum.removeprefix("info ") for sum in sorted(self.sums) if sum.startswith("info ")):
+                point[free(name, point)] = to_float(self.sums[f"info {name}"] / self.sums[f"infos {name}"])
+        return point
+
+
+def columns(evaluation: dict[str, Any]) -> dict[str, list[float | None]]:
+    """Return what an evaluation says of each member in one number: returns, and what the environment said itself."""
+    number = len(evaluation["members"])
+    return {
+        name: value
+        for name, value in evaluation.items()
+        if isinstance(value, list) and len(value) == number and all(isinstance(v, float | None) for v in value)
+    }
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """The name under which something of the environment's own is kept, beside names that are ours."""
+    return f"info/{name}" if name in {*taken, "steps", "seconds", "steps_per_second"} else name
+
+
+class Rows:
+    """`metrics.jsonl`: a line for each point. What a full disk keeps out waits for the next try."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.waiting: list[str] = []
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Writes a row, and those that wait. Raises `ForageError` where that fails; then nothing is half written."""
+        self.waiting.append(json.dumps(row) + "\n")
+        self.flush()
+
+    def flush(self, durable: bool = False) -> None:
+        """Writes what waits; `durable` waits for the disk."""
+        if not self.waiting and not (durable and self.path.exists()):
+            return
+        data = memoryview("".join(self.waiting).encode())
+        try:
+            file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                end = os.fstat(file).st_size
+                try:
+                    while data:
+                        data = data[os.write(file, data) :]
+                except OSError:
+                    os.ftruncate(file, end)
+                    raise
+                if durable:
+                    os.fsync(file)
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise ForageError(f"Could not write {self.path}: {error.strerror or error}.") from error
+        self.waiting = []
+
+    def drop_half(self) -> None:
+        """Forgets half a line that a crash left, which the next one would be joined to."""
+        self.drop_after(math.inf)
+
+    def drop_after(self, steps: float) -> None:
+        """Forgets points later than `steps`, and half a line that a crash left."""
+        rows = read_rows(self.path)
+        text = "".join(json.dumps(row) + "\n" for row in rows if row["steps"] <= steps).encode()
+        if self.path.exists() and self.path.read_bytes() != text:
+            checkpoint.write_atomically(self.path, lambda file: file.write(text))
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a metrics file; a crash may have left half a line at its end."""
+    rows = []
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            break
+        if not isinstance(row, dict) or "steps" not in row:
+            break
+        rows.append(row)
+    return rows
+
+
+def to_float(values: Any) -> list[float | None]:
+    """Numbers for JSON, one for each member; what is not a number becomes null."""
+    return [float(v) if np.isfinite(v) else None for v in np.asarray(values, float).reshape(-1)]

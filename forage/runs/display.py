@@ -1,0 +1,232 @@
+"""What a run shows while it learns: a live display, plain lines, JSON lines, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from forage.core.errors import ForageError
+from forage.evaluation.plots import sparkline
+from forage.evaluation.statistics import score
+
+
+class Progress:
+    """Shows nothing; the base of the others, and what `--quiet` gives."""
+
+    settings = 1
+    """How many settings a sweep has. What is a list over seeds has every seed of one setting after the other."""
+
+    def start(self, title: str, lines: list[str], total: int) -> None:
+        """Called once, before the first step."""
+
+    def update(self, row: dict[str, Any], seconds_left: float) -> None:
+        """Called about once a second with the newest numbers; each value is a list over seeds."""
+
+    def row(self, row: dict[str, Any]) -> None:
+        """Called at each point of the curve."""
+
+    def note(self, text: str) -> None:
+        """Something the person should know, shown above the display."""
+
+    def stop(self) -> None:
+        """Called once, however the run ends."""
+
+    def finish(self, result: dict[str, Any], lines: list[str]) -> None:
+        """Called after `stop` when the run is complete."""
+
+
+class Notes(Progress):
+    """What the person should know and no more, beside the output: for scripts with output of their own."""
+
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
+class Plain(Progress):
+    """A line at every tenth of the run, and at least one a minute: for logs and pipes."""
+
+    def __init__(self) -> None:
+        self.total, self.shown, self.when = 1, -1, 0.0
+
+    def start(self, title: str, lines: list[str], total: int) -> None:
+        self.total, self.when = total, time.monotonic()
+        print(title, *lines, sep="\n  ", flush=True)
+
+    def row(self, row: dict[str, Any]) -> None:
+        tenth = 10 * row["steps"] // self.total
+        if tenth > self.shown or time.monotonic() - self.when > 60:
+            self.shown, self.when = tenth, time.monotonic()
+            print(f"  {row['steps']:>12,} steps   {summary(row, self.settings)}", flush=True)
+
+    def note(self, text: str) -> None:
+        print(text, flush=True)
+
+    def finish(self, result: dict[str, Any], lines: list[str]) -> None:
+        print(*lines, sep="\n", flush=True)
+
+
+class Json(Progress):
+    """One JSON object a line: each point of the curve, then the result."""
+
+    def row(self, row: dict[str, Any]) -> None:
+        say({"event": "row", **row})
+
+    def note(self, text: str) -> None:
+        say({"event": "note", "text": text})
+
+    def finish(self, result: dict[str, Any], lines: list[str]) -> None:
+        say({"event": "result", **result})
+
+
+_out: list[Any] = []
+
+
+def say(data: dict[str, Any]) -> None:
+    """Print one line of JSON."""
+    print(json.dumps(data), file=_out[-1] if _out else None, flush=True)
+
+
+@contextlib.contextmanager
+def json_alone() -> Iterator[None]:
+    """Keep standard output for `say`: what others print, environments and their processes too, goes beside it."""
+    out, kept = sys.stdout, None
+    if out is sys.__stdout__:  # else somebody listens, as tests do, and only to this process
+        kept = os.dup(1)
+        out = os.fdopen(os.dup(1), "w")  # the one that others have goes on, and ends, as they know it
+        os.dup2(2, 1)
+    _out.append(out)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _out.pop()
+        if kept is not None:
+            out.close()
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+class Live(Progress):
+    """A display that stays in place: the return so far and its interval, speed, time left and learning metrics."""
+
+    def __init__(self, console: Any = None) -> None:
+        from rich.console import Console
+        from rich.live import Live as RichLive
+
+        self.console = console or Console()
+        self.live = RichLive(console=self.console, refresh_per_second=8, transient=False)
+        self.title, self.total = "", 1
+        self.history: list[float] = []
+
+    def start(self, title: str, lines: list[str], total: int) -> None:
+        from rich.text import Text
+
+        self.title, self.total = title, total
+        for line in lines:
+            self.console.print(f"  {line}", style="dim", highlight=False, markup=False)
+        self.live.start()
+        self.live.update(Text.assemble((title, "bold"), "\n  compiling ..."))
+
+    def update(self, row: dict[str, Any], seconds_left: float) -> None:
+        from rich.console import Group
+        from rich.padding import Padding
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        head = Table.grid(padding=(0, 2))
+        head.add_row(
+            ProgressBar(total=self.total, completed=row["steps"], width=30),
+            f"{row['steps']:,} / {self.total:,} steps",
+            pace(row),
+            f"{duration(seconds_left)} left",
+        )
+        lines: list[Any] = [Text(self.title, style="bold"), Padding(head, (0, 0, 0, 2))]
+        if len(finite_values(row["return"])):
+            what = shown_return(row["return"], self.settings).partition(" ")[2]
+            lines.append(Text.assemble("  return  ", (what, "bold green"), f"   {self.curve()}"))
+        shown = [
+            f"{name.replace('_', ' ')} {np.mean(finite_values(row[name])):.3g}"
+            for name in row
+            if name not in NOT_METRICS and len(finite_values(row[name]))
+        ]
+        lines.append(Text("  " + "   ".join(shown[:6]), style="dim"))
+        self.live.update(Group(*lines))
+
+    def curve(self) -> str:
+        return sparkline(self.history, 40) if len(self.history) > 1 else ""
+
+    def row(self, row: dict[str, Any]) -> None:
+        values = finite_values(row["return"])
+        self.history.append(float(np.mean(values)) if len(values) else float("nan"))
+
+    def note(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False)
+
+    def stop(self) -> None:
+        self.live.stop()
+
+    def finish(self, result: dict[str, Any], lines: list[str]) -> None:
+        for line in lines:
+            self.console.print(line, highlight=False, markup=False)
+
+
+NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "episodes", "updates"}
+
+
+def make(kind: str | Progress) -> Progress:
+    """`live`, `plain`, `json`, `notes`, `quiet`, or `auto`: live on a terminal, else plain; or one's own display."""
+    if isinstance(kind, Progress):
+        return kind
+    if kind == "auto":
+        kind = "live" if sys.stdout.isatty() else "plain"
+    kinds = {"live": Live, "plain": Plain, "json": Json, "notes": Notes, "quiet": Progress}
+    if kind not in kinds:
+        raise ForageError(f"A display is auto, {', '.join(kinds)}, not {kind!r}.")
+    return kinds[kind]()
+
+
+def finite_values(values: Any) -> np.ndarray:
+    """The numbers of a list that may hold `None` for what is not there yet."""
+    array = np.array([np.nan if v is None else v for v in np.atleast_1d(np.array(values, object))], float)
+    return array[np.isfinite(array)]
+
+
+def summary(row: dict[str, Any], settings: int = 1) -> str:
+    """The return and the speed, in a line."""
+    return f"{shown_return(row['return'], settings)}   {pace(row)}"
+
+
+def shown_return(values: Sequence[float | None], settings: int = 1) -> str:
+    """`return 483 [471, 490] (5 seeds)`; of a sweep the best setting's, and that it is."""
+    groups = [
+        found for group in np.array_split(np.array(values, object), settings) if len(found := finite_values(group))
+    ]
+    if not groups:
+        return "no episode ended in these steps"
+    best = max(groups, key=lambda group: group.mean())
+    return f"return {score(best)}" + (f", the best of {settings} settings" if settings > 1 else "")
+
+
+def pace(row: dict[str, Any]) -> str:
+    """Steps a second, all seeds together; none are timed yet in a chunk that compiled."""
+    speed = row["steps_per_second"]
+    return "compiled" if speed is None else f"{speed:,.0f} steps/s"
+
+
+def duration(seconds: float) -> str:
+    """`4 s`, `3 min 20 s`, `2 h 5 min`."""
+    if not np.isfinite(seconds):
+        return "?"
+    minutes, seconds = divmod(int(seconds), 60)
+    if minutes < 1:
+        return f"{seconds} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"

@@ -1,0 +1,172 @@
+"""Evaluation: episodes apart from training, on random streams that training never uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from forage.core import prng
+from forage.evaluation.statistics import Score, mean, student_interval
+from forage.loop.host.runner import HostRoad
+from forage.runs.curve import free, to_float
+from forage.loop.policy import ACTIONS, AUTO
+from forage.runs.run import Run, by_setting, plain
+from forage.config.setup import Road, Setup
+from forage.loop.soundness import check_returns
+from forage.core.types import ForageError
+
+
+def step_limit(setup: Setup) -> int:
+    """Steps after which an evaluation episode is cut, where the environment itself has no limit: Atari's."""
+    return 27_000 if setup.spec.horizon is None else int(setup.spec.horizon)
+
+
+def load_agents(run: Run, road: Road) -> None:
+    """Puts the agents of the newest whole checkpoint on the road, and nothing else of it: to evaluate takes no more.
+
+    Raises `ForageError` where there is none.
+    """
+    problems: list[ForageError] = []
+    for path in reversed(run.checkpoints):
+        try:
+            road.load_agents(path)
+            return
+        except ForageError as error:
+            problems.append(error)
+    if problems:
+        raise problems[0]
+    raise ForageError(f"{run.directory} has no checkpoint yet, so there is no agent to evaluate.")
+
+
+def score_road(
+    road: Road, setup: Setup, episodes: int, seed: int = prng.EVALUATION, choice: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Plays the episodes of a score. Returns what evaluation.json holds. `choice`: one made earlier; see `acting`."""
+    actions, choice = acting(road, setup, episodes, choice)
+    evaluation = evaluate_road(road, setup, episodes, seed, actions)
+    return evaluation | {"asked": setup.evaluation_actions, "choice": choice}
+
+
+def acting(
+    road: Road, setup: Setup, episodes: int, choice: dict[str, Any] | None = None
+) -> tuple[str, dict[str, Any] | None]:
+    """Returns whether a score is of `greedy` or of `sampled` actions, as the setup says, and the choice behind it.
+
+    Where the setup leaves it to what was learned (`auto`), and the policy is one that draws its actions, a choice is
+    made, unless `choice` is one of the same agents.
+    """
+    if setup.evaluation_actions != AUTO:
+        return setup.evaluation_actions, choice
+    if not setup.agent.stochastic:
+        return "greedy", None
+    if choice is None or choice["steps"] != road.steps:
+        choice = choose(road, setup, episodes)
+    return choice["actions"], choice
+
+
+def choose(road: Road, setup: Setup, episodes: int) -> dict[str, Any]:
+    """Plays episodes greedily and with sampled actions. Returns which of both has the higher mean, and both means.
+
+    One way for all seeds and settings, the greedy one of equals. Both begin alike, in episodes that no score counts:
+    those of the score would flatter the way that they chose.
+    """
+    played = {actions: evaluate_road(road, setup, episodes, prng.CHOICE, actions) for actions in ACTIONS}
+    means = {actions: np.mean(found["return"]) for actions, found in played.items()}
+    each = {actions: means_of(setup, found) for actions, found in played.items()}
+    return {
+        "actions": "sampled" if means["sampled"] > means["greedy"] else "greedy",
+        "steps": road.steps,
+        "episodes": episodes,
+        "settings": [
+            {"setting": label} | {actions: plain(each[actions][label]) for actions in ACTIONS}
+            for label in each["greedy"]
+        ],
+        "return": {actions: found["return"] for actions, found in played.items()},
+    }
+
+
+def means_of(setup: Setup, evaluation: dict[str, Any]) -> dict[str, Score]:
+    """Each setting's mean return over seeds, with its interval; of a single seed that of its episodes."""
+    found = by_setting(setup.members, evaluation["return"], mean)
+    if len(setup.seeds) == 1 and evaluation["episodes"] > 1:
+        intervals = [student_interval(np.array(row)) for row in evaluation["episode_returns"]]
+        pairs = zip(found.items(), intervals, strict=True)
+        found = {label: Score(one.value, *interval, seeds=1) for (label, one), interval in pairs}
+    return found
+
+
+def choice_sentences(evaluation: dict[str, Any]) -> list[str]:
+    """Say how the agent did greedily and with sampled actions, where the two differ by more than their intervals."""
+    said = []
+    for one in (evaluation.get("choice") or {}).get("settings", ()):
+        intervals = [one[actions]["interval"] for actions in ACTIONS]
+        if None in intervals or max(low for low, _ in intervals) <= min(high for _, high in intervals):
+            continue
+        both = ", ".join(f"{how} {shown(one[actions])}" for actions, how in ACTIONS.items())
+        over = "over seeds" if one["greedy"]["seeds"] > 1 else "over episodes"
+        label = f" with {one['setting']}" if one["setting"] else ""
+        episodes = evaluation["choice"]["episodes"]
+        said.append(f"in {episodes} other episodes{label}: {both} (means {over}, 95 % intervals)")
+    return said
+
+
+def shown(one: dict[str, Any]) -> str:
+    """A mean and its interval."""
+    return str(Score(one["score"], *one["interval"], seeds=one["seeds"])).partition(" (")[0]
+
+
+def how_scored(evaluation: dict[str, Any]) -> list[str]:
+    """Say what a score is made of, in lines."""
+    how = f", played {ACTIONS[evaluation['actions']]}"
+    of = f", of the reward {evaluation['reward']}" if evaluation["reward"] else ""
+    episodes = evaluation["episodes"]
+    said = [f"interquartile mean over seeds of {episodes} evaluation episodes each{how}, 95 % interval{of}"]
+    return said + choice_sentences(evaluation) + ([cut] if (cut := cut_sentence(evaluation)) else [])
+
+
+def evaluate_road(
+    road: Road, setup: Setup, episodes: int, seed: int = prng.EVALUATION, actions: str = "greedy"
+) -> dict[str, Any]:
+    """Plays evaluation episodes, greedily or with sampled actions. Returns what they brought.
+
+    Raises `ForageError` where a return is not finite.
+    """
+    limit = step_limit(setup)
+    infos: dict[str, np.ndarray] = {}
+    if isinstance(road, HostRoad):
+        returns, lengths, infos = road.played(episodes, limit, seed, actions == "sampled")
+    else:
+        returns, lengths = road.evaluate(episodes, limit, seed, actions == "sampled")
+    returns, lengths = np.asarray(returns, float), np.asarray(lengths)
+    check_returns(setup.name, returns, [member["seed"] for member in setup.members])
+    evaluation: dict[str, Any] = {"steps": road.steps, "episodes": episodes, "members": setup.members}
+    evaluation["actions"] = actions
+    evaluation["reward"] = setup.scored
+    for i, name in enumerate(setup.spec.reward_names):
+        evaluation[f"return/{name}"] = to_float(returns[..., i].mean(1))
+    returns = setup.rewards.score(returns, setup.spec)
+    evaluation["return"] = to_float(returns.mean(1))
+    evaluation["episode_returns"] = returns.tolist()
+    evaluation["episode_lengths"] = lengths.tolist()
+    evaluation["cut"] = int((lengths >= limit).sum()) if setup.spec.horizon is None else 0
+    evaluation["cut_after"] = limit
+    evaluation |= {free(name, evaluation): [mean_of(row) for row in values] for name, values in infos.items()}
+    return evaluation
+
+
+def mean_of(values: np.ndarray) -> float | None:
+    """The mean of the numbers among values, `None` where there are none."""
+    said = values[np.isfinite(values)]
+    return float(said.mean(dtype=float)) if len(said) else None
+
+
+def cut_sentence(evaluation: dict[str, Any]) -> str:
+    """Say how many episodes of an evaluation were cut; nothing where none was, or an older version did not count."""
+    cut, every = evaluation.get("cut", 0), np.size(evaluation["episode_lengths"])
+    if not cut:
+        return ""
+    return (
+        f"{cut:,} of {every:,} episodes were cut after {evaluation['cut_after']:,} steps; the score counts what they "
+        f"had brought by then"
+    )

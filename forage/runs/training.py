@@ -1,0 +1,208 @@
+"""Train, resume, evaluate: what the command line does, in Python."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from forage.core import prng
+from forage.runs import display as progress
+from forage.runs.capacity import check_memory
+from forage.environments.loading import check_not_importing
+from forage.runs.scoring import load_agents, score_road
+from forage.evaluation.statistics import Score
+from forage.loop.host.runner import HostRoad
+from forage.runs.locking import locked
+from forage.loop.policy import AUTO
+from forage.config.registry import part_name
+from forage.runs.run import Run, read_json, write_json
+from forage.runs.session import Session
+from forage.config.setup import PORTS, Setup, devices_of, from_config, make_setup, prepare_devices
+from forage.runs.trackers import check_trackers, open_trackers
+from forage.core.types import ForageError
+from forage.runs.provenance import differences, versions
+
+
+def train(
+    agent: Any = None,
+    environment: Any = None,
+    *,
+    steps: int | None = None,
+    seeds: int | Sequence[int] | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    evaluation_episodes: int | None = None,
+    evaluation_every: int | None = None,
+    checkpoint_seconds: float = 30.0,
+    display: str | progress.Progress = "auto",
+    extras: Sequence[str] = (),
+    **options: Any,
+) -> Run:
+    """Trains an agent and returns the run.
+
+    `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.core.ports.Environment`,
+    a class, a function that makes one `gymnasium.Env`, or one that builds a batch on the host from a number of
+    environments. `steps` are of each seed. `options`: parts for the ports by name
+    (`behaviour=`, `rewards=`, `memory=`, `tasks=`, `starts=`), `sweep={"learning_rate": [...]}`,
+    `agent_options`, `environment_options`, `wrap=["frame-stack:4", "time-limit:200"]` (the first innermost),
+    `evaluation_actions="sampled"`, as in training, or `"greedy"`, the best guess; unless said, the score is of what did
+    better in episodes played for that.
+    `evaluation_every` steps of each seed, and before the first, the agent plays `evaluation_episodes` apart from
+    training, whose course and clock that does not touch; see `Run.evaluations`.
+    `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
+
+    >>> import forage
+    >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5)  # doctest: +SKIP
+    """
+    check_not_importing()
+    shown = progress.make(display)
+    if evaluation_episodes is not None and evaluation_episodes < 1:
+        raise ForageError(f"A score takes 1 evaluation episode or more, not {evaluation_episodes}.")
+    if evaluation_every is not None and evaluation_every < 1:
+        raise ForageError(f"Steps from one evaluation to the next are 1 or more, not {evaluation_every:,}.")
+    if not checkpoint_seconds >= 0:
+        raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
+    check_trackers(extras)
+    setup = make_setup(agent, environment, steps=steps, seeds=seeds, **options)
+    if directory is not None and Run.begun(Path(directory)):
+        raise ForageError(
+            f"{directory} already holds a run; forage resume {directory} continues it, or name another directory."
+        )
+    road = setup.road()
+    check_memory(road)
+    settings = {
+        "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),
+        "evaluation_every": evaluation_every,
+        "checkpoint_seconds": checkpoint_seconds,
+        "extras": list(extras),
+        "devices": devices_of(road),
+    }
+    path = Path(directory) if directory is not None else new_directory(setup)
+    with locked(path):
+        trackers = open_trackers(extras, path)
+        made = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
+        write_json(path / "versions.json", versions() | made)
+        write_json(path / "config.json", setup.config() | settings)  # last: it is what makes a directory a run
+        return Session(path, setup, road, settings, shown, trackers).run()
+
+
+def resume(
+    directory: str | os.PathLike[str],
+    *,
+    display: str | progress.Progress = "auto",
+    anyway: bool = False,
+    environment: Any = None,
+    **parts: Any,
+) -> Run:
+    """Continues a run from its newest whole checkpoint, as if it had never stopped.
+
+    An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
+    one (`behaviour=`, ...). Raises `ForageError` when code or versions differ from those it was made with, unless
+    `anyway`.
+    """
+    shown = progress.make(display)
+    run = Run(directory)
+
+    def differs(what: str) -> None:
+        if what and not anyway:
+            raise ForageError(
+                f"{directory} was made with {what}, so it would not continue bit for bit; add --anyway to go on."
+            )
+
+    then = run.config.get("devices")
+    prepare_devices(then or 1)  # before anything, even a look at the versions, makes JAX settle on its devices
+    differs(differences(read_json(run.directory / "versions.json")))
+    setup = from_config(run.config, environment, **parts)
+    road = setup.road(then)
+    if then not in (None, devices_of(road)):
+        differs(f"its members on {then} devices (here {devices_of(road)})")
+    check_memory(road)
+    with locked(run.directory):
+        session = Session(run.directory, setup, road, run.config, shown)
+        session.restore(run)
+        session.trackers = open_trackers(run.config["extras"], run.directory, again=True)
+        session.track_again(run)
+        return session.run()
+
+
+def finished(agent: Any, environment: Any, *, directory: Path, display: str, **options: Any) -> Run:
+    """The run that `train` would make: as it lies in `directory`, gone on with where it was stopped, or begun.
+
+    What was evaluated before its end, or with other actions than its own, is gone on with as well, and evaluated anew.
+    That what lies there was asked for in the same words is for the caller to know.
+    """
+    if not Run.begun(directory):
+        return train(agent, environment, directory=directory, display=display, **options)
+    run = Run(directory)
+    if run.evaluation is not None:
+        own = run.config.get("evaluation_actions", "greedy")
+        how = run.evaluation.get("asked", run.evaluation.get("actions", own))
+        if run.evaluation.get("steps", 0) >= run.config["steps"] and how == own:
+            return run
+    # Python objects are not kept in a run's configuration; named parts and environments are.
+    given = {port: part for port, part in options.items() if port in PORTS and not isinstance(part, str | None)}
+    return resume(
+        directory, display=display, environment=None if isinstance(environment, str) else environment, **given
+    )
+
+
+def evaluate(
+    directory: str | os.PathLike[str],
+    episodes: int = 100,
+    seed: int = 0,
+    environment: Any = None,
+    actions: str | None = None,
+) -> Score:
+    """Evaluates a run's newest checkpoint again, on episodes chosen by `seed`. Returns the score; writes it too.
+
+    None of the episodes is one that the run itself was evaluated on. Of a sweep the score is the best setting's:
+    `Run.scores` has every one's. `actions`: `greedy`, `sampled`, or `auto`, which chooses between them anew; unless
+    said, as the run was told, or chose when it was evaluated.
+    Only the agents are read, and what is played is not saved: no code in the run's files is executed.
+    """
+    if episodes < 1:
+        raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
+    run = Run(directory)
+    setup = from_config(run.config, environment, evaluation_actions=actions)
+    road = setup.road()
+    try:
+        load_agents(run, road)
+        if isinstance(road, HostRoad):
+            road.retire()
+        choice = None if actions == AUTO else run.choice
+        evaluation = score_road(road, setup, episodes, prng.EVALUATION_AGAIN + seed, choice)
+        write_json(run.directory / "evaluation.json", evaluation)
+    finally:
+        if isinstance(road, HostRoad):
+            road.close()
+    return max(run.scores.values(), key=lambda one: one.value)
+
+
+def new_directory(setup: Setup, suffix: str = "") -> Path:
+    """Makes `runs/AGENT-ENVIRONMENT-TIME`, one that nobody else has, even if they begin in the same second."""
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    safe = setup.name.replace(":", "-").replace("/", "-")
+    base = Path("runs") / f"{part_name(setup.agent)}-{safe}-{stamp}".replace(":", "-")
+    for number in itertools.count():
+        path = base.with_name(f"{base.name}{f'-{number}' if number else ''}{suffix}")
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ForageError(f"Could not make {path}: {error.strerror or error}.") from error
+    raise AssertionError("numbers do not end")
+
+
+def use_compilation_cache() -> None:
+    """Keeps compiled programs on disk between processes, unless the person has set this up already."""
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        jax.config.update("jax_compilation_cache_dir", os.path.join(cache, "forage", "compiled"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

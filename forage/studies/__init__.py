@@ -1,0 +1,1 @@
+"""Studies: what is done with runs."""

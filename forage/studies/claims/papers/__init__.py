@@ -1,0 +1,1 @@
+"""One file per claim; its name is the file's, with dashes."""

@@ -1,0 +1,75 @@
+"""Where a claim comes from: the commit of its file, and whether two versions of it are the same experiment."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+WORDS = {"title", "authors", "year", "arxiv", "note", "paper"}
+"""Fields of a claim that say something of the experiment, or of the paper's, and are no part of it."""
+
+
+def file_of(name: str) -> Path:
+    """Return the file of the claim of this name."""
+    return Path(__file__).parent / "papers" / f"{name.replace('-', '_')}.py"
+
+
+def commit_of(path: Path) -> str:
+    """Return the last commit that changed a file; empty where there is no git, or it does not know the file."""
+    return git(path.parent, "log", "-1", "--format=%H", "--", path.name).strip()
+
+
+def uncommitted(path: Path) -> bool:
+    """Return whether a file differs from its last commit, or has none in a repository that has its neighbours."""
+    return bool(git(path.parent, "ls-files", ".") and git(path.parent, "status", "--porcelain", "--", path.name))
+
+
+def git(directory: Path, *words: str) -> str:
+    """Return what git says; empty where there is none, or it refuses."""
+    try:
+        said = subprocess.run(["git", "-C", str(directory), *words], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return "" if said.returncode else said.stdout
+
+
+def experiment(source: str) -> str:
+    """Return a claim's file without its words: the same for one experiment, whatever is said of it.
+
+    Words are comments, docstrings, the fields in `WORDS`, where in the library a name comes from, and imports and
+    constants that nothing else refers to.
+    """
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim":
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg not in WORDS]
+        if isinstance(body := getattr(node, "body", None), list):
+            node.body = [line for line in body if not is_text(line) and not is_ours(line)]  # type: ignore
+    while unused := [line for line in tree.body if (names := names_of(line)) and not names & referred_to(tree)]:
+        tree.body = [line for line in tree.body if line not in unused]
+    return ast.dump(tree)
+
+
+def names_of(line: ast.stmt) -> set[str]:
+    """Return the names that an import or a constant brings; none for other statements, and for the claim itself."""
+    if isinstance(line, ast.Import | ast.ImportFrom):
+        return {name.asname or name.name.partition(".")[0] for name in line.names}
+    if isinstance(line, ast.Assign):
+        return {target.id for target in line.targets if isinstance(target, ast.Name)} - {"CLAIM"}
+    return set()
+
+
+def referred_to(tree: ast.Module) -> set[str]:
+    """Return all names that are read."""
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+
+
+def is_ours(line: ast.stmt) -> bool:
+    """Return whether a statement imports names from the library, which are the same wherever they are kept."""
+    return isinstance(line, ast.ImportFrom) and (line.module or "").partition(".")[0] == "forage"
+
+
+def is_text(line: ast.stmt) -> bool:
+    """Return whether a statement is only a string, as docstrings are."""
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) and isinstance(line.value.value, str)

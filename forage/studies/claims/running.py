@@ -1,0 +1,305 @@
+"""Runs a claim: trains its arms one after another, measures, judges, and writes what was found and a picture."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib
+import inspect
+import json
+import os
+import pkgutil
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from forage.config import registry
+from forage.config.defaults import default_memory
+from forage.config.setup import PORTS, make_setup, prepare_devices
+from forage.core.types import ForageError
+from forage.evaluation.statistics import score
+from forage.runs import display as progress
+from forage.runs import training
+from forage.runs.locking import locked
+from forage.runs.provenance import differences
+from forage.runs.run import Run, read_json, write_json
+from forage.studies.claims import papers
+from forage.studies.claims.claim import Also, Claim, Measure, Scale, effects, verdict
+from forage.studies.claims.picture import draw
+from forage.studies.claims.provenance import commit_of, file_of, uncommitted
+from forage.studies.compare import without_address
+from forage.studies.report import flattened
+
+SCALES = ("laptop", "smoke", "paper")
+SMOKE_CAPACITY = 10_000
+KEPT_POINTS = 50  # of each curve, in the result
+
+
+def names() -> list[str]:
+    """Every claim's name."""
+    found = (module.name for module in pkgutil.iter_modules(papers.__path__))
+    return sorted(name.replace("_", "-") for name in found)
+
+
+def load(name: str) -> Claim:
+    """The claim of this name. Raises `ForageError` with the nearest names."""
+    if name not in names():
+        raise ForageError(f"There is no claim {name!r}{registry.nearest(name, names())}")
+    return importlib.import_module(f"forage.studies.claims.papers.{name.replace('-', '_')}").CLAIM
+
+
+def run(
+    name: str,
+    scale: str = "laptop",
+    directory: str | os.PathLike[str] | None = None,
+    display: str = "auto",
+    anyway: bool = False,
+) -> dict[str, Any]:
+    """Runs a claim, or goes on with it where it was stopped. Returns what result.json holds.
+
+    `scale`: `laptop` (minutes to an hour on two cores), `smoke` (seconds; its verdict means nothing) or `paper`, the
+    paper's own setting, which is refused without an accelerator unless `anyway`. At other scales than `smoke` the
+    claim's file must be committed, where there is git: the result names the commit, and shows what was fixed before.
+    """
+    claim = load(name)
+    if scale not in SCALES:
+        raise ForageError(f"A claim runs at the scale {', '.join(SCALES)}, not {scale!r}.")
+    size = size_of(claim, scale)
+    paper = claim.paper
+    there = f"{paper.seeds} seeds of {paper.steps:,} steps in {paper.environment} for each of {len(claim.arms)} arms"
+    if scale == "paper" and paper.lacks:
+        raise ForageError(f"{name} cannot run at the paper's scale ({there}): {paper.lacks}; --scale laptop works.")
+    if scale == "paper" and jax.default_backend() == "cpu" and not anyway:
+        raise ForageError(
+            f"At the paper's scale {name} trains {there}, which needs {paper.needs}; there is no accelerator here, and "
+            f"--anyway starts it all the same."
+        )
+    if scale != "smoke" and uncommitted(file_of(name)):
+        raise ForageError(f"{file_of(name)} has changes that are not committed; commit them before {name} is run.")
+    claim_commit = commit_of(file_of(name))
+    path = Path(directory) if directory is not None else Path("runs") / "claims" / f"{name}-{scale}"
+    places = {slug(label): label for label in claim.arms}
+    if len(places) != len(claim.arms):
+        raise ForageError(f"Arms of {name} share a directory: {', '.join(claim.arms)} have only {', '.join(places)}.")
+    runs, seconds = {}, {}
+    for label in claim.arms:
+        started = time.monotonic()
+        runs[label] = trained(claim, label, size, scale, path / slug(label), display)
+        seconds[label] = round(max(runs[label].rows[-1]["seconds"], time.monotonic() - started), 1)
+    values = {label: measured(claim.measure, run) for label, run in runs.items()}
+    result = described(name, claim, scale, size, runs, values, seconds) | {"claim_commit": claim_commit}
+    write_json(path / "result.json", result)
+    draw(path / "picture.png", result)
+    for done in runs.values():  # with replay they are gigabytes, and there is nothing to go on with
+        shutil.rmtree(done.directory / "checkpoints", ignore_errors=True)
+    return result
+
+
+def size_of(claim: Claim, scale: str) -> Scale:
+    if scale == "paper":
+        return Scale(claim.paper.steps, tuple(range(1000, 1000 + claim.paper.seeds)))
+    return claim.laptop if scale == "laptop" else claim.smoke
+
+
+def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, display: str) -> Run:
+    """One arm's run: as it lies there, gone on with, or begun; begun, too, where what lies there is not of this arm."""
+    arm = claim.arms[label]
+    environment, options = arm.environment or claim.environment, dict(arm.options)
+    if scale == "paper":
+        environment = claim.paper.environment
+        options |= {**claim.paper.options, **claim.paper.arms.get(label, {})}
+    if callable(environment):
+        environment = environment()
+    parts = arm.parts()
+    if scale == "smoke":
+        parts = with_little_memory(arm.agent, parts)
+    parts |= {"evaluation_actions": "greedy", "steps": size.steps, "seeds": size.seeds, "agent_options": options}
+    if Run.begun(directory):
+        config = Run(directory).config
+        if config["steps"] != size.steps or tuple(config["seeds"]) != size.seeds:
+            raise ForageError(f"{directory} holds a run of another size; name another --directory or remove it.")
+    return of_these_words(arm.agent, environment, directory, display, **parts)
+
+
+def of_these_words(agent: str, environment: Any, directory: Path, display: str, **words: Any) -> Run:
+    """The run that `forage.train` makes of these words: as it lies in `directory`, gone on with, or begun.
+
+    A run of other words or other code that lies there is set aside.
+    """
+    if Run.begun(directory) and (other := otherness(Run(directory).config, agent, environment, words, directory)):
+        aside = set_aside(directory)
+        progress.make(display).note(
+            f"{directory} was made with {other}; it is kept as {aside.name}, and this one is trained anew."
+        )
+    return training.finished(agent, environment, directory=directory, display=display, **words)
+
+
+def otherness(stored: dict[str, Any], agent: str, environment: Any, words: dict[str, Any], directory: Path) -> str:
+    """In what a run is not the one that `forage.train` would make of these words with this code, or nothing."""
+    of_setup = {*inspect.signature(make_setup).parameters, *PORTS}
+    setup = make_setup(agent, environment, **{name: value for name, value in words.items() if name in of_setup})
+    wanted = setup.config() | {name: value for name, value in words.items() if name not in of_setup}
+    now = flattened(json.loads(json.dumps(wanted)))
+    then = flattened({name: stored.get(name) for name in wanted})
+    differing = [n for n in now | then if without_address(then.get(n, "")) != without_address(now.get(n, ""))]
+    if differing:
+        return f"other settings ({', '.join(differing)})"
+    # As for a run that is gone on with: before a look at the versions makes JAX settle on its devices.
+    prepare_devices(stored.get("devices") or len(setup.members))
+    return differences(read_json(directory / "versions.json"))
+
+
+def set_aside(directory: Path) -> Path:
+    """Gives a run's directory another name, beside its own, which it returns. Nobody may be training it."""
+    number = 1
+    while (aside := directory.with_name(f"{directory.name}-before-{number}")).exists():
+        number += 1
+    with locked(directory):
+        return directory.rename(aside)
+
+
+def measured(measure: Measure, run: Run, name: str = "measured") -> np.ndarray:
+    """One number for each seed. It is kept beside the run, for a time when the checkpoints it was taken from are gone.
+
+    What another measure found is not taken for this one's; a second measure is kept under another `name`.
+    """
+    path = run.directory / f"{name}.json"
+    measure_now = recipe(measure)
+    if not run.checkpoints and path.exists() and (kept := read_json(path))["measure"] == measure_now:
+        return np.array(kept["values"], float)
+    try:
+        values = np.array(measure(run), float)
+    except ForageError as error:
+        if run.checkpoints:
+            raise
+        raise ForageError(
+            f"{run.directory} is over and cannot be measured anew ({str(error).rstrip('.')}); remove it, and the arm "
+            f"is trained again."
+        ) from None
+    write_json(path, {"measure": measure_now, "values": values.tolist()})
+    return values
+
+
+def recipe(measure: Measure) -> str:
+    """What tells a measure from others: its source, and the numbers and words that it takes from around it."""
+    around = inspect.getclosurevars(measure)
+    names = {**around.globals, **around.nonlocals}
+    plain = {name: value for name, value in names.items() if isinstance(value, int | float | str | list | tuple)}
+    return f"{inspect.getsource(measure)}# {plain}"
+
+
+def with_little_memory(agent: str, parts: dict[str, Any]) -> dict[str, Any]:
+    """A replay that a smoke can fill, where there is one: hundreds of megabytes of zeros take longer than learning."""
+    memory: Any = parts.get("memory") or default_memory(registry.part_class("agent", agent)())
+    if isinstance(memory, str):
+        memory = registry.build("memory", memory, {})
+    if getattr(memory, "capacity", 0) <= SMOKE_CAPACITY:
+        return parts
+    return parts | {"memory": dataclasses.replace(memory, capacity=SMOKE_CAPACITY)}
+
+
+def described(
+    name: str,
+    claim: Claim,
+    scale: str,
+    size: Scale,
+    runs: Mapping[str, Run],
+    values: Mapping[str, np.ndarray],
+    seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    """What was claimed, done and found, as plain data."""
+    found = effects(claim, values)
+    also = [beside(claim, one, runs) for one in claim.also]
+    environment = claim.paper.environment if scale == "paper" else next(iter(runs.values())).config["spec"]["name"]
+    arms = {}
+    made = max((made_with(run) for run in runs.values()), key=lambda one: one["date"])
+    for label, run in runs.items():
+        total = score(values[label])
+        steps, returns = run.curve()
+        every = max(1, len(steps) // KEPT_POINTS)
+        arms[label] = {
+            "values": values[label].tolist(),
+            "score": total.value,
+            "interval": None if total.low is None else [total.low, total.high],
+            "seconds": seconds[label],
+            "agent": run.config["agent"],
+            "steps": run.rows[-1]["steps"],
+            "curve": {"steps": steps[::-every][::-1].tolist(), "return": plain(returns[:, ::-every][:, ::-1])},
+        }
+    return {
+        "claim": name,
+        "title": claim.title,
+        "authors": claim.authors,
+        "year": claim.year,
+        "arxiv": claim.arxiv,
+        "statement": claim.statement,
+        "note": claim.note,
+        "measured": claim.measured,
+        "scale": scale,
+        "environment": environment,
+        "steps": size.steps,
+        "seeds": list(size.seeds),
+        "treatment": claim.treatment,
+        "rule": claim.rule._asdict(),
+        "arms": arms,
+        "effects": [effect._asdict() for effect in found],
+        "verdict": verdict(found),
+        **({"also": also} if also else {}),
+        "seconds": round(sum(seconds.values()), 1),
+        "date": made["date"],
+        "versions": {name: value for name, value in made.items() if name != "date"},
+    }
+
+
+def beside(claim: Claim, also: Also, runs: Mapping[str, Run]) -> dict[str, Any]:
+    """Return what a second measure found of every arm, and the effects by it."""
+    values = {label: measured(also.measure, run, f"measured-{slug(also.measured)}") for label, run in runs.items()}
+    return {
+        "measured": also.measured,
+        "values": {label: found.tolist() for label, found in values.items()},
+        "effects": [effect._asdict() for effect in effects(claim, values)],
+    }
+
+
+def made_with(run: Run) -> dict[str, Any]:
+    """What a run was trained with, and when."""
+    over = datetime.date.fromtimestamp((run.directory / "evaluation.json").stat().st_mtime)
+    unsaid = {"date": over.isoformat(), "cores": os.cpu_count()}  # in a run of a time when these were not kept
+    return unsaid | read_json(run.directory / "versions.json")
+
+
+def plain(values: np.ndarray) -> list[list[float | None]]:
+    """Four digits are enough for a picture, and NaN is not JSON."""
+    return [[None if np.isnan(v) else float(f"{v:.4g}") for v in row] for row in values]
+
+
+def slug(label: str) -> str:
+    """A label as the name of a directory."""
+    return re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-")
+
+
+def sentences(result: Mapping[str, Any]) -> list[str]:
+    """What a result says, line by line."""
+    measured = result["measured"]
+    place = f"arXiv {result['arxiv']}" if result["arxiv"][0].isdigit() else result["arxiv"]
+    lines = [f"{result['claim']}: {result['statement']}", f"  {result['title']}, {place}"]
+    for label, arm in result["arms"].items():
+        interval = "" if arm["interval"] is None else f" [{arm['interval'][0]:.4g}, {arm['interval'][1]:.4g}]"
+        lines.append(f"  {label}: {measured} {arm['score']:.4g}{interval}, {arm['seconds']:.0f} s")
+    for where in (result, *result.get("also", ())):
+        if where is not result:
+            lines.append(f"  Beside it, {where['measured']}, which does not decide:")
+        for effect in where["effects"]:
+            lines.append(
+                f"  {result['treatment']} against {effect['baseline']}: {effect['value']:+.4g} "
+                f"[{effect['low']:.4g}, {effect['high']:.4g}], {effect['verdict']}"
+            )
+    seeds = len(result["seeds"])
+    lines.append(f"  {result['verdict']}, at the scale {result['scale']}, {seeds} seeds of {result['steps']:,} steps")
+    return lines

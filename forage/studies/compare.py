@@ -1,0 +1,210 @@
+"""Runs side by side: one picture of their curves, and which is better, by how much and how surely."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forage.config import registry
+from forage.config.setup import resolve_environment
+from forage.core.errors import ForageError
+from forage.core.fields import value_of
+from forage.environments.plain import from_plain
+from forage.evaluation.comparison import probability_of_improvement, welch_difference
+from forage.evaluation.plots import curve
+from forage.evaluation.power import seeds_needed
+from forage.loop.policy import AUTO
+from forage.runs.run import Run
+from forage.runs.scoring import choice_sentences
+from forage.tasks.contexts import Draws
+from forage.tasks.distributions import Fixed
+
+
+class Compared(NamedTuple):
+    """One run among others."""
+
+    label: str
+    run: Run
+    scores: np.ndarray | None  # of each seed; None where it has not been evaluated
+
+
+def compare(directories: Sequence[str], output: str) -> list[str]:
+    """Draws the curves of several runs into `output`. Returns lines that say how they compare."""
+    runs = gather(directories)
+    path = curve(output, [(one.label, *one.run.curve()) for one in runs], runs[0].run.config["spec"]["name"])
+    return [*verdicts(runs), str(path)]
+
+
+def gather(directories: Sequence[str]) -> list[Compared]:
+    """The runs, each with a label of its own. Raises `ForageError` where they cannot be compared."""
+    runs = [Run(directory) for directory in directories]
+    for what, found in (
+        ("environments", {environment_of(run) for run in runs}),
+        ("tasks in evaluation", {tasks_of(run) for run in runs}),
+        ("numbers of steps", {f"{steps_of(run):,}" for run in runs}),
+        ("kinds of actions in evaluation", kinds_of_actions(runs)),
+        ("rewards in their scores", {reward_of(run) for run in runs if run.evaluation}),
+    ):
+        if len(found) > 1:
+            raise ForageError(f"These runs are of different {what} ({', '.join(sorted(found))}); compare like.")
+    for run in runs:
+        if not run.rows:
+            raise ForageError(f"{run.directory} has no metrics yet; train it first.")
+        if run.config["sweep"]:
+            raise ForageError(f"{run.directory} is a sweep, whose settings are different agents; compare single ones.")
+    return [Compared(label, run, scores_of(run)) for label, run in zip(labels(runs), runs, strict=True)]
+
+
+def environment_of(run: Run) -> str:
+    """What a run was trained in, in words: two runs' are the same where their environments are."""
+    stored, name = run.config["environment"], run.config["spec"]["name"]
+    if "object" in stored:  # of which only the class is kept, so what was made of it has to tell the rest
+        name += (
+            f", {without_address(stored['object'])}, of {run.config['spec'].get('horizon') or 'any number of'} steps"
+        )
+    if options := stored.get("options"):
+        name += f" with {', '.join(f'{option}={options[option]}' for option in sorted(options))}"
+    if wrapped := stored.get("wrap"):
+        name += f" in {', '.join(wrapped)}"
+    return name
+
+
+def tasks_of(run: Run) -> str:
+    """Which tasks evaluation draws, in words. Those of training may be others, as physics drawn for one of the runs."""
+    stored = run.config.get("tasks", {"part": "same"})
+    try:
+        tasks: Any = registry.from_config(stored).evaluation()
+        if isinstance(tasks, Draws):
+            tasks = without_own(tasks, run.config["environment"])
+    except ForageError:  # a Python object, or a part that is not here: what is kept of it has to do
+        return in_words(stored)
+    return in_words(registry.to_config(tasks))
+
+
+def without_own(tasks: Draws, stored: Mapping[str, Any]) -> Any:
+    """The draws less those that only say what the environment has anyway, as tests in its usual physics do."""
+    if "id" not in stored:
+        return tasks
+    _, environment, _ = resolve_environment(stored["id"], from_plain(stored.get("options", {})), stored.get("wrap", ()))
+
+    def own(one: Any) -> bool:
+        return isinstance(one, Fixed) and np.allclose(value_of(environment, one.field), one.value, rtol=1e-6, atol=0)
+
+    left = tuple(one for one in tasks.chosen if not own(one))
+    return Draws(left, tasks.region) if left else registry.build("tasks", "same", {})
+
+
+def steps_of(run: Run) -> int:
+    """The steps of each seed that a run's score is of: what was asked for, or less where it was evaluated sooner.
+
+    That the last rollout goes a little beyond what was asked for makes no other budget.
+    """
+    asked = run.config["steps"]
+    return asked if run.evaluation is None else min(asked, run.evaluation.get("steps", asked))
+
+
+def actions_of(run: Run) -> str:
+    """How the agent acted in evaluation, or will: `greedy` or `sampled`; `auto`, where that is still open."""
+    asked = run.config.get("evaluation_actions", "greedy")
+    return asked if run.evaluation is None else run.evaluation.get("actions", asked)
+
+
+def kinds_of_actions(runs: Sequence[Run]) -> set[str]:
+    """Return how the agents acted in evaluation, as one kind where each acted as suited what it had learned."""
+    asked = {(run.evaluation or {}).get("asked", run.config.get("evaluation_actions")) for run in runs}
+    return {AUTO} if asked == {AUTO} else {actions_of(run) for run in runs}
+
+
+def reward_of(run: Run) -> str:
+    """Which reward a run's score is of; runs that were evaluated by older versions are of the sum of all."""
+    names = run.config["spec"]["reward_names"]
+    return (run.evaluation or {}).get("reward") or " + ".join(f"1 {name}" for name in names) or "the reward"
+
+
+def cut_of(run: Run) -> str:
+    """Say how many of a run's evaluation episodes were cut; nothing where none was."""
+    evaluation = run.evaluation or {}
+    cut, every = evaluation.get("cut", 0), np.size(evaluation.get("episode_lengths", ()))
+    return f"{cut:,} of {every:,} episodes were cut after {evaluation['cut_after']:,} steps" if cut else ""
+
+
+def in_words(value: Any) -> str:
+    """A part's configuration in a line: `uniform(field=length, low=0.25, high=1.0)`."""
+    if isinstance(value, Mapping) and "part" in value:
+        fields = ", ".join(f"{name}={in_words(inner)}" for name, inner in value.items() if name != "part")
+        name = value["part"].rpartition(":")[2].lower()
+        return f"{name}({fields})" if fields else name
+    if isinstance(value, list):
+        return f"[{', '.join(map(in_words, value))}]"
+    return without_address(str(value))
+
+
+def without_address(text: str) -> str:
+    """What Python says of an object, less the place in memory, which is another in each process."""
+    return re.sub(r" at 0x[0-9a-f]*", "", text)
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """The agents' names where they differ, else the directories', else whole paths."""
+    for named in (
+        lambda run: run.config["agent"]["part"],
+        lambda run: run.directory.name,
+        lambda run: str(run.directory),
+    ):
+        found = [named(run) for run in runs]
+        if len(set(found)) == len(found):
+            break
+    return found
+
+
+def scores_of(run: Run) -> np.ndarray | None:
+    """Each seed's mean return in evaluation."""
+    if run.evaluation is None:
+        return None
+    values = np.array(run.evaluation["return"], float)
+    if np.isnan(values).any():
+        raise ForageError(
+            f"{run.directory} has no finite score for {int(np.isnan(values).sum())} of its {len(values)} seeds; a "
+            f"comparison needs all of them."
+        )
+    return values
+
+
+def verdicts(runs: Sequence[Compared]) -> list[str]:
+    """A line for each run, and one for each pair of neighbours from the best down."""
+    lines = []
+    for one in runs:
+        more = "".join(f"; {said}" for said in (*choice_sentences(one.run.evaluation or {}), cut_of(one.run)) if said)
+        lines.append(f"{one.label}: return {one.run.score if one.scores is not None else 'not evaluated'}{more}")
+    scored = [(one.label, one.scores) for one in runs if one.scores is not None]
+    ranked = sorted(scored, key=lambda pair: -pair[1].mean())
+    for (better, a), (worse, b) in itertools.pairwise(ranked):
+        lines.append(verdict(better, a, worse, b))
+    return lines
+
+
+def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
+    """Which of two is better, by how much, how often, and how many seeds would settle what is open."""
+    if min(len(a), len(b)) < 2:
+        return f"One seed says nothing about others, so whether {better} is better than {worse} is open; train more."
+    value, low, high = welch_difference(a, b)
+    if value == 0:
+        return f"{better} and {worse} have the same mean, {a.mean():.4g}, over {len(a)} and {len(b)} seeds."
+    chance = probability_of_improvement(a, b)
+    interval = f" [{low:.4g}, {high:.4g}]" if np.isfinite(low) else " (fewer than 5 seeds, without any spread)"
+    by = f"by {value:.4g}{interval} on average, and a seed of it wins with probability {chance.value:.2f}"
+    by += f" [{chance.low:.2f}, {chance.high:.2f}]"
+    if low > 0:
+        return f"{better} is better than {worse}, {by}."
+    needed = seeds_needed(a, b)
+    if needed.seeds is None:
+        rest = f"were it the true difference, not even {needed.most} seeds of each would show it"
+    else:
+        rest = (
+            f"were it the true difference, {needed.seeds} seeds of each would show it ({max(1, needed.more or 0)} more)"
+        )
+    return f"{better} is not shown to be better than {worse}: ahead {by}; {rest}."

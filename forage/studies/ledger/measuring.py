@@ -1,0 +1,210 @@
+"""Measures one row, in a process of its own: `python -m forage.studies.ledger.measuring '{a row}'`.
+
+`checking.measure` starts it. So compilation starts from nothing,
+the peak of memory is this row's alone, and JAX settles on this row's devices.
+The last line that it prints is the figures, as JSON.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from forage.config.registry import rebuilt
+from forage.config.setup import Road, make_setup
+from forage.core.types import ForageError
+from forage.evaluation.statistics import score
+from forage.evaluation.thresholds import first_reached
+from forage.loop.device.runner import DeviceRoad
+from forage.loop.host.runner import HostRoad
+from forage.runs.curve import Totals
+from forage.runs.provenance import versions
+from forage.runs.scoring import evaluate_road
+from forage.studies.ledger.flops import flops_per_step
+
+POINTS = 50  # on the curve
+BLOCKS = 5  # of training, each timed between two looks at the yardstick
+SIZE = 2048  # of the yardstick's matrices
+PRODUCTS = 3  # in each look
+
+
+class Yardstick:
+    """What the machine has to give at this moment: the float32 rate of a large product of matrices, in GFLOP/s."""
+
+    def __init__(self) -> None:
+        # On one device: a run spreads its own arrays over several.
+        self.matrix = jax.device_put(np.random.default_rng(0).normal(size=(SIZE, SIZE)).astype(np.float32))
+        self.product = jax.jit(lambda x: x @ x)
+        jax.block_until_ready(self.product(self.matrix))
+        self.peak = 0.0  # of the best single product
+
+    def look(self) -> float:
+        """The mean over some products, so that what others take of the machine meanwhile is seen."""
+        spent = []
+        for _ in range(PRODUCTS):
+            began = time.perf_counter()
+            jax.block_until_ready(self.product(self.matrix))
+            spent.append(time.perf_counter() - began)
+        operations = 2 * SIZE**3 / 1e9
+        self.peak = max(self.peak, operations / min(spent))
+        return operations / statistics.mean(spent)
+
+
+class Compiling:
+    """The time in which JAX traced, lowered or compiled something."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[float, float]] = []
+        jax.monitoring.register_event_duration_secs_listener(self.hear)
+
+    def hear(self, event: str, duration_secs: float, **_: Any) -> None:
+        if event.startswith("/jax/core/compile/"):
+            self.spans.append((time.perf_counter() - duration_secs, time.perf_counter()))
+
+    @property
+    def seconds(self) -> float:
+        """Spans overlap, as one program is traced within another and two compile at once: their union."""
+        total, until = 0.0, 0.0
+        for begin, end in sorted(self.spans):
+            total += max(0.0, end - max(begin, until))
+            until = max(until, end)
+        return total
+
+
+def measure(settings: dict[str, Any]) -> dict[str, Any]:
+    """The figures of the row that `Row.settings` describes."""
+    began, load = time.perf_counter(), os.getloadavg()[0]
+    options = {name: rebuilt(value, name) for name, value in settings["options"].items()}
+    setup = make_setup(
+        settings["agent"],
+        settings["environment"],
+        steps=settings["steps"],
+        seeds=range(settings["first_seed"], settings["first_seed"] + settings["seeds"]),
+        agent_options=options,
+        environment_options=settings["environment_options"],
+    )
+    road = setup.road()  # before anything makes JAX settle on its devices
+    yardstick, compiling = Yardstick(), Compiling()
+    looks = [yardstick.look()]
+    road.begin()
+    if isinstance(road, DeviceRoad):
+        road.advance(0)  # one program serves any number of turns; on the host each compiles as it is first called
+    looks.append(yardstick.look())
+    curve, rates = train(road, settings["steps"], yardstick, looks)
+    evaluation = evaluate_road(road, setup, settings["episodes"])
+    if isinstance(road, HostRoad):
+        road.close()
+    compiled, memory = compiling.seconds, peak_memory()
+    members = len(setup.members)
+    between = [(a + b) / 2 for a, b in itertools.pairwise(looks[1:])]  # around each block
+    rates = [members * rate for rate in rates]
+    rate = statistics.median(rates)
+    speed = statistics.median(r / y for r, y in zip(rates, between, strict=True))  # steps for each GFLOP
+    times = first_reached(curve[0], curve[1], settings["threshold"])
+    returns = evaluation["return"]
+    total = score(np.array(returns)) if None not in returns else None
+    return {
+        "returns": returns,
+        "score": total and total.value,
+        "interval": total and [total.low, total.high],
+        "threshold_steps": times.time.tolist(),
+        "threshold_reached": times.reached.tolist(),
+        "steps_per_second": round(rate, 1),
+        "yardstick_gflops": round(statistics.median(between), 1),  # as others left it
+        "speed": speed,
+        "peak_gflops": round(yardstick.peak, 1),
+        "fraction_of_peak": flops_per_step(setup.learner()) * speed / 1e9,
+        "compile_seconds": round(compiled, 2),
+        "compile_work": compiled * (looks[0] + looks[1]) / 2,
+        "memory_mib": round(memory, 1),
+        "seconds": round(time.perf_counter() - began, 1),
+        "date": datetime.date.today().isoformat(),
+        "hardware": hardware(),
+        "load_before": round(load, 2),
+        "commit": commit(),
+        "versions": {name: value for name, value in versions().items() if name not in ("git", "machine")},
+    }
+
+
+def train(
+    road: Road, steps: int, yardstick: Yardstick, looks: list[float]
+) -> tuple[tuple[np.ndarray, np.ndarray], list[float]]:
+    """Trains to the end. Returns the curve (steps, and returns `member point`) and each block's rate for one seed."""
+    iterations = -(-steps // road.steps_per_iteration)
+    points = np.unique(np.linspace(0, iterations, min(iterations, POINTS) + 1).astype(int))
+    ends = set(np.unique(np.linspace(0, len(points) - 1, BLOCKS + 1).astype(int))[1:].tolist())
+    at, rows, rates, began, since = [], [], [], time.perf_counter(), 0
+    for number, (start, end) in enumerate(itertools.pairwise(points), 1):
+        totals = Totals()
+        totals.add(road.advance(int(end - start)))
+        at.append(road.steps)
+        rows.append([np.nan if value is None else value for value in totals.point(())["return"]])
+        if number in ends:
+            rates.append((road.steps - since) / (time.perf_counter() - began))
+            looks.append(yardstick.look())
+            began, since = time.perf_counter(), road.steps
+    return (np.array(at), np.array(rows).T), rates
+
+
+def peak_memory() -> float:
+    """The most memory that this process has held at once, in MiB."""
+    status = Path("/proc/self/status")
+    if status.exists():  # on Linux getrusage counts what the process held before it became this program, too
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 2**10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def hardware() -> dict[str, Any]:
+    """What speed depends on: figures are held against each other only where this is the same."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"cpu": cpu(), "cores": cores, "device": jax.devices()[0].device_kind, "system": platform.system()}
+
+
+def commit() -> str | None:
+    """Forage's commit, with `+` where its files differ from it; `None` where it does not lie in git."""
+    try:
+        git("ls-files", "--error-unmatch", "studies/ledger/measuring.py")
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def git(*words: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parents[2]), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+
+def cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+if __name__ == "__main__":
+    try:
+        print(json.dumps(measure(json.loads(sys.argv[1]))))
+    except ForageError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    except Exception as error:  # JAX ends a traceback with a remark of its own, and the last line is what is told
+        traceback.print_exc()
+        print(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", file=sys.stderr)
+        sys.exit(1)

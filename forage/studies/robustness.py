@@ -1,0 +1,224 @@
+"""How a trained agent does in other environments than its own: a grid of numbers, randomness around it, other tasks.
+
+The average and the worst case over a grid of the environment's numbers (an uncertainty set) are how robust
+reinforcement learning is judged: Zouitine, Bertoin, Clavier, Geist, Rachelson (2024), "RRLS: Robust Reinforcement
+Learning Suite", arXiv 2406.08406.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from forage.config.registry import to_config
+from forage.config.setup import Setup, from_config
+from forage.config.wrapping import innermost
+from forage.core import prng
+from forage.core.fields import replace, value_of
+from forage.core.ports import Environment, Tasks
+from forage.core.types import ForageError
+from forage.evaluation.statistics import Score, score
+from forage.loop.device.runner import DeviceRoad
+from forage.loop.policy import AUTO
+from forage.runs.run import Run, write_json
+from forage.runs.scoring import acting, load_agents, step_limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One environment that the agents were played in."""
+
+    under: str  # what was put around the environment; empty: nothing
+    fields: dict[str, float]  # the numbers that were set
+    returns: list[float]  # each seed's mean return
+
+    @property
+    def score(self) -> Score:
+        return score(np.array(self.returns))
+
+
+@dataclasses.dataclass(frozen=True)
+class Robustness:
+    """A trained run's return in many environments."""
+
+    title: str
+    episodes: int  # of each seed, at each point
+    points: list[Point]
+
+    @property
+    def mean(self) -> Score:
+        """Of each seed the mean over all points, then the interquartile mean over seeds."""
+        return score(np.mean([point.returns for point in self.points], axis=0))
+
+    @property
+    def worst_case(self) -> Score:
+        """Of each seed the return at the point where it is lowest, then the interquartile mean over seeds."""
+        return score(np.min([point.returns for point in self.points], axis=0))
+
+    @property
+    def worst_point(self) -> Point:
+        """Where the mean over seeds is lowest."""
+        return min(self.points, key=lambda point: np.mean(point.returns))
+
+    def data(self) -> dict[str, Any]:
+        """All of it for JSON."""
+        plain: Any = lambda s: {"score": s.value, "low": s.low, "high": s.high, "seeds": s.seeds}  # noqa: E731
+        points = [dataclasses.asdict(point) | plain(point.score) for point in self.points]
+        return {
+            "episodes": self.episodes,
+            "mean": plain(self.mean),
+            "worst_case": plain(self.worst_case),
+            "worst_point": {"under": self.worst_point.under, **self.worst_point.fields},
+            "points": points,
+        }
+
+    def __str__(self) -> str:
+        names = list(self.points[0].fields)
+        under = any(point.under for point in self.points)
+        header = [*(["under"] if under else []), *names, "return"]
+        rows = [
+            [
+                *([point.under or "nothing"] if under else []),
+                *(f"{v:g}" for v in point.fields.values()),
+                str(point.score),
+            ]
+            for point in self.points
+        ]
+        widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+        lines = [
+            "  " + "  ".join(x.ljust(w) for x, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
+        ]
+        if len(rows) > 1:
+            lines += [f"mean over {len(rows)} rows: return {self.mean}", f"worst case: return {self.worst_case}"]
+        return "\n".join([f"{self.title}, {self.episodes} episodes of each seed", *lines])
+
+
+def evaluate_under(
+    directory: str | os.PathLike[str],
+    grid: Mapping[str, Sequence[float]] | None = None,
+    *,
+    under: Sequence[str] = (),
+    instead: Mapping[str, Environment] | None = None,
+    wrap: Sequence[str] = (),
+    tasks: Tasks | None = None,
+    episodes: int = 100,
+    seed: int = 0,
+    environment: Any = None,
+    actions: str | None = None,
+) -> Robustness:
+    """Plays a run's agents, as they were saved last, in other environments. Writes robustness.json, too.
+
+    `grid` maps fields to values: all combinations are played, in one program. What is not on it is as the tasks that
+    evaluation draws have it; `tasks` are others than the run's own. `under` and `wrap` name wrappers
+    (`action-noise:0.1`) that leave what is seen and done as it is, and go directly around the environment, within all
+    others: each of `under` is a condition of its own, beside that of nothing, and those of `wrap` are always there,
+    so that `wrap=["action-noise:0"]` and a grid over `action_noise` are a curve over strengths.
+    `instead` are whole environments, each a condition by its name, such as levels that were kept for testing.
+    All points get the same random numbers. `actions`: `greedy`, `sampled` or `auto`, as of `evaluate`.
+
+    >>> forage.evaluate_under("runs/ppo-CartPole-v1", {"length": [0.25, 0.5, 1.0, 2.0]})  # doctest: +SKIP
+    """
+    if episodes < 1:
+        raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
+    run = Run(directory)
+    setup = from_config(run.config, environment, evaluation_actions=actions)
+    if not isinstance(setup.environment, Environment):
+        raise ForageError(
+            f"{setup.name} is stepped on the host, where its numbers cannot be set from outside; grids, wrappers and "
+            f"tasks need a native environment such as CartPole-v1."
+        )
+    if setup.sweep:
+        raise ForageError(f"{directory} is a sweep, whose settings are different agents; play those of one setting.")
+    combinations = check_grid(innermost(setup.environment, wrap), grid or {})
+    conditions = {words: innermost(setup.environment, [*wrap, words]) for words in under}
+    conditions = {"": innermost(setup.environment, wrap), **conditions}
+    for name, other in (instead or {}).items():
+        kept = [(e.observation_space, e.action_space) for e in (other, setup.environment)]
+        if kept[0] != kept[1]:
+            raise ForageError(
+                f"{name} shows {kept[0][0]} and takes {kept[0][1]}, and {run.title} knows {kept[1][0]} and "
+                f"{kept[1][1]} only; an environment with these spaces works."
+            )
+        conditions[name] = other
+    setups = {
+        words: dataclasses.replace(
+            setup,
+            environment=around,
+            tasks=tasks or setup.tasks,
+            spec=dataclasses.replace(setup.spec, horizon=around.horizon),  # episodes are cut where theirs are
+        )
+        for words, around in conditions.items()
+    }
+    road = setup.road()
+    assert isinstance(road, DeviceRoad)
+    load_agents(run, road)
+    acted, _ = acting(road, setup, episodes, None if actions == AUTO else run.choice)
+    points = []
+    for words, other in setups.items():
+        means = play(other, road, combinations, episodes, prng.EVALUATION_AGAIN + seed, acted == "sampled")
+        points += [Point(words, fields, returns) for fields, returns in zip(combinations, means, strict=True)]
+    result = Robustness(run.title, episodes, points)
+    described = {"wrap": list(wrap), "tasks": to_config(tasks or setup.tasks), "actions": acted}
+    write_json(run.directory / "robustness.json", result.data() | described)
+    return result
+
+
+def play(
+    setup: Setup, trained: DeviceRoad, combinations: list[dict[str, float]], episodes: int, seed: int, sampled: bool
+) -> list[list[float]]:
+    """Each combination's mean return of every seed, of the agents on the road `trained`."""
+    assert isinstance(setup.environment, Environment)
+    environment, road = setup.environment, setup.road()
+    assert isinstance(road, DeviceRoad)
+    road.agents = trained.agents
+    points: Any = jax.tree.map(lambda _: None, environment)
+    for name in combinations[0]:
+        value = value_of(environment, name)
+        values = jnp.array([fields[name] for fields in combinations], jnp.result_type(value))
+        values = jnp.broadcast_to(values.reshape(-1, *(1,) * jnp.ndim(value)), (len(values), *jnp.shape(value)))
+        points = replace(points, environment, name, values)
+    if combinations[0]:
+        returns, _ = road.evaluate_points(points, episodes, step_limit(setup), seed, sampled)
+    else:
+        returns, _ = road.evaluate(episodes, step_limit(setup), seed, sampled)
+        returns = np.asarray(returns)[:, None]
+    returns = np.asarray(returns, float)
+    return setup.rewards.score(returns, setup.spec).mean(-1).T.tolist()
+
+
+def check_grid(environment: Environment, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
+    """All combinations of a grid's values. Raises `ForageError` for fields and values that cannot be set."""
+    for name, values in grid.items():
+        if not len(values):
+            raise ForageError(f"A grid has one value or more for each field, and {name} has none.")
+        whole = not jnp.issubdtype(jnp.result_type(value_of(environment, name)), jnp.floating)
+        for value in values:
+            if not np.isfinite(value):
+                raise ForageError(f"A grid is of numbers, and {name} has {value}.")
+            if whole and value != int(value):
+                raise ForageError(f"{name} is a whole number, and {value:g} on the grid is none.")
+    return [dict(zip(grid, map(float, values), strict=True)) for values in itertools.product(*grid.values())]
+
+
+def axis(words: str) -> tuple[str, list[float]]:
+    """A field and its values, from `length=0.25:2.0:8` (evenly spaced, both ends included) or `length=0.25,0.5,1`."""
+    name, equals, text = words.partition("=")
+    explained = f"A grid is a field and its values, as in length=0.25:2.0:8 or length=0.25,0.5,1; {words!r} is not."
+    if not name or not equals:
+        raise ForageError(explained)
+    try:
+        if ":" in text:
+            low, high, count = text.split(":")
+            if int(count) < 2 or not float(low) < float(high):
+                raise ForageError(f"--grid {words} needs low < high and 2 points or more.")
+            return name.replace("-", "_"), np.linspace(float(low), float(high), int(count)).tolist()
+        return name.replace("-", "_"), [float(value) for value in text.split(",")]
+    except ValueError:
+        raise ForageError(explained) from None

@@ -1,0 +1,120 @@
+"""Population based training: those behind copy those ahead, and go on with hyper-parameters a little changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forage.config.setup import Setup
+from forage.core.types import ForageError
+from forage.runs.curve import Rows, to_float
+from forage.studies.tuning.batch import Batch
+from forage.studies.tuning.space import OUTSIDE, Over, is_traced
+
+PARTS = 20  # of a run, after each of which the population looks at itself
+SHARE = 0.2  # of the population: as many at the bottom copy as many at the top
+RESAMPLED = 0.25  # probability that a number is drawn anew rather than changed
+FACTORS = (0.8, 1.2)
+
+
+class Schedule(NamedTuple):
+    """The settings of one line of descent: `settings[i]` holds in part i of the run."""
+
+    settings: list[dict[str, float]]
+    value: float  # what it came to on its tuning seed
+
+
+def evolve(
+    setup: Setup,
+    space: Sequence[Over],
+    seeds: Sequence[int],
+    episodes: int,
+    path: Path,
+    tell: Callable[[dict[str, Any]], None],
+) -> Schedule:
+    """Trains a population, one member for each seed. Returns the schedule of the best.
+
+    After each of `PARTS` parts the fifth with the lowest evaluation returns takes over what members of the highest
+    fifth, drawn at random, have learned, and their settings, in which each number is then multiplied by 0.8 or 1.2, or
+    with probability 1/4 drawn anew (truncation selection; perturb and resample).
+
+    Source: Jaderberg, Dalibard, Osindero, Czarnecki, Donahue, Razavi, Vinyals, Green, Dunning, Simonyan, Fernando,
+    Kavukcuoglu (2017), "Population Based Training of Neural Networks", arXiv 1711.09846, appendix A.1.
+    """
+    random = np.random.default_rng(0)
+    batch = Batch(setup, [{one.name: draw(one, random) for one in space} for _ in seeds], seeds, episodes)
+    history: list[list[dict[str, float]]] = [[] for _ in seeds]
+    values, rows = np.zeros(len(seeds)), Rows(path)
+    rows.drop_after(-1)  # of an earlier sitting: a population begins anew
+    for part in range(1, PARTS + 1):
+        history = [[*line, dict(now)] for line, now in zip(history, batch.settings, strict=True)]
+        batch.advance(part / PARTS)
+        values = batch.evaluate()
+        row = {"part": part, "steps": batch.steps, "values": to_float(values), "settings": batch.settings}
+        rows.append(row)
+        tell(row)
+        if part < PARTS:
+            source = selected(values, random)
+            settings = [batch.settings[i] for i in source]
+            new = source != np.arange(len(source))
+            settings = [changed(s, space, random) if n else s for s, n in zip(settings, new, strict=True)]
+            history = [history[i] for i in source]
+            batch.take_over(source, settings)
+    batch.close()
+    top = int(np.argmax(values))
+    if not np.isfinite(values[top]):
+        raise ForageError("Every member of the population became NaN; narrower ranges, of learning rates first, help.")
+    return Schedule(history[top], float(values[top]))
+
+
+def replay(setup: Setup, schedule: Schedule, seeds: Sequence[int], episodes: int) -> np.ndarray:
+    """Trains new seeds by a schedule. Returns each seed's mean evaluation return."""
+    batch = Batch(setup, [schedule.settings[0]] * len(seeds), seeds, episodes)
+    for part, settings in enumerate(schedule.settings, 1):
+        batch.take_over(np.arange(len(seeds)), [settings] * len(seeds))
+        batch.advance(part / PARTS)
+    values = batch.evaluate()
+    batch.close()
+    return values
+
+
+def check(setup: Setup, space: Sequence[Over], size: int) -> None:
+    """Raises `ForageError` for what a population cannot search."""
+    for one in space:
+        if one.choices or not is_traced(setup, one):
+            why = "given as choices" if one.choices else "part of the program's shape"
+            if one.port in OUTSIDE and not setup.native and not one.choices:
+                why = "the same for all seeds that run together on the host"
+            raise ForageError(
+                f"A population changes numbers while it trains, and {one.name} is {why}; --method tpe searches it."
+            )
+    if size < 5:
+        raise ForageError(f"A population has 5 members or more, a fifth of whom copies, not {size}.")
+
+
+def selected(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Whom each member goes on from: itself, or for the lowest fifth one of the highest fifth."""
+    order = np.argsort(values, kind="stable")
+    few = max(1, int(SHARE * len(values)))
+    source = np.arange(len(values))
+    source[order[:few]] = random.choice(order[-few:], few)
+    return source
+
+
+def changed(settings: dict[str, float], space: Sequence[Over], random: np.random.Generator) -> dict[str, float]:
+    """Each number a fifth up or down, within its range, or drawn anew."""
+    found = {}
+    for one in space:
+        moved = float(np.clip(settings[one.name] * random.choice(FACTORS), one.low, one.high))
+        found[one.name] = draw(one, random) if random.random() < RESAMPLED else moved
+    return found
+
+
+def draw(one: Over, random: np.random.Generator) -> float:
+    """A number from its range, evenly, or evenly in its logarithm."""
+    if one.log:
+        return float(np.exp(random.uniform(np.log(one.low), np.log(one.high))))
+    return float(random.uniform(one.low, one.high))

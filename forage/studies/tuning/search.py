@@ -1,0 +1,197 @@
+"""Search: Optuna proposes settings, trials run in batches, and what they bring is told back.
+
+Random search (Bergstra and Bengio, 2012); TPE (Bergstra, Bardenet, Bengio and Kégl, 2011); Hyperband (Li, Jamieson,
+DeSalvo, Rostamizadeh and Talwalkar, 2018, arXiv 1603.06560) over TPE, where trials that fall behind stop early. The
+samplers and the pruner are those of Optuna (Akiba, Sano, Yanase, Ohta and Koyama, 2019, arXiv 1907.10902).
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forage.config.setup import Setup
+from forage.core.types import ForageError
+from forage.runs.curve import Rows, read_rows, to_float
+from forage.studies.tuning.batch import Batch, repeated
+from forage.studies.tuning.space import Over, is_traced, with_settings
+
+METHODS = ("tpe", "random", "hyperband")
+RUNGS = 9  # parts of the budget at which Hyperband looks
+FACTOR = 3  # one trial in so many goes on
+WORST = -1e30  # what a broken trial is worth, for Optuna, which takes no infinity
+
+
+class Trial(NamedTuple):
+    """One setting and what it brought."""
+
+    number: int
+    settings: dict[str, Any]
+    values: list[float | None]  # each tuning seed's mean evaluation return, `None` where it broke; empty: did not run
+    steps: int  # that each seed was trained
+    state: str  # complete, pruned or failed
+    why: str = ""  # it failed or broke
+
+    @property
+    def value(self) -> float:
+        whole = [value for value in self.values if value is not None]
+        return float(np.mean(whole)) if whole and len(whole) == len(self.values) else -np.inf
+
+
+class Plan(NamedTuple):
+    """What all trials have in common."""
+
+    setup: Setup
+    space: Sequence[Over]
+    seeds: Sequence[int]
+    episodes: int
+    method: str
+    batch: int  # trials at once
+
+
+def search(plan: Plan, trials: int, path: Path, tell: Callable[[list[Trial], float], None]) -> list[Trial]:
+    """Runs trials until there are `trials`; those that `path` holds already count. `tell` hears of each batch."""
+    optuna = load_optuna()
+    done, rows = read(path), Rows(path)
+    # Hyperband tells brackets apart by the study's name, which is else a random one.
+    study = optuna.create_study(study_name="forage", direction="maximize", **samplers(optuna, plan, len(done)))
+    rows.drop_half()
+    for trial in done:
+        study.add_trial(recorded(optuna, plan, trial))
+    while len(done) < trials:
+        started = time.monotonic()
+        asked = [study.ask(distributions(optuna, plan)) for _ in range(min(plan.batch, trials - len(done)))]
+        found = run(plan, asked, len(done))
+        for trial, one in zip(asked, found, strict=True):
+            state = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}[one.state]
+            finite = one.state == "complete" and np.isfinite(one.value)
+            # What broke is the worst there is, not nothing: the sampler is to stay away from it.
+            value = one.value if finite else worst([*done, *found]) if one.state == "complete" else None
+            study.tell(trial, value, state=optuna.trial.TrialState[state])
+        for one in found:
+            rows.append(one._asdict())
+        done += found
+        tell(found, time.monotonic() - started)
+    return done
+
+
+def run(plan: Plan, asked: Sequence[Any], first: int) -> list[Trial]:
+    """Trains the trials that were asked for, those that can share a program together."""
+    static = [one.name for one in plan.space if not is_traced(plan.setup, one)]
+
+    def fixed(index: int) -> list[tuple[str, str]]:
+        return [(name, repr(asked[index].params[name])) for name in static]
+
+    found: dict[int, Trial] = {}
+    order = sorted(range(len(asked)), key=fixed)
+    for _, group in itertools.groupby(order, key=fixed):
+        indices = list(group)
+        settings = [dict(asked[index].params) for index in indices]
+        try:
+            setup = with_settings(plan.setup, {name: settings[0][name] for name in static})
+            traced = [{name: v for name, v in s.items() if name not in static} for s in settings]
+            batch = repeated(setup, traced, plan.seeds, plan.episodes, plan.setup.rewards)
+        except ForageError as error:  # these settings do not go together
+            for index, s in zip(indices, settings, strict=True):
+                found[index] = Trial(first + index, s, [], 0, "failed", str(error))
+            continue
+        brought = trained(plan, batch, [asked[index] for index in indices])
+        for index, s, one in zip(indices, settings, brought, strict=True):
+            found[index] = Trial(first + index, s, *one)
+    return [found[index] for index in range(len(asked))]
+
+
+def trained(plan: Plan, batch: Batch, asked: Sequence[Any]) -> list[tuple[list[float | None], int, str, str]]:
+    """Trains a batch to the end, with Hyperband only those that do not fall behind.
+
+    Returns what a `Trial` says of each: values, steps, state and why it broke.
+    """
+    seeds = len(plan.seeds)
+    running, results = list(range(len(asked))), {}  # trials by their place in `asked`
+    for rung in range(1, RUNGS + 1) if plan.method == "hyperband" else (RUNGS,):
+        batch.advance(rung / RUNGS)
+        values = batch.evaluate().reshape(-1, seeds)
+        for place, (index, row) in enumerate(zip(running, values, strict=True)):
+            why = next(filter(None, batch.why[place * seeds : (place + 1) * seeds]), "")
+            results[index] = to_float(row), batch.steps, "complete" if rung == RUNGS else "pruned", why
+            asked[index].report(row.mean() if np.isfinite(row).all() else WORST, rung)
+        left = [row for row, index in enumerate(running) if rung == RUNGS or not asked[index].should_prune()]
+        if not left:
+            break
+        if len(left) < len(running):
+            batch.keep([row * seeds + seed for row in left for seed in range(seeds)])
+            running = [running[row] for row in left]
+    batch.close()
+    return [results[index] for index in range(len(asked))]
+
+
+def samplers(optuna: Any, plan: Plan, done: int) -> dict[str, Any]:
+    """What proposes settings, and what stops trials. `done`: trials of earlier sittings, which it is not to repeat."""
+    if plan.method == "random":
+        return {"sampler": optuna.samplers.RandomSampler(seed=done)}
+    sampler = optuna.samplers.TPESampler(seed=done, multivariate=True, constant_liar=True)
+    if plan.method == "tpe":
+        return {"sampler": sampler}
+    pruner = optuna.pruners.HyperbandPruner(min_resource=1, max_resource=RUNGS, reduction_factor=FACTOR)
+    return {"sampler": sampler, "pruner": pruner}
+
+
+def distributions(optuna: Any, plan: Plan) -> dict[str, Any]:
+    """The space as Optuna writes it."""
+
+    def one(over: Over) -> Any:
+        if over.choices:
+            return optuna.distributions.CategoricalDistribution(over.choices)
+        kind = optuna.distributions.IntDistribution if over.whole else optuna.distributions.FloatDistribution
+        return kind(over.low, over.high, log=over.log)
+
+    return {over.name: one(over) for over in plan.space}
+
+
+def recorded(optuna: Any, plan: Plan, trial: Trial) -> Any:
+    """A trial of an earlier sitting, for Optuna."""
+    complete = trial.state == "complete" and np.isfinite(trial.value)
+    return optuna.trial.create_trial(
+        params={name: tuple(v) if isinstance(v, list) else v for name, v in trial.settings.items()},
+        distributions=distributions(optuna, plan),
+        value=trial.value if complete else None,
+        state=optuna.trial.TrialState.COMPLETE if complete else optuna.trial.TrialState.FAIL,
+    )
+
+
+def worst(trials: Sequence[Trial]) -> float:
+    """The lowest finite value so far."""
+    finite = [trial.value for trial in trials if np.isfinite(trial.value)]
+    return min(finite, default=WORST)
+
+
+def best(trials: Sequence[Trial]) -> Trial:
+    """The trial of highest value among those trained to the end."""
+    complete = [trial for trial in trials if trial.state == "complete" and np.isfinite(trial.value)]
+    if not complete:
+        why = next((f" ({trial.why.rstrip('.')})" for trial in trials if trial.why), "")
+        raise ForageError(f"No trial came to its end{why}; other ranges or more trials may.")
+    return max(complete, key=lambda trial: trial.value)
+
+
+def read(path: Path) -> list[Trial]:
+    """The whole lines of a file of trials."""
+    return [Trial(**row) for row in read_rows(path)]
+
+
+def load_optuna() -> Any:
+    """Imports Optuna, or says how to install it."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise ForageError("Searching needs Optuna: pip install 'forage-rl[tune]'; --method pbt does not.") from error
+    import warnings
+
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

@@ -1,0 +1,237 @@
+"""The whole of it: search on tuning seeds, then the best against the default on test seeds, which no trial has seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forage.config.registry import to_config
+from forage.config.setup import PORTS, Setup, make_setup
+from forage.core.errors import Interrupted
+from forage.core.types import ForageError
+from forage.evaluation.statistics import score
+from forage.loop.policy import AUTO
+from forage.runs import display as progress
+from forage.runs import training
+from forage.runs.locking import locked
+from forage.runs.provenance import versions
+from forage.runs.run import Run, read_json, write_json
+from forage.studies.compare import verdict
+from forage.studies.tuning.population import check, evolve, replay
+from forage.studies.tuning.search import METHODS, Plan, Trial, best, load_optuna, read, search
+from forage.studies.tuning.space import is_traced, over, with_settings
+
+TUNING = (0, 1, 2)
+TEST = tuple(range(5000, 5010))
+POPULATION = 10_000  # the seed of a population's first member
+
+
+def tune(
+    agent: str,
+    environment: Any,
+    space: Sequence[str],
+    *,
+    method: str = "tpe",
+    trials: int = 32,
+    steps: int | None = None,
+    tuning_seeds: Sequence[int] = TUNING,
+    seeds: Sequence[int] = TEST,
+    batch: int = 8,
+    episodes: int | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    display: str = "auto",
+    evaluation_actions: str = "greedy",
+    **options: Any,
+) -> dict[str, Any]:
+    """Searches hyper-parameters and says what they are worth. Returns what tune.json holds.
+
+    `space`: `learning_rate=1e-4:1e-2:log`, `epochs=1,4,10`, `memory.exponent=0.3:0.9`. `method`: `tpe`, `random`,
+    `hyperband` or `pbt` (`trials` is then the population). Trials train on `tuning_seeds`, `batch` of them at once, and
+    a population on seeds of its own, from 10,000 on; the best is then trained on `seeds` beside the default. The two
+    sets may not meet. `evaluation_actions` are `greedy` or `sampled`, for all trials. `options` as of `forage.train`.
+    A search that was stopped goes on when it is called again with the same directory.
+    """
+    methods = (*METHODS, "pbt")
+    if method not in methods:
+        raise ForageError(f"A search is by {', '.join(methods)}, not {method!r}.")
+    population = [POPULATION + number for number in range(trials)] if method == "pbt" else list(tuning_seeds)
+    if shared := sorted(set(population) & set(seeds)):
+        own = f" (a population trains on {population[0]} to {population[-1]})" if method == "pbt" else ""
+        raise ForageError(
+            f"Seeds for tuning and for testing are to be different, and {shared[0]} is among both{own}; what was tuned "
+            f"on a seed says too much of itself there."
+        )
+    for what, number in (("trial", trials), ("trial at once", batch)):
+        if number < 1:
+            raise ForageError(f"A search takes 1 {what} or more, not {number}.")
+    if not space:
+        raise ForageError("A search needs --over NAME=LOW:HIGH, or choices NAME=A,B; again for another.")
+    if evaluation_actions == AUTO:
+        raise ForageError("All trials of a search are played one way: --evaluation-actions greedy or sampled.")
+    options["evaluation_actions"] = evaluation_actions
+    setup = make_setup(agent, environment, steps=steps, seeds=population, **options)
+    if not setup.native:
+        setup.check_host()
+    episodes = episodes or (32 if setup.native else 10)
+    ranges = [over(text, setup) for text in space]
+    if len({one.name for one in ranges}) < len(ranges):
+        raise ForageError("Each hyper-parameter is searched once; --over names one twice.")
+    if method == "pbt":
+        check(setup, ranges, trials)
+    else:
+        load_optuna()  # before anything is said or written
+    path = Path(directory) if directory is not None else training.new_directory(setup, ".tune")
+    say = (lambda text: None) if display in ("quiet", "json") else (lambda text: print(text, flush=True))
+    words = {
+        "agent": agent, "environment": setup.environment_config, "space": list(space), "method": method,
+        "steps": setup.steps, "tuning_seeds": population, "seeds": list(seeds), "episodes": episodes,
+        "evaluation_actions": setup.evaluation_actions, "reward": setup.scored,
+        **{port: to_config(getattr(setup, port)) for port in PORTS},
+    }  # fmt: skip
+    check_directory(path, words)
+    say(f"{agent} on {setup.name}: {method}, {trials} trials over {', '.join(one.name for one in ranges)}\n  in {path}")
+    with locked(path):
+        write_json(path / "search.json", words)
+        started = time.monotonic()
+        schedule = None
+        if method == "pbt":
+            schedule = evolve(setup, ranges, population, episodes, path / "population.jsonl", shower(say))
+            found: dict[str, Any] = {"best": schedule._asdict(), "trials": trials}
+            new = trials  # a population begins anew
+        else:
+            plan = Plan(setup, ranges, population, episodes, method, batch)
+            before = len(read(path / "trials.jsonl"))
+            done = search(plan, trials, path / "trials.jsonl", teller(say))
+            new = len(done) - before
+            found = {"best": best(done)._asdict(), "trials": len(done)}
+            found["complete"] = sum(trial.state == "complete" for trial in done)
+        seconds = time.monotonic() - started
+
+        broke: dict[str, str] = {}
+
+        def tested_with(settings: dict[str, Any], name: str, what: str) -> np.ndarray | None:
+            try:
+                run = tested(with_settings(setup, settings), environment, seeds, path / name, display, options)
+            except Interrupted:
+                raise
+            except ForageError as error:
+                broke[what] = str(error)
+                return None
+            return returns_of(run, setup)
+
+        default = tested_with({}, "default", "default")
+        if schedule is not None:
+            played = replay(setup, schedule, seeds, episodes)
+            values = played if np.isfinite(played).all() else None
+            if values is None:
+                broke["tuned"] = "What the agent learned became NaN, or its environment failed."
+        else:
+            values = tested_with(found["best"]["settings"], f"tuned-{found['best']['number']}", "tuned")
+    result = {
+        **words, **found,
+        "search_seconds": round(seconds, 3), "trials_per_minute": round(60 * new / max(seconds, 1e-9), 2),
+        "together": [one.name for one in ranges if is_traced(setup, one)],
+        "default": None if default is None else default.tolist(), "tuned": None if values is None else values.tolist(),
+        "broke": broke, "verdict": judged(values, default, broke),
+        "versions": versions() | {"cores": os.cpu_count()},
+    }  # fmt: skip
+    write_json(path / "tune.json", result)
+    return result
+
+
+def check_directory(path: Path, words: dict[str, Any]) -> None:
+    """Raises `ForageError` where another search lies."""
+    if (path / "search.json").exists():
+        then = read_json(path / "search.json")
+        differing = [name for name in words if then.get(name) != json.loads(json.dumps(words[name]))]
+        if differing:
+            raise ForageError(
+                f"{path} holds a search with another {differing[0]}; name another --directory, or the same search to "
+                f"go on with it."
+            )
+
+
+def tested(
+    setup: Setup, environment: Any, seeds: Sequence[int], directory: Path, display: str, options: dict[str, Any]
+) -> Run:
+    """Trains a setting on the test seeds, a run like any other."""
+    rest = {name: value for name, value in options.items() if name not in (*PORTS, "agent_options")}
+    rest |= {port: getattr(setup, port) for port in PORTS} | {"steps": setup.steps, "seeds": list(seeds)}
+    return training.finished(setup.agent, environment, directory=directory, display=display, **rest)
+
+
+def returns_of(run: Run, setup: Setup) -> np.ndarray:
+    """Each seed's mean evaluation return; what several rewards are worth together is for `setup` to say."""
+    assert run.evaluation is not None
+    names = setup.spec.reward_names
+    if not names:
+        return np.array(run.evaluation["return"], float)
+    each = [run.evaluation[f"return/{name}"] for name in names]
+    return setup.rewards.score(np.array(each, float).T, setup.spec)
+
+
+def judged(tuned: np.ndarray | None, default: np.ndarray | None, broke: dict[str, str]) -> str:
+    if tuned is None or default is None:
+        which = "The best setting" if tuned is None else "The default"
+        return f"{which} broke on the test seeds: {broke['tuned' if tuned is None else 'default']}"
+    pair = ("tuned", tuned), ("default", default)
+    (better, a), (worse, b) = pair if tuned.mean() >= default.mean() else pair[::-1]
+    return verdict(better, a, worse, b)
+
+
+def teller(say: Any) -> Any:
+    """Shows a batch of trials."""
+
+    def tell(trials: list[Trial], seconds: float) -> None:
+        top = max(trials, key=lambda trial: trial.value)
+        states = ", ".join(
+            f"{sum(t.state == state for t in trials)} {state}" for state in ("complete", "pruned", "failed")
+        )
+        say(
+            f"  trials {trials[0].number} to {trials[-1].number}: {states}; best {top.value:.4g} with "
+            f"{written(top.settings)} ({progress.duration(seconds)})"
+        )
+
+    return tell
+
+
+def shower(say: Any) -> Any:
+    """Shows a part of a population's life."""
+
+    def tell(row: dict[str, Any]) -> None:
+        values = np.array([-np.inf if value is None else value for value in row["values"]])
+        say(
+            f"  {row['steps']:>12,} steps   best {values.max():.4g}, median {np.median(values):.4g}, with "
+            f"{written(row['settings'][int(values.argmax())])}"
+        )
+
+    return tell
+
+
+def written(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in settings.items())
+
+
+def worth(returns: list[float] | None) -> str:
+    return "broke" if returns is None else str(score(np.array(returns)))
+
+
+def sentences(result: dict[str, Any]) -> list[str]:
+    """What was found, line by line."""
+    top = result["best"]
+    settings = top["settings"][-1] if isinstance(top["settings"], list) else top["settings"]
+    at = "at the end " if isinstance(top["settings"], list) else ""
+    value = top.get("value", np.mean(top["values"]) if top.get("values") else float("nan"))
+    return [
+        f"best of {result['trials']} trials {at}: {written(settings)}".replace(" :", ":"),
+        f"  on its tuning seeds {value:.4g}, which flatters it: it was chosen there",
+        f"  on {len(result['seeds'])} test seeds: tuned {worth(result['tuned'])}, default {worth(result['default'])}",
+        f"  {result['verdict']}",
+        f"  {result['trials_per_minute']:.1f} trials a minute",
+    ]
