@@ -158,7 +158,9 @@ def train(directory: Path, agent: str = "ppo", **more: Any) -> Any:
 class KeptRollout(LastRollout):
     """Keeps the last rollout after it was learned from, for tests that look at what was experienced."""
 
-    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> Any:
+    def init(
+        self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
+    ) -> Any:
         return jax.tree.map(lambda x: jnp.zeros((rollout_length, num_envs, *x.shape), x.dtype), example)
 
     def rest(self, state: Experience) -> Any:

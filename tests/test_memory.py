@@ -9,6 +9,7 @@ from scipy.stats import chi2
 from small import at_once
 from tiers import gated
 
+from forage.core.ports import Moment
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.memory.prioritised import PrioritisedReplay, Span, assign, cut_nodes, draw, empty_tree, fill
 from forage.memory.uniform import UniformReplay
@@ -30,10 +31,15 @@ def clock_at(steps, total=1000.0):
     return Clock(jnp.int32(steps), jnp.float32(total))
 
 
+def moment(clock, key):
+    """A moment of no agent in particular."""
+    return Moment(None, None, SPEC, clock, key)  # type: ignore[arg-type]
+
+
 def filled(memory, rollouts, num_envs=2, rollout_length=3):
     """A memory after some rollouts, and the clock then."""
     example = jax.tree.map(lambda x: x[0, 0], transitions(np.arange(1), 1))
-    state = at_once(lambda: memory.init(example, num_envs, rollout_length, SPEC))
+    state = at_once(lambda: memory.init(example, num_envs, rollout_length, SPEC, None))
     add = jax.jit(memory.add)
     for i in range(rollouts):
         rollout = transitions(np.arange(rollout_length) + i * rollout_length, num_envs)
@@ -60,7 +66,7 @@ def filled(memory, rollouts, num_envs=2, rollout_length=3):
 def test_segments_are_consecutive_and_every_valid_start_is_drawn(Memory, rollouts, length, first, last):
     memory = Memory(capacity=13)  # rounded down to two rollouts of six
     state, clock = filled(memory, rollouts)
-    batch = at_once(lambda: memory.sample(state, 400, length, clock, jax.random.key(0)))
+    batch = at_once(lambda: memory.sample(state, 400, length, moment(clock, jax.random.key(0))))
     time = np.asarray(batch.experience.reward)
     env = np.asarray(batch.experience.action)
     assert time.shape == (length, 400)
@@ -107,7 +113,7 @@ def chi_square_is_plausible(counts, expected):
 def test_uniform_draws_all_starts_equally_often():
     memory = UniformReplay(capacity=60)
     state, clock = filled(memory, 17)
-    batch = at_once(lambda: memory.sample(state, 52_000, 5, clock, jax.random.key(1)))
+    batch = at_once(lambda: memory.sample(state, 52_000, 5, moment(clock, jax.random.key(1))))
     counts = np.bincount(np.asarray(batch.index), minlength=60)
     newest = (17 * 3 - 1) % 30
     barred = [(newest - i) % 30 for i in range(4)]  # a segment of five does not fit any more
@@ -123,7 +129,7 @@ def test_prioritised_draws_in_proportion_and_weighs_against_it(length):
     everything = Batch(None, None, np.arange(60))
     state = memory.report(state, everything, errors)
     # Strata of one draw each would make the test easier than it looks, so draws are made in many small batches.
-    sample = jax.jit(jax.vmap(lambda key: memory.sample(state, 4, length, clock, key)))
+    sample = jax.jit(jax.vmap(lambda key: memory.sample(state, 4, length, moment(clock, key))))
     batch = sample(jax.random.split(jax.random.key(2), 10_000))
     priority = (np.arange(60) + 1e-6) ** 0.5
     newest = (17 * 3 - 1) % 30
@@ -229,7 +235,7 @@ def test_adding_is_in_place_inside_a_compiled_loop(Memory):
     capacity, seeds = 50_000, 3
     memory = Memory(capacity=capacity)
     example = jax.tree.map(lambda x: x[0, 0], transitions(np.arange(1), 1))
-    state = jax.vmap(lambda _: memory.init(example, 1, 1, SPEC))(jnp.arange(seeds))
+    state = jax.vmap(lambda _: memory.init(example, 1, 1, SPEC, None))(jnp.arange(seeds))
 
     def turn(i, carry):
         clock = clock_at(i)
@@ -239,7 +245,8 @@ def test_adding_is_in_place_inside_a_compiled_loop(Memory):
 
             def learn(_, carry):
                 state, total = carry
-                batch = memory.sample(state, 8, 2, clock._replace(steps=clock.steps + 1), jax.random.fold_in(key, i))
+                now = moment(clock._replace(steps=clock.steps + 1), jax.random.fold_in(key, i))
+                batch = memory.sample(state, 8, 2, now)
                 consecutive = batch.experience.reward[1] == batch.experience.reward[0] + 1
                 return memory.report(state, batch, batch.experience.reward[0]), total + consecutive.sum()
 
@@ -261,4 +268,4 @@ def test_what_does_not_fit_is_refused(Memory):
     memory = Memory(capacity=12)
     state, clock = filled(memory, 2)
     with pytest.raises(ForageError, match="segment of 7"):
-        memory.sample(state, 1, 7, clock, jax.random.key(0))
+        memory.sample(state, 1, 7, moment(clock, jax.random.key(0)))

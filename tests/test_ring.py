@@ -12,6 +12,7 @@ from small import at_once
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.core.checkpoint import named_leaves
+from forage.core.ports import Moment
 from forage.core.spaces import Stacked
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.minatar.breakout import Breakout
@@ -109,7 +110,7 @@ def test_what_is_drawn_is_what_a_plain_ring_gives(name, monkeypatch):
 
     def empty(large):
         monkeypatch.setattr(ring, "LARGE", large)
-        return at_once(lambda: memory.init(example, case.num_envs, case.rollout_length, spec))
+        return at_once(lambda: memory.init(example, case.num_envs, case.rollout_length, spec, None))
 
     def ring_of(state):
         return state.experience if case.memory is PrioritisedReplay else state
@@ -118,7 +119,7 @@ def test_what_is_drawn_is_what_a_plain_ring_gives(name, monkeypatch):
     def turn(state, rollout, clock, key):
         state = memory.add(state, rollout, clock)
         clock = clock._replace(steps=clock.steps + rollout.terminated.size)
-        batch = memory.sample(state, 16, case.length, clock, key)
+        batch = memory.sample(state, 16, case.length, Moment(None, None, spec, clock, key))  # type: ignore[arg-type]
         return memory.report(state, batch, jnp.sin(1.7 * batch.index)), batch
 
     plain, once = empty(1000), empty(8)
@@ -222,12 +223,13 @@ def test_pictures_are_written_in_place():
         def one(state, total, key):
             rollout = jax.tree.map(lambda x: jnp.full((1, 1, *np.shape(x)), i % 2, x.dtype), example)
             state = memory.add(state, rollout, clock)
-            batch = memory.sample(state, 8, 1, clock._replace(steps=i + 1), jax.random.fold_in(key, i))
+            now = clock._replace(steps=i + 1)
+            batch = memory.sample(state, 8, 1, Moment(None, None, spec, now, jax.random.fold_in(key, i)))  # type: ignore[arg-type]
             return state, total + batch.experience.observation.sum()
 
         return jax.vmap(one)(*carry, jax.random.split(jax.random.key(0), seeds))
 
-    state = jax.eval_shape(jax.vmap(lambda _: memory.init(example, 1, 1, spec)), jnp.arange(seeds))
+    state = jax.eval_shape(jax.vmap(lambda _: memory.init(example, 1, 1, spec, None)), jnp.arange(seeds))
     run = jax.jit(
         lambda state, n: jax.lax.fori_loop(0, n, turn, (state, jnp.zeros(seeds, jnp.uint32))), donate_argnums=0
     )

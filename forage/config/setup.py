@@ -101,7 +101,7 @@ class Setup:
         streams = self.agent.num_envs * self.spec.num_agents
         memory = shortened(self.memory, self.agent, streams, self.steps * self.spec.num_agents)
         learner = Learner(self.agent, self.behaviour, self.rewards, memory, self.spec)
-        learner.check()
+        learner.check(self.environment if isinstance(self.environment, Environment) else None)
         _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
         check_learning(self.agent, self.steps)
         return learner

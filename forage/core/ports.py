@@ -26,6 +26,17 @@ class Part(equinox.Module):
     """Anything that plugs into a port."""
 
 
+class Moment(NamedTuple):
+    """Everything that a part may know of a moment beside its own state."""
+
+    agent: Agent
+    agent_state: State
+    spec: Spec
+    clock: Clock
+    key: Key[Array, ""]
+    who: Int[Array, ""] = np.int32(0)  # type: ignore[assignment]  # of JAX, it would start the backend on import
+
+
 class Environment(Part):
     """What happens next? Pure functions of a state that is a value: returning to a state is copying it."""
 
@@ -374,8 +385,12 @@ class Memory(Part):
     on_policy: ClassVar[bool] = False
     """It gives the last rollout, whole, to agents that learn from nothing older; others draw from what is older too."""
 
-    def check(self, agent: Agent) -> None:
-        """Raises `ForageError` for an agent that does not learn from what this memory gives."""
+    def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
+        """Raises `ForageError` for an agent that does not learn from what this memory gives.
+
+        `environment`: the native one that the experience comes from; `None` for one on the host. A memory that needs
+        more of it than its spec raises `ForageError` where that is not there.
+        """
         who, memory = type(agent).__name__, type(self).__name__
         if agent.on_policy and not self.on_policy:
             raise ForageError(
@@ -389,8 +404,13 @@ class Memory(Part):
             )
 
     @abc.abstractmethod
-    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> State:
-        """Makes an empty memory for transitions like `example` (no leading axes)."""
+    def init(
+        self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
+    ) -> State:
+        """Makes an empty memory for transitions like `example` (no leading axes).
+
+        `environment`: as in `check`. What `sample` needs of it is kept in the state.
+        """
 
     @abc.abstractmethod
     def add(self, state: State, rollout: Experience, clock: Clock) -> State:
@@ -404,8 +424,8 @@ class Memory(Part):
         return state
 
     @abc.abstractmethod
-    def sample(self, state: State, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
-        """Draws `size` segments of `length` transitions. `clock` reads as it does after the newest rollout."""
+    def sample(self, state: State, size: int, length: int, moment: Moment) -> Batch:
+        """Draws `size` segments of `length` transitions. The clock reads as it does after the newest rollout."""
 
     def report(self, state: State, batch: Batch, errors: Float[Array, " batch"]) -> State:
         """Hears how surprising each segment was."""

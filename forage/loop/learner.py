@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
-from forage.core.ports import Agent, Behaviour, Memory, Metrics, Part, Rewards
+from forage.core.ports import Agent, Behaviour, Environment, Memory, Metrics, Moment, Part, Rewards
 from forage.core.types import AGENT, GONE, NOBODY, Clock, Experience, Spec
 
 State = Any
@@ -26,14 +26,15 @@ class Learner(Part):
     memory: Memory
     spec: Spec = equinox.field(static=True)
 
-    def check(self) -> None:
-        """Raises `ForageError` where parts and environment do not fit together."""
+    def check(self, environment: Environment | None = None) -> None:
+        """Raises `ForageError` where parts and environment do not fit together. `None`: it is on the host."""
         self.rewards.check(self.spec)
         self.agent.check(self.spec)
         self.behaviour.check(self.agent, self.spec)
-        self.memory.check(self.agent)
+        self.memory.check(self.agent, self.spec, environment)
 
-    def init(self, key: Key[Array, ""]) -> LearnerState:
+    def init(self, key: Key[Array, ""], environment: Environment | None = None) -> LearnerState:
+        """Make the first state. `environment`: as in `check`."""
         keys = jax.random.split(key, 3)
         agent_state = self.agent.init(keys[0], self.spec)
         behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
@@ -43,7 +44,7 @@ class Learner(Part):
             agent_state,
             behaviour_state,
             self.rewards.init(keys[2], self.spec, streams),
-            self.memory.init(example, streams, self.agent.rollout_length, self.spec),
+            self.memory.init(example, streams, self.agent.rollout_length, self.spec, environment),
         )
 
     def example(self, agent_state: State, behaviour_state: State) -> Experience:
@@ -153,9 +154,8 @@ class Learner(Part):
             carry: tuple[State, State], sample_key: Key[Array, ""], learn_key: Key[Array, ""]
         ) -> tuple[tuple[State, State], Metrics]:
             agent_state, memory_state = carry
-            batch = self.memory.sample(
-                memory_state, self.agent.batch_size, self.agent.segment, transitions(clock, agents), sample_key
-            )
+            moment = Moment(self.agent, agent_state, self.spec, transitions(clock, agents), sample_key)
+            batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, moment)
             experience = self.rewards.relabel(rewards_state, batch.experience)
             if experience.bonus is not None and not self.agent.separates_bonus:
                 experience = experience._replace(reward=experience.reward + experience.bonus, bonus=None)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from forage.core.ports import Memory
+from forage.core.ports import Environment, Memory, Moment
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.ops.ring import Ring, empty_ring, kept, oldest, read, truncate, write
 
@@ -43,7 +43,9 @@ class PrioritisedReplay(Memory):
     priority_exponent: float = 0.6
     importance_exponent: float = 0.4
 
-    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> PrioritisedState:
+    def init(
+        self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
+    ) -> PrioritisedState:
         experience = empty_ring(self.capacity, example, num_envs, rollout_length, spec.observation_space)
         return PrioritisedState(experience, empty_tree(kept(experience).terminated.size), jnp.ones(()))
 
@@ -56,7 +58,8 @@ class PrioritisedReplay(Memory):
     def truncate(self, state: PrioritisedState, clock: Clock) -> PrioritisedState:
         return state._replace(experience=truncate(state.experience, clock))
 
-    def sample(self, state: PrioritisedState, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
+    def sample(self, state: PrioritisedState, size: int, length: int, moment: Moment) -> Batch:
+        clock = moment.clock
         capacity, num_envs = kept(state.experience).terminated.shape
         # Segments that start in the last length - 1 steps are not complete: after them comes the oldest transition.
         after = clock.steps % (capacity * num_envs)
@@ -65,7 +68,7 @@ class PrioritisedReplay(Memory):
         if later is not None:
             end = jnp.where(later, first * num_envs % (capacity * num_envs), after)
         left_out = Span(begin, end) if length > 1 or later is not None else None
-        index, priority = draw(state.tree, left_out, size, key)
+        index, priority = draw(state.tree, left_out, size, moment.key)
         beta = self.importance_exponent + (1 - self.importance_exponent) * clock.fraction
         weight = (priority / priority.min()) ** -beta
         return Batch(read(state.experience, index, length), weight, index)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Key
 
-from forage.core.ports import Memory
+from forage.core.ports import Environment, Memory, Moment
 from forage.core.types import Batch, Clock, Experience, Spec
 
 
@@ -19,13 +18,15 @@ class LastRollout(Memory):
 
     on_policy: ClassVar[bool] = True
 
-    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> tuple[()]:
+    def init(
+        self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
+    ) -> tuple[()]:
         return ()
 
     def add(self, state: tuple[()], rollout: Experience, clock: Clock) -> Experience:
         return rollout
 
-    def sample(self, state: Experience, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
+    def sample(self, state: Experience, size: int, length: int, moment: Moment) -> Batch:
         num_envs = state.reward.shape[1]
         return Batch(state, jnp.ones(num_envs), jnp.arange(num_envs))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
 
-from forage.core.ports import Memory
+from forage.core.ports import Environment, Memory, Moment
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.ops.ring import Ring, empty_ring, kept, oldest, read, truncate, write
 
@@ -31,7 +30,9 @@ class UniformReplay(Memory):
 
     capacity: int = equinox.field(static=True, default=100_000)
 
-    def init(self, example: Experience, num_envs: int, rollout_length: int, spec: Spec) -> Ring:
+    def init(
+        self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
+    ) -> Ring:
         return empty_ring(self.capacity, example, num_envs, rollout_length, spec.observation_space)
 
     def add(self, state: Ring, rollout: Experience, clock: Clock) -> Ring:
@@ -40,13 +41,13 @@ class UniformReplay(Memory):
     def truncate(self, state: Ring, clock: Clock) -> Ring:
         return truncate(state, clock)
 
-    def sample(self, state: Ring, size: int, length: int, clock: Clock, key: Key[Array, ""]) -> Batch:
+    def sample(self, state: Ring, size: int, length: int, moment: Moment) -> Batch:
         capacity, num_envs = kept(state).terminated.shape
-        newest = clock.steps // num_envs  # time steps since the run began
+        newest = moment.clock.steps // num_envs  # time steps since the run began
         first, _ = oldest(state, newest)
         # Never less than one, so that the arithmetic holds whatever comes.
         starts = jnp.maximum(newest - first - length + 1, 1)
-        draw = jax.random.randint(key, (size,), 0, starts * num_envs)
+        draw = jax.random.randint(moment.key, (size,), 0, starts * num_envs)
         time = (first + draw // num_envs) % capacity
         index = time * num_envs + draw % num_envs
         return Batch(read(state, index, length), jnp.ones(size), index)

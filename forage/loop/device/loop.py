@@ -96,13 +96,13 @@ class Experiment(Part):
 
     def check(self) -> None:
         """Raises `ForageError` where parts and environment do not fit together."""
-        self.learner.check()
+        self.learner.check(self.environment)
         self.tasks.check(self.environment)
         self.starts.check(self.environment, self.tasks)
 
     def init(self, key: Key[Array, ""]) -> ExperimentState:
         key, learner_key, tasks_key, starts_key, pool_key = jax.random.split(key, 5)
-        learner_state = self.learner.init(learner_key)
+        learner_state = self.learner.init(learner_key, self.environment)
         tasks_state = self.tasks.init(tasks_key, self.environment)
         num_envs = self.agent.num_envs
         starts_state = self.starts.init(starts_key, self.environment, self.learner.spec, num_envs)
