@@ -84,6 +84,11 @@ CASES: dict[str, Case] = {
             "behaviour": part("behaviour", "epsilon-greedy", fraction=0.5),
         },
     ),
+    "dqn-hindsight": Case(
+        "dqn",
+        lambda: {"memory": part("memory", "hindsight", capacity=64, strategy="episode")},
+        environment="BitFlip-10",
+    ),
     "dqn-lesson": Case(
         "dqn",
         lambda: {"behaviour": part("behaviour", "lesson", capacity=32, batch_size=4, hidden_sizes=(4,))},

@@ -51,6 +51,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "initial_information": (0, INFINITE),
     "priority_exponent": (0, INFINITE),
     "importance_exponent": (0, INFINITE),
+    "replay_k": (0, INFINITE),
     "target_noise_clip": (0, INFINITE),
     "final_weight": (0, INFINITE),
 }

@@ -79,6 +79,7 @@ PORTS: dict[str, dict[str, str]] = {
         "rollout": "forage.memory.rollout:LastRollout",
         "uniform": "forage.memory.uniform:UniformReplay",
         "prioritised": "forage.memory.prioritised:PrioritisedReplay",
+        "hindsight": "forage.memory.hindsight:Hindsight",
     },
 }
 

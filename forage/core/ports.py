@@ -385,6 +385,9 @@ class Memory(Part):
     on_policy: ClassVar[bool] = False
     """It gives the last rollout, whole, to agents that learn from nothing older; others draw from what is older too."""
 
+    recomputes_rewards: ClassVar[bool] = False
+    """It computes rewards anew as the environment does, which is one function for all tasks."""
+
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raises `ForageError` for an agent that does not learn from what this memory gives.
 

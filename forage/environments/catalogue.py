@@ -64,6 +64,14 @@ NATIVE: dict[str, Entry] = {
     "DeepSeaTreasure-v0": Entry(
         "classic.deep_sea_treasure:DeepSeaTreasure", "Two objectives: the value of a treasure and the time to it."
     ),
+    **{
+        f"BitFlip-{size}": Entry(
+            "classic.bit_flip:bit_flip",
+            f"Flip one of {size} bits at a time until they are as asked.",
+            {"size": size},
+        )
+        for size in (10, 20)
+    },
     "minatar:Asterix": Entry("minatar.asterix:Asterix", "MinAtar: collect treasure, avoid enemies."),
     "minatar:Breakout": Entry("minatar.breakout:Breakout", "MinAtar: break bricks with a ball."),
     "minatar:Freeway": Entry("minatar.freeway:Freeway", "MinAtar: cross a road."),

@@ -45,6 +45,9 @@ class Wrapper(Environment):
     remembers: ClassVar[bool] = False
     """States are `WrapperState`s."""
 
+    changes_reward: ClassVar[bool] = False
+    """A step pays something else than in the environment inside."""
+
     def __post_init__(self):
         # Spaces may follow from fields, and fields are not known while a program is traced: what a step needs of them
         # is kept from when the wrapper is made.

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Environment, State
+from forage.core.ports import Environment, Part, State
 from forage.core.types import ForageError, Step
 from forage.environments.limits import check_at_least
 from forage.environments.wrappers.base import Wrapper
@@ -29,6 +29,35 @@ class GoalState(NamedTuple):
     def time(self) -> Int[Array, ""]:
         """Steps taken."""
         return self.inner.time
+
+
+class GoalReward(Part):
+    """The reward of a step for any goal, whichever was desired when it was taken: see `GoalConditioned`."""
+
+    radius: float | Float[Array, ""]
+    scale: float | Float[Array, "*goal"]
+    reward: str = equinox.field(static=True)
+    ends: bool = equinox.field(static=True)  # reaching the goal terminates the episode
+
+    def distance(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
+        """Return how far what was achieved is from what was desired, over the last axis."""
+        return jnp.linalg.norm((achieved - desired) / self.scale, axis=-1)
+
+    def reached(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
+        """Return whether it is near enough."""
+        return self.distance(achieved, desired) <= self.radius
+
+    def reward_of(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
+        """Return the reward of a step that led to `achieved` when `desired` was the goal, for any leading axes."""
+        if self.reward in ("sparse", "penalty"):
+            return self.reached(achieved, desired).astype(jnp.float32) - (self.reward == "penalty")
+        distance = self.distance(achieved, desired)
+        return (jnp.exp(-distance) if self.reward == "dense" else -distance).astype(jnp.float32)
+
+    def terminates(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
+        """Return whether such a step ends the episode by reaching the goal, for any leading axes."""
+        reached = self.reached(achieved, desired)
+        return reached if self.ends else jnp.zeros_like(reached)
 
 
 class GoalConditioned(Environment):
@@ -53,7 +82,8 @@ class GoalConditioned(Environment):
     - `info["success"]`: the goal was reached by this step.
 
     A step's reward belongs to the goal that was desired when the action was chosen: `desired_goal` of the observation
-    before the step, also under `renew`. What was done can be judged by another goal: `reward_of(achieved, desired)`.
+    before the step, also under `renew`. What was done can be judged by another goal: `reward_of(achieved, desired)`,
+    and `goal_reward`, which is all that hindsight replay needs.
 
     Source: Schaul, Horgan, Gregor and Silver (2015), "Universal Value Function Approximators"; Andrychowicz et al.
     (2017), "Hindsight Experience Replay" (arXiv 1707.01495); `sparse`, `dense` as in D4RL's mazes (arXiv 2004.07219).
@@ -84,18 +114,20 @@ class GoalConditioned(Environment):
 
     def distance(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
         """How far what was achieved is from what was desired, over the last axis."""
-        return jnp.linalg.norm((achieved - desired) / self.scale, axis=-1)
+        return self.goal_reward.distance(achieved, desired)
 
     def reached(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
         """Whether it is near enough."""
-        return self.distance(achieved, desired) <= self.radius
+        return self.goal_reward.reached(achieved, desired)
 
     def reward_of(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
         """The reward of a step that led to `achieved` when `desired` was the goal, for any leading axes."""
-        if self.reward in ("sparse", "penalty"):
-            return self.reached(achieved, desired).astype(jnp.float32) - (self.reward == "penalty")
-        distance = self.distance(achieved, desired)
-        return (jnp.exp(-distance) if self.reward == "dense" else -distance).astype(jnp.float32)
+        return self.goal_reward.reward_of(achieved, desired)
+
+    @property
+    def goal_reward(self) -> GoalReward:
+        """The reward by itself, with the numbers that it needs of this environment."""
+        return GoalReward(self.radius, self.scale, self.reward, self.on_success == "end")
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:

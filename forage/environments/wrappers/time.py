@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox
 import gymnasium
 import jax
@@ -93,6 +95,8 @@ class ActionRepeat(Wrapper):
 
     One of many agents whose own episode ends before the others' keeps what it saw then, and how it ended.
     """
+
+    changes_reward: ClassVar[bool] = True
 
     repeats: int = equinox.field(static=True)  # steps of the environment inside for each one outside
 

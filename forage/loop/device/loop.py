@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import spaces, team
 from forage.core.ports import Agent, Environment, Part, Starts, Tasks, Visited
-from forage.core.types import Clock, Experience
+from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, finite, select
 from forage.loop.visits import Visits
@@ -99,6 +99,12 @@ class Experiment(Part):
         self.learner.check(self.environment)
         self.tasks.check(self.environment)
         self.starts.check(self.environment, self.tasks)
+        memory = type(self.learner.memory)
+        if memory.recomputes_rewards and self.tasks.varies:
+            raise ForageError(
+                f"{memory.__name__} computes rewards anew by the environment's own function, and does not know which "
+                f"of the tasks that {type(self.tasks).__name__} draws a transition is of; use --tasks same."
+            )
 
     def init(self, key: Key[Array, ""]) -> ExperimentState:
         key, learner_key, tasks_key, starts_key, pool_key = jax.random.split(key, 5)

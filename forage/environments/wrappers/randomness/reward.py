@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
@@ -20,6 +22,8 @@ class RewardNoise(Wrapper):
     Source: type 2.1 of Barsainyan, Lim, Liu (2025), "STORI: A Benchmark and Taxonomy for Stochastic Environments",
     arXiv 2509.01793, where rewards are lost with probability 0.25 or 0.3; the normal noise is the usual addition.
     """
+
+    changes_reward: ClassVar[bool] = True
 
     reward_noise: float = 0.0  # standard deviation, in units of reward
     reward_loss: float = 0.0  # probability that a step's reward is 0
