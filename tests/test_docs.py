@@ -4,7 +4,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-from forage.cli import entry as cli
+from forage.cli.arguments import FLAGS, LISTS
 from forage.cli.entry import COMMANDS
 from forage.config import options, registry
 from forage.config.wrapping import wrap
@@ -31,7 +31,7 @@ def test_pages_are_what_the_parts_say():
 
 def words_of(command):
     """A command's environment, and what it puts around it."""
-    positional, words = options.split(command.split()[2:], cli.FLAGS, cli.LISTS)
+    positional, words = options.split(command.split()[2:], FLAGS, LISTS)
     return positional[-1], options.many(words, "wrap"), options.many(words, "under")
 
 
@@ -51,7 +51,7 @@ def test_commands_of_robustness_fit():
     for command in commands:
         _, around, under = words_of(command)
         environment = wrap(make("CartPole-v1"), [*around, *under])
-        _, words = options.split(command.split()[2:], cli.FLAGS, cli.LISTS)
+        _, words = options.split(command.split()[2:], FLAGS, LISTS)
         for name, _ in map(axis, options.many(words, "grid")):
             value_of(environment, name)
 

@@ -1,4 +1,4 @@
-"""What `forage list` and `forage show` print. Imports only what is asked for."""
+"""`forage show`: print what a part is. Imports only what is asked for."""
 
 from __future__ import annotations
 
@@ -6,44 +6,17 @@ import inspect
 import sys
 from typing import Any
 
-from forage.config import registry
+from forage.cli.arguments import nothing_left
+from forage.config import options, registry
 from forage.core.errors import ForageError, nearest
 
 
-def list_parts(wanted: str | None) -> None:
-    """Prints what there is: all of it, or what is `wanted`."""
-    kinds = {"agents": "agent", **{port: port for port in registry.PORTS}}
-    kinds |= {"wrappers": "wrappers", "environments": "environments"}
-    if wanted is not None and wanted not in kinds:
-        raise ForageError(
-            f"forage list shows agents, environments, wrappers or a port, not {wanted!r}{nearest(wanted, kinds)}"
-        )
-    for port, table in registry.PORTS.items():
-        if wanted is None or kinds[wanted] == port:
-            print(f"{port}")
-            for name in table:
-                doc = (registry.part_class(port, name).__doc__ or "").strip().splitlines()[0]
-                print(f"  {name:20} {doc}")
-    if wanted in (None, "wrappers"):
-        print("wrappers")
-        for name in registry.WRAPPERS:
-            doc = (registry.wrapper_class(name).__doc__ or "").strip().splitlines()[0]
-            print(f"  {name:20} {doc}")
-    if wanted in (None, "environments"):
-        from forage.environments import list_environments
-        from forage.environments.catalogue import SUITES
-        from forage.environments.registry import installed
-
-        print("environments")
-        for row in list_environments(libraries=wanted is not None):
-            print(f"  {row.id:34} {row.description}")
-        for prefix, suite in SUITES.items():
-            if not installed(suite):
-                print(f"  {prefix + ':<id>':34} needs pip install 'forage-rl[{suite.extra}]'. {suite.description}")
-            elif wanted is None:
-                print(f"  {prefix + ':<id>':34} {suite.description} Such as {prefix}:{suite.example}.")
-        if wanted is None:
-            print("forage list environments shows each of those, too.")
+def run(positional: list[str], words: options.Words) -> None:
+    """Do what the words after `forage show` ask for."""
+    nothing_left(words, "show", [])
+    if len(positional) != 1:
+        raise ForageError("forage show takes the name of a part: forage show ppo.")
+    show(positional[0])
 
 
 def show(name: str) -> None:

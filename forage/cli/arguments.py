@@ -1,0 +1,63 @@
+"""What several commands read of the command line. Loads no JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forage.config import options, registry
+from forage.core.errors import ForageError, nearest
+
+LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
+FLAGS = {"quiet", "json", "plain", "help", "anyway", "film", "sample", "visits"}
+PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
+
+
+def say(data: dict[str, Any]) -> None:
+    """Print a result as a line of JSON, for `--json`."""
+    from forage.runs.display import say as print_line
+
+    print_line(data)
+
+
+def port_part(port: str, words: options.Words) -> Any:
+    """The part that `--port NAME --port.option value` describe, or `None`."""
+    given = [word for word in words if word.startswith(port + ".")]
+    if port not in words:
+        if given:
+            name = given[0].replace("_", "-")
+            raise ForageError(f"--{name} needs --{port} NAME too, as in --{port} {next(iter(registry.PORTS[port]))}.")
+        return None
+    name = str(words.pop(port))
+    fields = registry.fields(registry.part_class(port, name))
+    return registry.build(port, name, options.fill(words, fields, port, name))
+
+
+def wrappers(words: options.Words, option: str) -> list[str]:
+    """What `--wrap NAME:VALUE ...` names; an unknown name is answered at once."""
+    given = options.many(words, option)
+    words.pop(option, None)
+    for wrapper in given:
+        registry.check_wrapper(wrapper.partition(":")[0])
+    return given
+
+
+def display(words: options.Words) -> str:
+    """The one display that was asked for. Raises `ForageError` for two, which cannot both be had."""
+    asked = [kind for kind in ("quiet", "json", "plain") if words.pop(kind, False)]
+    if len(asked) > 1:
+        raise ForageError(f"--{asked[0]} and --{asked[1]} are two ways to show a run; give one of them.")
+    return asked[0] if asked else "auto"
+
+
+def one_run(positional: list[str], command: str) -> str:
+    """Return the one directory that was named."""
+    if len(positional) != 1:
+        raise ForageError(f"forage {command} takes one run's directory: forage {command} runs/NAME.")
+    return positional[0]
+
+
+def nothing_left(words: options.Words, command: str, known: list[str]) -> None:
+    """Raise `ForageError` where an option is left that the command does not know."""
+    if words:
+        unknown = next(iter(words)).replace("_", "-")
+        raise ForageError(f"forage {command} has no option --{unknown}{nearest(unknown, known)}")

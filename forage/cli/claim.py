@@ -1,0 +1,44 @@
+"""`forage claim`: run a paper's claim."""
+
+from __future__ import annotations
+
+from forage.cli.arguments import display, nothing_left, say
+from forage.config import options
+from forage.core.errors import ForageError
+
+HELP = """\
+forage claim [NAME] [OPTIONS]
+
+Without a name: every claim, in a sentence. With one: its arms are trained, measured and judged by its rule; a claim
+that was stopped goes on where it was.
+
+  --scale laptop | smoke | paper   minutes to an hour on two cores; seconds; the paper's own setting
+  --directory PATH       where its runs are kept; runs/claims/NAME-SCALE
+  --anyway               start the paper's setting without an accelerator, too
+  --quiet | --json | --plain   show nothing; one JSON object a line; lines
+"""
+
+
+def run(positional: list[str], words: options.Words) -> None:
+    """Do what the words after `forage claim` ask for."""
+    from forage.studies.claims import running
+
+    if len(positional) > 1:
+        raise ForageError("forage claim takes one claim: forage claim gae-lambda.")
+    if not positional:
+        nothing_left(words, "claim", [])
+        for name in running.names():
+            print(f"  {name:28} {running.load(name).statement}")
+        return
+    kind = display(words)
+    scale = str(words.pop("scale", "laptop"))
+    directory, anyway = words.pop("directory", None), bool(words.pop("anyway", False))
+    nothing_left(words, "claim", ["scale", "directory", "anyway", "quiet", "json", "plain"])
+    from forage.runs.training import use_compilation_cache
+
+    use_compilation_cache()
+    result = running.run(positional[0], scale, None if directory is None else str(directory), kind, anyway)
+    if kind == "json":
+        say({"event": "claim", **result})
+    elif kind != "quiet":
+        print(*running.sentences(result), sep="\n")

@@ -1,0 +1,79 @@
+"""`forage evaluate`: play fresh episodes with a trained agent, also in a changed environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forage.cli.arguments import display, nothing_left, one_run, port_part, say, wrappers
+from forage.config import options
+from forage.core.errors import ForageError
+
+HELP = """\
+forage evaluate RUN [OPTIONS]
+
+  --episodes N           episodes of each seed; 100
+  --seed N               which episodes
+  --actions A            greedy, or sampled as in training; auto chooses anew; otherwise as the run was told or chose
+  --quiet | --json       show nothing; one JSON object
+  --grid NAME=LOW:HIGH:N   set a field of the environment to each of N numbers; again for another, and all combinations
+  --grid NAME=a,b,c      the same with these
+  --under NAME:VALUE     also play with this wrapper around the environment; again for another (forage list wrappers)
+  --wrap NAME:VALUE      play with this wrapper always
+  --tasks NAME           other tasks than the run's own, with --tasks.OPTION as in training
+
+With any of the last four the score of the run stays as it is, and what was found goes into robustness.json.
+"""
+
+
+def run(positional: list[str], words: options.Words) -> None:
+    """Do what the words after `forage evaluate` ask for."""
+    directory = one_run(positional, "evaluate")
+    kind = display(words)
+    episodes = options.parse("episodes", words.pop("episodes", "100"), int)
+    seed = options.parse("seed", words.pop("seed", "0"), int)
+    actions = str(words.pop("actions")) if "actions" in words else None
+    if actions is not None:
+        from forage.loop.policy import check_actions
+
+        check_actions(actions)
+    elsewhere = {name: wrappers(words, name) for name in ("wrap", "under")}
+    axes = options.many(words, "grid")
+    words.pop("grid", None)
+    tasks = port_part("tasks", words)
+    nothing_left(words, "evaluate", ["episodes", "seed", "actions", "grid", "under", "wrap", "tasks", "json", "quiet"])
+    if axes or tasks is not None or any(elsewhere.values()):
+        evaluate_elsewhere(
+            directory, kind, axes, tasks=tasks, episodes=episodes, seed=seed, actions=actions, **elsewhere
+        )
+        return
+    from forage.runs import training
+    from forage.runs.run import Run, scored
+    from forage.runs.scoring import how_scored
+
+    training.use_compilation_cache()
+    score = training.evaluate(directory, episodes, seed, actions=actions)
+    run = Run(directory)
+    evaluation, scores = run.evaluation or {}, run.scores
+    if kind == "json":
+        plain = {"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}
+        say((plain if len(scores) == 1 else {}) | scored(scores, evaluation))
+    elif kind != "quiet":
+        for label, one in scores.items():
+            print(f"{run.title}{f' with {label}' if label else ''}: return {one}")
+        print(*(f"  {line}" for line in how_scored(evaluation)), sep="\n")
+
+
+def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: Any) -> None:
+    from forage.runs.training import use_compilation_cache
+    from forage.studies.robustness import axis, evaluate_under
+
+    grid = [axis(words) for words in axes]
+    names = [name for name, _ in grid]
+    if len(set(names)) != len(names):
+        raise ForageError(f"The grid names {max(names, key=names.count)} twice; give all its values at once.")
+    use_compilation_cache()
+    result = evaluate_under(directory, dict(grid), **arguments)
+    if kind == "json":
+        say(result.data())
+    elif kind != "quiet":
+        print(result)

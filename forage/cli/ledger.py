@@ -1,0 +1,61 @@
+"""`forage ledger`: measure rows of the ledger again, and hold them against what was."""
+
+from __future__ import annotations
+
+from forage.cli.arguments import display, nothing_left, say
+from forage.config import options
+from forage.core.errors import ForageError
+
+HELP = """\
+forage ledger [OPTIONS]               every row, with what was measured
+forage ledger measure ROW ...         measure rows, and write their figures into the ledger
+forage ledger check ROW ...           measure rows again: the exit code is 1 where something got worse
+
+  --sample               also the rows that are cheap (a star)
+  --file PATH            the ledger; benchmarks/ledger.json
+  --quiet | --json       show nothing; one JSON object a row
+
+What is learned is always judged; speed, compile time and memory where JAX and the hardware are those of the ledger.
+"""
+
+
+def run(positional: list[str], words: options.Words) -> int:
+    """Do what the words after `forage ledger` ask for."""
+    from forage.studies.ledger.rows import ROWS
+
+    action, names = (positional[0], positional[1:]) if positional else ("list", [])
+    if action not in ("list", "measure", "check"):
+        raise ForageError(f"forage ledger can measure ROW or check ROW; {action!r} is neither.")
+    kind, file = display(words), words.pop("file", None)
+    if words.pop("sample", False):
+        names = [*names, *(name for name, row in ROWS.items() if row.sample and name not in names)]
+    nothing_left(words, "ledger", ["file", "sample", "quiet", "json"])
+    if action != "list" and not names:
+        raise ForageError(f"forage ledger {action} takes a row or more: forage ledger {action} {next(iter(ROWS))}.")
+    from forage.studies.ledger import checking
+    from forage.studies.ledger.showing import lines
+
+    path = checking.ledger_path(None if file is None else str(file), new=action == "measure")
+    if action == "list":
+        ledger = checking.read_json(path)
+        say(ledger) if kind == "json" else print(*lines(ledger), sep="\n")
+        return 0
+    for name in names:  # what cannot be is answered before anything is measured
+        checking.row_of(name)
+    stored = {name: checking.stored_of(name, path) for name in names} if action == "check" else {}
+    failed = False
+    for name in dict.fromkeys(names):
+        if action == "check":
+            found = checking.check(name, stored[name])
+            failed |= checking.verdict(found) == checking.WORSE
+            data = {"verdict": checking.verdict(found), "findings": [finding._asdict() for finding in found]}
+            said = checking.sentences(name, found)
+        else:
+            data = checking.measure(name)
+            checking.store(name, data, path)
+            said = lines({name: data}, [name])
+        if kind == "json":
+            say({"event": action, "row": name, **data})
+        elif kind != "quiet":
+            print(*said, sep="\n", flush=True)
+    return int(failed)

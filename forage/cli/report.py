@@ -1,0 +1,20 @@
+"""`forage report`: write one page about runs."""
+
+from __future__ import annotations
+
+from forage.cli.arguments import nothing_left
+from forage.config import options
+from forage.core.errors import ForageError
+
+
+def run(positional: list[str], words: options.Words) -> None:
+    """Do what the words after `forage report` ask for."""
+    if not positional:
+        raise ForageError("forage report takes one run or more: forage report runs/A runs/B.")
+    output = options.parse("output", words.pop("output", "report.html"), str)
+    threshold = options.parse("threshold", words.pop("threshold"), float) if "threshold" in words else None
+    film = bool(words.pop("film", False))
+    nothing_left(words, "report", ["output", "threshold", "film"])
+    from forage.studies.report import report as write
+
+    print(write(positional, output, threshold, film))

@@ -1,0 +1,64 @@
+"""`forage tune`: search hyper-parameters, and judge the best on seeds that it has not seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forage.cli.arguments import PORTS, display, nothing_left, port_part, say, wrappers
+from forage.config import options, registry
+from forage.core.errors import ForageError
+
+HELP = """\
+forage tune AGENT ENVIRONMENT --over NAME=RANGE [--over ...] [OPTIONS]
+
+  --over NAME=LOW:HIGH[:log]   a number of the agent, or of another part (memory.exponent); again for another
+  --over NAME=A,B,C      one of these
+  --method tpe | random | hyperband | pbt   how settings are proposed; pbt changes them while it trains
+  --trials N             settings tried, or the size of the population; 32
+  --batch N              trials at once, in one program where their shapes allow it; 8
+  --tuning-seeds a,b,c   seeds that every trial trains on, but those of pbt; 0,1,2
+  --seeds a,b,c          seeds that the best and the default are judged on; ten others
+  --steps, --directory, --evaluation-actions, --wrap, --env.NAME, ports and the agent's options   as of forage train
+
+The same call again, with the same --directory, goes on with a search that was stopped.
+"""
+
+
+def run(positional: list[str], words: options.Words) -> None:
+    """Do what the words after `forage tune` ask for."""
+    if len(positional) != 2:
+        raise ForageError(
+            "forage tune takes an agent and an environment: forage tune ppo CartPole-v1 --over clip=0.1,0.2."
+        )
+    agent, environment = positional
+    part = registry.part_class("agent", agent)
+    kind = display(words)
+    arguments: dict[str, Any] = {"wrap": wrappers(words, "wrap"), "display": kind}
+    space = options.many(words, "over")
+    words.pop("over", None)
+    kinds = {"method": str, "trials": int, "batch": int, "steps": int, "directory": str, "evaluation_actions": str}
+    for name, wanted in kinds.items():
+        if name in words:
+            arguments[name] = options.parse(name, words.pop(name), wanted)
+    for name in ("seeds", "tuning_seeds"):
+        if name in words:
+            arguments[name] = options.parse(name, words.pop(name), tuple[int, ...])
+    arguments["environment_options"] = {w[4:]: options.guess(words.pop(w)) for w in list(words) if w.startswith("env.")}
+    for port in PORTS:
+        if (chosen := port_part(port, words)) is not None:
+            arguments[port] = chosen
+    fields = registry.fields(part)
+    arguments["agent_options"] = options.fill(words, fields, "", agent)
+    known = ["over", "method", "trials", "batch", "steps", "directory", "seeds", "tuning-seeds", "evaluation-actions"]
+    known += ["wrap", *PORTS]
+    nothing_left(words, "tune", [*known, *(field.name.replace("_", "-") for field in fields)])
+    from forage.runs.training import use_compilation_cache
+    from forage.studies.tuning.tune import sentences
+    from forage.studies.tuning.tune import tune as search
+
+    use_compilation_cache()
+    result = search(agent, environment, space, **arguments)
+    if kind == "json":
+        say({"event": "tune", **result})
+    elif kind != "quiet":
+        print(*sentences(result), sep="\n")
