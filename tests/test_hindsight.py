@@ -251,7 +251,7 @@ def test_adding_is_in_place_inside_a_compiled_loop():
 def test_what_does_not_fit_is_refused_in_a_sentence(agent, environment, words, message):
     setup = make_setup(agent, environment, steps=2000, seeds=1, memory="hindsight", **words)
     with pytest.raises(ForageError, match=message) as error:
-        setup.experiment()
+        setup.loop()
     assert str(error.value).count(". ") == 0
 
 

@@ -14,6 +14,7 @@ import small
 from small import differing_files
 
 import forage
+from forage.config.saved import spec_from_config
 from forage.config.setup import from_config, make_setup
 from forage.core.ports import Environment, Rewards
 from forage.core.types import ForageError, Step
@@ -24,7 +25,6 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.goal_entries import Entries
 from forage.environments.wrappers.goals import GoalConditioned
 from forage.environments.wrappers.time import ActionRepeat, TimeLimit
-from forage.loop.policy import spec_from_config
 
 small.keep_compiled()
 LENGTH = 4
