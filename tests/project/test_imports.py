@@ -149,3 +149,10 @@ def test_answers_that_need_no_jax_do_not_load_it(words):
     code = f"from forage.cli.entry import main\ntry:\n    main({words.split()!r})\nexcept SystemExit:\n    pass"
     loaded = loaded_by(code)
     assert not HEAVY & loaded
+
+
+def test_tests_mirror_the_package():
+    tests = Path(__file__).parents[1]
+    loose = {path.name for path in tests.glob("test_*.py")}
+    folders = {path.name for path in tests.iterdir() if path.is_dir() and list(path.glob("test_*.py"))}
+    assert not loose and folders - {"project"} <= {path.name for path in ROOT.iterdir() if path.is_dir()}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tiers import gated
 
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 GATE = [path for path in EXAMPLES if path.stem == "train_and_act"]
 
 

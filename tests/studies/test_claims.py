@@ -22,7 +22,7 @@ from forage.studies.claims.provenance import commit_of, file_of, uncommitted
 small.keep_compiled()
 NEEDS = {"central-critic": "jaxmarl"}
 EXAMPLE = "learning-rate-annealing"
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_rule():

@@ -12,7 +12,7 @@ from forage.core.types import ForageError
 from forage.studies.ledger import checking, flops, measuring, showing
 from forage.studies.ledger.rows import ROWS, Row
 
-LEDGER = Path(__file__).parent.parent / "benchmarks" / "ledger.json"
+LEDGER = Path(__file__).parents[2] / "benchmarks" / "ledger.json"
 HARDWARE = {"cpu": "one", "cores": 2, "device": "cpu", "system": "Linux"}
 
 
@@ -191,7 +191,7 @@ def test_a_regression_is_caught_and_no_other(capsys, tmp_path, monkeypatch):
     place.write_text(PLACE)
     row = Row("ledger_place:Reinforce", "ledger_place:Lever", 1536, 0.8, seeds=4, episodes=4)
     monkeypatch.setitem(ROWS, "lever", row)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parent.parent}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")
     monkeypatch.setattr(checking, "SPEED", 0.6)  # so short a run on a machine that runs tests is timed badly
     monkeypatch.setattr(checking, "COMPILE", 3.0)
     file = tmp_path / "ledger.json"

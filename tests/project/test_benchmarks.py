@@ -25,7 +25,7 @@ import pytest
 from forage.cli.entry import as_command
 from forage.runs import display as progress
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from forage.environments import make
 from forage.environments.catalogue import NATIVE
 from forage.studies.robustness import axis
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 AROUND = ROOT / "docs" / "environments" / "around.md"
 
 
