@@ -1,4 +1,4 @@
-"""What a comparison with a reference found: tests assert that it is small, `docs/parity.py` prints how small."""
+"""What a comparison with a reference found: tests assert that it is small, `docs/make/parity.py` prints how small."""
 
 from __future__ import annotations
 

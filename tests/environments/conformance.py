@@ -3,7 +3,7 @@
 A row's library is driven directly by a driver (`conformance_libraries.py`, `conformance_host_libraries.py`), action for
 action and key for key or seed for seed beside the adapter, to each of its ends. How both are played is the runner's:
 `conformance_device.py`, `conformance_host.py`. A check returns nothing where it holds, a reason where it does not
-apply, and raises where it fails. `test_conformance.py` runs them; `docs/conformance.py` prints the table.
+apply, and raises where it fails. `test_conformance.py` runs them; `docs/make/conformance.py` prints the table.
 """
 
 from __future__ import annotations

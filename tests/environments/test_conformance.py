@@ -25,6 +25,6 @@ def test_the_adapter_says_what_the_library_says(row, check):
     if not here(row):
         pytest.skip(f"{row.library} is not installed")
     if row.slow and not os.environ.get("FORAGE_SLOW"):
-        pytest.skip("compiles for minutes; FORAGE_SLOW=1 and docs/conformance.py compare it")
+        pytest.skip("compiles for minutes; FORAGE_SLOW=1 and docs/make/conformance.py compare it")
     reason = CHECKS[check](case(row.id))
     assert reason is None or reason.strip()

@@ -18,7 +18,7 @@ AROUND = ROOT / "docs" / "environments" / "around.md"
 
 
 def generator():
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "make" / "parts.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -26,7 +26,7 @@ def generator():
 
 def test_pages_are_what_the_parts_say():
     for path, text in generator().pages().items():
-        assert path.read_text() == text, f"run python docs/generate.py: {path.name} is stale"
+        assert path.read_text() == text, f"run python docs/make/parts.py: {path.name} is stale"
 
 
 def words_of(command):

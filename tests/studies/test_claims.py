@@ -64,7 +64,7 @@ def test_an_effect_of_few_seeds_has_an_interval_for_few():
 
 @pytest.fixture(scope="module")
 def pages():
-    spec = importlib.util.spec_from_file_location("claims_pages", ROOT / "docs" / "claims.py")
+    spec = importlib.util.spec_from_file_location("claims_pages", ROOT / "docs" / "make" / "claims.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -137,7 +137,7 @@ def test_pages_say_what_the_rule_says_of_the_results(pages):
         again = pages.judged_again(result)
         assert again["verdict"] == result["verdict"]
         for stored, found in zip(result["effects"], again["effects"], strict=True):
-            assert stored == pytest.approx(found), f"run python docs/claims.py: {result['claim']} is stale"
+            assert stored == pytest.approx(found), f"run python docs/make/claims.py: {result['claim']} is stale"
         assert (pages.PAGES / f"{result['claim']}.md").read_text() == pages.page(result)
     assert (pages.PAGES / "README.md").read_text() == pages.overview(results)
     said, readme = [result["verdict"] for result in results], (ROOT / "README.md").read_text()

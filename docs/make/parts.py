@@ -3,8 +3,8 @@
 Run after changing a part.
 
 
-python docs/generate.py           writes
-python docs/generate.py --check   exits 1 when a page is not what it would write
+python docs/make/parts.py           writes
+python docs/make/parts.py --check   exits 1 when a page is not what it would write
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from forage.config import registry
 from forage.config.presets import PRESETS
 
-PAGES = Path(__file__).parent / "parts"
+PAGES = Path(__file__).parents[1] / "parts"
 
 COMMANDS = {
     "ppo": "forage train ppo CartPole-v1",
@@ -184,7 +184,7 @@ def wrapper_page(name: str, target: str) -> str:
 def pages() -> dict[Path, str]:
     """Every page and what it should hold."""
     result = {}
-    index = ["# Parts", "", "One page each, written by `docs/generate.py` from the parts themselves.", ""]
+    index = ["# Parts", "", "One page each, written by `docs/make/parts.py` from the parts themselves.", ""]
     for port, table in registry.PORTS.items():
         index += [f"## {port}", ""]
         for name, target in table.items():
@@ -205,7 +205,7 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     stale = [path for path, text in pages().items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
-        sys.exit(f"python docs/generate.py would change {', '.join(p.name for p in stale)}" if stale else 0)
+        sys.exit(f"python docs/make/parts.py would change {', '.join(p.name for p in stale)}" if stale else 0)
     PAGES.mkdir(exist_ok=True)
     for path in stale:
         path.write_text(pages()[path])

@@ -1,7 +1,7 @@
 """Writes docs/conformance.md: which adapter says what its library says, checked here and now.
 
-python docs/conformance.py                every row whose library is installed; others keep what the page says of them
-python docs/conformance.py gymnax brax    only these suites
+python docs/make/conformance.py               every row whose library is installed; others stay as the page has them
+python docs/make/conformance.py gymnax brax   only these suites
 
 Takes half an hour for all, most of it compilation.
 """
@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "conformance.md"
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "environments")]
 
@@ -85,8 +85,8 @@ def page(checks: dict[str, object], lines: list[str]) -> str:
         "# Conformance of the adapters",
         "",
         "Each environment is stepped by Forage's adapter and by its own library, driven directly, with the same",
-        "actions and keys or seeds, to each of its ends. Written by `python docs/conformance.py`; the checks are in",
-        "`tests/environments/conformance_checks.py`, and `make thorough` runs them (with `FORAGE_SLOW=1` those that",
+        "actions and keys or seeds, to each of its ends. Written by `python docs/make/conformance.py`; the checks are",
+        "in `tests/environments/conformance_checks.py`, and `make thorough` runs them (with `FORAGE_SLOW=1` those that",
         "compile for minutes as well).",
         "",
         *(f"- **{name}**: {' '.join((check.__doc__ or '').split())}" for name, check in checks.items()),

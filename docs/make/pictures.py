@@ -1,4 +1,6 @@
-"""Draws the pictures of the pages on environments: `python docs/pictures.py [grid probes classic minatar gymnax ...]`.
+"""Draws the pictures of the pages on environments.
+
+    python docs/make/pictures.py [grid probes classic minatar gymnax ...]
 
 `grid` and `probes` are single pictures of native environments some steps into an episode. Every other name is a suite,
 drawn as one sheet with a tile for each of its environments; the libraries' own renderers draw theirs. MuJoCo draws
@@ -25,7 +27,7 @@ from forage.environments import HostFactory, make
 from forage.environments.catalogue import NATIVE, SUITES
 from forage.environments.registry import list_environments
 
-PAGES = Path(__file__).parent / "environments"
+PAGES = Path(__file__).parents[1] / "environments"
 
 GRID = {
     "Empty": "Empty-8x8",

@@ -1,6 +1,6 @@
 """Writes docs/regret.md and its picture: exact regret of tabular agents on a river, beside the bounds that are proved.
 
-python docs/regret.py      takes about two minutes
+python docs/make/regret.py      takes about two minutes
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from forage.evaluation.plots import DASHES, INK, PALETTE, QUIET, style
 from forage.evaluation.statistics import score
 from forage.studies.regret import regret
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 STATES, ACTIONS, HORIZON, EPISODES, SEEDS = 6, 2, 20, 4000, range(2000, 2005)
 AGENTS: dict[str, Any] = {
     "posterior sampling": PSRL(),
@@ -54,7 +54,7 @@ def draw(number: np.ndarray, found: dict[str, np.ndarray], bounds: dict[str, np.
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.legend(frameon=False, fontsize=7.5, labelcolor=INK, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure.savefig(HERE / "regret.png")
+    figure.savefig(HERE / "pictures" / "regret.png")
 
 
 def page(found: dict[str, np.ndarray], bounds: dict[str, np.ndarray]) -> str:
@@ -75,9 +75,9 @@ def page(found: dict[str, np.ndarray], bounds: dict[str, np.ndarray]) -> str:
         "```",
         "",
         f"RiverSwim of {STATES} states, episodes of {HORIZON} steps, {len(SEEDS)} seeds; bands from the least to the",
-        "most of them. Made by `python docs/regret.py`.",
+        "most of them. Made by `python docs/make/regret.py`.",
         "",
-        "![Regret so far by episodes, on logarithmic scales](regret.png)",
+        "![Regret so far by episodes, on logarithmic scales](pictures/regret.png)",
         "",
         f"| agent | regret after {EPISODES // 10:,} | after {EPISODES:,} episodes | missed in the last one |",
         "|---|---|---|---|",

@@ -1,7 +1,7 @@
 """Writes docs/parity.md: how near the environments of Forage's own are to the originals, measured here and now.
 
-python docs/parity.py                 every family whose reference is installed; others keep what the page says of them
-python docs/parity.py classic grid    only these families
+python docs/make/parity.py                 every family whose reference is installed; others stay as they are
+python docs/make/parity.py classic grid    only these families
 
 The comparisons are the tests' own; this runs them and prints what they found. Takes about ten minutes for all.
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "parity.md"
 TESTS = ROOT / "tests" / "environments"
 sys.path[:0] = [str(TESTS.parent), str(TESTS)]
@@ -166,8 +166,8 @@ HEAD = [
     "# Parity of the environments of Forage's own",
     "",
     "Each is played beside the implementation that it is written after: from the same states, with the same actions,",
-    "and with the same random numbers where the original draws any. Written by `python docs/parity.py`, which runs the",
-    "comparisons of the tests in the last column (`tests/environments/`). *Steps* is how many were compared, for a",
+    "and with the same random numbers where the original draws any. Written by `python docs/make/parity.py`, which",
+    "runs the comparisons of the tests in the last column (`tests/environments/`). *Steps* is how many were compared, for a",
     "table its states and actions; then comes the largest difference of each part. An end that differs would be a 1.",
     "What is above 0 is our float32 beside the original's float64: the classic control tasks are stepped in float64",
     "too, and there the states show how near the equations are (MountainCarContinuous keeps its own in float32).",

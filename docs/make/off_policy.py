@@ -1,7 +1,7 @@
 """Measures the table of docs/off-policy.md: off-policy estimates of tabular MDPs beside their exact values.
 
-python docs/off_policy.py           prints the tables, in some minutes
-python docs/off_policy.py --write   puts them into the page
+python docs/make/off_policy.py           prints the tables, in some minutes
+python docs/make/off_policy.py --write   puts them into the page
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from forage.environments.tabular.values import expected_return, optimal
 from forage.evaluation.off_policy import ESTIMATORS, Logged, Target, estimate, log_episodes, tabular_policy
 from forage.evaluation.off_policy.selection import normalised_regret, rank_correlation, sharpe_ratio
 
-PAGE = Path(__file__).parent / "off-policy.md"
+PAGE = Path(__file__).parents[1] / "off-policy.md"
 EPISODES, LOGS, NETWORK_LOGS = 200, 40, 1
 MDPS = {
     "RiverSwim-6": (river_swim, 0.9),

@@ -1,4 +1,4 @@
-"""Publishes claims: `python docs/claims.py [NAME ...]` takes what `forage claim NAME` found into docs/claims.
+"""Publishes claims: `python docs/make/claims.py [NAME ...]` takes what `forage claim NAME` found into docs/claims.
 
 Results are kept as data (results/NAME.json) with a picture each; the table and the pages are made from these, so that
 they can be made again without running anything. A claim that fails stays.
@@ -24,7 +24,7 @@ from forage.studies.claims.claim import Effect, Rule, effects, verdict
 from forage.studies.claims.picture import draw
 from forage.studies.claims.provenance import experiment, file_of, git
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "claims"
 RUNS = ROOT / "runs" / "claims"
 
@@ -37,8 +37,8 @@ otherwise. The effect is a difference of means over seeds with Welch's interval,
 for: of two arms that are equally good it puts one ahead, with 10 seeds and normal scores, in 5 % of experiments, and
 with fewer seeds in less ([where it errs](../trust.md#what-decides)); the score of an arm is its interquartile mean
 with a bootstrap interval, which decides nothing. A claim with another rule says so. What is small here is said on
-each page; a verdict is about the experiment that was run, not about the paper. Made by `python docs/claims.py` from
-the results beside it.
+each page; a verdict is about the experiment that was run, not about the paper. Made by
+`python docs/make/claims.py` from the results beside it.
 
 Not everything was fixed before the run. A star marks an experiment that was changed, or run again by later code,
 after a first result or a look at one, mostly on the same seeds: [what came before](#history). The interval was
