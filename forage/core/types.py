@@ -51,6 +51,7 @@ class Experience(NamedTuple):
     `memo` is there only in a rollout: what the behaviour wants back in its `report`.
     `info` has the numbers that `Spec.info_names` names, such as a cost or `success`, in 32-bit floats; of many agents
     each has the environment's, and NaN stands where an environment on the host did not say.
+    `mark` is the mark of the start of the episode (see `Starts.begin`), kept only for agents with `Agent.marks`.
     """
 
     observation: PyTree[Array]
@@ -65,6 +66,7 @@ class Experience(NamedTuple):
     bonus: Float[Array, "*shape"] | None = None
     memo: PyTree[Array] = ()
     info: dict[str, Float[Array, "*shape"]] = {}
+    mark: PyTree[Array] = ()
 
     @property
     def ended(self) -> Bool[Array, "*shape"]:

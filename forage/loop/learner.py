@@ -35,13 +35,16 @@ class Learner(Part):
         self.behaviour.check(self.agent, self.spec)
         self.memory.check(self.agent, self.spec, environment)
 
-    def init(self, key: Key[Array, ""], environment: Environment | None = None) -> LearnerState:
-        """Make the first state. `environment`: as in `check`."""
+    def init(
+        self, key: Key[Array, ""], environment: Environment | None = None, mark: PyTree[Array] = ()
+    ) -> LearnerState:
+        """Make the first state. `environment`: as in `check`. `mark`: an example of `Experience.mark` in one of them."""
         keys = jax.random.split(key, 3)
         agent_state = self.agent.init(keys[0], self.spec)
         behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
         streams = self.agent.num_envs * self.spec.num_agents
-        example = self.example(agent_state, behaviour_state)._replace(memo=(), note=self.rewards.note(self.spec))
+        example = self.example(agent_state, behaviour_state, mark)
+        example = example._replace(memo=(), note=self.rewards.note(self.spec))
         return LearnerState(
             agent_state,
             behaviour_state,
@@ -49,7 +52,7 @@ class Learner(Part):
             self.memory.init(example, streams, self.agent.rollout_length, self.spec, environment),
         )
 
-    def example(self, agent_state: State, behaviour_state: State) -> Experience:
+    def example(self, agent_state: State, behaviour_state: State, mark: PyTree[Array] = ()) -> Experience:
         """Return a zero transition of one agent, with the shapes and dtypes of a rollout."""
         observation = spaces.example(self.spec.observation_space)
 
@@ -71,6 +74,7 @@ class Learner(Part):
             aux=decision.aux,
             memo=decision.memo,
             info={name: jnp.zeros(()) for name in self.spec.info_names},
+            mark=jax.tree.map(jnp.zeros_like, mark),
         )
 
     def act(
