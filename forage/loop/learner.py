@@ -38,7 +38,7 @@ class Learner(Part):
     def init(
         self, key: Key[Array, ""], environment: Environment | None = None, mark: PyTree[Array] = ()
     ) -> LearnerState:
-        """Make the first state. `environment`: as in `check`. `mark`: an example of `Experience.mark` in one of them."""
+        """Make the first state. `environment`: as in `check`. `mark`: an example of `Experience.mark`."""
         keys = jax.random.split(key, 3)
         agent_state = self.agent.init(keys[0], self.spec)
         behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)

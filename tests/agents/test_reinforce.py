@@ -132,9 +132,9 @@ def test_it_runs_with_any_actions(environment, options):
         "reinforce", environment, steps=400, seeds=[0], wrap=[] if ":" in environment else ["time-limit:9"],
         agent_options={"num_envs": 2} | options,
     )  # fmt: skip
-    road: Any = setup.road()
-    road.begin()
-    report = road.advance(2)
+    runner: Any = setup.runner()
+    runner.begin()
+    report = runner.advance(2)
     assert report.agent_finite.all() and report.environment_finite.all()
 
 
@@ -144,10 +144,10 @@ def test_learns_the_toy_language(baseline):
         "reinforce", "language:Reverse-2", steps=16_000, seeds=[0, 1, 2, 3, 4], starts=Groups(8),
         agent_options={"num_envs": 64, "baseline": baseline},
     )  # fmt: skip
-    road: Any = setup.road(1)
-    road.begin()
-    road.advance(112)
-    report = road.advance(13)
+    runner: Any = setup.runner(1)
+    runner.begin()
+    runner.advance(112)
+    report = runner.advance(13)
     assert (report.episodes.episode_return / report.episodes.count > 0.95).all()
 
 
@@ -160,9 +160,9 @@ def test_learns_cartpole_only_with_a_baseline():
             "reinforce", "CartPole-v1", steps=400_000, seeds=[0, 1, 2, 3, 4], starts=Groups(8),
             agent_options={"learning_rate": 1e-2, "baseline": baseline},
         )  # fmt: skip
-        road: Any = setup.road(1)
-        road.begin()
-        road.advance(45)
-        report = road.advance(5)
+        runner: Any = setup.runner(1)
+        runner.begin()
+        runner.advance(45)
+        report = runner.advance(5)
         found[baseline] = np.asarray(report.episodes.episode_return / report.episodes.count)
     assert (found["group"] > 450).all() and (found["none"] < 400).all(), found

@@ -26,18 +26,18 @@ def test_all_of_a_group_begin_alike_and_no_others_do():
         starts=Groups(4),
         wrap=["time-limit:9"],
     )
-    road: Any = setup.road()
-    road.begin()
-    look = jax.jit(setup.experiment().next_rollout)
+    runner: Any = setup.runner()
+    runner.begin()
+    look = jax.jit(setup.loop().next_rollout)
     starts: dict[int, list[tuple[float, ...]]] = {}
     for _ in range(5):
-        clock = Clock(jnp.int32(road.steps), jnp.float32(1000))
-        rollout = jax.device_get(look(jax.tree.map(lambda x: x[0], road.state), clock))
+        clock = Clock(jnp.int32(runner.steps), jnp.float32(1000))
+        rollout = jax.device_get(look(jax.tree.map(lambda x: x[0], runner.state), clock))
         first = np.concatenate([np.ones((1, 6), bool), rollout.ended[:-1]])
         for time, env in np.argwhere(first):
             seen = tuple(rollout.observation[time, env].tolist())
             starts.setdefault(int(rollout.mark.group[time, env]), []).append(seen)
-        road.advance(1)
+        runner.advance(1)
     assert len(starts) > 8
     assert all(len(set(seen)) == 1 for seen in starts.values())
     assert len({seen[0] for seen in starts.values()}) == len(starts)
@@ -64,8 +64,8 @@ def test_what_cannot_be_is_refused():
             "gymnasium:CartPole-v1",
             agent_options=OPTIONS | {"rollout_length": 500},
             starts=Groups(4),
-        ).road()
+        ).runner()
     setup = make_setup("reinforce", "language:Reverse-2", agent_options=OPTIONS)
     with pytest.raises(ForageError, match="--starts groups"):
-        setup.road().begin()
-        setup.road().advance(1)
+        setup.runner().begin()
+        setup.runner().advance(1)

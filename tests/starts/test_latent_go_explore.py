@@ -167,9 +167,7 @@ def test_starts_are_where_few_have_been():
         carry = (loop.init(jax.random.key(1)), Clock(jnp.int32(0), jnp.float32(15 * 8 * 48)))
         (state, _), faults = jax.lax.scan(turn, carry, None, 15)
         keys = jax.random.split(KEY, 300)
-        begun, seen, _ = jax.vmap(lambda key: loop.starts.begin(state.starts, environment, key, jnp.int32(0)))(
-            keys
-        )
+        begun, seen, _ = jax.vmap(lambda key: loop.starts.begin(state.starts, environment, key, jnp.int32(0)))(keys)
         kept, transitions = state.starts.reservoir.places
         whole = (jax.vmap(environment._observe)(kept) == transitions.next_observation).all()
         return begun, kept, whole & (jax.vmap(environment._observe)(begun) == seen).all(), faults.sum()

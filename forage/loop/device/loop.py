@@ -213,7 +213,7 @@ class DeviceLoop(Part):
         actors = Actors(at, hidden, episode_return, episode_length)
         return Collected(pool, actors, episodes, rollout, visited, places)
 
-    def drop_unfinished(self, state: ExperimentState, key: Key[Array, ""]) -> ExperimentState:
+    def drop_unfinished(self, state: DeviceState, key: Key[Array, ""]) -> DeviceState:
         """Begin new episodes in place of those under way, which count nowhere."""
         running = state.actors.episode_length > 0
         pool, at = self.begin_anew(state, state.pool, state.actors.at, running, key)

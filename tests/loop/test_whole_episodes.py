@@ -45,17 +45,17 @@ class Whole(Marked):
 def lived(agent: Agent, environment: str, rollouts: int = 6) -> tuple[list[Any], list[Any]]:
     """Return each rollout of a run, and each report."""
     setup = make_setup(agent, environment, steps=10_000, seeds=[0], starts=Numbered())
-    road: Any = setup.road()
-    road.begin()
+    runner: Any = setup.runner()
+    runner.begin()
     found, reports = [], []
     if setup.native:
-        look = jax.jit(setup.experiment().next_rollout)
+        look = jax.jit(setup.loop().next_rollout)
         for _ in range(rollouts):
-            clock = Clock(jnp.int32(road.steps), jnp.float32(10_000))
-            found.append(jax.device_get(look(jax.tree.map(lambda x: x[0], road.state), clock)))
-            reports.append(road.advance(1))
+            clock = Clock(jnp.int32(runner.steps), jnp.float32(10_000))
+            found.append(jax.device_get(look(jax.tree.map(lambda x: x[0], runner.state), clock)))
+            reports.append(runner.advance(1))
         return found, reports
-    one = road.experiments[0]
+    one = runner.loops[0]
     learn = one.learn
 
     def listening(rollout: Any, clock: Any) -> Any:
@@ -63,7 +63,7 @@ def lived(agent: Agent, environment: str, rollouts: int = 6) -> tuple[list[Any],
         return learn(rollout, clock)
 
     one.learn = listening
-    return found, [road.advance(1) for _ in range(rollouts)]
+    return found, [runner.advance(1) for _ in range(rollouts)]
 
 
 def episodes(rollout: Any) -> list[list[tuple[int, int, int]]]:
@@ -79,9 +79,9 @@ def episodes(rollout: Any) -> list[list[tuple[int, int, int]]]:
     return found
 
 
-@pytest.mark.parametrize("road", ENVIRONMENTS)
-def test_marks_name_the_episode_and_numbers_have_no_gaps(road):
-    rollouts, _ = lived(Marked(**OPTIONS), ENVIRONMENTS[road])
+@pytest.mark.parametrize("runner", ENVIRONMENTS)
+def test_marks_name_the_episode_and_numbers_have_no_gaps(runner):
+    rollouts, _ = lived(Marked(**OPTIONS), ENVIRONMENTS[runner])
     assert rollouts[0].mark[0].tolist() == [0, 1, 2]
     before, seen = None, set()
     for rollout in rollouts:
@@ -93,9 +93,9 @@ def test_marks_name_the_episode_and_numbers_have_no_gaps(road):
     assert seen == set(range(len(seen))), "every number was an episode's, in order"
 
 
-@pytest.mark.parametrize("road", ENVIRONMENTS)
-def test_whole_episodes_begin_with_the_rollout_and_only_those_that_ended_count(road):
-    rollouts, reports = lived(Whole(**OPTIONS), ENVIRONMENTS[road])
+@pytest.mark.parametrize("runner", ENVIRONMENTS)
+def test_whole_episodes_begin_with_the_rollout_and_only_those_that_ended_count(runner):
+    rollouts, reports = lived(Whole(**OPTIONS), ENVIRONMENTS[runner])
     seen: list[int] = []
     for rollout, report in zip(rollouts, reports, strict=True):
         assert (np.abs(rollout.observation[0]) <= 0.05).all(), "CartPole begins within 0.05 of zero"
