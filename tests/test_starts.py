@@ -65,7 +65,7 @@ def test_the_archive_fills_in_order_and_forgets_nothing_before_it_is_full():
 
 @jax.jit
 def begin_many(archive, state, environment, keys):
-    return jax.vmap(lambda key: archive.begin(state, environment, key))(keys)
+    return jax.vmap(lambda key: archive.begin(state, environment, key, jnp.int32(0)))(keys)
 
 
 def test_an_empty_archive_resets():
@@ -169,12 +169,12 @@ def test_in_the_loop_episodes_begin_only_where_the_agent_has_been():
 def test_levels_are_a_fixed_number_and_evaluation_plays_others():
     starts, environment = Levels(number=7), CartPole()
     keys = jax.random.split(jax.random.key(0), 300)
-    _, observations, _ = jax.vmap(lambda key: starts.begin((), environment, key))(keys)
+    _, observations, _ = jax.vmap(lambda key: starts.begin((), environment, key, jnp.int32(0)))(keys)
     found, counts = np.unique(np.asarray(observations), axis=0, return_counts=True)
     assert len(found) == 7
     # Each about 300 / 7 = 43 times, with a standard deviation of 6.
     assert counts.min() > 18 and counts.max() < 70
-    beside = jax.vmap(lambda key: Levels(number=7, first=7).begin((), environment, key))(keys)[1]
+    beside = jax.vmap(lambda key: Levels(number=7, first=7).begin((), environment, key, jnp.int32(0)))(keys)[1]
     assert not {row.tobytes() for row in np.asarray(beside)} & {row.tobytes() for row in found}
     fresh = jax.vmap(environment.reset)(keys)[1]
     assert not {row.tobytes() for row in np.asarray(fresh)} & {row.tobytes() for row in found}

@@ -148,10 +148,12 @@ class Starts(Part):
 
     @abc.abstractmethod
     def begin(
-        self, state: State, environment: Environment, key: Key[Array, ""]
+        self, state: State, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
     ) -> tuple[State, PyTree[Array], PyTree[Array]]:
         """Returns `(environment state, observation, mark)` for one new episode.
 
+        `index` is the serial number of the start: how many episodes began before it in this run. A start that is
+        drawn but never used, because the part adapted in between, leaves its number to the next one.
         The mark is what `report` is to know the episode by, such as which of its starts this was; `()` for nothing.
         """
 
@@ -183,6 +185,12 @@ class Agent(Part):
 
     usual_behaviour: ClassVar[str] = "own"
     """The behaviour it is used with unless another is named."""
+
+    whole_episodes: ClassVar[bool] = False
+    """Every rollout begins with a new episode in each environment, and what still runs at its end is dropped."""
+
+    marks: ClassVar[bool] = False
+    """It gets the mark of each transition's start in `Experience.mark`; otherwise none are kept."""
 
     acting: ClassVar[str] = "network"
     """The field of its state that holds the network it acts with, for behaviours that perturb it."""

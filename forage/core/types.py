@@ -48,6 +48,7 @@ class Experience(NamedTuple):
     (log-probability, value, hidden state before the step); `note` is what the rewards part wants back when it relabels
     (what was new in that episode, at that time).
     `bonus` is there only in what was relabelled: what a rewards part pays for exploring, beside the reward.
+    `mark` is the mark of the start of the episode (see `Starts.begin`), kept only for agents with `Agent.marks`.
     """
 
     observation: PyTree[Array]
@@ -60,6 +61,7 @@ class Experience(NamedTuple):
     aux: PyTree[Array]
     note: PyTree[Array] = ()
     bonus: Float[Array, "*shape"] | None = None
+    mark: PyTree[Array] = ()
 
     @property
     def ended(self) -> Bool[Array, "*shape"]:

@@ -33,12 +33,13 @@ class Learner(Part):
         self.behaviour.check(self.agent, self.spec)
         self.memory.check(self.agent)
 
-    def init(self, key: Key[Array, ""]) -> LearnerState:
+    def init(self, key: Key[Array, ""], mark: PyTree[Array] = ()) -> LearnerState:
+        """Make the first state. `mark` is an example of `Experience.mark` in one environment."""
         keys = jax.random.split(key, 3)
         agent_state = self.agent.init(keys[0], self.spec)
         behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
         streams = self.agent.num_envs * self.spec.num_agents
-        example = self.example(agent_state, behaviour_state)
+        example = self.example(agent_state, behaviour_state, mark)
         return LearnerState(
             agent_state,
             behaviour_state,
@@ -46,13 +47,13 @@ class Learner(Part):
             self.memory.init(example, streams, self.agent.rollout_length, self.spec),
         )
 
-    def example(self, agent_state: State, behaviour_state: State) -> Experience:
+    def example(self, agent_state: State, behaviour_state: State, mark: PyTree[Array] = ()) -> Experience:
         """One agent's transition as it is remembered, its shapes and dtypes as zeros."""
-        lived = self.lived(agent_state, behaviour_state)
+        lived = self.lived(agent_state, behaviour_state, mark)
         aux = lived.aux[0] if self.behaviour.tells else lived.aux
         return lived._replace(aux=aux, note=self.rewards.note(self.spec))
 
-    def lived(self, agent_state: State, behaviour_state: State) -> Experience:
+    def lived(self, agent_state: State, behaviour_state: State, mark: PyTree[Array] = ()) -> Experience:
         """One agent's transition as a rollout has it: with what the behaviour tells itself, and not noted yet."""
         observation = spaces.example(self.spec.observation_space)
         clock = Clock(jnp.int32(0), jnp.float32(1))
@@ -79,6 +80,7 @@ class Learner(Part):
             truncated=jnp.bool_(False),
             source=jnp.int32(AGENT),
             aux=aux,
+            mark=jax.tree.map(jnp.zeros_like, mark),
         )
 
     def act(

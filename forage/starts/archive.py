@@ -60,7 +60,7 @@ class Archive(Starts):
         return ArchiveState(jax.tree.map(lambda x: jnp.broadcast_to(x, (self.capacity, *x.shape)), place), jnp.int32(0))
 
     def begin(
-        self, state: ArchiveState, environment: Environment, key: Key[Array, ""]
+        self, state: ArchiveState, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
     ) -> tuple[Any, PyTree[Array], tuple[()]]:
         reset_key, choice_key, place_key = jax.random.split(key, 3)
         kept = jnp.minimum(state.seen, self.capacity)

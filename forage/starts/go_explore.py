@@ -159,7 +159,7 @@ class GoExplore(Starts):
         )
 
     def begin(
-        self, state: GoExploreState, environment: Environment, key: Key[Array, ""]
+        self, state: GoExploreState, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
     ) -> tuple[Any, PyTree[Array], Mark]:
         reset_key, coin_key, place_key = jax.random.split(key, 3)
         archive, lesson = state.archive, state.lesson

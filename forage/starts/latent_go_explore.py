@@ -113,7 +113,7 @@ class LatentGoExplore(Starts):
         return adam(self.learning_rate, flat=True)
 
     def begin(
-        self, state: LatentState, environment: Environment, key: Key[Array, ""]
+        self, state: LatentState, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
     ) -> tuple[Any, PyTree[Array], Bool[Array, ""]]:
         reset_key, coin_key, place_key = jax.random.split(key, 3)
         slot = state.rank[drawn_rank(jax.random.uniform(place_key), jnp.asarray(self.p), state.ranked)]

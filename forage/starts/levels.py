@@ -6,7 +6,7 @@ from typing import Any
 
 import equinox
 import jax
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Int, Key, PyTree
 
 from forage.core import prng
 from forage.core.ports import Environment, Starts
@@ -34,6 +34,8 @@ class Levels(Starts):
                 f"There are 1 or more levels, counted from 0 up, not {self.number} of them from {self.first}."
             )
 
-    def begin(self, state: Any, environment: Environment, key: Key[Array, ""]) -> tuple[Any, PyTree[Array], tuple[()]]:
+    def begin(
+        self, state: Any, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
+    ) -> tuple[Any, PyTree[Array], tuple[()]]:
         level = jax.random.randint(key, (), self.first, self.first + self.number)
         return *environment.reset(jax.random.fold_in(prng.key(prng.LEVELS), level)), ()

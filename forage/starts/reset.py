@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Int, Key, PyTree
 
 from forage.core.ports import Environment, Starts
 
@@ -12,5 +12,7 @@ from forage.core.ports import Environment, Starts
 class Reset(Starts):
     """`environment.reset`."""
 
-    def begin(self, state: Any, environment: Environment, key: Key[Array, ""]) -> tuple[Any, PyTree[Array], tuple[()]]:
+    def begin(
+        self, state: Any, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
+    ) -> tuple[Any, PyTree[Array], tuple[()]]:
         return *environment.reset(key), ()

@@ -131,7 +131,7 @@ class Snapshot(Starts):
         return (member / jnp.maximum(size, 1)).sum(1) / jnp.maximum((size > 0).sum(), 1)
 
     def begin(
-        self, state: SnapshotState, environment: Environment, key: Key[Array, ""]
+        self, state: SnapshotState, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
     ) -> tuple[Any, PyTree[Array], Bool[Array, ""]]:
         reset_key, coin_key, place_key = jax.random.split(key, 3)
         taught = state.early & (jax.random.uniform(coin_key) < self.probability)

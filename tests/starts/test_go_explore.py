@@ -208,7 +208,7 @@ def test_what_was_seen_or_chosen_less_is_chosen_more(choice, weights):
     )
     state = state._replace(archive=kept)
     keys = jax.random.split(KEY, 2000)
-    *_, mark = jax.jit(jax.vmap(lambda key: starts.begin(state, SEA, key)))(keys)
+    *_, mark = jax.jit(jax.vmap(lambda key: starts.begin(state, SEA, key, jnp.int32(0))))(keys)
     found = np.bincount(np.asarray(mark.link.slot) + 1, minlength=5) / 2000
     wanted = np.array([0.2, *0.8 * np.array(weights) / sum(weights), 0, 0])
     np.testing.assert_allclose(found, wanted, atol=0.05)  # five standard errors
@@ -243,7 +243,7 @@ def test_what_robustifies_begins_near_the_end_of_the_best_way():
     ends = [[0], [0], [0], [1]]
     state = visit(starts, state, [[1], [2], [3], [4]], [[0], [0], [0], [3]], ends, started(0, 0))
     assert state.lesson.on and state.lesson.length == 3
-    begin = jax.jit(jax.vmap(lambda state, key: starts.begin(state, SEA, key), (None, 0)))
+    begin = jax.jit(jax.vmap(lambda state, key: starts.begin(state, SEA, key, jnp.int32(0)), (None, 0)))
     keys = jax.random.split(KEY, 100)
     for stage, places in ((0, {2, 3}), (1, {1, 2}), (2, {0, 1}), (3, {0})):  # 0 is where a reset begins
         lesson = state.lesson._replace(stage=jnp.int32(stage))
@@ -373,7 +373,7 @@ def test_an_empty_archive_is_never_drawn():
     archive = empty(4, SEA.reset(KEY))
     assert (archive.cell == NONE).all() and (archive.serial == 0).all()
     state = GoExplore(capacity=4, probability=1.0).init(KEY, SEA, SPEC, 1)
-    *_, mark = GoExplore(capacity=4, probability=1.0).begin(state, SEA, KEY)
+    *_, mark = GoExplore(capacity=4, probability=1.0).begin(state, SEA, KEY, jnp.int32(0))
     assert mark.link.slot == -1 and mark.path.steps == 0
 
 

@@ -135,7 +135,7 @@ def test_states_are_ranked_after_each_period():
         visited = Visited(env_states, ~flags, flags, flags[0])
         return starts.report(state, environment, visited, rollout, Clock(steps, jnp.float32(100)), key)
 
-    begin = jax.jit(lambda state, key: starts.begin(state, environment, key)[2])
+    begin = jax.jit(lambda state, key: starts.begin(state, environment, key, jnp.int32(0))[2])
     state, ranked, trained = starts.init(KEY, environment, spec_of(environment), 1), [], []
     for steps in (0, 4, 8, 12):
         assert begin(state, KEY) == (state.ranked > 0)
@@ -167,7 +167,9 @@ def test_starts_are_where_few_have_been():
         carry = (experiment.init(jax.random.key(1)), Clock(jnp.int32(0), jnp.float32(15 * 8 * 48)))
         (state, _), faults = jax.lax.scan(turn, carry, None, 15)
         keys = jax.random.split(KEY, 300)
-        begun, seen, _ = jax.vmap(lambda key: experiment.starts.begin(state.starts, environment, key))(keys)
+        begun, seen, _ = jax.vmap(lambda key: experiment.starts.begin(state.starts, environment, key, jnp.int32(0)))(
+            keys
+        )
         kept, transitions = state.starts.reservoir.places
         whole = (jax.vmap(environment._observe)(kept) == transitions.next_observation).all()
         return begun, kept, whole & (jax.vmap(environment._observe)(begun) == seen).all(), faults.sum()

@@ -66,7 +66,7 @@ def state_of(starts: Snapshot) -> SnapshotState:
 def test_episodes_begin_in_snapshots_until_the_early_phase_is_over():
     starts = Snapshot(right, share=0.25, probability=0.75, truncate=3, every=1, clusters=3, steps=6)
     state = state_of(starts)
-    begin = jax.jit(jax.vmap(lambda state, key: starts.begin(state, SEA, key), (None, 0)))
+    begin = jax.jit(jax.vmap(lambda state, key: starts.begin(state, SEA, key, jnp.int32(0)), (None, 0)))
     keys = jax.random.split(KEY, 1000)
     env_state, observation, mark = begin(state, keys)
     assert abs(float(mark.mean()) - 0.75) < 0.07  # five standard errors

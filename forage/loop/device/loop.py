@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core import spaces, team
+from forage.core import prng, spaces, team
 from forage.core.ports import Agent, Environment, Part, Starts, Tasks, Visited
 from forage.core.types import Clock, Experience
 from forage.loop import visits
@@ -43,6 +43,7 @@ class Pool(NamedTuple):
 
     starts: Start  # leaves [pool, ...]
     used: Int[Array, ""]
+    begun: Int[Array, ""]  # episodes that began so far: the serial number of the next start
 
 
 class Actors(NamedTuple):
@@ -102,14 +103,15 @@ class Experiment(Part):
 
     def init(self, key: Key[Array, ""]) -> ExperimentState:
         key, learner_key, tasks_key, starts_key, pool_key = jax.random.split(key, 5)
-        learner_state = self.learner.init(learner_key)
         tasks_state = self.tasks.init(tasks_key, self.environment)
         num_envs = self.agent.num_envs
         starts_state = self.starts.init(starts_key, self.environment, self.learner.spec, num_envs)
         # Twice as many starts as environments: the first half begins the run.
         starts = jax.vmap(functools.partial(self.new_start, tasks_state, starts_state))(
-            jax.random.split(pool_key, (num_envs + self.pool_size, 2))
+            jax.random.split(pool_key, (num_envs + self.pool_size, 2)), jnp.arange(num_envs + self.pool_size)
         )
+        mark = jax.tree.map(lambda x: x[0], starts.mark) if self.agent.marks else ()
+        learner_state = self.learner.init(learner_key, mark)
         hidden = self.learner.hidden()
         objectives = len(self.learner.spec.reward_names)
         actors = Actors(
@@ -118,13 +120,13 @@ class Experiment(Part):
             episode_return=jnp.zeros((num_envs, objectives) if objectives else (num_envs,)),
             episode_length=jnp.zeros(num_envs, jnp.int32),
         )
-        pool = Pool(jax.tree.map(lambda x: x[num_envs:], starts), jnp.int32(0))
+        pool = Pool(jax.tree.map(lambda x: x[num_envs:], starts), jnp.int32(0), jnp.int32(num_envs))
         measured = visits.nothing(self.environment) if self.measured else ()
         return ExperimentState(key, learner_state, tasks_state, starts_state, pool, actors, measured)
 
-    def new_start(self, tasks_state: State, starts_state: State, keys: Key[Array, "2"]) -> Start:
+    def new_start(self, tasks_state: State, starts_state: State, keys: Key[Array, "2"], index: Int[Array, ""]) -> Start:
         task = self.tasks.next(tasks_state, self.environment, keys[0])
-        return Start(task, *self.starts.begin(starts_state, equinox.combine(task, self.environment), keys[1]))
+        return Start(task, *self.starts.begin(starts_state, equinox.combine(task, self.environment), keys[1], index))
 
     def collect(self, state: ExperimentState, clock: Clock, key: Key[Array, ""]) -> Collected:
         """Steps every environment `rollout_length` times."""
@@ -139,6 +141,8 @@ class Experiment(Part):
             experience = Experience(
                 at.observation, action, step.reward, step.observation, step.terminated, step.truncated, source, aux
             )
+            if self.agent.marks:
+                experience = experience._replace(mark=team.repeat(at.mark, spec.num_agents))
             place = environment.place(env_state) if self.measured and environment.places else ()
             return at._replace(env_state=env_state, observation=step.observation), hidden, experience, place
 
@@ -163,10 +167,11 @@ class Experiment(Part):
             hidden = select(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
             return (pool, at, hidden, age), (experience, visited, place)
 
-        pool = state.pool
         if self.tasks.adapts or self.starts.adapts:
-            pool = pool._replace(used=jnp.int32(self.pool_size))
-        carry = (pool, state.actors.at, state.actors.hidden, state.actors.episode_length)
+            state = state._replace(pool=state.pool._replace(used=jnp.int32(self.pool_size)))
+        if self.agent.whole_episodes:
+            state = self.drop_unfinished(state, jax.random.fold_in(key, prng.FRESH))
+        carry = (state.pool, state.actors.at, state.actors.hidden, state.actors.episode_length)
         (pool, at, hidden, _), (rollout, visited, places) = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
         # Returns and lengths in bulk, as no step needs them: what was under way, and came in, and is not under way.
         told = team.as_one(rollout, spec.num_agents)
@@ -184,6 +189,14 @@ class Experiment(Part):
         actors = Actors(at, hidden, episode_return, episode_length)
         return Collected(pool, actors, episodes, rollout, visited, places)
 
+    def drop_unfinished(self, state: ExperimentState, key: Key[Array, ""]) -> ExperimentState:
+        """Begin new episodes in place of those under way, which count nowhere."""
+        running = state.actors.episode_length > 0
+        pool, at = self.begin_anew(state, state.pool, state.actors.at, running, key)
+        hidden = select(running, jax.tree.map(lambda x: x[None], self.learner.hidden()), state.actors.hidden)
+        nothing = jnp.zeros_like(state.actors.episode_return), jnp.zeros_like(state.actors.episode_length)
+        return state._replace(pool=pool, actors=Actors(at, hidden, *nothing))
+
     @property
     def pool_size(self) -> int:
         return max(self.agent.num_envs, 16)
@@ -197,15 +210,18 @@ class Experiment(Part):
         def refill(pool: Pool) -> Pool:
             # The keys depend on the pool, or else XLA would make the starts outside the loop, at every step.
             keys = jax.random.split(jax.random.fold_in(key, pool.used), (self.pool_size, 2))
-            return Pool(jax.vmap(functools.partial(self.new_start, state.tasks, state.starts))(keys), jnp.int32(0))
+            index = pool.begun + jnp.arange(self.pool_size)
+            starts = jax.vmap(functools.partial(self.new_start, state.tasks, state.starts))(keys, index)
+            return Pool(starts, jnp.int32(0), pool.begun)
 
         # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only while some seed
         # needs it, whereas both branches of a `cond` would run at every step.
         pool = jax.lax.while_loop(lambda pool: pool.used + count > self.pool_size, refill, pool)
+        handed_out = pool._replace(used=pool.used + count, begun=pool.begun + count)
         if sum(x.nbytes for x in jax.tree.leaves(at)) < LARGE * over.size:
             index = jnp.clip(pool.used + jnp.cumsum(over) - 1, 0, self.pool_size - 1)
             fresh = jax.tree.map(lambda x: x[index], pool.starts)
-            return pool._replace(used=pool.used + count), select(over, fresh, at)
+            return handed_out, select(over, fresh, at)
 
         # Where a start is large, copying one for every environment at every step would take longer than the step.
         def replace(loop: tuple[Int[Array, ""], Bool[Array, " env"], Start]):
@@ -214,14 +230,17 @@ class Experiment(Part):
             at = jax.tree.map(lambda x, starts: x.at[env].set(starts[used]), at, pool.starts)
             return used + 1, over.at[env].set(False), at
 
-        used, _, at = jax.lax.while_loop(lambda loop: loop[1].any(), replace, (pool.used, over, at))
-        return pool._replace(used=used), at
+        *_, at = jax.lax.while_loop(lambda loop: loop[1].any(), replace, (pool.used, over, at))
+        return handed_out, at
 
     def iterate(self, state: ExperimentState, clock: Clock) -> tuple[ExperimentState, Tally]:
         """One turn of the loop: collect, remember, learn, and tell tasks and starts about it."""
         key, collect_key, learn_key, starts_key = jax.random.split(state.key, 4)
         pool, actors, episodes, rollout, visited, places = self.collect(state, clock, collect_key)
         learner, metrics = self.learner.learn(state.learner, rollout, clock, learn_key)
+        if self.agent.whole_episodes:
+            after = clock._replace(steps=clock.steps + self.steps_per_iteration)
+            learner = self.learner.truncate(learner, after)
         told = team.as_one(rollout, self.learner.spec.num_agents)
         state = ExperimentState(
             key,

@@ -45,10 +45,10 @@ class HostState(NamedTuple):
     visits: Visits | tuple[()]  # where the agent has been, in a run that is asked to measure it
 
 
-def begin(learner: Learner, key: Key[Array, ""]) -> tuple[Key[Array, ""], LearnerState]:
+def begin(learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()) -> tuple[Key[Array, ""], LearnerState]:
     """The next key, and the learner's first state."""
     key, init_key = jax.random.split(key)
-    return key, learner.init(init_key)
+    return key, learner.init(init_key, mark)
 
 
 def act(
@@ -127,7 +127,7 @@ class HostExperiment:
 
     def begin(self) -> None:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
-        self.key, self.state = self.begun(self.learner, prng.key(self.seed))
+        self.key, self.state = self.begun(self.learner, prng.key(self.seed), self.mark)
         self.hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), self.first_hidden)
         self.ended = np.ones(self.flags, bool)
         self.episode_return = np.zeros((num_envs, len(names)) if names else num_envs, np.float32)
@@ -179,6 +179,8 @@ class HostExperiment:
     def iterate(self) -> dict[str, Array]:
         """Collects one rollout and learns; with overlap, from the rollout before. Returns the metrics."""
         agent, environment = self.learner.agent, self.environment
+        if agent.whole_episodes and self.episode_length.any():
+            self.begin_episodes()
         clock, fresh = self.clock(self.steps), self.episode_length == 0
         steps: list[Any] = []
         places: list[Any] = []
@@ -198,6 +200,7 @@ class HostExperiment:
                 metrics = self.learn(self.pending, earlier)
                 self.pending = None
             result = environment.receive()
+            marks = self.marks()  # before other episodes begin
             if self.starts is not None:
                 result = self.starts.after(result, self.episode_length)
             if self.way.measured:
@@ -206,7 +209,7 @@ class HostExperiment:
             steps.append(
                 Experience(
                     observation, action, step.reward, step.observation, step.terminated, step.truncated, source, aux
-                )
+                )._replace(mark=marks)
             )
             self.account(step)
         rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
@@ -244,6 +247,20 @@ class HostExperiment:
             self.episode_return[over] = 0
             self.episode_length[over] = 0
 
+    def marks(self) -> PyTree[np.ndarray]:
+        """Return the marks of the episodes under way (leaves `env *agent ...`), for an agent that wants them."""
+        if self.starts is None or not self.learner.agent.marks:
+            return ()
+        marks, agents = jax.tree.map(np.asarray, self.starts.state.marks), self.learner.spec.num_agents
+        return marks if agents == 1 else jax.tree.map(lambda x: np.repeat(x[:, None], agents, 1), marks)
+
+    @property
+    def mark(self) -> PyTree[Array]:
+        """Return an example of one mark, for an agent that wants them."""
+        if self.starts is None or not self.learner.agent.marks:
+            return ()
+        return jax.tree.map(lambda x: x[0], self.starts.state.marks)
+
     @property
     def flags(self) -> tuple[int, ...]:
         """The shape of what says whether an episode ended."""
@@ -255,7 +272,7 @@ class HostExperiment:
 
     def blank_rollout(self, state: LearnerState) -> Experience:
         shape = (self.learner.agent.rollout_length, *self.flags)
-        lived = self.learner.lived(state.agent, state.behaviour)
+        lived = self.learner.lived(state.agent, state.behaviour, self.mark)
         return jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), lived)
 
     def save(self, with_environment: bool = True) -> HostState:
@@ -279,7 +296,7 @@ class HostExperiment:
 
     def shapes(self) -> HostState:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
-        key, learner = jax.eval_shape(self.begun, self.learner, prng.key(0))
+        key, learner = jax.eval_shape(self.begun, self.learner, prng.key(0), self.mark)
         hidden = jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_envs, *x.shape), x.dtype), self.first_hidden)
         return HostState(
             np.zeros((), np.int32),

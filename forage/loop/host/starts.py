@@ -84,13 +84,15 @@ class HostStartsState(NamedTuple):
     marks: PyTree[Array]  # of the episodes under way, leaves `env ...`
     next: np.ndarray  # the number of the next ticket
     key: Key[Array, ""]
+    begun: np.ndarray  # episodes that began so far
 
 
 def begin(
-    part: Starts, state: Any, world: Hosted, key: Key[Array, ""], num_envs: int
+    part: Starts, state: Any, world: Hosted, key: Key[Array, ""], index: Int[Array, " env"]
 ) -> tuple[Key[Array, ""], Ticket, PyTree[Array]]:
     key, begin_key = jax.random.split(key)
-    ticket, _, mark = jax.vmap(lambda key: part.begin(state, world, key))(jax.random.split(begin_key, num_envs))
+    keys = jax.random.split(begin_key, index.size)
+    ticket, _, mark = jax.vmap(lambda key, index: part.begin(state, world, key, index))(keys, index)
     return key, ticket, mark
 
 
@@ -116,7 +118,7 @@ class HostStarts:
         self.part, self.environment = part, environment
         self.world = Hosted(spec, environment.places)
         same = kind((part, self.world))
-        self.begin = shared(same, begin, static_argnames="num_envs")
+        self.begin = shared(same, begin)
         self.reported, self.cut = shared(same, report, donate_argnums=1), shared(same, cut)
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
@@ -126,8 +128,8 @@ class HostStarts:
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
         key, part_key = jax.random.split(jax.random.fold_in(key, prng.STARTS))
         part = self.part.init(part_key, self.world, self.world.spec, self.num_envs)
-        key, _, marks = self.begin(self.part, part, self.world, key, self.num_envs)
-        return HostStartsState(part, marks, jnp.int32(0), key)  # type: ignore[arg-type]
+        key, _, marks = self.begin(self.part, part, self.world, key, jnp.arange(self.num_envs))
+        return HostStartsState(part, marks, jnp.int32(0), key, jnp.int32(self.num_envs))  # type: ignore[arg-type]
 
     def restore(self, state: HostStartsState, saved: bytes) -> None:
         self.state = state
@@ -167,7 +169,8 @@ class HostStarts:
         """Begins the episodes in place of those that are `over`. Where one still `stands`, no reset came yet."""
         if not over.any():
             return observation
-        key, ticket, marks = self.begin(self.part, self.state.part, self.world, self.state.key, self.num_envs)
+        index = np.asarray(self.state.begun + np.cumsum(over) - 1, np.int32)  # where `over`; of the rest not used
+        key, ticket, marks = self.begin(self.part, self.state.part, self.world, self.state.key, index)
         ticket, marks = jax.device_get((ticket, marks))
         observation = jax.tree.map(np.copy, observation)
         for index in np.flatnonzero(over).tolist():
@@ -180,7 +183,8 @@ class HostStarts:
         marks = jax.tree.map(
             lambda new, old: np.where(over.reshape(-1, *[1] * (new.ndim - 1)), new, old), marks, self.state.marks
         )
-        self.state = self.state._replace(key=key, marks=marks)
+        begun = np.int32(self.state.begun + over.sum())
+        self.state = self.state._replace(key=key, marks=marks, begun=begun)  # pyrefly: ignore[bad-argument-type]
         return observation
 
     def report(self, rollout: Experience, clock: Clock, fresh: Bool[np.ndarray, " env"]) -> None:
