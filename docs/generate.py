@@ -21,6 +21,7 @@ PAGES = Path(__file__).parent / "parts"
 
 COMMANDS = {
     "ppo": "forage train ppo CartPole-v1",
+    "reinforce": "forage train reinforce language:Reverse-2 --starts groups --baseline group",
     "dqn": "forage train dqn CartPole-v1",
     "sac": "forage train sac Pendulum-v1",
     "sac-discrete": "forage train sac-discrete CartPole-v1",
@@ -42,6 +43,7 @@ COMMANDS = {
     "reset": "forage train ppo CartPole-v1 --starts reset",
     "archive": "forage train ppo DeepSea-10 --starts archive",
     "levels": "forage train ppo grid:DoorKey-5x5 --starts levels --starts.number 50",
+    "groups": "forage train reinforce language:Reverse-2 --starts groups --baseline group",
     "latent-go-explore": "forage train ppo DeepSea-14 --starts latent-go-explore",
     "snapshot": "forage train ppo grid:MultiRoom-N7-S8 --steps 2M --starts snapshot --starts.teacher solver "
     "--starts.episodes 600 --starts.every 3 --starts.clusters 10 --starts.share 0.7 --starts.probability 0.8",
@@ -94,6 +96,8 @@ COMMANDS = {
 
 
 CLAIMS = {
+    "reinforce": ("group-baseline",),
+    "groups": ("group-baseline",),
     "ppo": ("ppo-clip", "ppo-epochs", "gae-lambda", "central-critic", "recurrence"),
     "dqn": ("target-network", "double-q-learning", "dueling-network", "n-step-returns"),
     "sac": ("sac-sample-efficiency", "sac-temperature"),

@@ -109,9 +109,18 @@ def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[s
         return Chosen(known.settings, built(known.parts, given), why)
     found = rule(agent, spec, native)
     if found is None:
-        return Chosen({}, {}, "")
+        return whole_episodes(agent, spec, given)
     why = f"settings for {found.what} ({found.source})"
     return Chosen(fitted(found.settings, given), built(found.parts, given), why)
+
+
+def whole_episodes(agent: str, spec: Spec, given: dict[str, Any]) -> Chosen:
+    """Rollouts as long as the longest episode, for agents that learn from whole ones."""
+    if not part_class("agent", agent).whole_episodes or spec.horizon is None or "rollout_length" in given:
+        return Chosen({}, {}, "")
+    return Chosen(
+        {"rollout_length": spec.horizon}, {}, f"rollouts as long as an episode can be, {spec.horizon:,} steps"
+    )
 
 
 def built(parts: dict[str, dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:

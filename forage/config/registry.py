@@ -23,6 +23,7 @@ from forage.core.errors import ForageError
 PORTS: dict[str, dict[str, str]] = {
     "agent": {
         "ppo": "forage.agents.policy_gradient.ppo:PPO",
+        "reinforce": "forage.agents.policy_gradient.reinforce:Reinforce",
         "dqn": "forage.agents.q_learning.dqn:DQN",
         "sac": "forage.agents.actor_critic.sac:SAC",
         "sac-discrete": "forage.agents.actor_critic.sac_discrete:SACDiscrete",
@@ -46,6 +47,7 @@ PORTS: dict[str, dict[str, str]] = {
         "reset": "forage.starts.reset:Reset",
         "archive": "forage.starts.archive:Archive",
         "levels": "forage.starts.levels:Levels",
+        "groups": "forage.starts.groups:Groups",
         "latent-go-explore": "forage.starts.latent_go_explore:LatentGoExplore",
         "snapshot": "forage.starts.snapshot:Snapshot",
         "go-explore": "forage.starts.go_explore:GoExplore",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from forage.environments.entry import Entry
 from forage.environments.grid import ids as grid_ids
+from forage.environments.language import ids as language_ids
 from forage.environments.maze import ids as maze_ids
 from forage.environments.memory import ids as memory_ids
 from forage.environments.tabular import ids as tabular_ids
@@ -70,6 +71,7 @@ NATIVE: dict[str, Entry] = {
     "minatar:Seaquest": Entry("minatar.seaquest:Seaquest", "MinAtar: rescue divers before the oxygen runs out."),
     "minatar:SpaceInvaders": Entry("minatar.space_invaders:SpaceInvaders", "MinAtar: shoot rows of aliens."),
     **maze_ids.ENTRIES,
+    **language_ids.ENTRIES,
     **memory_ids.ENTRIES,
     **tabular_ids.ENTRIES,
     **grid_ids.ENTRIES,

@@ -1,0 +1,1 @@
+"""Toy languages: prompts and answers, token by token."""
