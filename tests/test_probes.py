@@ -21,6 +21,7 @@ from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.langevin_dqn import LangevinDQN
@@ -79,12 +80,15 @@ def dqn(n_step: int = 1, **settings: Any) -> DQN:
     return DQN(**(REPLAYED | {"n_step": n_step, "dueling": False} | settings))
 
 
+WHOLE: dict[str, Any] = {"num_envs": 16, "rollout_length": 32, "hidden_sizes": (16,), "learning_rate": 1e-2}
+WHOLE |= {"discount": DISCOUNT, "final_learning_rate": 1.0}
 EXPLORE = EpsilonGreedy(end=0.2)
 GREEDY_AT_LAST = EpsilonGreedy(end=0.0, fraction=0.5)  # returns of several steps are those of the actions replayed
 
 AGENTS = {
     "ppo": Trial(ppo(), 12_000),
     "ppo gru": Trial(ppo(memory_size=16), 120_000),
+    "reinforce": Trial(Reinforce(**WHOLE), 60_000),
     "dqn": Trial(dqn(), 10_000, EXPLORE),
     "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
     "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
@@ -109,7 +113,12 @@ TOGETHER = 3
 
 
 def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: Any) -> Any:
-    """The agent's value of an observation, `action` being its own choice there. One branch for each kind of agent."""
+    """The agent's value of an observation, `action` being its own choice there; NaN where it learns none.
+
+    One branch for each kind of agent.
+    """
+    if isinstance(agent, Reinforce):
+        return jnp.nan
     if isinstance(agent, PPO):
         network = state.network
         return network.value(observation, network.remember(hidden, observation) if network.gru else None)[0]
@@ -143,7 +152,7 @@ class Found(NamedTuple):
     @property
     def right(self) -> bool:
         """Within a tenth of the value (or of 1, where that is more), and of a quarter of the best action."""
-        near = abs(self.value - self.expected.value) <= 0.1 * max(1.0, abs(self.expected.value))
+        near = np.isnan(self.value) or abs(self.value - self.expected.value) <= 0.1 * max(1.0, abs(self.expected.value))
         return near and (self.expected.action is None or abs(self.action - self.expected.action) <= 0.25)
 
 
@@ -429,7 +438,8 @@ def table(road: str) -> str:
                 continue
             found = results(agent, form, road)[probe]
             worst = max(found, key=lambda f: (not f.right, abs(f.value - f.expected.value)))
-            cells.append(f"{worst.value:.2f} ({worst.expected.value:.2f}){'' if worst.right else ' **fails**'}")
+            value = "no value" if np.isnan(worst.value) else f"{worst.value:.2f} ({worst.expected.value:.2f})"
+            cells.append(f"{value}{'' if worst.right else ' **fails**'}")
         lines.append(f"| {probe} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -76,6 +76,10 @@ CASES: dict[str, Case] = {
             "tasks": part("tasks", "contexts", train=("action_noise=0:0.5", "limit=20:30")),
         },
     ),
+    "reinforce-groups": Case(
+        "reinforce", lambda: {"starts": part("starts", "groups", size=2)}, options={"baseline": "group"}
+    ),
+    "reinforce-drops": Case("reinforce", lambda: {"wrap": ["time-limit:6"]}, environment="CartPole-v1"),
     "dqn-parts": Case(
         "dqn",
         lambda: {
@@ -98,6 +102,9 @@ CASES: dict[str, Case] = {
         "ppo",
         lambda: {"starts": part("starts", "go-explore", capacity=16, cells="binned", burst=5), "visits": True},
         environment="gymnasium:CartPole-v1",
+    ),
+    "host-whole": Case(
+        "reinforce", lambda: {"environment_options": {"max_episode_steps": 6}}, environment="gymnasium:CartPole-v1"
     ),
     "host-nested": Case("sac-discrete", environment="gymnasium:Blackjack-v1"),  # a tuple of three numbers
 }

@@ -26,6 +26,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "redraw_interval": (1, INFINITE),
     "hidden_sizes": (1, INFINITE),
     "embedding_size": (1, INFINITE),
+    "size": (1, INFINITE),
     "burn_in": (0, INFINITE),
     "memory_size": (0, INFINITE),
     "learning_starts": (0, INFINITE),

@@ -22,6 +22,7 @@ from forage.environments.grid.dynamic_obstacles import DynamicObstacles
 from forage.environments.grid.empty import Empty
 from forage.environments.grid.maze import Maze
 from forage.environments.grid.unlock import UnlockPickup
+from forage.environments.language.reverse import Reverse
 from forage.environments.maze.point import point_mass, point_maze
 from forage.environments.memory.autoencode import Autoencode
 from forage.environments.memory.key_to_door import KeyToDoor
@@ -66,6 +67,7 @@ ENVIRONMENTS = {
     "umbrella": Umbrella(chain_length=6, num_distractors=3),
     "memory_chain": MemoryChain(memory_length=6, num_bits=2),
     "key_to_door": KeyToDoor(explore_steps=4, orchard_steps=5, door_steps=3),
+    "reverse": Reverse(4),
     "river_swim": river_swim(max_steps=12),
     "frozen_lake": frozen_lake(4, max_steps=12),
     "garnet": garnet(jax.random.key(0), states=6, max_steps=12),

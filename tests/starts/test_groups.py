@@ -1,0 +1,71 @@
+"""Groups of episodes that share a start."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+
+from forage.config.setup import make_setup
+from forage.core.types import Clock, ForageError
+from forage.starts.groups import Groups
+
+small.keep_compiled()
+OPTIONS: dict[str, Any] = {"num_envs": 6, "rollout_length": 10, "hidden_sizes": (8,), "baseline": "group"}
+
+
+def test_all_of_a_group_begin_alike_and_no_others_do():
+    setup = make_setup(
+        "reinforce",
+        "CartPole-v1",
+        steps=1000,
+        seeds=[0],
+        agent_options=OPTIONS,
+        starts=Groups(4),
+        wrap=["time-limit:9"],
+    )
+    road: Any = setup.road()
+    road.begin()
+    look = jax.jit(setup.experiment().next_rollout)
+    starts: dict[int, list[tuple[float, ...]]] = {}
+    for _ in range(5):
+        clock = Clock(jnp.int32(road.steps), jnp.float32(1000))
+        rollout = jax.device_get(look(jax.tree.map(lambda x: x[0], road.state), clock))
+        first = np.concatenate([np.ones((1, 6), bool), rollout.ended[:-1]])
+        for time, env in np.argwhere(first):
+            seen = tuple(rollout.observation[time, env].tolist())
+            starts.setdefault(int(rollout.mark.group[time, env]), []).append(seen)
+        road.advance(1)
+    assert len(starts) > 8
+    assert all(len(set(seen)) == 1 for seen in starts.values())
+    assert len({seen[0] for seen in starts.values()}) == len(starts)
+    full = [len(starts[group]) for group in sorted(starts)[:-3]]  # the newest may still be filled
+    assert set(full) == {4}
+
+
+def test_other_seeds_have_other_groups():
+    begun = []
+    for seed in (0, 1):
+        setup = make_setup("reinforce", "CartPole-v1", seeds=[seed], agent_options=OPTIONS | {"rollout_length": 500})
+        starts = Groups(2)
+        state = starts.init(jax.random.key(seed), setup.environment, setup.spec, 6)
+        begun.append(starts.begin(state, setup.environment, jax.random.key(9), jnp.int32(5))[1].tolist())
+    assert begun[0] != begun[1]
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ForageError, match="size of 1 or more"):
+        Groups(0)
+    with pytest.raises(ForageError, match="runs on the host"):
+        make_setup(
+            "reinforce",
+            "gymnasium:CartPole-v1",
+            agent_options=OPTIONS | {"rollout_length": 500},
+            starts=Groups(4),
+        ).road()
+    setup = make_setup("reinforce", "language:Reverse-2", agent_options=OPTIONS)
+    with pytest.raises(ForageError, match="--starts groups"):
+        setup.road().begin()
+        setup.road().advance(1)
