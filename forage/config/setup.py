@@ -36,7 +36,7 @@ from forage.loop.host.loop import Way
 from forage.loop.host.runner import HostRunner
 from forage.loop.host.runner import vary as vary_learner
 from forage.loop.host.starts import Hosted
-from forage.loop.learner import Learner
+from forage.loop.learner import Learner, check_signatures
 from forage.loop.policy import check_actions
 from forage.loop.runner import Numbers, Runner
 from forage.nn.encoders import is_image
@@ -152,6 +152,8 @@ class Setup:
                 f"archive, go-explore, latent-go-explore); other tasks and starts need a native environment such as "
                 f"CartPole-v1."
             )
+        check_signatures(self.starts, report="state, rollout, review")
+        self.learner().check_judge(self.starts)
         assert not isinstance(self.environment, Environment)
         batch = self.environment(1)
         try:
