@@ -44,6 +44,7 @@ COMMANDS = {
     "archive": "forage train ppo DeepSea-10 --starts archive",
     "levels": "forage train ppo grid:DoorKey-5x5 --starts levels --starts.number 50",
     "groups": "forage train reinforce language:Reverse-2 --starts groups --baseline group",
+    "prioritised-levels": "forage train ppo grid:DoorKey-5x5 --starts prioritised-levels --starts.number 200",
     "latent-go-explore": "forage train ppo DeepSea-14 --starts latent-go-explore",
     "snapshot": "forage train ppo grid:MultiRoom-N7-S8 --steps 2M --starts snapshot --starts.teacher solver "
     "--starts.episodes 600 --starts.every 3 --starts.clusters 10 --starts.share 0.7 --starts.probability 0.8",

@@ -46,6 +46,7 @@ PORTS: dict[str, dict[str, str]] = {
         "archive": "forage.starts.archive:Archive",
         "levels": "forage.starts.levels:Levels",
         "groups": "forage.starts.groups:Groups",
+        "prioritised-levels": "forage.starts.prioritised_levels:PrioritisedLevels",
         "latent-go-explore": "forage.starts.latent_go_explore:LatentGoExplore",
         "snapshot": "forage.starts.snapshot:Snapshot",
         "go-explore": "forage.starts.go_explore:GoExplore",

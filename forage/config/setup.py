@@ -135,6 +135,7 @@ class Setup:
         learners = vary_learner(self.learner(), numbers, len(seeds))
         for learner in learners:
             learner.check()
+            learner.check_judge(self.starts)
         return HostRunner(learners, self.environment, list(seeds), self.steps, self.way)
 
     @property
@@ -153,7 +154,6 @@ class Setup:
                 f"CartPole-v1."
             )
         check_signatures(self.starts, report="state, rollout, review")
-        self.learner().check_judge(self.starts)
         assert not isinstance(self.environment, Environment)
         batch = self.environment(1)
         try:
