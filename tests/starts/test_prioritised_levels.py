@@ -17,7 +17,7 @@ from forage.core.ports import Judgement, Review, Visited
 from forage.core.types import Clock, Experience, ForageError
 from forage.environments import spec_of
 from forage.environments.classic.cartpole import CartPole
-from forage.loop.device.loop import Experiment
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.rewards.scaling import Scale
 from forage.starts.levels import Levels
@@ -128,7 +128,7 @@ def test_scores_of_episodes_that_span_rollouts(score, of_step):
 def loop(starts, tasks=None, rewards=None):
     agent = PPO(num_envs=3, rollout_length=6, epochs=1, minibatches=1, hidden_sizes=(8,), gae_lambda=0.9)
     learner = Learner(agent, Own(), rewards or Scale(0.5), small.KeptRollout(), spec_of(POLE, "Pole"))
-    experiment = Experiment(learner, POLE, tasks or Contexts(("length=0.5:1",)), starts)
+    experiment = DeviceLoop(learner, POLE, tasks or Contexts(("length=0.5:1",)), starts)
     experiment.check()
     return experiment
 
@@ -221,7 +221,7 @@ def test_mistakes_are_named(options, words):
 
 def test_parts_that_do_not_fit_are_named():
     with pytest.raises(ForageError, match=r"PrioritisedLevels needs an agent that judges.*DQN does not; ppo does"):
-        make_setup("dqn", "CartPole-v1", steps=2000, seeds=1, starts="prioritised-levels").experiment()
+        make_setup("dqn", "CartPole-v1", steps=2000, seeds=1, starts="prioritised-levels").loop()
     with pytest.raises(ForageError, match=r"OldReport.report takes .* calls it with \(state, rollout, review\)"):
         loop(OldReport())
     for name, value in (("rank_temperature", 0.0), ("staleness", 1.5), ("replay_probability", -1.0)):
