@@ -16,7 +16,7 @@ from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.cartpole import CartPole
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.host.loop import HostLoop, Way
+from forage.loop.host.loop import Way
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
