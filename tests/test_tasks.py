@@ -146,7 +146,7 @@ def test_a_schedule_follows_the_steps_of_the_run():
     for _ in range(7):
         task = tasks.next(state, CartPole(), jax.random.key(1))
         lengths.append((float(task.length), int(task.max_steps)))
-        state = tasks.report(state, rollout)
+        state = tasks.report(state, rollout, None)
     np.testing.assert_allclose(
         lengths, [(0.5, 10), (0.7, 12), (0.9, 14), (1.1, 16), (1.3, 18), (1.5, 20), (1.5, 20)], rtol=1e-6
     )

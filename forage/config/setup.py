@@ -36,7 +36,7 @@ from forage.loop.device.runner import DeviceRoad, vary
 from forage.loop.host.loop import Way
 from forage.loop.host.runner import HostRoad
 from forage.loop.host.starts import Hosted
-from forage.loop.learner import Learner
+from forage.loop.learner import Learner, check_signatures
 from forage.loop.policy import check_actions
 from forage.nn.encoders import is_image
 from forage.rewards.bonuses.base import Bonus
@@ -151,6 +151,8 @@ class Setup:
                 f"archive, go-explore, latent-go-explore); other tasks and starts need a native environment such as "
                 f"CartPole-v1."
             )
+        check_signatures(self.starts, report="state, rollout, review")
+        self.learner().check_judge(self.starts)
         assert not isinstance(self.environment, Environment)
         batch = self.environment(1)
         try:

@@ -26,6 +26,15 @@ class Part(equinox.Module):
     """Anything that plugs into a port."""
 
 
+class Judgement(NamedTuple):
+    """An agent's opinion of a rollout, before it learns from it, of the rewards that it learns from."""
+
+    value: Float[Array, "time env"]  # of each observation
+    advantage: Float[Array, "time env"]  # of each action, as the agent estimates advantages
+    td_error: Float[Array, "time env"]  # r + discount * value of the next observation - value
+    log_probability: Float[Array, "time env"]  # of each action
+
+
 class Environment(Part):
     """What happens next? Pure functions of a state that is a value: returning to a state is copying it."""
 
@@ -89,6 +98,9 @@ class Tasks(Part):
     adapts: ClassVar[bool] = False
     """`report` changes what `next` draws, so starts drawn earlier are stale after each rollout."""
 
+    judged: ClassVar[bool] = False
+    """`report` needs the agent's judgement of the rollout; it is computed for nobody else."""
+
     def evaluation(self) -> Tasks:
         """The tasks that evaluation plays: these, unless there are others for test."""
         return self
@@ -102,23 +114,38 @@ class Tasks(Part):
     @abc.abstractmethod
     def next(self, state: State, environment: Environment, key: Key[Array, ""]) -> PyTree[Array | None]: ...
 
-    def report(self, state: State, rollout: Experience) -> State:
-        """Hears what was experienced (leaves `time env ...`), once a rollout."""
+    def report(self, state: State, rollout: Experience, review: Review) -> State:
+        """Learn from each rollout (leaves `time env ...`)."""
         return state
 
 
 class Visited(NamedTuple):
-    """Where a rollout (leaves `time env ...`) led, as `Starts.report` hears it.
+    """Where a rollout (leaves `time env ...`) led.
 
-    With `every_state` leaves are `time env ...`: the state that each step led to, also where the episode ended there,
-    so its observation is `rollout.next_observation`. Otherwise `1 env ...`: where the environments stand after the
-    rollout, which is a fresh start, and `gone`, where `rollout.ended[-1]`.
+    With `Starts.every_state`, `env_states` and `gone` are `time env ...`: the state that each step led to, also where
+    the episode ended there, so its observation is `rollout.next_observation`. Otherwise they are `1 env ...`: where the
+    environments stand after the rollout, which is a fresh start, and `gone`, where `rollout.ended[-1]`.
     """
 
     env_states: State
-    marks: PyTree[Array]  # of the episodes they belong to
+    marks: PyTree[Array]  # leaves `time env ...`: the mark of the episode that each step belongs to
     gone: Bool[Array, "time env"]  # nothing goes on from there: the episode ended by itself, not only by `cut`
     fresh: Bool[Array, " env"]  # the rollout's first step began an episode
+    tasks: PyTree[Array | None] = None  # leaves `time env ...`: the task of the episode that each step belongs to
+
+    def begins(self, ended: Bool[Array, "time env"]) -> Bool[Array, "time env"]:
+        """Return where each episode's first step is, of a rollout whose episodes `ended` there."""
+        return jnp.concatenate([self.fresh[None], ended[:-1]])
+
+
+class Review(NamedTuple):
+    """All that tasks and starts may know of a rollout beside its transitions."""
+
+    environment: Environment
+    visited: Visited
+    clock: Clock  # as it read when the rollout began
+    key: Key[Array, ""]
+    judgement: Judgement | None = None  # for a part that is `judged`
 
 
 class Starts(Part):
@@ -126,6 +153,9 @@ class Starts(Part):
 
     adapts: ClassVar[bool] = False
     """`report` changes what `begin` draws, so starts drawn earlier are stale after each rollout."""
+
+    judged: ClassVar[bool] = False
+    """`report` needs the agent's judgement of the rollout; it is computed for nobody else."""
 
     on_host: ClassVar[bool] = False
     """It only keeps states and hands them out again, and so works where a state is a ticket for a simulator's."""
@@ -155,16 +185,8 @@ class Starts(Part):
         The mark is what `report` is to know the episode by, such as which of its starts this was; `()` for nothing.
         """
 
-    def report(
-        self,
-        state: State,
-        environment: Environment,
-        visited: Visited,
-        rollout: Experience,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> State:
-        """Hears what was experienced, once a rollout. `clock` reads as it did when the rollout began."""
+    def report(self, state: State, rollout: Experience, review: Review) -> State:
+        """Learn from each rollout (leaves `time env ...`)."""
         return state
 
 
@@ -259,6 +281,15 @@ class Agent(Part):
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         """The probabilities with which `act` chooses among numbered actions, of an agent without memory."""
         raise ForageError(f"{type(self).__name__} cannot say how probable its actions are.")
+
+    def judge(self, state: State, rollout: Experience) -> Judgement:
+        """Judge a rollout (leaves `time env ...`, with the rewards to learn from) that this state acted in."""
+        raise ForageError(f"{type(self).__name__} does not judge its rollouts; an agent that does is ppo.")
+
+    @property
+    def judges(self) -> bool:
+        """Return whether it has a method `judge` of its own."""
+        return type(self).judge is not Agent.judge
 
     @abc.abstractmethod
     def learn(
@@ -384,6 +415,9 @@ class Memory(Part):
     on_policy: ClassVar[bool] = False
     """It gives the last rollout, whole, to agents that learn from nothing older; others draw from what is older too."""
 
+    judged: ClassVar[bool] = False
+    """`rate` needs the agent's judgement of each rollout; it is computed for nobody else."""
+
     recomputes_rewards: ClassVar[bool] = False
     """It computes rewards anew as the environment does, which is one function for all tasks."""
 
@@ -417,6 +451,10 @@ class Memory(Part):
     @abc.abstractmethod
     def add(self, state: State, rollout: Experience, clock: Clock) -> State:
         """Keeps a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
+
+    def rate(self, state: State, judgement: Judgement, clock: Clock) -> State:
+        """Rate the rollout that was just added by the agent's judgement of it, where the memory is `judged`."""
+        return state
 
     def truncate(self, state: State, clock: Clock) -> State:
         """Truncates the episodes under way: they were lost, and what is added next is of others.

@@ -34,10 +34,12 @@ BEHAVIOUR = 6_100_019
 """A learner's key is folded with it for the behaviour, so that its other keys are what they are without one."""
 STARTS = 6_100_021
 """A seed's key on the host is folded with it for the starts, so that its other keys are what they are without them."""
+TASKS = 6_100_029
+"""The key of what starts learn from a rollout is folded with it for the tasks, so that it is what it was."""
 SOLVED_LEVELS = 6_100_027
 """Keys of the levels that a solver teaches, apart from those that training and evaluation draw."""
 STREAMS = CHOICE, EVALUATION, EVALUATION_AT_POINTS, EVALUATION_AGAIN, TUNING
-STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, SOLVED_LEVELS
+STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, TASKS, SOLVED_LEVELS
 """Every number that a stream of its own is made from: all are different, and below 2^31."""
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

@@ -12,7 +12,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
-from forage.core.ports import Agent, Behaviour, Decision, Environment, Hidden, Memory, Metrics, Moment, Part, Rewards
+from forage.core.ports import (
+    Agent,
+    Behaviour,
+    Decision,
+    Environment,
+    Hidden,
+    Judgement,
+    Memory,
+    Metrics,
+    Moment,
+    Part,
+    Rewards,
+)
 from forage.core.types import AGENT, GONE, NOBODY, Clock, Experience, ForageError, Spec
 
 State = Any
@@ -31,9 +43,18 @@ class Learner(Part):
         """Raises `ForageError` where parts and environment do not fit together. `None`: it is on the host."""
         self.rewards.check(self.spec)
         self.agent.check(self.spec)
-        check_signatures(self.behaviour)
+        check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
         self.behaviour.check(self.agent, self.spec)
         self.memory.check(self.agent, self.spec, environment)
+        self.check_judge(self.memory)
+
+    def check_judge(self, part: Any) -> None:
+        """Raise `ForageError` where a part needs the agent's judgement and the agent gives none."""
+        if part.judged and not self.agent.judges:
+            raise ForageError(
+                f"{type(part).__name__} needs an agent that judges its rollouts (Agent.judge), and "
+                f"{type(self.agent).__name__} does not; ppo does."
+            )
 
     def init(self, key: Key[Array, ""], environment: Environment | None = None) -> LearnerState:
         """Make the first state. `environment`: as in `check`."""
@@ -148,6 +169,9 @@ class Learner(Part):
         rollout = rollout._replace(memo=())
         rewards_state, note, reward_metrics = self.rewards.learn(state.rewards, rollout, clock, reward_key)
         memory_state = self.memory.add(state.memory, rollout._replace(note=note), transitions(clock, agents))
+        if self.memory.judged:
+            judgement = self.judgement(state.agent, rewards_state, rollout._replace(note=note))
+            memory_state = self.memory.rate(memory_state, judgement, transitions(clock, agents))
         clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)
 
         def update(
@@ -156,10 +180,7 @@ class Learner(Part):
             agent_state, memory_state = carry
             moment = Moment(self.agent, agent_state, self.spec, transitions(clock, agents), sample_key)
             batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, moment)
-            experience = self.rewards.relabel(rewards_state, batch.experience)
-            if experience.bonus is not None and not self.agent.separates_bonus:
-                experience = experience._replace(reward=experience.reward + experience.bonus, bonus=None)
-            batch = batch._replace(experience=experience)
+            batch = batch._replace(experience=self.relabelled(rewards_state, batch.experience))
             agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
             return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
 
@@ -185,6 +206,31 @@ class Learner(Part):
         learned = LearnerState(carry[0], behaviour_state, rewards_state, self.memory.rest(carry[1]))
         return learned, metrics | reward_metrics
 
+    def relabelled(self, rewards_state: State, experience: Experience) -> Experience:
+        """Return experience with the rewards that the agent learns from."""
+        experience = self.rewards.relabel(rewards_state, experience)
+        if experience.bonus is not None and not self.agent.separates_bonus:
+            experience = experience._replace(reward=experience.reward + experience.bonus, bonus=None)
+        return experience
+
+    def judgement(self, agent_state: State, rewards_state: State, rollout: Experience) -> Judgement:
+        """Return the agent's judgement of a rollout, leaves `time stream`."""
+        return self.agent.judge(agent_state, self.relabelled(rewards_state, rollout))
+
+    def judge(self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Judgement:
+        """Return the agent's judgement of a rollout (leaves `time env *agent ...`), its mean over many agents.
+
+        State, clock and key are those that `learn` gets. Rewards are as `learn` will see them, once their part has
+        learned from the rollout; in one program XLA computes once what both share.
+        """
+        agents = self.spec.num_agents
+        rollout = team.as_streams(rollout, agents)._replace(memo=())
+        rewards_state, note, _ = self.rewards.learn(state.rewards, rollout, clock, jax.random.split(key, 3)[0])
+        judgement = self.judgement(state.agent, rewards_state, rollout._replace(note=note))
+        if agents == 1:
+            return judgement
+        return jax.tree.map(lambda x: x.reshape(len(x), -1, agents).mean(-1), judgement)
+
     def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
         """Truncates the episodes under way, which were lost. `clock` reads as it does after the newest rollout."""
         return state._replace(
@@ -194,16 +240,16 @@ class Learner(Part):
         )
 
 
-def check_signatures(behaviour: Behaviour) -> None:
-    """Raise `ForageError` for a behaviour whose methods do not take what the loop gives them."""
-    for name, given in (("act", "state, hidden, observation, moment"), ("report", "state, rollout, moment")):
-        signature = inspect.signature(getattr(behaviour, name))
+def check_signatures(part: Part, **methods: str) -> None:
+    """Raise `ForageError` for a part whose methods, by name, do not take what the loop gives them."""
+    for name, given in methods.items():
+        signature = inspect.signature(getattr(part, name))
         try:
             signature.bind(*given.split(", "))
         except TypeError:
             raise ForageError(
-                f"{type(behaviour).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it "
-                f"with ({given}); see Behaviour in forage/core/ports.py."
+                f"{type(part).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it with "
+                f"({given}); see forage/core/ports.py."
             ) from None
 
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage.core.ports import Environment, Starts, Tasks, Visited
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.ports import Environment, Review, Starts, Tasks
+from forage.core.types import Experience, ForageError, Spec
 
 
 class ArchiveState(NamedTuple):
@@ -71,19 +71,12 @@ class Archive(Starts):
         place = jax.tree.map(lambda places, fresh: jnp.where(again, places[index], fresh), state.places, fresh)
         return *place, ()
 
-    def report(
-        self,
-        state: ArchiveState,
-        environment: Environment,
-        visited: Visited,
-        rollout: Experience,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> ArchiveState:
+    def report(self, state: ArchiveState, rollout: Experience, review: Review) -> ArchiveState:
+        environment, visited = review.environment, review.visited
         # Where the episode goes on, what the last step led to is what is seen now.
         observation = environment.kept(jax.tree.map(lambda x: x[-1], rollout.next_observation))
         env_states = jax.tree.map(lambda x: x[-1], visited.env_states)
-        return self.offer(state, (env_states, observation), ~visited.gone[-1], key)
+        return self.offer(state, (env_states, observation), ~visited.gone[-1], review.key)
 
     def offer(
         self, state: ArchiveState, places: Any, eligible: Bool[Array, " env"], key: Key[Array, ""]

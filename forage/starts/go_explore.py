@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage.core.ports import Environment, Starts, Tasks, Visited
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.ports import Environment, Review, Starts, Tasks
+from forage.core.types import Experience, ForageError, Spec
 from forage.starts.backward import Best, Lesson, compare, judge, prepare, unlearned
 from forage.starts.cell_archive import (
     Archive,
@@ -186,17 +186,10 @@ class GoExplore(Starts):
     def cut(self, mark: Mark, length: Int[Array, ""]) -> Bool[Array, ""]:
         return (mark.link.slot >= 0) & (mark.stage < 0) & (length >= self.burst)
 
-    def report(
-        self,
-        state: GoExploreState,
-        environment: Environment,
-        visited: Visited,
-        rollout: Experience,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> GoExploreState:
+    def report(self, state: GoExploreState, rollout: Experience, review: Review) -> GoExploreState:
+        environment, visited, clock = review.environment, review.visited, review.clock
         marks, ended = visited.marks, rollout.ended
-        begins = jnp.concatenate([visited.fresh[None], ended[:-1]])
+        begins = visited.begins(ended)
         paths = follow(state.running, marks.path, begins, rollout.reward)
         seen = flattened(rollout.next_observation)
         rows = flattened(visited.env_states), environment.kept(seen)

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Environment, Starts, Tasks, Visited
+from forage.core.ports import Environment, Review, Starts, Tasks
 from forage.core.spaces import describe, example, seen, split_mask
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.types import Experience, ForageError, Spec
 from forage.nn.normalise import Norms, normalised, norms_of, updated
 from forage.ops.optimiser import Optimiser, adam
 from forage.starts.archive import Archive, ArchiveState
@@ -129,16 +129,9 @@ class LatentGoExplore(Starts):
     def cut(self, mark: Bool[Array, ""], length: Int[Array, ""]) -> Bool[Array, ""]:
         return mark & (length >= self.burst)
 
-    def report(
-        self,
-        state: LatentState,
-        environment: Environment,
-        visited: Visited,
-        rollout: Experience,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> LatentState:
-        offer_key, learn_key = jax.random.split(key)
+    def report(self, state: LatentState, rollout: Experience, review: Review) -> LatentState:
+        visited, clock = review.visited, review.clock
+        offer_key, learn_key = jax.random.split(review.key)
         told = Transition(rollout.observation, rollout.action, rollout.next_observation)
         rows = flattened((visited.env_states, told))
         keeper = Archive(self.capacity)

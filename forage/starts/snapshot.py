@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Environment, Starts, Tasks, Visited
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.ports import Agent, Environment, Review, Starts, Tasks
+from forage.core.types import Experience, ForageError, Spec
 from forage.starts.cell_archive import flattened
 from forage.starts.weighted import drawn, reached
 
@@ -146,16 +146,8 @@ class Snapshot(Starts):
     def cut(self, mark: Bool[Array, ""], length: Int[Array, ""]) -> Bool[Array, ""]:
         return mark & (length >= self.truncate)
 
-    def report(
-        self,
-        state: SnapshotState,
-        environment: Environment,
-        visited: Visited,
-        rollout: Experience,
-        clock: Clock,
-        key: Key[Array, ""],
-    ) -> SnapshotState:
-        done = (clock.steps + rollout.ended.size) / clock.total
+    def report(self, state: SnapshotState, rollout: Experience, review: Review) -> SnapshotState:
+        done = (review.clock.steps + rollout.ended.size) / review.clock.total
         return state._replace(early=done < self.share)
 
 

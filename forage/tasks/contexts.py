@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.fields import replace, value_of
-from forage.core.ports import Environment, Tasks
+from forage.core.ports import Environment, Review, Tasks
 from forage.core.types import Experience, ForageError
 from forage.tasks.distributions import Distribution, distribution
 
@@ -63,7 +63,7 @@ class Draws(Tasks):
             task = replace(task, environment, one.field, drawn)
         return task
 
-    def report(self, state: Int[Array, ""], rollout: Experience) -> Int[Array, ""]:
+    def report(self, state: Int[Array, ""], rollout: Experience, review: Review) -> Int[Array, ""]:
         """Counts the steps that a seed has taken."""
         time, env = rollout.reward.shape[:2]
         return state + time * env
@@ -135,8 +135,8 @@ class Contexts(Tasks):
     def next(self, state: Any, environment: Environment, key: Key[Array, ""]) -> PyTree[Array | None]:
         return self.training.next(state, environment, key)
 
-    def report(self, state: Any, rollout: Experience) -> Any:
-        return self.training.report(state, rollout)
+    def report(self, state: Any, rollout: Experience, review: Review) -> Any:
+        return self.training.report(state, rollout, review)
 
 
 def within(region: str, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
 from forage.config.setup import make_setup
-from forage.core.ports import Visited
+from forage.core.ports import Review, Visited
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
@@ -63,7 +63,9 @@ def first_state():
     return small.at_once(lambda: SEA.reset(KEY)[0])
 
 
-report = jax.jit(lambda starts, state, visited, rollout, clock: starts.report(state, SEA, visited, rollout, clock, KEY))
+@jax.jit
+def report(starts, state, visited, rollout, clock):
+    return starts.report(state, rollout, Review(SEA, visited, clock, KEY))
 
 
 def entries(state):

@@ -142,8 +142,8 @@ class Heard(Reset):
     def cut(self, mark, length):
         return length >= 4
 
-    def report(self, state, environment, visited, rollout, clock, key):
-        return visited
+    def report(self, state, rollout, review):
+        return review.visited
 
 
 @pytest.mark.parametrize("depth", [6, 4])

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
 
 from forage.core import prng
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import Agent, Judgement, Metrics
 from forage.core.spaces import central, present, seen, split_mask
 from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
@@ -63,6 +63,17 @@ class Thread(NamedTuple):
     start: Float[Array, "env memory"]  # the GRU's state before the first step
     first: Bool[Array, "time env"]  # an episode begins here
     action: Float[Array, "time env actions"]  # the one before, as the memory hears it
+
+
+class Read(NamedTuple):
+    """A rollout as the network that acted in it reads it; leaves `time env ...`."""
+
+    observation: PyTree[Array]
+    action: PyTree[Array]
+    thread: Thread | None
+    log_probability: Float[Array, "time env"]
+    value: Float[Array, "time env streams"]
+    next_value: Float[Array, "time env streams"]
 
 
 class PPO(Agent):
@@ -187,26 +198,8 @@ class PPO(Agent):
         # What acted is what learns, but for the first rollout, of whose numbers nothing was known when it began.
         later = updated(state.norm, split_mask(raw)[0], experience.counts)
         norm = begun(state.norm, later)
-        observation, next_observation = (
-            over_rollout(lambda o: normalised(norm, o))(o) for o in (raw, experience.next_observation)
-        )
-        action = experience.action
-        if not state.network.actions.discrete:
-            action = over_rollout(state.network.actions.to_unit)(action)
-
-        # The network that acted, on the whole rollout at once; it also values what each step led to.
-        if self.memory_size:
-            first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
-            thread = Thread(experience.aux.features[0], first, experience.aux.action)
-            log_probability, _, value = self.forward(state.network, observation, action, thread)
-        else:
-            thread = None
-            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action))
-            log_probability, _, value = self.forward(state.network, rows[0], rows[1], thread)
-            log_probability = log_probability.reshape(experience.reward.shape)
-            value = value.reshape(*experience.reward.shape, -1)
-        next_value = self.next_values(state.network, experience, observation, next_observation)
-        gains = self.advantages(experience, value, next_value)
+        observation, action, thread, log_probability, value, next_value = self.read(state.network, norm, experience)
+        gains = self.advantages(experience, value, next_value, self.gae_lambda)
         by_agent = (experience.source == AGENT).astype(jnp.float32)
         earlier_value = value if self.clip_value else None
         counts = None if present(raw) is None else experience.counts.astype(jnp.float32)
@@ -238,18 +231,52 @@ class PPO(Agent):
         metrics["explained_variance"] = 1 - gains[..., 0].var() / jnp.maximum(goal[..., 0].var(), 1e-8)
         return PPOState(*carry, later), metrics, jnp.abs(advantage).mean(0)
 
+    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:
+        """Apply the network that acted to the whole rollout at once; it also values what each step led to."""
+        observation, next_observation = (
+            over_rollout(lambda o: normalised(norm, o))(o)
+            for o in (experience.observation, experience.next_observation)
+        )
+        action = experience.action
+        if not network.actions.discrete:
+            action = over_rollout(network.actions.to_unit)(action)
+        if self.memory_size:
+            first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
+            thread = Thread(experience.aux.features[0], first, experience.aux.action)
+            log_probability, _, value = self.forward(network, observation, action, thread)
+        else:
+            thread = None
+            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action))
+            log_probability, _, value = self.forward(network, rows[0], rows[1], thread)
+            log_probability = log_probability.reshape(experience.reward.shape)
+            value = value.reshape(*experience.reward.shape, -1)
+        next_value = self.next_values(network, experience, observation, next_observation)
+        return Read(observation, action, thread, log_probability, value, next_value)
+
+    def judge(self, state: PPOState, rollout: Experience) -> Judgement:
+        """Judge a rollout by the network that acted in it; with a bonus, values and advantages are sums of both."""
+        later = updated(state.norm, split_mask(rollout.observation)[0], rollout.counts)
+        read = self.read(state.network, begun(state.norm, later), rollout)
+
+        def total(gae_lambda: Any) -> Float[Array, "time env"]:
+            gains = self.advantages(rollout, read.value, read.next_value, gae_lambda).sum(-1)
+            return gains if present(rollout.observation) is None else gains * rollout.counts
+
+        return Judgement(read.value.sum(-1), total(self.gae_lambda), total(0.0), read.log_probability)
+
     def advantages(
         self,
         experience: Experience,
         value: Float[Array, "time env streams"],
         next_value: Float[Array, "time env streams"],
+        gae_lambda: Any,
     ) -> Float[Array, "time env streams"]:
         """GAE of each stream. The bonus's goes on across the ends of episodes (Burda et al., 2018, arXiv 1810.12894,
         section 2.3): what comes after an end is the next episode's beginning. Only where an agent leaves before the
         others does it end: what comes while it is gone is not to its credit."""
         estimate = jax.vmap(gae, in_axes=(1, 1, 1, 1, 1, None, None), out_axes=1)
         reward, terminated, truncated = experience.reward, experience.terminated, experience.truncated
-        own = estimate(reward, value[..., 0], next_value[..., 0], terminated, truncated, self.discount, self.gae_lambda)
+        own = estimate(reward, value[..., 0], next_value[..., 0], terminated, truncated, self.discount, gae_lambda)
         if not self.bonus_head:
             return own[..., None]
         bonus = jnp.zeros_like(reward) if experience.bonus is None else experience.bonus
@@ -257,7 +284,7 @@ class PPO(Agent):
         left = jnp.zeros_like(terminated).at[:-1].set(~experience.counts[1:])
         after = jnp.where(experience.ended & ~left, after, next_value[..., 1])
         ends = left & terminated, left & ~terminated
-        bonus = estimate(bonus, value[..., 1], after, *ends, self.bonus_discount, self.gae_lambda)
+        bonus = estimate(bonus, value[..., 1], after, *ends, self.bonus_discount, gae_lambda)
         return jnp.stack([own, bonus], -1)
 
     def cut(

@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core import spaces, team
-from forage.core.ports import Agent, Environment, Hidden, Part, Starts, Tasks, Visited
+from forage.core import prng, spaces, team
+from forage.core.ports import Agent, Environment, Hidden, Part, Review, Starts, Tasks, Visited
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
-from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, finite, select
+from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, check_signatures, finite, select
 from forage.loop.visits import Visits
 
 LARGE = 2**14
@@ -99,6 +99,9 @@ class Experiment(Part):
         self.learner.check(self.environment)
         self.tasks.check(self.environment)
         self.starts.check(self.environment, self.tasks)
+        for part in (self.tasks, self.starts):
+            check_signatures(part, report="state, rollout, review")
+            self.learner.check_judge(part)
         memory = type(self.learner.memory)
         if memory.recomputes_rewards and self.tasks.varies:
             raise ForageError(
@@ -180,16 +183,19 @@ class Experiment(Part):
                 experience = experience._replace(truncated=team.truncated(experience, cut))
             over = team.as_one(experience, spec.num_agents).ended
             age = jnp.where(over, 0, age + 1)
-            visited = (at.env_state, at.mark, gone) if self.starts.every_state else None
+            played = at.task, at.mark
+            visited = (at.env_state, gone) if self.starts.every_state else None
             pool, at = self.begin_anew(state, pool, at, over, keys[-1])
             hidden = select(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
-            return (pool, at, hidden, age), (experience, visited, place)
+            return (pool, at, hidden, age), (experience, played, visited, place)
 
         pool = state.pool
         if self.tasks.adapts or self.starts.adapts:
             pool = pool._replace(used=jnp.int32(self.pool_size))
         carry = (pool, state.actors.at, state.actors.hidden, state.actors.episode_length)
-        (pool, at, hidden, _), (rollout, visited, places) = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
+        (pool, at, hidden, _), (rollout, played, visited, places) = jax.lax.scan(
+            step, carry, (keys, jnp.arange(length))
+        )
         # Returns and lengths in bulk, as no step needs them: what was under way, and came in, and is not under way.
         told = team.as_one(rollout, spec.num_agents)
         ended, one_each = told.ended, jnp.ones(told.ended.shape, jnp.int32)
@@ -201,8 +207,9 @@ class Experiment(Part):
             (state.actors.episode_length + length - episode_length).sum().astype(jnp.float32),
         )
         if visited is None:
-            visited = jax.tree.map(lambda x: x[None], (at.env_state, at.mark, ended[-1]))
-        visited = Visited(*visited, fresh=state.actors.episode_length == 0)
+            visited = jax.tree.map(lambda x: x[None], (at.env_state, ended[-1]))
+        (env_states, gone), (tasks, marks) = visited, played
+        visited = Visited(env_states, marks, gone, state.actors.episode_length == 0, tasks)
         actors = Actors(at, hidden, episode_return, episode_length)
         return Collected(pool, actors, episodes, rollout, visited, places)
 
@@ -245,11 +252,15 @@ class Experiment(Part):
         pool, actors, episodes, rollout, visited, places = self.collect(state, clock, collect_key)
         learner, metrics = self.learner.learn(state.learner, rollout, clock, learn_key)
         told = team.as_one(rollout, self.learner.spec.num_agents)
+        review = Review(self.environment, visited, clock, starts_key)
+        if self.tasks.judged or self.starts.judged:
+            review = review._replace(judgement=self.learner.judge(state.learner, rollout, clock, learn_key))
+        tasks_key = jax.random.fold_in(starts_key, prng.TASKS)
         state = ExperimentState(
             key,
             learner,
-            self.tasks.report(state.tasks, told),
-            self.starts.report(state.starts, self.environment, visited, told, clock, starts_key),
+            self.tasks.report(state.tasks, told, review._replace(key=tasks_key)),
+            self.starts.report(state.starts, told, review),
             pool,
             actors,
             visits.hear(state.visits, places, told, clock) if isinstance(state.visits, Visits) else (),

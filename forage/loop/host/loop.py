@@ -81,6 +81,10 @@ def act(
     return key, spaces.clip(learner.spec.action_space, decision.action), decision
 
 
+def judge(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
+    return learner.judge(state, rollout, clock, key)
+
+
 def learn(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
     key, learn_key = jax.random.split(key)
     state, metrics = learner.learn(state, rollout, clock, learn_key)
@@ -106,6 +110,7 @@ class HostExperiment:
         same = kind(learner)
         self.begun, self.act = shared(same, begin, once=True), shared(same, act, static_argnames="explore")
         self.learned = shared(same, learn, donate_argnames="state")
+        self.judged = shared(same, judge)
         self.way = way
         self.starts: HostStarts | None = None
         if way.starts is not None:
@@ -223,7 +228,11 @@ class HostExperiment:
         rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
         told = team.as_one(rollout, self.learner.spec.num_agents)
         if self.starts is not None:
-            self.starts.report(told, clock, fresh)
+            judgement = None
+            if self.starts.part.judged:
+                key = jax.random.split(self.key)[1]  # with which an on-policy agent will learn from this rollout
+                judgement = self.judged(self.learner, self.state, rollout, clock, key)
+            self.starts.report(told, clock, fresh, judgement)
         if isinstance(self.visits, Visits):
             self.visits = count(self.visits, np.stack(places) if environment.places else (), told, clock)
         self.steps += agent.rollout_length * environment.num_envs

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from forage.core import prng, spaces, team
 from forage.core.compiling import QUICK, kind, known, shared
 from forage.core.host import HostEnvironment, HostStep
-from forage.core.ports import Environment, Starts, Visited
+from forage.core.ports import Environment, Judgement, Review, Starts, Visited
 from forage.core.types import Clock, Experience, ForageError, Spec, Step
 
 FRESH = -1
@@ -29,8 +29,8 @@ class Ticket(NamedTuple):
     place: Int[Array, "*shape"]  # on the environment's map
 
 
-Seen = tuple[Ticket, PyTree[np.ndarray], Bool[np.ndarray, " env"]]
-"""Where a step led: tickets, marks, and where the episode is gone. The beginning of `Visited`."""
+Seen = tuple[Ticket, Bool[np.ndarray, " env"]]
+"""Where a step led: tickets, and where the episode is gone."""
 
 
 class Hosted(Environment):
@@ -95,10 +95,17 @@ def begin(
 
 
 def report(
-    part: Starts, state: Any, world: Hosted, visited: Visited, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    part: Starts,
+    state: Any,
+    world: Hosted,
+    rollout: Experience,
+    visited: Visited,
+    clock: Clock,
+    key: Key[Array, ""],
+    judgement: Judgement | None,
 ) -> tuple[Key[Array, ""], Any]:
     key, report_key = jax.random.split(key)
-    return key, part.report(state, world, visited, rollout, clock, report_key)
+    return key, part.report(state, rollout, Review(world, visited, clock, report_key, judgement))
 
 
 def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
@@ -122,6 +129,7 @@ class HostStarts:
         self.saved: dict[int, bytes] = {}
         self.state: HostStartsState = jax.jit(self.initial, compiler_options=known(QUICK))(prng.key(seed))
         self.seen: list[Seen] = []
+        self.marks: list[PyTree[np.ndarray]] = []  # of the episode that each step belongs to
 
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
         key, part_key = jax.random.split(jax.random.fold_in(key, prng.STARTS))
@@ -141,6 +149,7 @@ class HostStarts:
         """What a step brought, once episodes were cut and those that are over begin anew. `age`: steps before it."""
         step = result.step
         told = team.as_one(step, self.world.num_agents)
+        self.marks.append(jax.tree.map(np.asarray, self.state.marks))
         over = np.asarray(told.terminated | told.truncated)
         cuts = np.zeros(self.num_envs, bool)
         if self.part.cuts:
@@ -159,7 +168,7 @@ class HostStarts:
         for index in np.flatnonzero(~gone):
             self.saved[first + int(index)] = self.environment.take(int(index))
         self.state = self.state._replace(next=np.int32(first + self.num_envs))  # pyrefly: ignore[bad-argument-type]
-        return Ticket(number, place), jax.tree.map(np.asarray, self.state.marks), gone  # type: ignore[arg-type]
+        return Ticket(number, place), gone  # type: ignore[arg-type]
 
     def begin_anew(
         self, observation: PyTree[np.ndarray], over: Bool[np.ndarray, " env"], stands: Bool[np.ndarray, " env"]
@@ -183,16 +192,22 @@ class HostStarts:
         self.state = self.state._replace(key=key, marks=marks)
         return observation
 
-    def report(self, rollout: Experience, clock: Clock, fresh: Bool[np.ndarray, " env"]) -> None:
+    def report(
+        self, rollout: Experience, clock: Clock, fresh: Bool[np.ndarray, " env"], judgement: Judgement | None = None
+    ) -> None:
         """Tells the part of a rollout (leaves `time env ...`), and forgets what it does not keep.
 
         `fresh`: where its first step began an episode, also because the one before was lost.
+        `judgement`: the agent's, for a part that is `judged`.
         """
         if not self.part.every_state:
             self.seen = [self.visited(np.asarray(rollout.ended[-1]), np.zeros(self.num_envs, np.int32))]
-        visited = Visited(*jax.tree.map(lambda *x: np.stack(x), *self.seen), fresh)  # type: ignore[arg-type]
-        self.seen = []
-        key, part = self.reported(self.part, self.state.part, self.world, visited, rollout, clock, self.state.key)
+        env_states, gone = jax.tree.map(lambda *x: np.stack(x), *self.seen)
+        marks = jax.tree.map(lambda *x: np.stack(x), *self.marks)
+        visited = Visited(env_states, marks, gone, fresh)  # type: ignore[arg-type]
+        self.seen, self.marks = [], []
+        state = self.state
+        key, part = self.reported(self.part, state.part, self.world, rollout, visited, clock, state.key, judgement)
         self.state = self.state._replace(part=part, key=key)
         tickets = jax.tree.leaves(part, is_leaf=lambda x: isinstance(x, Ticket))
         held = [np.asarray(x.number).ravel() for x in tickets if isinstance(x, Ticket)]
