@@ -42,6 +42,7 @@ COMMANDS = {
     "reset": "forage train ppo CartPole-v1 --starts reset",
     "archive": "forage train ppo DeepSea-10 --starts archive",
     "levels": "forage train ppo grid:DoorKey-5x5 --starts levels --starts.number 50",
+    "prioritised-levels": "forage train ppo grid:DoorKey-5x5 --starts prioritised-levels --starts.number 200",
     "latent-go-explore": "forage train ppo DeepSea-14 --starts latent-go-explore",
     "snapshot": "forage train ppo grid:MultiRoom-N7-S8 --steps 2M --starts snapshot --starts.teacher solver "
     "--starts.episodes 600 --starts.every 3 --starts.clusters 10 --starts.share 0.7 --starts.probability 0.8",

@@ -43,12 +43,15 @@ RANGES: dict[str, tuple[float, float]] = {
     "target_rate": (0, 1),
     "clip": (0, INFINITE),
     "probability": (0, 1),
+    "replay_probability": (0, 1),
+    "staleness": (0, 1),
     "proportion": (0, 1),
     "fraction": (0, 1),
     "start": (0, 1),
     "end": (0, 1),
     # weights and bounds
     "initial_temperature": (0, INFINITE),
+    "rank_temperature": (0, INFINITE),
     "initial_information": (0, INFINITE),
     "priority_exponent": (0, INFINITE),
     "importance_exponent": (0, INFINITE),
@@ -56,8 +59,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "target_noise_clip": (0, INFINITE),
     "final_weight": (0, INFINITE),
 }
-ABOVE = {"max_gradient_norm", "initial_temperature", "initial_information"}
-"""What is never its least number: nothing would be learned by it, or its logarithm is taken."""
+ABOVE = {"max_gradient_norm", "initial_temperature", "initial_information", "rank_temperature"}
+"""What is never its least number: nothing would be learned by it, its logarithm is taken, or it divides."""
 BELOW = {"norm_discount"}
 """What is never its greatest: what is summed across the ends of episodes would have no bound."""
 

@@ -44,6 +44,7 @@ PORTS: dict[str, dict[str, str]] = {
         "reset": "forage.starts.reset:Reset",
         "archive": "forage.starts.archive:Archive",
         "levels": "forage.starts.levels:Levels",
+        "prioritised-levels": "forage.starts.prioritised_levels:PrioritisedLevels",
         "latent-go-explore": "forage.starts.latent_go_explore:LatentGoExplore",
         "snapshot": "forage.starts.snapshot:Snapshot",
         "go-explore": "forage.starts.go_explore:GoExplore",

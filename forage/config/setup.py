@@ -131,6 +131,7 @@ class Setup:
             return DeviceRoad(vary(experiment, values), seeds, self.steps)
         self.check_host()
         learner, learners = self.learner(), []
+        learner.check_judge(self.starts)
         for member in members:
             agent = dataclasses.replace(self.agent, **{name: member[name] for name in self.sweep})
             learners.append(equinox.tree_at(lambda learner: learner.agent, learner, agent))
@@ -152,7 +153,6 @@ class Setup:
                 f"CartPole-v1."
             )
         check_signatures(self.starts, report="state, rollout, review")
-        self.learner().check_judge(self.starts)
         assert not isinstance(self.environment, Environment)
         batch = self.environment(1)
         try:
