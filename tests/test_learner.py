@@ -1,12 +1,29 @@
 """What the learner carries from rollout to rollout."""
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+import small
 from small import PPO as OPTIONS
 
+from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
 from forage.config.setup import make_setup
-from forage.core.types import ForageError
+from forage.core.ports import Agent
+from forage.core.types import Clock, ForageError
+from forage.environments import spec_of
+from forage.environments.adapters.on_host import OnHost
+from forage.environments.classic.cartpole import CartPole
+from forage.loop.device.loop import Experiment
+from forage.loop.host.loop import HostExperiment, Way
+from forage.loop.learner import Learner
+from forage.memory.rollout import LastRollout
+from forage.memory.uniform import UniformReplay
+from forage.rewards.environment import EnvironmentReward
+from forage.rewards.scaling import NormaliseReturn
+from forage.starts.reset import Reset
+from forage.tasks.same import Same
 
 
 class Before(Own):
@@ -26,3 +43,78 @@ def test_a_behaviour_with_another_signature_is_refused():
     setup = make_setup("ppo", "CartPole-v1", steps=100, seeds=1, agent_options=OPTIONS, behaviour=Before())
     with pytest.raises(ForageError, match=r"Before\.act takes \(state, agent, .*calls it with \(state, hidden, obs"):
         setup.road()
+
+
+class Heard(Reset):
+    """Keeps the judgement."""
+
+    judged = on_host = True
+
+    def report(self, state, rollout, review):
+        return review.judgement
+
+
+class Rated(LastRollout):
+    """Keeps the rollout and its judgement."""
+
+    judged = True
+
+    def rate(self, state, judgement, clock):
+        return state, judgement
+
+    def sample(self, state, size, length, moment):
+        return super().sample(state[0], size, length, moment)
+
+    def report(self, state, batch, errors):
+        return state
+
+    def rest(self, state):
+        return state
+
+
+def test_a_memory_is_told_of_each_agent_and_starts_of_their_mean():
+    """Both of rewards as the agent learns from them, which here depend on the rollout itself."""
+    environment = small.Pair()
+    agent = PPO(num_envs=3, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(8,))
+    learner = Learner(agent, Own(), NormaliseReturn(), Rated(), spec_of(environment, "Pair"))
+    experiment = Experiment(learner, environment, Same(), Heard())
+    experiment.check()
+
+    def run(experiment):
+        state = experiment.init(jax.random.key(0))
+        after = experiment.iterate(state, Clock(jnp.int32(0), jnp.float32(1e6)))[0]
+        rollout, judgement = after.learner.memory
+        rollout = learner.relabelled(after.learner.rewards, rollout)
+        return judgement, agent.judge(state.learner.agent, rollout), after.starts
+
+    streams, wanted, means = small.compute(run, experiment)
+    assert streams.value.shape == (4, 6) and means.value.shape == (4, 3)
+    for found, right, mean in zip(streams, wanted, means, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(mean, found.reshape(4, 3, 2).mean(-1), rtol=1e-4, atol=1e-5)
+
+
+def test_on_the_host_starts_are_told_before_the_agent_learns():
+    environment = CartPole()
+    agent = PPO(num_envs=2, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(8,))
+    learner = Learner(agent, Own(), EnvironmentReward(), small.KeptRollout(), spec_of(environment, "Pole"))
+    experiment = HostExperiment(learner, OnHost(environment, 2, "Pole"), 0, 100, Way(Heard()))
+    experiment.begin()
+    before = jax.device_get(experiment.state.agent)
+    experiment.iterate()
+    wanted = small.compute(agent.judge, before, experiment.state.memory)
+    for found, right in zip(experiment.starts.state.part, wanted, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
+
+
+def test_agents_that_do_not_judge_are_named():
+    setup = make_setup("dqn", "CartPole-v1", steps=2000, seeds=1)
+
+    class RatedReplay(UniformReplay):
+        judged = True
+
+    learner = Learner(setup.agent, setup.behaviour, setup.rewards, RatedReplay(), setup.spec)
+    with pytest.raises(ForageError, match=r"RatedReplay needs an agent that judges .* DQN does not; ppo does"):
+        learner.check()
+    with pytest.raises(ForageError, match="DQN does not judge its rollouts; an agent that does is ppo"):
+        Agent.judge(setup.agent, None, None)

@@ -60,6 +60,7 @@ CASES: dict[str, Case] = {
     "ppo-latent": Case(
         "ppo", lambda: {"starts": part("starts", "latent-go-explore", capacity=16, neighbours=3, burst=5)}
     ),
+    "ppo-prioritised-levels": Case("ppo", lambda: {"starts": part("starts", "prioritised-levels", number=8)}),
     "ppo-taught": Case("ppo", lambda: {"starts": Snapshot(lean, episodes=2, steps=8, every=3, share=0.7, truncate=4)}),
     "ppo-guided": Case(
         "ppo",
