@@ -87,7 +87,7 @@ class PrioritisedLevels(Starts):
         return (1 - share) * by_score + share * by_age
 
     def begin(
-        self, state: LevelsState, environment: Environment, key: Key[Array, ""]
+        self, state: LevelsState, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
     ) -> tuple[Any, PyTree[Array], Int[Array, ""]]:
         choice_key, level_key = jax.random.split(key)
         seen = state.played > 0

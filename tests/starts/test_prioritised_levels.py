@@ -60,7 +60,7 @@ def test_a_low_temperature_and_one_level_are_no_trouble():
 
 def shares(starts, state, number=4000):
     """How often each level is drawn; five standard errors are at most 0.04."""
-    draw = jax.jit(jax.vmap(lambda state, key: starts.begin(state, POLE, key)[2], (None, 0)))
+    draw = jax.jit(jax.vmap(lambda state, key: starts.begin(state, POLE, key, jnp.int32(0))[2], (None, 0)))
     return np.bincount(draw(state, jax.random.split(KEY, number)), minlength=starts.number) / number
 
 
@@ -77,9 +77,9 @@ def test_new_levels_come_first_and_then_less_and_less():
 
 
 def test_levels_are_those_of_uniform_sampling():
-    level = jax.jit(lambda key: PrioritisedLevels(3, first=5).begin(state_of(np.zeros(3), np.zeros(3), 0), POLE, key))
+    level = jax.jit(lambda key: PrioritisedLevels(3, first=5).begin(state_of(np.zeros(3), np.zeros(3), 0), POLE, key, jnp.int32(0)))
     ours = {np.asarray(level(key)[1]).tobytes() for key in jax.random.split(KEY, 20)}
-    begin = jax.jit(lambda key: Levels(3, first=5).begin((), POLE, key))
+    begin = jax.jit(lambda key: Levels(3, first=5).begin((), POLE, key, jnp.int32(0)))
     assert ours == {np.asarray(begin(key)[1]).tobytes() for key in jax.random.split(KEY, 20)} and len(ours) == 3
 
 
@@ -139,8 +139,8 @@ class Kept(PrioritisedLevels):
     def init(self, key, environment, spec, num_envs):
         return super().init(key, environment, spec, num_envs), ()
 
-    def begin(self, state, environment, key):
-        return super().begin(state[0], environment, key)
+    def begin(self, state, environment, key, index):
+        return super().begin(state[0], environment, key, index)
 
     def report(self, state, rollout, review):
         return super().report(state[0], rollout, review), review
