@@ -25,7 +25,7 @@ from forage.core.ports import (
     Part,
     Rewards,
 )
-from forage.core.types import AGENT, GONE, NOBODY, Clock, Experience, ForageError, Spec
+from forage.core.types import AGENT, BONUS, GONE, NOBODY, Clock, Experience, ForageError, Spec
 
 State = Any
 
@@ -43,6 +43,7 @@ class Learner(Part):
         """Raises `ForageError` where parts and environment do not fit together. `None`: it is on the host."""
         self.rewards.check(self.spec)
         self.agent.check(self.spec)
+        check_streams(self.agent, self.rewards, self.spec)
         check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
         self.behaviour.check(self.agent, self.spec)
         self.memory.check(self.agent, self.spec, environment)
@@ -172,7 +173,8 @@ class Learner(Part):
         moment = Moment(self.agent, state.agent, self.spec, clock, behaviour_key)
         behaviour_state = self.behaviour.report(state.behaviour, rollout, moment)
         rollout = rollout._replace(memo=())
-        rewards_state, note, reward_metrics = self.rewards.learn(state.rewards, rollout, clock, reward_key)
+        heard = named(rollout, self.spec)
+        rewards_state, note, reward_metrics = self.rewards.learn(state.rewards, heard, clock, reward_key)
         memory_state = self.memory.add(state.memory, rollout._replace(note=note), transitions(clock, agents))
         if self.memory.judged:
             judgement = self.judgement(state.agent, rewards_state, rollout._replace(note=note))
@@ -213,10 +215,8 @@ class Learner(Part):
 
     def relabelled(self, rewards_state: State, experience: Experience) -> Experience:
         """Return experience with the rewards that the agent learns from."""
-        experience = self.rewards.relabel(rewards_state, experience)
-        if experience.bonus is not None and not self.agent.separates_bonus:
-            experience = experience._replace(reward=experience.reward + experience.bonus, bonus=None)
-        return experience
+        experience = self.rewards.relabel(rewards_state, named(experience, self.spec))
+        return taken(experience, self.agent.streams)
 
     def judgement(self, agent_state: State, rewards_state: State, rollout: Experience) -> Judgement:
         """Return the agent's judgement of a rollout, leaves `time stream`."""
@@ -230,7 +230,8 @@ class Learner(Part):
         """
         agents = self.spec.num_agents
         rollout = team.as_streams(rollout, agents)._replace(memo=())
-        rewards_state, note, _ = self.rewards.learn(state.rewards, rollout, clock, jax.random.split(key, 3)[0])
+        heard, reward_key = named(rollout, self.spec), jax.random.split(key, 3)[0]
+        rewards_state, note, _ = self.rewards.learn(state.rewards, heard, clock, reward_key)
         judgement = self.judgement(state.agent, rewards_state, rollout._replace(note=note))
         if agents == 1:
             return judgement
@@ -239,6 +240,7 @@ class Learner(Part):
     def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
         """Truncates the episodes under way, which were lost. `clock` reads as it does after the newest rollout."""
         return state._replace(
+            agent=self.agent.truncate(state.agent),
             behaviour=self.behaviour.truncate(state.behaviour, self.agent, clock),
             rewards=self.rewards.truncate(state.rewards),
             memory=self.memory.truncate(state.memory, transitions(clock, self.spec.num_agents)),
@@ -256,6 +258,36 @@ def check_signatures(part: Part, **methods: str) -> None:
                 f"{type(part).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it with "
                 f"({given}); see forage/core/ports.py."
             ) from None
+
+
+def check_streams(agent: Agent, rewards: Rewards, spec: Spec) -> None:
+    """Raise `ForageError` where an agent takes a stream of reward that there is not, or a name has two meanings."""
+    given, who = rewards.streams(spec), type(agent).__name__
+    if BONUS in given:
+        raise ForageError(
+            f"{spec.name} calls a reward {BONUS}, which is the name of what is paid for exploring; give it another."
+        )
+    for name in agent.streams:
+        if name != BONUS and name not in given:
+            there = f"the rewards {', '.join(given)}" if given else "one reward alone"
+            raise ForageError(
+                f"{who} learns from a reward called {name} apart from the rest, and {spec.name} has {there}; take an "
+                f"environment with several rewards, and have the agent name one of them."
+            )
+
+
+def named(experience: Experience, spec: Spec) -> Experience:
+    """Lay each of the environment's several rewards beside their vector, under its name."""
+    each = {name: experience.reward[..., i] for i, name in enumerate(spec.reward_names)}
+    return experience._replace(rewards=each)
+
+
+def taken(experience: Experience, streams: tuple[str, ...]) -> Experience:
+    """Keep the streams that an agent takes, and add a bonus that it does not take to the reward."""
+    rewards = experience.rewards
+    if BONUS in rewards and BONUS not in streams:
+        experience = experience._replace(reward=experience.reward + rewards[BONUS])
+    return experience._replace(rewards={name: rewards[name] for name in streams if name in rewards})
 
 
 def transitions(clock: Clock, num_agents: int) -> Clock:
