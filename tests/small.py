@@ -39,6 +39,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
         "language:Reverse-4",
         {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)},
     ),
+    "ppo-lagrangian": ("ppo-lagrangian", "Pendulum-cost", PPO | {"limit": 5.0}),
     "dqn": ("dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
     "dqn-gru": (
         "dqn",
