@@ -128,7 +128,7 @@ def test_the_bonus_has_a_value_of_its_own_that_goes_on_across_ends():
     experience = experience._replace(rewards={"bonus": np.array([[10.0], [20.0], [30.0]])})
     value = np.stack([np.array([2.0, 2.0, 2.0]), np.array([5.0, 6.0, 7.0])], -1)[:, None]
     after = np.stack([np.array([2.0, -1.0, -1.0]), np.array([6.0, 99.0, 8.0])], -1)[:, None]
-    own, bonus = np.moveaxis(jax.jit(agent.advantages)(experience, value, after), -1, 0)[..., 0]
+    own, bonus = np.moveaxis(jax.jit(agent.advantages)(experience, value, after, agent.gae_lambda), -1, 0)[..., 0]
     np.testing.assert_allclose(own, [0.25 * -0.5, -0.5, 1.0], rtol=1e-6)
     # Errors: 10 + 0.8 6 - 5; 20 + 0.8 7 - 6, with the value of what begins next; 30 + 0.8 8 - 7, of what it led to.
     errors = [9.8, 19.6, 29.4]
@@ -147,7 +147,7 @@ def test_the_bonus_ends_where_an_agent_leaves_before_the_others(truncated):
     )
     value = np.stack([np.zeros(4), np.array([5.0, 77.0, 77.0, 7.0])], -1)[:, None]
     after = np.stack([np.zeros(4), np.array([6.0, 88.0, 88.0, 8.0])], -1)[:, None]
-    bonus = jax.jit(agent.advantages)(experience, value, after)[:, 0, 1]
+    bonus = jax.jit(agent.advantages)(experience, value, after, agent.gae_lambda)[:, 0, 1]
     np.testing.assert_allclose(bonus[0], 10 + (0.8 * 6 if truncated else 0) - 5, rtol=1e-6)
     np.testing.assert_allclose(bonus[3], 30 + 0.8 * 8 - 7, rtol=1e-6)
 

@@ -63,7 +63,7 @@ def test_the_advantage_weighs_return_and_cost_by_hand():
     experience = batch_of([[4, 0], [8, 0], [0, 0]], [[0, 0], [1, 0], [0, 0]]).experience
     experience = experience._replace(reward=jnp.array([[1.0, 0], [2, 0], [0, 0]]))
     zero = jnp.zeros((3, 2, 2))
-    gains = agent.advantages(experience, zero, zero)
+    gains = agent.advantages(experience, zero, zero, agent.gae_lambda)
     np.testing.assert_allclose(gains[:, 0], [[1 + 0.5 * 2, 4 + 0.25 * 8], [2, 8], [0, 0]])
     state = small.at_once(lambda: agent.init(KEY, SPEC))._replace(multiplier=jnp.float32(3.0))
     np.testing.assert_allclose(agent.joined(state, gains)[0, 0], (2 - 3 * 6) / 4)

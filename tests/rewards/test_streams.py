@@ -14,11 +14,12 @@ from forage.behaviours.own import Own
 from forage.config.setup import make_setup
 from forage.core.types import Experience, ForageError, Spec
 from forage.loop.learner import Learner, named, taken
+from forage.loop.runner import Played
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import Scale
 from forage.rewards.weighted import Weighted
-from forage.runs.scoring import evaluate_road
+from forage.runs.scoring import evaluate_agents
 from forage.studies.tuning import tune
 from forage.studies.tuning.batch import Batch
 
@@ -78,12 +79,16 @@ def test_several_rewards_are_scored_and_tuned_by_their_weights():
     """The plain sum prefers the second of two seeds; what is weighed, the reward alone, prefers the first."""
     setup = make_setup("ppo", "Pendulum-cost", seeds=[0, 1], rewards=REWARD)
     returns = np.array([[[-10.0, 1.0], [-20.0, 3.0]], [[-40.0, 70.0], [-40.0, 70.0]]])  # seed, episode, reward
-    road = SimpleNamespace(steps=0, evaluate=lambda *_: (returns, np.full((2, 2), 200)))
-    evaluation = evaluate_road(road, setup, 2)
+    runner = SimpleNamespace(
+        steps=0,
+        evaluate=lambda *_: Played(returns, np.full((2, 2), 200), {}),
+        attempt_evaluation=lambda *_: (returns, ["", ""]),
+    )
+    evaluation = evaluate_agents(runner, setup, 2)
     assert evaluation["return"] == [-7.5, -20.0]
     assert evaluation["return/cost"] == [2.0, 70.0] and evaluation["reward"] == "0.5 reward"
     np.testing.assert_array_equal(tune.returns_of(SimpleNamespace(evaluation=evaluation), setup), [-7.5, -20.0])
     batch = Batch.__new__(Batch)
-    batch.setup, batch.road, batch.rewards = setup, road, REWARD
+    batch.setup, batch.runner, batch.rewards = setup, runner, REWARD
     batch.episodes, batch.broken = 2, np.zeros(2, bool)
     np.testing.assert_array_equal(batch.evaluate(), [-7.5, -20.0])

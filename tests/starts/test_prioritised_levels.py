@@ -77,7 +77,8 @@ def test_new_levels_come_first_and_then_less_and_less():
 
 
 def test_levels_are_those_of_uniform_sampling():
-    level = jax.jit(lambda key: PrioritisedLevels(3, first=5).begin(state_of(np.zeros(3), np.zeros(3), 0), POLE, key, jnp.int32(0)))
+    state = state_of(np.zeros(3), np.zeros(3), 0)
+    level = jax.jit(lambda key: PrioritisedLevels(3, first=5).begin(state, POLE, key, jnp.int32(0)))
     ours = {np.asarray(level(key)[1]).tobytes() for key in jax.random.split(KEY, 20)}
     begin = jax.jit(lambda key: Levels(3, first=5).begin((), POLE, key, jnp.int32(0)))
     assert ours == {np.asarray(begin(key)[1]).tobytes() for key in jax.random.split(KEY, 20)} and len(ours) == 3

@@ -259,15 +259,15 @@ class PPO(Agent):
         return Read(observation, action, thread, log_probability, value, next_value)
 
     def judge(self, state: PPOState, rollout: Experience) -> Judgement:
-        """Judge a rollout by the network that acted in it; with a bonus, values and advantages are sums of both."""
+        """Judge a rollout by the network that acted in it. Values and advantages of several streams are `joined`."""
         later = updated(state.norm, split_mask(rollout.observation)[0], rollout.counts)
         read = self.read(state.network, begun(state.norm, later), rollout)
 
         def total(gae_lambda: Any) -> Float[Array, "time env"]:
-            gains = self.advantages(rollout, read.value, read.next_value, gae_lambda).sum(-1)
+            gains = self.joined(state, self.advantages(rollout, read.value, read.next_value, gae_lambda))
             return gains if present(rollout.observation) is None else gains * rollout.counts
 
-        return Judgement(read.value.sum(-1), total(self.gae_lambda), total(0.0), read.log_probability)
+        return Judgement(self.joined(state, read.value), total(self.gae_lambda), total(0.0), read.log_probability)
 
     def advantages(
         self,

@@ -80,10 +80,11 @@ class PPOLagrangian(PPO):
         experience: Experience,
         value: Float[Array, "time env streams"],
         next_value: Float[Array, "time env streams"],
+        gae_lambda: Any,
     ) -> Float[Array, "time env streams"]:
-        rewarded = super().advantages(experience, value, next_value)
+        rewarded = super().advantages(experience, value, next_value, gae_lambda)
         cost, ends = experience.rewards[self.cost], (experience.terminated, experience.truncated)
-        costs = estimate(cost, value[..., -1], next_value[..., -1], *ends, self.cost_discount, self.gae_lambda)
+        costs = estimate(cost, value[..., -1], next_value[..., -1], *ends, self.cost_discount, gae_lambda)
         return jnp.concatenate([rewarded, costs[..., None]], -1)
 
     def joined(self, state: LagrangianState, gains: Float[Array, "time env streams"]) -> Float[Array, "time env"]:
