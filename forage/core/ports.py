@@ -211,9 +211,12 @@ class Agent(Part):
         return 0
 
     @property
-    def separates_bonus(self) -> bool:
-        """It learns from `Experience.bonus` by itself; for other agents the bonus is added to the reward."""
-        return False
+    def streams(self) -> tuple[str, ...]:
+        """Name the rewards it learns from apart, as `Experience.rewards` has them; `()` when one number is enough.
+
+        A bonus for exploring that an agent does not take is added to the reward; one that takes it may get none.
+        """
+        return ()
 
     @abc.abstractmethod
     def check(self, spec: Spec) -> None:
@@ -265,6 +268,10 @@ class Agent(Part):
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         """Returns the new state, scalar metrics, and each segment's error (how surprising it was)."""
+
+    def truncate(self, state: State) -> State:
+        """Truncate the episodes under way: they were lost, and the next rollout begins with others."""
+        return state
 
 
 class Moment(NamedTuple):
@@ -341,8 +348,14 @@ class Rewards(Part):
     def relabel(self, state: State, experience: Experience) -> Experience:
         """Returns the experience (leaves `time batch ...`) with the reward to learn from, one number each.
 
-        What is paid for exploring goes into `bonus`, beside the reward: most agents learn from the sum.
+        `experience.rewards` has each of the environment's several rewards by its name, and is handed on to agents that
+        take them. What is paid for exploring is added there as `BONUS`: most agents learn from the sum.
         """
+
+    def streams(self, spec: Spec) -> tuple[str, ...]:
+        """Name the streams that `relabel` leaves beside the reward, but for a bonus: the environment's own."""
+        inner = getattr(self, "inner", None)
+        return inner.streams(spec) if isinstance(inner, Rewards) else spec.reward_names
 
     def score(self, returns: Float[np.ndarray, "*shape rewards"], spec: Spec) -> Float[np.ndarray, "*shape"]:
         """Return what episodes are worth, of their returns in each of the environment's several rewards.

@@ -21,6 +21,9 @@ AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY, GONE = range(7)
 `GONE`: it had left, so there is nothing to learn from.
 """
 
+BONUS = "bonus"
+"""The name of what a rewards part pays for exploring, among `Experience.rewards`."""
+
 
 class Step(NamedTuple):
     """What one environment step returns, before any reset.
@@ -47,7 +50,8 @@ class Experience(NamedTuple):
     `source` says who chose the action; `aux` is what the agent wants back when it learns
     (log-probability, value, hidden state before the step); `note` is what the rewards part wants back when it relabels
     (what was new in that episode, at that time).
-    `bonus` is there only in what was relabelled: what a rewards part pays for exploring, beside the reward.
+    `rewards` are named streams beside `reward`, once it is one number: those of the environment's several rewards, and
+    what a rewards part adds (`BONUS`). An agent gets those that it takes (`Agent.streams`).
     `memo` is there only in a rollout: what the behaviour wants back in its `report`.
     """
 
@@ -60,7 +64,7 @@ class Experience(NamedTuple):
     source: Int[Array, "*shape"]
     aux: PyTree[Array]
     note: PyTree[Array] = ()
-    bonus: Float[Array, "*shape"] | None = None
+    rewards: Mapping[str, Float[Array, "*shape"]] = {}
     memo: PyTree[Array] = ()
 
     @property

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
 from forage.core.ports import Agent, Behaviour, Decision, Environment, Hidden, Memory, Metrics, Moment, Part, Rewards
-from forage.core.types import AGENT, GONE, NOBODY, Clock, Experience, ForageError, Spec
+from forage.core.types import AGENT, BONUS, GONE, NOBODY, Clock, Experience, ForageError, Spec
 
 State = Any
 
@@ -31,6 +31,7 @@ class Learner(Part):
         """Raises `ForageError` where parts and environment do not fit together. `None`: it is on the host."""
         self.rewards.check(self.spec)
         self.agent.check(self.spec)
+        check_streams(self.agent, self.rewards, self.spec)
         check_signatures(self.behaviour)
         self.behaviour.check(self.agent, self.spec)
         self.memory.check(self.agent, self.spec, environment)
@@ -146,7 +147,8 @@ class Learner(Part):
         moment = Moment(self.agent, state.agent, self.spec, clock, behaviour_key)
         behaviour_state = self.behaviour.report(state.behaviour, rollout, moment)
         rollout = rollout._replace(memo=())
-        rewards_state, note, reward_metrics = self.rewards.learn(state.rewards, rollout, clock, reward_key)
+        heard = named(rollout, self.spec)
+        rewards_state, note, reward_metrics = self.rewards.learn(state.rewards, heard, clock, reward_key)
         memory_state = self.memory.add(state.memory, rollout._replace(note=note), transitions(clock, agents))
         clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)
 
@@ -156,10 +158,8 @@ class Learner(Part):
             agent_state, memory_state = carry
             moment = Moment(self.agent, agent_state, self.spec, transitions(clock, agents), sample_key)
             batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, moment)
-            experience = self.rewards.relabel(rewards_state, batch.experience)
-            if experience.bonus is not None and not self.agent.separates_bonus:
-                experience = experience._replace(reward=experience.reward + experience.bonus, bonus=None)
-            batch = batch._replace(experience=experience)
+            experience = self.rewards.relabel(rewards_state, named(batch.experience, self.spec))
+            batch = batch._replace(experience=taken(experience, self.agent.streams))
             agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
             return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
 
@@ -188,6 +188,7 @@ class Learner(Part):
     def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
         """Truncates the episodes under way, which were lost. `clock` reads as it does after the newest rollout."""
         return state._replace(
+            agent=self.agent.truncate(state.agent),
             behaviour=self.behaviour.truncate(state.behaviour, self.agent, clock),
             rewards=self.rewards.truncate(state.rewards),
             memory=self.memory.truncate(state.memory, transitions(clock, self.spec.num_agents)),
@@ -205,6 +206,36 @@ def check_signatures(behaviour: Behaviour) -> None:
                 f"{type(behaviour).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it "
                 f"with ({given}); see Behaviour in forage/core/ports.py."
             ) from None
+
+
+def check_streams(agent: Agent, rewards: Rewards, spec: Spec) -> None:
+    """Raise `ForageError` where an agent takes a stream of reward that there is not, or a name has two meanings."""
+    given, who = rewards.streams(spec), type(agent).__name__
+    if BONUS in given:
+        raise ForageError(
+            f"{spec.name} calls a reward {BONUS}, which is the name of what is paid for exploring; give it another."
+        )
+    for name in agent.streams:
+        if name != BONUS and name not in given:
+            there = f"the rewards {', '.join(given)}" if given else "one reward alone"
+            raise ForageError(
+                f"{who} learns from a reward called {name} apart from the rest, and {spec.name} has {there}; take an "
+                f"environment with several rewards, and have the agent name one of them."
+            )
+
+
+def named(experience: Experience, spec: Spec) -> Experience:
+    """Lay each of the environment's several rewards beside their vector, under its name."""
+    each = {name: experience.reward[..., i] for i, name in enumerate(spec.reward_names)}
+    return experience._replace(rewards=each)
+
+
+def taken(experience: Experience, streams: tuple[str, ...]) -> Experience:
+    """Keep the streams that an agent takes, and add a bonus that it does not take to the reward."""
+    rewards = experience.rewards
+    if BONUS in rewards and BONUS not in streams:
+        experience = experience._replace(reward=experience.reward + rewards[BONUS])
+    return experience._replace(rewards={name: rewards[name] for name in streams if name in rewards})
 
 
 def transitions(clock: Clock, num_agents: int) -> Clock:

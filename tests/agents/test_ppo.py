@@ -125,7 +125,7 @@ def test_the_bonus_has_a_value_of_its_own_that_goes_on_across_ends():
     agent = PPO(num_envs=1, rollout_length=3, minibatches=1, discount=0.5, gae_lambda=0.5, bonus_head=True)
     agent = dataclasses.replace(agent, bonus_discount=0.8)
     experience = rollout([0, 0, 0], [1, 1, 0], [1, 2, 3], [0, 1, 1], [0, 0, 1], [0, 1, 0], AGENT).experience
-    experience = experience._replace(bonus=np.array([[10.0], [20.0], [30.0]]))
+    experience = experience._replace(rewards={"bonus": np.array([[10.0], [20.0], [30.0]])})
     value = np.stack([np.array([2.0, 2.0, 2.0]), np.array([5.0, 6.0, 7.0])], -1)[:, None]
     after = np.stack([np.array([2.0, -1.0, -1.0]), np.array([6.0, 99.0, 8.0])], -1)[:, None]
     own, bonus = np.moveaxis(jax.jit(agent.advantages)(experience, value, after), -1, 0)[..., 0]
@@ -142,7 +142,8 @@ def test_the_bonus_ends_where_an_agent_leaves_before_the_others(truncated):
     agent = PPO(num_envs=1, rollout_length=4, minibatches=1, bonus_head=True, gae_lambda=0.5, bonus_discount=0.8)
     experience = rollout([0] * 4, [1] * 4, [0] * 4, [1] * 4, [not truncated, 1, 1, 0], [truncated, 0, 0, 0], AGENT)
     experience = experience.experience._replace(
-        bonus=np.array([[10.0], [99.0], [99.0], [30.0]]), source=np.array([[AGENT], [GONE], [GONE], [AGENT]])
+        rewards={"bonus": np.array([[10.0], [99.0], [99.0], [30.0]])},
+        source=np.array([[AGENT], [GONE], [GONE], [AGENT]]),
     )
     value = np.stack([np.zeros(4), np.array([5.0, 77.0, 77.0, 7.0])], -1)[:, None]
     after = np.stack([np.zeros(4), np.array([6.0, 88.0, 88.0, 8.0])], -1)[:, None]

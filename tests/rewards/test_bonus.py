@@ -85,7 +85,7 @@ def test_bonuses_add_up_and_each_keeps_its_note():
     assert jax.tree.structure(note) == jax.tree.structure(rewards.note(spec_of()))
     found = rewards.relabel(state, rollout._replace(note=note))
     np.testing.assert_array_equal(found.reward, np.full((4, 3), 2.0))
-    np.testing.assert_array_equal(found.bonus, np.broadcast_to(11 * np.arange(1, 5)[:, None], (4, 3)))
+    np.testing.assert_array_equal(found.rewards["bonus"], np.broadcast_to(11 * np.arange(1, 5)[:, None], (4, 3)))
 
 
 def test_a_normalised_bonus_has_returns_of_unit_spread():
@@ -93,7 +93,7 @@ def test_a_normalised_bonus_has_returns_of_unit_spread():
     state = small.at_once(lambda: rewards.init(KEY, spec_of(), 3))
     rollout = experience_of(np.ones((4, 3)))
     state, note, _ = rewards.learn(state, rollout, at(0.0), KEY)
-    found = rewards.relabel(state, rollout._replace(note=note)).bonus
+    found = rewards.relabel(state, rollout._replace(note=note)).rewards["bonus"]
     np.testing.assert_allclose(np.std(found), 1.0, rtol=1e-5)
 
 
@@ -116,10 +116,10 @@ def test_an_agent_gets_the_sum_or_hears_of_the_bonus_by_itself(own_head, monkeyp
     learner.learn(state, rollout._replace(reward=np.ones((4, 2)), note=()), at(0.0), KEY)
     bonus = np.broadcast_to(10 * np.arange(1.0, 5)[:, None], (4, 2))
     if own_head:
-        np.testing.assert_array_equal(heard["batch"].bonus, bonus)
+        np.testing.assert_array_equal(heard["batch"].rewards["bonus"], bonus)
         np.testing.assert_array_equal(heard["batch"].reward, 1.0)
     else:
-        assert heard["batch"].bonus is None
+        assert heard["batch"].rewards == {}
         np.testing.assert_array_equal(heard["batch"].reward, 1 + bonus)
 
 

@@ -32,20 +32,20 @@ def test_a_visit_is_paid_by_how_many_there_were():
     rewards, state, rollout, metrics = seen([[3, 0], [3, 1], [3, 0]], space=NUMBER(4))
     np.testing.assert_array_equal(state.own.visits, [[2, 1, 0, 3]])
     expected = 2 / np.sqrt([[3, 2], [3, 1], [3, 2]])
-    np.testing.assert_allclose(relabel(rewards, state, rollout).bonus, expected, rtol=1e-6)
+    np.testing.assert_allclose(relabel(rewards, state, rollout).rewards["bonus"], expected, rtol=1e-6)
     np.testing.assert_allclose(metrics["bonus"], expected.mean(), rtol=1e-6)
     assert metrics["new_states"] == 1.0
     # What is replayed is paid as it is counted now; what was never seen, as if it had been once.
     state, _, metrics = learn(rewards, state, experience_of([[0, 0]], next_observation=np.array([[3, 2]])), KEY)
-    np.testing.assert_allclose(relabel(rewards, state, rollout).bonus[0], 2 / np.sqrt([4, 2]), rtol=1e-6)
+    np.testing.assert_allclose(relabel(rewards, state, rollout).rewards["bonus"][0], 2 / np.sqrt([4, 2]), rtol=1e-6)
     assert metrics["new_states"] == 0.5
     unseen = relabel(rewards, small.at_once(lambda: rewards.init(KEY, spec_of(NUMBER(4)), 2)), rollout)
-    np.testing.assert_allclose(unseen.bonus, 2.0)
+    np.testing.assert_allclose(unseen.rewards["bonus"], 2.0)
 
 
 def test_a_pseudocount_is_added():
     rewards, state, rollout, _ = seen([[0], [0]], space=NUMBER(2), pseudocount=0.25)
-    np.testing.assert_allclose(relabel(rewards, state, rollout).bonus, 2 / 1.5, rtol=1e-6)
+    np.testing.assert_allclose(relabel(rewards, state, rollout).rewards["bonus"], 2 / 1.5, rtol=1e-6)
 
 
 def moves(before, after):
@@ -64,11 +64,11 @@ def test_once_an_episode():
     np.testing.assert_array_equal(state.own.visits[0], visits)
     counts = visits[np.asarray(after)]
     first = np.array([[1, 1], [0, 0], [0, 1], [1, 1], [1, 0]])
-    np.testing.assert_allclose(relabel(rewards, state, rollout).bonus, first / np.sqrt(counts), rtol=1e-6)
+    np.testing.assert_allclose(relabel(rewards, state, rollout).rewards["bonus"], first / np.sqrt(counts), rtol=1e-6)
     # The episode goes on in the next rollout: 2 and 4 are known to the second environment, 3 to the first.
     rollout = moves(np.array([[3, 2]]), np.array([[3, 0]]))
     state, rollout, _ = learn(rewards, state, rollout, KEY)
-    assert (relabel(rewards, state, rollout).bonus > 0).tolist() == [[False, True]]
+    assert (relabel(rewards, state, rollout).rewards["bonus"] > 0).tolist() == [[False, True]]
 
 
 def test_an_episode_of_many_states_forgets_the_oldest():
@@ -76,13 +76,13 @@ def test_an_episode_of_many_states_forgets_the_oldest():
     path = np.array([0, 1, 2, 1, 0])[:, None]
     rollout = moves(path[:-1], path[1:])
     state, rollout, _ = learn(rewards, small.at_once(lambda: rewards.init(KEY, spec_of(NUMBER(3)), 1)), rollout, KEY)
-    assert (relabel(rewards, state, rollout).bonus[:, 0] > 0).tolist() == [True, True, False, True]
+    assert (relabel(rewards, state, rollout).rewards["bonus"][:, 0] > 0).tolist() == [True, True, False, True]
 
 
 def test_what_was_done_where():
     rewards, state, rollout, _ = seen([[2, 2], [2, 0], [2, 2]], [[0, 1], [1, 1], [1, 1]], NUMBER(3), of="state-action")
     np.testing.assert_array_equal(state.own.visits, [[0, 1, 0, 0, 1, 4]])  # (state, action) = (0, 1), (2, 0), (2, 1)
-    np.testing.assert_allclose(relabel(rewards, state, rollout).bonus, [[2, 1], [1, 2], [1, 1]], rtol=1e-6)
+    np.testing.assert_allclose(relabel(rewards, state, rollout).rewards["bonus"], [[2, 1], [1, 2], [1, 1]], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_the_least_of_the_tables_is_right_where_states_are_few_and_never_too_lit
         jnp.asarray(points[chosen], jnp.float32), space=BOX(-9, 9, (6,), np.float32), buckets=50
     )
     true = np.bincount(chosen.reshape(-1), minlength=40)[chosen]
-    counted = (2 / np.asarray(relabel(rewards, state, rollout).bonus)) ** 2
+    counted = (2 / np.asarray(relabel(rewards, state, rollout).rewards["bonus"])) ** 2
     assert (counted > true - 0.01).all() and (np.abs(counted - true) < 0.01).mean() > 0.5
     exact, state, rollout, _ = seen(np.asarray(points[chosen], jnp.float32), space=BOX(-9, 9, (6,), np.float32))
-    np.testing.assert_allclose((2 / relabel(exact, state, rollout).bonus) ** 2, true, rtol=1e-4)
+    np.testing.assert_allclose((2 / relabel(exact, state, rollout).rewards["bonus"]) ** 2, true, rtol=1e-4)
 
 
 SPACES = {
@@ -157,7 +157,7 @@ def test_every_kind_of_observation_is_counted(kind):
     rollout = experience_of(np.zeros((3, 2)), next_observation=make())
     state, rollout, _ = learn(rewards, small.at_once(lambda: rewards.init(KEY, spec_of(space), 2)), rollout, KEY)
     numbers = [[4, 2], [4, 2], [4, 4]] if kind in ("dictionary", "masked") else np.full((3, 2), 6)
-    np.testing.assert_allclose(relabel(rewards, state, rollout).bonus, 1 / np.sqrt(numbers), rtol=1e-6)
+    np.testing.assert_allclose(relabel(rewards, state, rollout).rewards["bonus"], 1 / np.sqrt(numbers), rtol=1e-6)
 
 
 def test_agents_that_have_left_are_not_counted():

@@ -36,7 +36,7 @@ def test_the_bonus_is_the_variance_of_predictions(kind):
     action = rng.uniform(-2, 2, (8, 2, 1)).astype(np.float32) if kind == "box" else rng.integers(0, 2, (8, 2))
     before = small.at_once(lambda: rewards.init(KEY, spec, 2))
     state, rollout, metrics = learn(rewards, before, rollout_of(now, after, action), KEY)
-    found = relabel(rewards, state, rollout).bonus.reshape(-1)
+    found = relabel(rewards, state, rollout).rewards["bonus"].reshape(-1)
 
     after = after.reshape(16, *shape)
     x = np.clip((now.reshape(16, *shape) - after.mean(0)) / after.std(0), -5, 5).astype(np.float32)

@@ -60,7 +60,7 @@ def test_bonuses_are_elliptical_within_each_episode_and_go_on_from_rollout_to_ro
     for rollout in rollouts(3, 6, 2, np.random.default_rng(1)):
         before = state
         state, rollout, metrics = learn(rewards, state, rollout, KEY)
-        found = relabel(rewards, state, rollout).bonus
+        found = relabel(rewards, state, rollout).rewards["bonus"]
         norm = state.own.observations
         phi = [
             np.asarray(jax.vmap(jax.vmap(lambda o: before.own.model.embedding(norm(o, 5.0))))(seen), np.float64)  # noqa: B023

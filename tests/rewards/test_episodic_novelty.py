@@ -96,13 +96,13 @@ def test_the_bonus_is_noted_and_scaled_by_how_new_it_is_to_the_run():
     everything = np.concatenate(errors)
     alpha = 1 + (np.asarray(error) - everything.mean()) / everything.std()
     expected = 2 * np.asarray(episodic) * np.clip(alpha, 1, 1.5)
-    found = relabel(rewards, state, rollout).bonus
+    found = relabel(rewards, state, rollout).rewards["bonus"]
     np.testing.assert_allclose(found, expected, rtol=1e-2)
     assert (alpha < 1).any() and (alpha > 1.5).any()
     assert {"inverse_loss", "rnd_loss", "lifelong_scale"} <= metrics.keys()
     # What is replayed keeps the bonus it was noted with.
     later, _, _ = learn(rewards, state, rollout._replace(note=()), KEY)
-    np.testing.assert_array_equal(relabel(rewards, later, rollout).bonus, found)
+    np.testing.assert_array_equal(relabel(rewards, later, rollout).rewards["bonus"], found)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_the_bonus_is_half_the_squared_error_in_the_embedding(actions):
     if actions is not CHOICE:
         rollout = rollout._replace(action=2.0 * rollout.action[..., None] - 2)
     state, rollout, metrics = learn(rewards, before, rollout, KEY)
-    bonus = relabel(rewards, state, rollout).bonus
+    bonus = relabel(rewards, state, rollout).rewards["bonus"]
 
     after = np.asarray(rollout.next_observation).reshape(-1, 2)
     x, y = (

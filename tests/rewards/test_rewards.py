@@ -125,7 +125,7 @@ def train(experiment):
         clock = clock._replace(steps=clock.steps + experiment.steps_per_iteration)
         rollout = after.learner.memory
         relabelled = experiment.learner.rewards.relabel(after.learner.rewards, rollout)
-        bonus = 0 * relabelled.reward if relabelled.bonus is None else relabelled.bonus
+        bonus = relabelled.rewards.get("bonus", 0 * relabelled.reward)
         return (after, clock), (rollout, relabelled.reward, bonus, tally)
 
     (after, _), (rollouts, learned, bonus, tallies) = jax.lax.scan(turn, (state, clock), None, 4)

@@ -49,7 +49,7 @@ def test_the_bonus_is_the_prediction_error_over_the_spread_of_its_return():
             returns.append(running)
         bonus = novelty / np.std(returns)
         np.testing.assert_allclose(result.reward, 3 * rollout.reward, rtol=1e-6)
-        np.testing.assert_allclose(result.bonus, 2 * bonus, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(result.rewards["bonus"], 2 * bonus, rtol=1e-3, atol=1e-3)
         np.testing.assert_allclose(metrics["bonus"], 2 * bonus.mean(), rtol=1e-3)
     assert jax.tree.all(jax.tree.map(jnp.array_equal, before.own.target, state.own.target))
     moved = jax.tree.leaves(jax.tree.map(lambda a, b: jnp.abs(a - b).max(), before.own.predictor, state.own.predictor))
@@ -105,7 +105,7 @@ def test_novelty_wears_off_where_the_agent_has_been(kind):
         first = novelty(state)
         again = jax.random.split(KEY, 60)
         state, _ = jax.lax.scan(lambda s, k: (rewards.learn(s, near, CLOCK, k)[0], None), state, again)
-        return first, novelty(state), metrics, rewards.relabel(state, near._replace(note=((), ()))).bonus
+        return first, novelty(state), metrics, rewards.relabel(state, near._replace(note=((), ()))).rewards["bonus"]
 
     first, last, metrics, bonus = run(rewards, near, far)
     assert last[0] < 0.3 * first[0]
@@ -142,7 +142,7 @@ def test_it_sees_the_last_of_the_stacked_frames_where_it_is_told():
     bonuses = []
     for rollout in rollouts:
         after, rollout, _ = learn(rewards, state, rollout, KEY)
-        bonuses.append(relabel(rewards, after, rollout).bonus)
+        bonuses.append(relabel(rewards, after, rollout).rewards["bonus"])
     np.testing.assert_array_equal(*bonuses)
     assert (bonuses[0] > 0).all()
 
@@ -173,4 +173,4 @@ def test_action_masks_are_left_aside():
     state = jax.eval_shape(lambda: rewards.init(KEY, spec_of(space), 4))
     after, note, _ = jax.eval_shape(rewards.learn, state, rollout, CLOCK, KEY)
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)
-    assert jax.eval_shape(rewards.relabel, state, rollout._replace(note=note)).bonus.shape == (16, 4)
+    assert jax.eval_shape(rewards.relabel, state, rollout._replace(note=note)).rewards["bonus"].shape == (16, 4)

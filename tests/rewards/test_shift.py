@@ -18,7 +18,7 @@ def test_a_constant_is_added_to_what_is_within_and_not_to_the_bonus():
     state, rollout, metrics = learn(rewards, state, rollout, KEY)
     found = relabel(rewards, state, rollout)
     np.testing.assert_allclose(found.reward, [[1.5, -6.5], [-0.5, 3.5]])
-    np.testing.assert_allclose(found.bonus, 0.5)  # one state, seen four times
+    np.testing.assert_allclose(found.rewards["bonus"], 0.5)  # one state, seen four times
     assert "new_states" in metrics
     np.testing.assert_array_equal(rollout.reward, [[1, -3], [0, 2]])
 

@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
 from forage.core import prng
 from forage.core.ports import Agent, Metrics
 from forage.core.spaces import central, present, seen, split_mask
-from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Gaussian
 from forage.nn.networks import Recall, input_size
@@ -96,8 +96,8 @@ class PPO(Agent):
     initial_log_std: float | None = None  # of continuous actions in the unit box; none: 0, with gSDE -2
 
     @property
-    def separates_bonus(self) -> bool:
-        return self.bonus_head
+    def streams(self) -> tuple[str, ...]:
+        return (BONUS,) if self.bonus_head else ()
 
     def check(self, spec: Spec) -> None:
         if Actions.of(spec.action_space).discrete and self.state_dependent_noise:
@@ -127,7 +127,7 @@ class PPO(Agent):
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
-        streams = 2 if self.bonus_head else 1
+        streams = 1 + len(self.streams)  # each has a value of its own
         noise = self.state_dependent_noise, self.initial_log_std
         sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic, streams, *noise)
         norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
@@ -211,7 +211,7 @@ class PPO(Agent):
         earlier_value = value if self.clip_value else None
         counts = None if present(raw) is None else experience.counts.astype(jnp.float32)
         gains = gains if counts is None else gains * counts[..., None]
-        advantage, goal = gains.sum(-1), gains + value
+        advantage, goal = self.joined(state, gains), gains + value
         targets = Targets(action, log_probability, advantage, by_agent, goal, earlier_value, counts)
 
         # As when the rollout began, so that the first update is made at the full rate; the clock reads as after it.
@@ -236,7 +236,12 @@ class PPO(Agent):
         own = jnp.maximum(weighted_mean(by_agent, counts), 1e-8)
         metrics |= {name: metrics[name] / own for name in METRICS[2:]}  # of the steps that were the agent's
         metrics["explained_variance"] = 1 - gains[..., 0].var() / jnp.maximum(goal[..., 0].var(), 1e-8)
-        return PPOState(*carry, later), metrics, jnp.abs(advantage).mean(0)
+        state = state._replace(network=carry[0], optimiser=carry[1], norm=later)
+        return state, metrics, jnp.abs(advantage).mean(0)
+
+    def joined(self, state: PPOState, gains: Float[Array, "time env streams"]) -> Float[Array, "time env"]:
+        """Make one advantage of those of all streams."""
+        return gains.sum(-1)
 
     def advantages(
         self,
@@ -247,12 +252,11 @@ class PPO(Agent):
         """GAE of each stream. The bonus's goes on across the ends of episodes (Burda et al., 2018, arXiv 1810.12894,
         section 2.3): what comes after an end is the next episode's beginning. Only where an agent leaves before the
         others does it end: what comes while it is gone is not to its credit."""
-        estimate = jax.vmap(gae, in_axes=(1, 1, 1, 1, 1, None, None), out_axes=1)
         reward, terminated, truncated = experience.reward, experience.terminated, experience.truncated
         own = estimate(reward, value[..., 0], next_value[..., 0], terminated, truncated, self.discount, self.gae_lambda)
         if not self.bonus_head:
             return own[..., None]
-        bonus = jnp.zeros_like(reward) if experience.bonus is None else experience.bonus
+        bonus = experience.rewards.get(BONUS, jnp.zeros_like(reward))
         after = jnp.concatenate([value[1:, :, 1], next_value[-1:, :, 1]])  # of the last end, what it led to stands in
         left = jnp.zeros_like(terminated).at[:-1].set(~experience.counts[1:])
         after = jnp.where(experience.ended & ~left, after, next_value[..., 1])
@@ -338,6 +342,9 @@ class PPO(Agent):
         rows = jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation)
         return network.values(rows).reshape(time, envs, -1)
 
+
+estimate = jax.vmap(gae, in_axes=(1, 1, 1, 1, 1, None, None), out_axes=1)
+"""GAE of each environment of a rollout."""
 
 LARGEST = 20.0
 """The logarithm of the largest ratio that counts: an infinite one times an advantage of zero would not be a number."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Metrics, Rewards
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.types import BONUS, Clock, Experience, ForageError, Spec
 from forage.nn.normalise import RunningNorm
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import discounted_returns
@@ -104,7 +104,8 @@ class Bonus(Rewards):
         within, own = experience.note
         given = self.inner.relabel(state.inner, experience._replace(note=within))
         bonus = self.scaled(state, self.novelty(state.own, experience._replace(note=own)))
-        return given._replace(bonus=bonus if given.bonus is None else given.bonus + bonus)
+        paid = given.rewards[BONUS] + bonus if BONUS in given.rewards else bonus
+        return given._replace(rewards={**given.rewards, BONUS: paid})
 
     def scaled(self, state: BonusState, novelty: Float[Array, "time batch"]) -> Float[Array, "time batch"]:
         return state.weight * (novelty / jnp.sqrt(state.returns.variance + 1e-8) if self.normalise else novelty)

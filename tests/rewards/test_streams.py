@@ -1,0 +1,69 @@
+"""Named rewards: which streams an agent gets beside its one number, and what does not fit."""
+
+import dataclasses
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forage.agents.policy_gradient.ppo import PPO
+from forage.behaviours.own import Own
+from forage.core.types import Experience, ForageError, Spec
+from forage.loop.learner import Learner, named, taken
+from forage.memory.rollout import LastRollout
+from forage.rewards.environment import EnvironmentReward
+from forage.rewards.scaling import Scale
+from forage.rewards.weighted import Weighted
+
+SPEC = Spec("Here", gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2), ("reward", "cost"))
+EXPERIENCE = Experience((), (), np.array([[[1.0, 10.0]], [[2.0, 20.0]]]), (), (), (), (), ())
+REWARD = Weighted(("reward",), (0.5,))
+
+
+class Taking(PPO):
+    """PPO that is given the streams of some names."""
+
+    names: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
+
+    @property
+    def streams(self):
+        return self.names
+
+
+def learner(names, rewards=REWARD, spec=SPEC):
+    return Learner(Taking(names=names), Own(), rewards, LastRollout(), spec)
+
+
+@pytest.mark.parametrize("rewards", [REWARD, Scale(2.0, inner=REWARD)])
+def test_the_reward_is_one_number_and_what_an_agent_takes_stays_as_it_was(rewards):
+    state = rewards.init(jax.random.key(0), SPEC, 1)
+    found = rewards.relabel(state, named(EXPERIENCE, SPEC))
+    assert rewards.streams(SPEC) == ("reward", "cost")
+    factor = 0.5 if rewards is REWARD else 1.0
+    for streams in ((), ("cost",)):
+        given = taken(found, streams)
+        np.testing.assert_allclose(given.reward, [[factor], [2 * factor]])
+        assert tuple(given.rewards) == streams
+    np.testing.assert_array_equal(given.rewards["cost"], [[10.0], [20.0]])
+
+
+def test_a_bonus_that_is_not_taken_is_added():
+    found = EXPERIENCE._replace(reward=jnp.ones((2, 1)), rewards={"bonus": jnp.full((2, 1), 3.0)})
+    np.testing.assert_array_equal(taken(found, ()).reward, 4.0)
+    given = taken(found, ("bonus", "cost"))
+    np.testing.assert_array_equal(given.reward, 1.0)
+    assert set(given.rewards) == {"bonus"}
+
+
+def test_what_there_is_not_cannot_be_taken():
+    learner(("cost",)).check()
+    learner(("bonus",)).check()  # there may be none
+    with pytest.raises(ForageError, match="a reward called costs apart .* Here has the rewards reward, cost; take"):
+        learner(("costs",)).check()
+    one = dataclasses.replace(SPEC, reward_names=())
+    with pytest.raises(ForageError, match="Here has one reward alone; take an environment with several rewards"):
+        learner(("cost",), EnvironmentReward(), one).check()
+    with pytest.raises(ForageError, match="Here calls a reward bonus"):
+        learner((), Weighted(("bonus",), (1.0,)), dataclasses.replace(SPEC, reward_names=("bonus", "cost"))).check()
