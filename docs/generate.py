@@ -21,6 +21,8 @@ PAGES = Path(__file__).parent / "parts"
 
 COMMANDS = {
     "ppo": "forage train ppo CartPole-v1",
+    "ppo-lagrangian": "forage train ppo-lagrangian grid:LavaToll-S5 --limit 0.25 --rewards weighted "
+    "--rewards.names reward --rewards.weights 1",
     "dqn": "forage train dqn CartPole-v1",
     "sac": "forage train sac Pendulum-v1",
     "sac-discrete": "forage train sac-discrete CartPole-v1",

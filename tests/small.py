@@ -34,6 +34,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "ppo": ("ppo", "CartPole-v1", PPO),
     "ppo-gru": ("ppo", "CartPole-masked", PPO | {"memory_size": 4}),
     "ppo-continuous": ("ppo", "Pendulum-v1", PPO | {"normalise_observation": True}),
+    "ppo-lagrangian": ("ppo-lagrangian", "Pendulum-cost", PPO | {"limit": 5.0}),
     "dqn": ("dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
     "dqn-gru": (
         "dqn",

@@ -93,6 +93,10 @@ CASES: dict[str, Case] = {
         "dqn",
         lambda: {"behaviour": part("behaviour", "lesson", capacity=32, batch_size=4, hidden_sizes=(4,))},
     ),
+    "ppo-lagrangian": Case(
+        "ppo-lagrangian",
+        lambda: {"rewards": part("rewards", "weighted", names=("reward",), weights=(1.0,))},
+    ),
     "ppo-together": Case("ppo", options={"central_critic": True}, environment="small:Pair"),
     # Arrays without entries in its state, and images.
     "ppo-grid": Case("ppo", environment="grid:Empty-5x5", without=("hidden_sizes",)),

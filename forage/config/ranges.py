@@ -37,6 +37,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_gradient_norm": (0, INFINITE),
     "discount": (0, 1),
     "bonus_discount": (0, 1),
+    "cost_discount": (0, 1),
     "norm_discount": (0, 1),
     "gae_lambda": (0, 1),
     "polyak": (0, 1),
@@ -48,6 +49,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "start": (0, 1),
     "end": (0, 1),
     # weights and bounds
+    "initial_multiplier": (0, INFINITE),
+    "multiplier_rate": (0, INFINITE),
     "initial_temperature": (0, INFINITE),
     "initial_information": (0, INFINITE),
     "priority_exponent": (0, INFINITE),

@@ -21,6 +21,7 @@ from forage.core.errors import ForageError, nearest
 PORTS: dict[str, dict[str, str]] = {
     "agent": {
         "ppo": "forage.agents.policy_gradient.ppo:PPO",
+        "ppo-lagrangian": "forage.agents.policy_gradient.ppo_lagrangian:PPOLagrangian",
         "dqn": "forage.agents.q_learning.dqn:DQN",
         "sac": "forage.agents.actor_critic.sac:SAC",
         "sac-discrete": "forage.agents.actor_critic.sac_discrete:SACDiscrete",

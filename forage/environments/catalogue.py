@@ -59,6 +59,9 @@ NATIVE: dict[str, Entry] = {
     "Pendulum-sparse": Entry(
         "classic.pendulum:Pendulum", "Swing up a pendulum, paid only where it stands.", {"sparse": True}
     ),
+    "Pendulum-cost": Entry(
+        "classic.pendulum:PendulumCost", "Swing up a pendulum, with a cost beside the reward: 1 for each strong torque."
+    ),
     "Pendulum-v1": Entry("classic.pendulum:Pendulum", "Swing up a pendulum by a continuous torque and hold it."),
     "DeepSea-N": Entry("classic.deep_sea:DeepSea", "Exploration in an N x N grid; DeepSea-10, or any size from 2 up."),
     "DeepSeaTreasure-v0": Entry(

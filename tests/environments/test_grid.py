@@ -22,6 +22,7 @@ from forage.environments.grid.missions import VOCABULARY, mission_text, mission_
 from forage.environments.grid.view import VIEW, visible
 
 EVERYTHING = ("image", "full", "direction", "mission")
+OWN = ("Maze-13x13", "LavaToll-S5")  # not the package's
 
 # One size of each family at least; `steps` are enough for what `events` names to happen.
 CASES: dict[str, tuple[int, set[str]]] = {
@@ -110,7 +111,7 @@ def test_every_step_equals_the_package(name: str) -> None:
 
 
 @beside_the_package
-@pytest.mark.parametrize("name", [name.removeprefix("grid:") for name in ENTRIES if "Maze-13" not in name])
+@pytest.mark.parametrize("name", [name.removeprefix("grid:") for name in ENTRIES if name[5:] not in OWN])
 def test_every_id_is_the_packages_environment(name: str) -> None:
     ours, theirs = make(f"grid:{name}"), package_make(f"grid:{name}")
     assert (ours.width, ours.height) == (theirs.width, theirs.height)

@@ -1,6 +1,7 @@
 """Named rewards: which streams an agent gets beside its one number, and what does not fit."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import gymnasium
 import jax
@@ -10,12 +11,16 @@ import pytest
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
+from forage.config.setup import make_setup
 from forage.core.types import Experience, ForageError, Spec
 from forage.loop.learner import Learner, named, taken
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import Scale
 from forage.rewards.weighted import Weighted
+from forage.runs.scoring import evaluate_road
+from forage.studies.tuning import tune
+from forage.studies.tuning.batch import Batch
 
 SPEC = Spec("Here", gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2), ("reward", "cost"))
 EXPERIENCE = Experience((), (), np.array([[[1.0, 10.0]], [[2.0, 20.0]]]), (), (), (), (), ())
@@ -60,10 +65,25 @@ def test_a_bonus_that_is_not_taken_is_added():
 def test_what_there_is_not_cannot_be_taken():
     learner(("cost",)).check()
     learner(("bonus",)).check()  # there may be none
-    with pytest.raises(ForageError, match="a reward called costs apart .* Here has the rewards reward, cost; take"):
+    with pytest.raises(ForageError, match=r"a reward called costs apart .* Here has the rewards reward, cost; take"):
         learner(("costs",)).check()
     one = dataclasses.replace(SPEC, reward_names=())
     with pytest.raises(ForageError, match="Here has one reward alone; take an environment with several rewards"):
         learner(("cost",), EnvironmentReward(), one).check()
     with pytest.raises(ForageError, match="Here calls a reward bonus"):
         learner((), Weighted(("bonus",), (1.0,)), dataclasses.replace(SPEC, reward_names=("bonus", "cost"))).check()
+
+
+def test_several_rewards_are_scored_and_tuned_by_their_weights():
+    """The plain sum prefers the second of two seeds; what is weighed, the reward alone, prefers the first."""
+    setup = make_setup("ppo", "Pendulum-cost", seeds=[0, 1], rewards=REWARD)
+    returns = np.array([[[-10.0, 1.0], [-20.0, 3.0]], [[-40.0, 70.0], [-40.0, 70.0]]])  # seed, episode, reward
+    road = SimpleNamespace(steps=0, evaluate=lambda *_: (returns, np.full((2, 2), 200)))
+    evaluation = evaluate_road(road, setup, 2)
+    assert evaluation["return"] == [-7.5, -20.0]
+    assert evaluation["return/cost"] == [2.0, 70.0] and evaluation["reward"] == "0.5 reward"
+    np.testing.assert_array_equal(tune.returns_of(SimpleNamespace(evaluation=evaluation), setup), [-7.5, -20.0])
+    batch = Batch.__new__(Batch)
+    batch.setup, batch.road, batch.rewards = setup, road, REWARD
+    batch.episodes, batch.broken = 2, np.zeros(2, bool)
+    np.testing.assert_array_equal(batch.evaluate(), [-7.5, -20.0])

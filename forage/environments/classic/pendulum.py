@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -108,6 +108,27 @@ class Pendulum(Environment):
         canvas.circle(tip, 0.035 * length, drawing.PAPER)
         canvas.circle((0, 0), 0.06 * length, drawing.INK)
         return canvas.array()
+
+
+class PendulumCost(Pendulum):
+    """The pendulum with a cost beside its reward: 1 for each step with a torque beyond `gentle`.
+
+    - Reward: `(reward, cost)`.
+
+    The rest is as in `Pendulum`. A gentle torque swings it up too, but in more swings, so return and cost are at odds.
+    """
+
+    reward_names: ClassVar[tuple[str, ...]] = ("reward", "cost")
+
+    gentle: float = 1.0  # N m
+
+    def step(
+        self, state: PendulumState, action: Float[Array, "action=1"], key: Key[Array, ""]
+    ) -> tuple[PendulumState, Step]:
+        after, step = super().step(state, action, key)
+        torque = jnp.clip(action[0], -self.max_torque, self.max_torque)
+        cost = (jnp.abs(torque) > self.gentle).astype(jnp.float32)
+        return after, step._replace(reward=jnp.stack([step.reward, cost]))
 
 
 def _observe(variables: Float[Array, "variables=2"]) -> Float[Array, "observation=3"]:

@@ -35,6 +35,8 @@ def _rows() -> dict[str, Entry]:
     add("BlockedUnlockPickup", "unlock:UnlockPickup", what, blocked=True)
     for size in (5, 6, 7):
         add(f"LavaGap-S{size}", "empty:LavaGap", "pass the gap in a strip of lava.", size=size)
+    what = "walk to the goal through lava, which costs, or around it."
+    rows["grid:LavaToll-S5"] = Entry("grid.lava_toll:LavaToll", f"In MiniGrid's world: {what}")
     for start in ("", "Random-"):
         for size, count in ((5, 2), (6, 3)) if start else ((5, 2), (6, 3), (8, 4), (16, 8)):
             fields = {"size": size, "obstacles": count, "random_start": bool(start)}
