@@ -1,1 +1,21 @@
 """Agents: what learns?"""
+
+PARTS = {
+    "ppo": "policy_gradient.ppo:PPO",
+    "reinforce": "policy_gradient.reinforce:Reinforce",
+    "ppo-lagrangian": "policy_gradient.ppo_lagrangian:PPOLagrangian",
+    "dqn": "q_learning.dqn:DQN",
+    "sac": "actor_critic.sac:SAC",
+    "sac-discrete": "actor_critic.sac_discrete:SACDiscrete",
+    "td3": "actor_critic.td3:TD3",
+    "ucbvi": "tabular.ucbvi:UCBVI",
+    "psrl": "tabular.psrl:PSRL",
+    "maxent": "tabular.maxent:MaxEnt",
+    "bootstrapped-dqn": "q_learning.bootstrapped_dqn:BootstrappedDQN",
+    "langevin-dqn": "q_learning.langevin_dqn:LangevinDQN",
+    "mex": "actor_critic.mex:MEX",
+    "rrs": "actor_critic.rrs:RRS",
+    "maxinfo-sac": "actor_critic.maxinfo_sac:MaxInfoSAC",
+    "sqirl": "q_learning.sqirl:SQIRL",
+}
+"""By name: the module below this folder, and the class."""

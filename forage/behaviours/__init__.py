@@ -1,1 +1,15 @@
 """Behaviours: how is an action chosen while learning?"""
+
+PARTS = {
+    "own": "own:Own",
+    "epsilon-greedy": "epsilon_greedy:EpsilonGreedy",
+    "boltzmann": "boltzmann:Boltzmann",
+    "ez-greedy": "ez_greedy:EZGreedy",
+    "pink": "pink:Pink",
+    "ornstein-uhlenbeck": "ornstein_uhlenbeck:OrnsteinUhlenbeck",
+    "held-noise": "held_noise:HeldNoise",
+    "parameter-noise": "parameter_noise:ParameterNoise",
+    "guide": "guide:Guide",
+    "lesson": "lesson:Lesson",
+}
+"""By name: the module below this folder, and the class."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,8 @@ class Boltzmann(Behaviour):
     Planning, and Reacting Based on Approximating Dynamic Programming". That a temperature which falls on a schedule may
     fall too early: Cesa-Bianchi, Gentile, Lugosi, Neu, 2017, "Boltzmann Exploration Done Right", arXiv 1705.10257.
     """
+
+    example: ClassVar[str] = "forage train dqn CartPole-v1 --behaviour boltzmann --behaviour.final-temperature 0.1"
 
     initial_temperature: float = 1.0
     final_temperature: float = 0.05

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,8 @@ class EpsilonGreedy(Behaviour):
     Source: Watkins, 1989, "Learning from Delayed Rewards"; the linear schedule of Mnih et al., 2015, "Human-level
     control through deep reinforcement learning", Nature 518.
     """
+
+    example: ClassVar[str] = "forage train dqn CartPole-v1 --behaviour epsilon-greedy --behaviour.end 0.01"
 
     start: float = 1.0
     end: float = 0.05

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -40,6 +40,8 @@ class EZGreedy(Behaviour):
     its zeta distribution of exponent 2 (mu there); `longest` is ours. Geometric durations of mean 20, at epsilon 1, are
     how Go-Explore explores (Ecoffet et al., 2021, arXiv 2004.12919).
     """
+
+    example: ClassVar[str] = "forage train dqn MountainCar-v0 --behaviour ez-greedy"
 
     start: float = 1.0
     end: float = 0.05

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -61,6 +61,8 @@ class Guide(Behaviour):
     Reinforcement Learning", arXiv 2204.02372. There the stages are judged by evaluation episodes, here by the training
     episodes themselves; and `steps` is what the guide needs in the mean.
     """
+
+    example: ClassVar[str] = "see the Python example in its docstring"
 
     policy: Any = equinox.field(converter=as_pytree)
     steps: int

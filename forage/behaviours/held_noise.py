@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -34,6 +34,8 @@ class HeldNoise(Behaviour):
     Source: Raffin, Kober, Stulp, 2020, "Smooth Exploration for Robotic Reinforcement Learning", gSDE, arXiv 2005.05719,
     which takes 8 steps for SAC and 4 for PPO.
     """
+
+    example: ClassVar[str] = "forage train sac Pendulum-v1 --state-dependent-noise true --behaviour held-noise"
 
     interval: int = equinox.field(static=True, default=8)  # steps; 0: the whole episode
 

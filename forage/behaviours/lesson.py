@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -93,6 +93,8 @@ class Lesson(Behaviour):
     Source: Kim, Kim, Sung (2023), "LESSON: Learning to Integrate Exploration Strategies for Reinforcement Learning via
     an Option Framework", arXiv 2310.03342.
     """
+
+    example: ClassVar[str] = "forage train dqn DeepSea-10 --behaviour lesson"
 
     learning_rate: float = 1e-3
     discount: float = 0.99

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,10 @@ class OrnsteinUhlenbeck(Behaviour):
     x_t = (1 - 0.15) x_{t-1} + 0.2 e_t, which comes to a standard deviation of 0.38 (the `exploration_noise` of td3),
     after a start at 0 that is left out here.
     """
+
+    example: ClassVar[str] = (
+        "forage train td3 MountainCarContinuous-v0 --exploration-noise 0.38 --behaviour ornstein-uhlenbeck"
+    )
 
     reversion: float = 0.15  # share of the way back to zero at each step (theta); 1: white noise
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import jax
@@ -20,6 +20,8 @@ class Own(Behaviour):
 
     Off-policy agents begin so to fill their memory with varied actions (Lillicrap et al., 2015, and since).
     """
+
+    example: ClassVar[str] = "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000"
 
     random_steps: int = equinox.field(static=True, default=0)
 

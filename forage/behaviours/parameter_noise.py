@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import jax
@@ -56,6 +56,8 @@ class ParameterNoise(Behaviour):
     steps too, when first published to a fixed KL of 0.05, takes 1 % random actions beside the noise, and draws another
     network after 10,000 steps without a reset.
     """
+
+    example: ClassVar[str] = "forage train dqn MountainCar-v0 --behaviour parameter-noise"
 
     start: float = 1.0
     end: float = 0.05

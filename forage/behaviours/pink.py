@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -39,6 +39,8 @@ class Pink(Behaviour):
     the signal's own mean, and so to 1.07 in all for 1000 steps of pink noise; here it is 1 in all. There a signal is
     used to its end, whatever episodes end meanwhile.
     """
+
+    example: ClassVar[str] = "forage train sac MountainCarContinuous-v0 --behaviour pink"
 
     exponent: float = 1.0
     length: int = equinox.field(static=True, default=0)  # steps of a signal; 0: as long as an episode can last

@@ -38,7 +38,7 @@ def show(name: str) -> None:
         default = "required" if field.required else field.default
         shown = field.name.replace("_", "-")
         print(f"  --{shown if port == 'agent' else f'{port}.{shown}':28} {default!s:14} {field.help}")
-    print(f"\nsource {target.replace(':', ' ')}")
+    print(f"\nexample {cls.example}\nsource {target.replace(':', ' ')}")
     from forage.config.presets import PRESETS
 
     for preset in PRESETS:
@@ -56,7 +56,7 @@ def show_wrapper(name: str) -> None:
     for field in fields:
         default = "required" if field.required else field.default
         print(f"  {field.name.replace('_', '-'):20} {default!s:14} {field.help}")
-    print(f"\nsource {registry.WRAPPERS[name].replace(':', ' ')}")
+    print(f"\nexample {cls.example}\nsource {registry.WRAPPERS[name].replace(':', ' ')}")
 
 
 def show_environment(name: str) -> None:

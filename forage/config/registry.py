@@ -18,72 +18,24 @@ from typing import Any
 
 from forage.core.errors import ForageError, nearest
 
-PORTS: dict[str, dict[str, str]] = {
-    "agent": {
-        "ppo": "forage.agents.policy_gradient.ppo:PPO",
-        "reinforce": "forage.agents.policy_gradient.reinforce:Reinforce",
-        "ppo-lagrangian": "forage.agents.policy_gradient.ppo_lagrangian:PPOLagrangian",
-        "dqn": "forage.agents.q_learning.dqn:DQN",
-        "sac": "forage.agents.actor_critic.sac:SAC",
-        "sac-discrete": "forage.agents.actor_critic.sac_discrete:SACDiscrete",
-        "td3": "forage.agents.actor_critic.td3:TD3",
-        "ucbvi": "forage.agents.tabular.ucbvi:UCBVI",
-        "psrl": "forage.agents.tabular.psrl:PSRL",
-        "maxent": "forage.agents.tabular.maxent:MaxEnt",
-        "bootstrapped-dqn": "forage.agents.q_learning.bootstrapped_dqn:BootstrappedDQN",
-        "langevin-dqn": "forage.agents.q_learning.langevin_dqn:LangevinDQN",
-        "mex": "forage.agents.actor_critic.mex:MEX",
-        "rrs": "forage.agents.actor_critic.rrs:RRS",
-        "maxinfo-sac": "forage.agents.actor_critic.maxinfo_sac:MaxInfoSAC",
-        "sqirl": "forage.agents.q_learning.sqirl:SQIRL",
-    },
-    "tasks": {
-        "same": "forage.tasks.same:Same",
-        "phases": "forage.tasks.phases:Phases",
-        "contexts": "forage.tasks.contexts:Contexts",
-    },
-    "starts": {
-        "reset": "forage.starts.reset:Reset",
-        "archive": "forage.starts.archive:Archive",
-        "levels": "forage.starts.levels:Levels",
-        "groups": "forage.starts.groups:Groups",
-        "prioritised-levels": "forage.starts.prioritised_levels:PrioritisedLevels",
-        "latent-go-explore": "forage.starts.latent_go_explore:LatentGoExplore",
-        "snapshot": "forage.starts.snapshot:Snapshot",
-        "go-explore": "forage.starts.go_explore:GoExplore",
-    },
-    "behaviour": {
-        "own": "forage.behaviours.own:Own",
-        "epsilon-greedy": "forage.behaviours.epsilon_greedy:EpsilonGreedy",
-        "boltzmann": "forage.behaviours.boltzmann:Boltzmann",
-        "ez-greedy": "forage.behaviours.ez_greedy:EZGreedy",
-        "pink": "forage.behaviours.pink:Pink",
-        "ornstein-uhlenbeck": "forage.behaviours.ornstein_uhlenbeck:OrnsteinUhlenbeck",
-        "held-noise": "forage.behaviours.held_noise:HeldNoise",
-        "parameter-noise": "forage.behaviours.parameter_noise:ParameterNoise",
-        "guide": "forage.behaviours.guide:Guide",
-        "lesson": "forage.behaviours.lesson:Lesson",
-    },
-    "rewards": {
-        "environment": "forage.rewards.environment:EnvironmentReward",
-        "scale": "forage.rewards.scaling:Scale",
-        "normalise-return": "forage.rewards.scaling:NormaliseReturn",
-        "weighted": "forage.rewards.weighted:Weighted",
-        "rnd": "forage.rewards.bonuses.rnd:RND",
-        "counts": "forage.rewards.bonuses.counts:Counts",
-        "icm": "forage.rewards.bonuses.icm:ICM",
-        "disagreement": "forage.rewards.bonuses.disagreement:Disagreement",
-        "e3b": "forage.rewards.bonuses.e3b:E3B",
-        "episodic-novelty": "forage.rewards.bonuses.episodic_novelty:EpisodicNovelty",
-        "shift": "forage.rewards.shift:Shift",
-    },
-    "memory": {
-        "rollout": "forage.memory.rollout:LastRollout",
-        "uniform": "forage.memory.uniform:UniformReplay",
-        "prioritised": "forage.memory.prioritised:PrioritisedReplay",
-        "hindsight": "forage.memory.hindsight:Hindsight",
-    },
+WINGS = {
+    "agent": "agents",
+    "tasks": "tasks",
+    "starts": "starts",
+    "behaviour": "behaviours",
+    "rewards": "rewards",
+    "memory": "memory",
 }
+"""The folder of each port's parts."""
+
+
+def table(wing: str) -> dict[str, str]:
+    """Return `module:Class` of every part of a wing, by name, as its `__init__` lists them."""
+    package = f"forage.{wing}"
+    return {name: f"{package}.{target}" for name, target in importlib.import_module(package).PARTS.items()}
+
+
+PORTS: dict[str, dict[str, str]] = {port: table(wing) for port, wing in WINGS.items()}
 
 WRAPPERS: dict[str, str] = {
     "frame-stack": "forage.environments.wrappers.images:FrameStack",

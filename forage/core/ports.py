@@ -25,6 +25,9 @@ Metrics = dict[str, Array]
 class Part(equinox.Module):
     """Anything that plugs into a port."""
 
+    example: ClassVar[str] = ""
+    """A command that uses it; where there is none, words that say how it is used."""
+
 
 class Judgement(NamedTuple):
     """An agent's opinion of a rollout, before it learns from it, of the rewards that it learns from."""

@@ -1,1 +1,9 @@
 """Memory: what is kept, and what is replayed?"""
+
+PARTS = {
+    "rollout": "rollout:LastRollout",
+    "uniform": "uniform:UniformReplay",
+    "prioritised": "prioritised:PrioritisedReplay",
+    "hindsight": "hindsight:Hindsight",
+}
+"""By name: the module below this folder, and the class."""

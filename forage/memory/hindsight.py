@@ -61,6 +61,8 @@ class Hindsight(Memory):
     its section 4.5. The paper keeps 1,000,000 transitions.
     """
 
+    example: ClassVar[str] = "forage train dqn BitFlip-20 --memory hindsight"
+
     recomputes_rewards: ClassVar[bool] = True
 
     capacity: int = equinox.field(static=True, default=100_000)  # transitions of all environments together

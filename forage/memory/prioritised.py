@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -38,6 +38,8 @@ class PrioritisedReplay(Memory):
     Source: Schaul, Quan, Antonoglou, Silver, 2015, "Prioritized Experience Replay", arXiv:1511.05952, the proportional
     variant (section 3.3, appendix B.2.1), with the exponents of its table 3; it keeps 1,000,000 transitions.
     """
+
+    example: ClassVar[str] = "forage train dqn CartPole-v1 --memory prioritised"
 
     capacity: int = equinox.field(static=True, default=100_000)
     priority_exponent: float = 0.6

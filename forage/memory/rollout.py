@@ -16,6 +16,8 @@ class LastRollout(Memory):
     Nothing is kept once it was learned from, so a run carries and saves no rollout that nobody reads again.
     """
 
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --memory rollout"
+
     on_policy: ClassVar[bool] = True
 
     def init(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox
 import jax
 import jax.numpy as jnp
@@ -27,6 +29,8 @@ class UniformReplay(Memory):
     Source: Lin, 1992, "Self-Improving Reactive Agents Based on Reinforcement Learning, Planning and Teaching",
     Machine Learning 8; Mnih et al., 2015, "Human-level control through deep reinforcement learning", Nature 518.
     """
+
+    example: ClassVar[str] = "forage train dqn CartPole-v1 --memory uniform --memory.capacity 50k"
 
     capacity: int = equinox.field(static=True, default=100_000)
 

@@ -1,1 +1,16 @@
 """Rewards: what counts as good?"""
+
+PARTS = {
+    "environment": "environment:EnvironmentReward",
+    "scale": "scaling:Scale",
+    "normalise-return": "scaling:NormaliseReturn",
+    "weighted": "weighted:Weighted",
+    "rnd": "bonuses.rnd:RND",
+    "counts": "bonuses.counts:Counts",
+    "icm": "bonuses.icm:ICM",
+    "disagreement": "bonuses.disagreement:Disagreement",
+    "e3b": "bonuses.e3b:E3B",
+    "episodic-novelty": "bonuses.episodic_novelty:EpisodicNovelty",
+    "shift": "shift:Shift",
+}
+"""By name: the module below this folder, and the class."""

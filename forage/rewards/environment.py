@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from forage.core.ports import Rewards
 from forage.core.types import Experience, ForageError, Spec
@@ -10,6 +10,8 @@ from forage.core.types import Experience, ForageError, Spec
 
 class EnvironmentReward(Rewards):
     """The reward as the environment gives it, when that is one number."""
+
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --rewards environment"
 
     def check(self, spec: Spec) -> None:
         if spec.reward_names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -23,6 +23,8 @@ class Scale(Rewards):
     learning", Nature 518. A score is of the environment's own reward, so the factor is positive: a negative one would
     have the agent learn the opposite of what it is judged by.
     """
+
+    example: ClassVar[str] = "forage train ppo Pendulum-v1 --rewards scale --rewards.factor 0.1"
 
     factor: float = 1.0  # above 0
     low: float = -math.inf
@@ -77,6 +79,8 @@ class NormaliseReturn(Rewards):
     Gradients: A Case Study on PPO and TRPO", arXiv 2005.12729, section 3; limit and epsilon as in the `VecNormalize`
     wrapper of OpenAI Baselines.
     """
+
+    example: ClassVar[str] = "forage train ppo Pendulum-v1 --rewards normalise-return"
 
     discount: float = 0.99
     limit: float = 10.0

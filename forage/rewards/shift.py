@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 from jaxtyping import Array, Key, PyTree
@@ -30,6 +30,8 @@ class Shift(Rewards):
     Source: Sun, Han, Yang, Ma, Guo, Zhou (2022), "Exploit Reward Shifting in Value-Based Deep-RL: Optimistic
     Curiosity-Based Exploration and Conservative Exploitation via Linear Reward Shaping", arXiv 2209.07288.
     """
+
+    example: ClassVar[str] = "forage train dqn tabular:RiverSwim-6 --rewards shift --rewards.shift=-0.5"
 
     shift: float = -0.5
     inner: Rewards = equinox.field(default_factory=EnvironmentReward)

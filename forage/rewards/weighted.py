@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from typing import ClassVar
 
 import equinox
 import jax.numpy as jnp
@@ -20,6 +21,10 @@ class Weighted(Rewards):
     Linear scalarisation reaches the convex part of a Pareto front: Roijers, Vamplew, Whiteson, Dazeley (2013), "A
     Survey of Multi-Objective Sequential Decision-Making", arXiv 1402.0590.
     """
+
+    example: ClassVar[str] = (
+        "forage train ppo DeepSeaTreasure-v0 --rewards weighted --rewards.names treasure,time --rewards.weights 1,0.1"
+    )
 
     names: tuple[str, ...] = equinox.field(static=True, converter=tuple)
     weights: tuple[float, ...] = equinox.field(converter=tuple)

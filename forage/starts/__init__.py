@@ -1,1 +1,13 @@
 """Starts: where does an episode begin?"""
+
+PARTS = {
+    "reset": "reset:Reset",
+    "archive": "archive:Archive",
+    "levels": "levels:Levels",
+    "groups": "groups:Groups",
+    "prioritised-levels": "prioritised_levels:PrioritisedLevels",
+    "latent-go-explore": "latent_go_explore:LatentGoExplore",
+    "snapshot": "snapshot:Snapshot",
+    "go-explore": "go_explore:GoExplore",
+}
+"""By name: the module below this folder, and the class."""

@@ -35,6 +35,8 @@ class Archive(Starts):
     Vitter (1985), "Random sampling with a reservoir".
     """
 
+    example: ClassVar[str] = "forage train ppo DeepSea-10 --starts archive"
+
     adapts: ClassVar[bool] = True
     on_host: ClassVar[bool] = True
 

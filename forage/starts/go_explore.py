@@ -93,6 +93,8 @@ class GoExplore(Starts):
     are drawn from all later points of the demonstration.
     """
 
+    example: ClassVar[str] = "forage train ppo DeepSea-20 --starts go-explore --starts.explore 0.3"
+
     adapts: ClassVar[bool] = True
     on_host: ClassVar[bool] = True
     every_state: ClassVar[bool] = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -30,6 +30,8 @@ class Groups(Starts):
     one prompt as each other's baseline: Kool, van Hoof, Welling (2019), "Buy 4 REINFORCE Samples, Get a Baseline for
     Free!".
     """
+
+    example: ClassVar[str] = "forage train reinforce language:Reverse-2 --starts groups --baseline group"
 
     size: int = equinox.field(static=True, default=8)  # episodes that share a start; RLOO has 2 and 4, GRPO 64
 

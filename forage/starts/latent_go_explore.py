@@ -53,6 +53,8 @@ class LatentGoExplore(Starts):
     and encodes numbers as they are seen, which are normalised by their running mean and variance here.
     """
 
+    example: ClassVar[str] = "forage train ppo DeepSea-14 --starts latent-go-explore"
+
     adapts: ClassVar[bool] = True
     on_host: ClassVar[bool] = True
     every_state: ClassVar[bool] = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import jax
@@ -24,6 +24,8 @@ class Levels(Starts):
     Source: Cobbe, Hesse, Hilton, Schulman (2020), "Leveraging Procedural Generation to Benchmark Reinforcement
     Learning", arXiv 1912.01588, section 3: 200 levels of the easy games, 500 of the hard ones.
     """
+
+    example: ClassVar[str] = "forage train ppo grid:DoorKey-5x5 --starts levels --starts.number 50"
 
     number: int = equinox.field(static=True, default=200)
     first: int = equinox.field(static=True, default=0)

@@ -51,6 +51,8 @@ class PrioritisedLevels(Starts):
     algorithm 1; the defaults are those for Procgen.
     """
 
+    example: ClassVar[str] = "forage train ppo grid:DoorKey-5x5 --starts prioritised-levels --starts.number 200"
+
     adapts: ClassVar[bool] = True
     judged: ClassVar[bool] = True
 

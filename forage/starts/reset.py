@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxtyping import Array, Int, Key, PyTree
 
@@ -11,6 +11,8 @@ from forage.core.ports import Environment, Starts
 
 class Reset(Starts):
     """`environment.reset`."""
+
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --starts reset"
 
     def begin(
         self, state: Any, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]

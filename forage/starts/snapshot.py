@@ -62,6 +62,12 @@ class Snapshot(Starts):
     in the authors' program `truncate` steps from a snapshot take the place of the environment's own limit.
     """
 
+    example: ClassVar[str] = (
+        "forage train ppo grid:MultiRoom-N7-S8 --steps 2M --starts snapshot --starts.teacher solver "
+        "--starts.episodes 600 --starts.every 3 --starts.clusters 10 --starts.share 0.7 --starts.probability "
+        "0.8"
+    )
+
     adapts: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import jax
@@ -95,6 +95,10 @@ class Contexts(Tasks):
     randomisation, Tobin, Fong, Ray, Schneider, Zaremba, Abbeel (2017), arXiv 1703.06907, of dynamics, Peng,
     Andrychowicz, Zaremba, Abbeel (2018), arXiv 1710.06537.
     """
+
+    example: ClassVar[str] = (
+        "forage train ppo CartPole-v1 --tasks contexts --tasks.train length=0.25:1.0 --tasks.test length=1.0:2.0"
+    )
 
     train: tuple[str | Distribution, ...] = equinox.field(converter=parsed)  # FIELD=VALUES,FIELD=VALUES,...
     test: tuple[str | Distribution, ...] = equinox.field(converter=parsed, default=())  # the same, for evaluation

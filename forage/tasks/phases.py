@@ -34,6 +34,10 @@ class Phases(Tasks):
     Dynamically Varying Environments" (arXiv 2005.10619).
     """
 
+    example: ClassVar[str] = (
+        "forage train ppo CartPole-v1 --tasks phases --tasks.field length --tasks.values 0.5,1.5 --tasks.times 100k"
+    )
+
     adapts: ClassVar[bool] = True
 
     field: str = equinox.field(static=True)  # which field of the environment changes

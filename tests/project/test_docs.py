@@ -4,6 +4,8 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
 from forage.cli.arguments import FLAGS, LISTS
 from forage.cli.entry import COMMANDS
 from forage.config import options, registry
@@ -36,7 +38,7 @@ def words_of(command):
 
 
 def test_wrappers_of_the_pages_fit():
-    commands = [generator().COMMANDS[name] for name in registry.WRAPPERS]
+    commands = [registry.wrapper_class(name).example for name in registry.WRAPPERS]
     commands += re.findall(r"^forage train .+", AROUND.read_text(), re.MULTILINE)
     assert len(commands) > len(registry.WRAPPERS) + 3
     for command in commands:
@@ -64,3 +66,10 @@ def test_commands_in_the_readme_exist():
         assert command in COMMANDS
         if command == "train" and agent and not agent.startswith(("Cart", "-")):
             assert agent in registry.PORTS["agent"]
+
+
+@pytest.mark.parametrize("name", [name for table in (*registry.PORTS.values(), registry.WRAPPERS) for name in table])
+def test_every_part_has_an_example_of_its_own(name):
+    port = next((port for port, table in registry.PORTS.items() if name in table), None)
+    cls = registry.wrapper_class(name) if port is None else registry.part_class(port, name)
+    assert "example" in vars(cls) and (cls.example.startswith("see ") or name in cls.example)

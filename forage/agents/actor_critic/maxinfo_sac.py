@@ -21,7 +21,7 @@ so beta falls while the policy learns more than pi' does, and rises when it lear
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -74,6 +74,8 @@ class MaxInfoSAC(SAC):
     and its gain are standardised by about the last million rows and clipped at 10. There learning begins at once, and
     no action is drawn blindly; here both wait for 1000 steps.
     """
+
+    example: ClassVar[str] = "forage train maxinfo-sac MountainCarContinuous-v0"
 
     initial_information: float = 1.0  # weight of the information gain
     noise_variance: float = 1e-6  # of what the ensemble predicts, standardised

@@ -42,6 +42,8 @@ class MEX(TD3):
     1000.
     """
 
+    example: ClassVar[str] = "forage train mex MountainCarContinuous-v0"
+
     stochastic: ClassVar[bool] = True
 
     optimism: float = 1e-3  # weight of the value that critics maximise; 0: TD3

@@ -16,7 +16,7 @@ at different times, and learning does not see them.)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -47,6 +47,8 @@ class RRS(TD3):
     The authors' program (TD3_train_multiQ.py) takes 25,000 random steps before it learns; here `learning_starts` is
     1000.
     """
+
+    example: ClassVar[str] = "forage train rrs Pendulum-v1"
 
     shifts: tuple[float, ...] = equinox.field(static=True, default=(-0.5, 0.0, 0.5))  # c_k; only 0: TD3
     redraw_interval: int = equinox.field(static=True, default=1000)  # environment steps that one of them is followed

@@ -75,6 +75,8 @@ class SACState(NamedTuple):
 class SAC(Agent):
     """Soft actor-critic with a learned temperature (Haarnoja et al., 2018, arXiv 1812.05905; its table 1)."""
 
+    example: ClassVar[str] = "forage train sac Pendulum-v1"
+
     # A `State` below is a `SACState`, or that of an agent built on this one, which has more fields.
 
     on_policy: ClassVar[bool] = False

@@ -60,6 +60,8 @@ class SACDiscreteState(NamedTuple):
 class SACDiscrete(Agent):
     """Soft actor-critic for discrete actions (Christodoulou, 2019, arXiv 1910.07207), with action masks."""
 
+    example: ClassVar[str] = "forage train sac-discrete CartPole-v1"
+
     on_policy: ClassVar[bool] = False
     stochastic: ClassVar[bool] = True
     acting: ClassVar[str] = "actor"

@@ -66,6 +66,8 @@ def first(critics: ActionValue) -> ActionValue:
 class TD3(Agent):
     """Twin delayed DDPG (Fujimoto et al., 2018, arXiv 1802.09477; sizes of the authors' later code)."""
 
+    example: ClassVar[str] = "forage train td3 Pendulum-v1"
+
     # A `State` below is a `TD3State`, or that of an agent built on this one, which has more fields.
 
     on_policy: ClassVar[bool] = False

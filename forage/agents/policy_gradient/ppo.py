@@ -79,6 +79,8 @@ class Read(NamedTuple):
 class PPO(Agent):
     """Proximal policy optimisation (Schulman et al., 2017, arXiv 1707.06347), also with a GRU and action masks."""
 
+    example: ClassVar[str] = "forage train ppo CartPole-v1"
+
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
 

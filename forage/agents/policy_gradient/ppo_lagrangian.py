@@ -17,7 +17,7 @@ do; and it standardises A_r alone, where PPO's `normalise_advantage` standardise
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -45,6 +45,11 @@ class PPOLagrangian(PPO):
     The cost is one of the environment's several rewards, positive where it is bad; what is maximised is what the
     rewards part makes of them, such as `--rewards weighted --rewards.names reward --rewards.weights 1`.
     """
+
+    example: ClassVar[str] = (
+        "forage train ppo-lagrangian grid:LavaToll-S5 --limit 0.25 --rewards weighted --rewards.names reward "
+        "--rewards.weights 1"
+    )
 
     cost: str = equinox.field(static=True, default="cost")  # the name of the reward that is to stay below the limit
     limit: float = 25.0  # of the mean cost of an episode, not discounted; 25 is the authors'

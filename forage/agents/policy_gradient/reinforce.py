@@ -55,6 +55,8 @@ class ReinforceState(NamedTuple):
 class Reinforce(Agent):
     """REINFORCE of whole episodes (Williams, 1992), with the leave-one-out baselines of RLOO and GRPO's advantage."""
 
+    example: ClassVar[str] = "forage train reinforce language:Reverse-2 --starts groups --baseline group"
+
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
     whole_episodes: ClassVar[bool] = True

@@ -95,6 +95,8 @@ class BootstrappedDQN(Agent):
     Suite's agent does by default: with priors and random weights they stay apart all the same.
     """
 
+    example: ClassVar[str] = "forage train bootstrapped-dqn DeepSea-20 --steps 40k"
+
     on_policy: ClassVar[bool] = False
 
     learning_rate: float = 1e-3

@@ -112,6 +112,8 @@ class DQN(Agent):
     them, some seeds forget CartPole again.
     """
 
+    example: ClassVar[str] = "forage train dqn CartPole-v1"
+
     on_policy: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
 

@@ -58,6 +58,8 @@ class LangevinDQN(DQN):
     Memory, a falling learning rate and clipped gradients are options of `dqn`; the authors use none of them.
     """
 
+    example: ClassVar[str] = "forage train langevin-dqn DeepSea-10 --steps 40k"
+
     usual_behaviour: ClassVar[str] = "own"
 
     learning_rate: float = 1e-3

@@ -73,6 +73,8 @@ class SQIRL(Agent):
     decided are random.
     """
 
+    example: ClassVar[str] = "forage train sqirl tabular:GridWorld-3x4 --steps 1280k"
+
     on_policy: ClassVar[bool] = True
     acting: ClassVar[str] = "decided"
 

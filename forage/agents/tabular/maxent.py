@@ -54,6 +54,8 @@ class MaxEnt(Agent):
     oldest policies are forgotten beyond `capacity` rounds.
     """
 
+    example: ClassVar[str] = "forage train maxent tabular:RiverSwim-12 --env.max-steps 40"
+
     on_policy: ClassVar[bool] = True
 
     step: float = 0.0

@@ -37,6 +37,8 @@ class PSRL(Agent):
     Evaluation follows the posterior's mean instead of a draw. A new MDP is drawn whenever an episode has ended.
     """
 
+    example: ClassVar[str] = "forage train psrl tabular:RiverSwim-6 --env.max-steps 20"
+
     on_policy: ClassVar[bool] = True
 
     prior: float = 1.0  # of the Dirichlet, shared by the states that may come next; a small one expects few of them

@@ -51,6 +51,8 @@ class UCBVI(Agent):
     whenever an episode has ended.
     """
 
+    example: ClassVar[str] = "forage train ucbvi tabular:RiverSwim-6 --env.max-steps 20 --bonus-scale 0.01"
+
     on_policy: ClassVar[bool] = True
 
     failure: float = 0.05  # how probable it may be that the bound does not hold

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import gymnasium
@@ -32,6 +32,8 @@ class StickyActions(Wrapper):
     Source: Machado, Bellemare, Talvitie, Veness, Hausknecht, Bowling (2018), "Revisiting the Arcade Learning
     Environment", arXiv 1709.06009, section 5.2.
     """
+
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap sticky-actions:0.25"
 
     stickiness: float = 0.25  # the probability, in each step
 
@@ -64,6 +66,8 @@ class Delay(Wrapper):
     Source: Katsikopoulos, Engelbrecht (2003), "Markov decision processes with delays and asynchronous cost
     collection", IEEE Transactions on Automatic Control 48(4).
     """
+
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap delay:action-delay=2"
 
     action_delay: int = 0  # steps
     observation_delay: int = 0  # steps
@@ -104,6 +108,8 @@ class Delay(Wrapper):
 
 class RescaleAction(Wrapper):
     """Actions from `low` to `high` in place of the environment's own bounds, by a straight line."""
+
+    example: ClassVar[str] = "forage train sac Pendulum-v1 --wrap rescale-action:-1:1"
 
     low: float = equinox.field(static=True, default=-1.0)  # what stands for the environment's lower bounds
     high: float = equinox.field(static=True, default=1.0)  # what stands for its upper bounds

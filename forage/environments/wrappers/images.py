@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import gymnasium
@@ -36,6 +36,8 @@ class FrameStack(Wrapper):
 
     Source: Mnih et al. (2015), "Human-level control through deep reinforcement learning", Nature 518.
     """
+
+    example: ClassVar[str] = "forage train ppo CartPole-masked --wrap frame-stack:4"
 
     frames: int = equinox.field(static=True, default=4)  # observations that are shown at once
 
@@ -82,6 +84,10 @@ class Resize(Wrapper):
     rounded to the nearest. Pictures are `[height, width]` or `[height, width, channels]`.
     """
 
+    example: ClassVar[str] = (
+        "forage train ppo my_environments.py:Pictures --wrap grey --wrap resize:84:84 --wrap frame-stack:4"
+    )
+
     height: int = equinox.field(static=True, default=84)  # pixels
     width: int = equinox.field(static=True, default=84)  # pixels
 
@@ -112,6 +118,8 @@ class Grey(Wrapper):
 
     The weights are those of ITU-R Recommendation BT.601, as in Pillow and OpenCV.
     """
+
+    example: ClassVar[str] = "forage train ppo my_environments.py:Pictures --wrap grey"
 
     def __check_init__(self):
         box = check_numbers(self, seen_box(self, (3,)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import gymnasium
@@ -40,6 +40,8 @@ class NoisyTV(Wrapper):
     arXiv 1808.04355, section 5; with the remote control as in Raileanu, Rocktaschel (2020), "RIDE: Rewarding
     Impact-Driven Exploration for Procedurally-Generated Environments", arXiv 2002.12292, section 5.
     """
+
+    example: ClassVar[str] = "forage train ppo grid:MultiRoom-N4-S5 --rewards rnd --wrap noisy-tv:2"
 
     size: int = equinox.field(static=True, default=2)  # entries along each side
     channel: int = equinox.field(static=True, default=-1)  # action that changes it; -1: the last, -2: any step

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox
 import gymnasium
 import jax.numpy as jnp
@@ -18,6 +20,8 @@ class Masked(Wrapper):
 
     Hiding the velocities makes a task that only memory solves: `Masked(CartPole(), (0, 2))`.
     """
+
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap masked:0,2"
 
     indices: tuple[int, ...] = equinox.field(static=True, converter=tuple)  # the entries that are shown, in this order
 
@@ -50,6 +54,11 @@ class ContextVisible(Wrapper):
     Source: Benjamins et al. (2023), "Contextualize me: the case for context in reinforcement learning"
     (arXiv 2202.04500).
     """
+
+    example: ClassVar[str] = (
+        "forage train ppo CartPole-v1 --tasks contexts --tasks.train length=0.25:1.0 --wrap "
+        "context-visible:length:0.25:1.0"
+    )
 
     fields: tuple[str, ...] = equinox.field(static=True, converter=tuple)  # names of the fields that are shown
     low: tuple[float, ...] = equinox.field(static=True, converter=tuple)  # each field's value that is shown as -1

@@ -21,6 +21,8 @@ class TimeLimit(Wrapper):
     A step that ends the task at the same time is terminated, not truncated.
     """
 
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap time-limit:200"
+
     limit: int  # steps after which an episode is truncated
 
     remembers = True
@@ -51,6 +53,8 @@ class TimeAware(Wrapper):
 
     Source: Pardo, Tavakoli, Levdik, Kormushev (2018), "Time Limits in Reinforcement Learning", arXiv 1712.00378.
     """
+
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap time-limit:200 --wrap time-aware"
 
     final: bool = equinox.field(static=True, default=False)  # the end of the clock is the end of the task
 
@@ -95,6 +99,8 @@ class ActionRepeat(Wrapper):
 
     One of many agents whose own episode ends before the others' keeps what it saw then, and how it ended.
     """
+
+    example: ClassVar[str] = "forage train ppo MountainCar-v0 --wrap action-repeat:4"
 
     changes_reward: ClassVar[bool] = True
 

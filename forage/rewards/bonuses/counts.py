@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -152,6 +152,8 @@ class Counts(Bonus):
     0.01 is that of Bellemare et al. (2016), arXiv 1606.01868. Paid once an episode: Zhang et al. (2021), "NovelD",
     NeurIPS, and Andres, Villar-Rodriguez, Del Ser (2022), arXiv 2205.11184, for counts.
     """
+
+    example: ClassVar[str] = "forage train dqn DeepSea-14 --rewards counts"
 
     weight: float = 0.01
     normalise: bool = equinox.field(static=True, default=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -60,6 +60,8 @@ class Disagreement(Bonus):
 
     Source: Pathak, Gandhi, Gupta (2019), "Self-Supervised Exploration via Disagreement", arXiv 1906.04161.
     """
+
+    example: ClassVar[str] = "forage train ppo MountainCar-v0 --rewards disagreement"
 
     weight: float = 0.5
     learning_rate: float = 1e-4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -47,6 +47,8 @@ class E3B(Bonus):
     Source: Henaff, Raileanu, Jiang, Rocktaeschel (2022), "Exploration via Elliptical Episodic Bonuses",
     arXiv 2210.05805.
     """
+
+    example: ClassVar[str] = "forage train ppo grid:MultiRoom-N4-S5 --rewards e3b"
 
     weight: float = 0.1  # small, or where a reward ends the episode it is not worth what novelty goes on to pay
     ridge: float = 0.1

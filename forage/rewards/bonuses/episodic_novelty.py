@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -60,6 +60,8 @@ class EpisodicNovelty(Bonus):
     Source: Badia, Sprechmann, Vitvitskyi, Guo, Piot, Kapturowski, Tieleman, Arjovsky, Pritzel, Bolt, Blundell (2020),
     "Never Give Up: Learning Directed Exploration Strategies", arXiv 2002.06038.
     """
+
+    example: ClassVar[str] = "forage train ppo grid:MultiRoom-N2-S4 --rewards episodic-novelty"
 
     weight: float = 0.3
     neighbours: int = equinox.field(static=True, default=10)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -68,6 +68,8 @@ class ICM(Bonus):
     Source: Pathak, Agrawal, Efros, Darrell (2017), "Curiosity-driven Exploration by Self-supervised Prediction",
     arXiv 1705.05363.
     """
+
+    example: ClassVar[str] = "forage train ppo grid:MultiRoom-N2-S4 --rewards icm"
 
     weight: float = 0.5
     learning_rate: float = 1e-3

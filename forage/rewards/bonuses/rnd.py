@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -51,6 +51,8 @@ class RND(Bonus):
 
     Source: Burda, Edwards, Storkey, Klimov (2018), "Exploration by Random Network Distillation", arXiv 1810.12894.
     """
+
+    example: ClassVar[str] = "forage train ppo DeepSea-10 --rewards rnd"
 
     weight: float = 0.5
     learning_rate: float = 1e-4

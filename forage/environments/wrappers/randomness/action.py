@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 from jaxtyping import Array, Key, PyTree
@@ -20,6 +20,8 @@ class ActionNoise(Wrapper):
     Source: type 1 of Barsainyan, Lim, Liu (2025), "STORI: A Benchmark and Taxonomy for Stochastic Environments",
     arXiv 2509.01793, where the probability is 0.3.
     """
+
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap action-noise:0.3"
 
     action_noise: float = 0.3  # the probability, in each step
 

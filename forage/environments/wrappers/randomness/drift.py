@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import jax.numpy as jnp
@@ -27,6 +27,8 @@ class Drift(Wrapper):
     Source: type 2.2 of Barsainyan, Lim, Liu (2025), "STORI: A Benchmark and Taxonomy for Stochastic Environments",
     arXiv 2509.01793, whose drifts are sudden after 300 steps or cyclic every 600.
     """
+
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap drift:gravity:0.5:100"
 
     field: str = equinox.field(static=True)  # the field that drifts
     drift: float = 0.5  # how far, as a share of its value

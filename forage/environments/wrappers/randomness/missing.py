@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import gymnasium
@@ -34,6 +34,8 @@ class Missing(Wrapper):
     Source: type 3.2 of Barsainyan, Lim, Liu (2025), "STORI: A Benchmark and Taxonomy for Stochastic Environments",
     arXiv 2509.01793, missing state variables.
     """
+
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap missing:0.25"
 
     missing: float = 0.25  # the probability of each
     entries: tuple[int, ...] = equinox.field(static=True, converter=tuple, default=())  # which may be missing

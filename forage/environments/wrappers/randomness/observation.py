@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import jax
@@ -25,6 +25,8 @@ class ObservationNoise(Wrapper):
     Source: types 3.1 and 3.2 of Barsainyan, Lim, Liu (2025), "STORI: A Benchmark and Taxonomy for Stochastic
     Environments", arXiv 2509.01793, another representation of the state and blackout.
     """
+
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap observation-noise:0.1"
 
     observation_noise: float = 0.0  # standard deviation, in units of the observation
     blanking: float = 0.0  # probability that nothing is seen in a step

@@ -23,6 +23,8 @@ class RewardNoise(Wrapper):
     arXiv 2509.01793, where rewards are lost with probability 0.25 or 0.3; the normal noise is the usual addition.
     """
 
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap reward-noise:0.5:0.25"
+
     changes_reward: ClassVar[bool] = True
 
     reward_noise: float = 0.0  # standard deviation, in units of reward
