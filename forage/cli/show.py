@@ -24,12 +24,12 @@ def show(name: str) -> None:
     if name in registry.WRAPPERS:
         show_wrapper(name)
         return
-    found = [(port, table[name]) for port, table in registry.PORTS.items() if name in table]
+    found = [(port, table[name]) for port, table in registry.PORTS.items() if name in table] or own_part(name)
     if not found:
         show_environment(name)
         return
     port, target = found[0]
-    cls = registry.load(target)
+    cls = registry.own_class(target)
     module = sys.modules[cls.__module__]
     print(f"{name}: {port}\n")
     print((module.__doc__ or "").strip(), "\n")
@@ -38,12 +38,21 @@ def show(name: str) -> None:
         default = "required" if field.required else field.default
         shown = field.name.replace("_", "-")
         print(f"  --{shown if port == 'agent' else f'{port}.{shown}':28} {default!s:14} {field.help}")
-    print(f"\nexample {cls.example}\nsource {target.replace(':', ' ')}")
+    example = f"\nexample {cls.example}" if "example" in vars(cls) else ""
+    print(f"{example}\nsource {target.replace(':', ' ')}")
     from forage.config.presets import PRESETS
 
     for preset in PRESETS:
         if preset.agent == name:
             print(f"preset {preset.environment}: {preset.words}; {preset.steps:,} steps ({preset.source})")
+
+
+def own_part(name: str) -> list[tuple[str, str]]:
+    """Return the port of a person's own part in a file, and its name; nothing for what is no part."""
+    if ".py:" not in name:
+        return []
+    cls = registry.own_class(name)
+    return [(port, name) for port in registry.PORTS if registry.is_a(cls, port.capitalize())]
 
 
 def show_wrapper(name: str) -> None:

@@ -71,16 +71,25 @@ def load(target: str) -> type:
 
 
 def part_class(port: str, name: str) -> type:
-    """The class of a part, by its name at `port` or as `module:Class`."""
+    """Return the class of a part, by its name at `port` or as `module:Class` or `file.py:Class`."""
     if name in PORTS[port]:
         return load(PORTS[port][name])
     if ":" in name:
-        cls = load(name)
+        cls = own_class(name)
         base = port.capitalize()
-        if not isinstance(cls, type) or not is_a(cls, base):
+        if not is_a(cls, base):
             raise ForageError(f"{name} is not of the port {port}; a subclass of forage.core.ports.{base} works.")
         return cls
     raise ForageError(f"There is no {port} called {name!r}{nearest(name, PORTS[port])}")
+
+
+def own_class(target: str) -> type:
+    """Return the class that `module:Class` or `file.py:Class` names."""
+    if target.startswith("forage."):
+        return load(target)
+    from forage.environments.loading import load_class
+
+    return load_class(target)
 
 
 def wrapper_class(name: str) -> type:
@@ -106,7 +115,18 @@ def wrapper_fields(cls: type) -> list[Field]:
 def part_name(part: Any) -> str:
     """The inverse of `part_class`, for any port."""
     target = f"{type(part).__module__}:{type(part).__qualname__}"
-    return next((name for table in PORTS.values() for name, known in table.items() if known == target), target)
+    known = next((name for table in PORTS.values() for name, known in table.items() if known == target), None)
+    if known is not None or target.startswith("forage."):
+        return known or target
+    from forage.environments.loading import Own, name_of
+
+    named = name_of(type(part))
+    return Own.named(named).target if named else target
+
+
+def short_name(part: Any) -> str:
+    """Return a part's name as sentences say it: a person's own class without its file."""
+    return part_name(part).rpartition(":")[2]
 
 
 @typing.runtime_checkable
@@ -217,7 +237,7 @@ def build(port: str, name: str, options: dict[str, Any]) -> Any:
 def from_config(config: dict[str, Any]) -> Any:
     """The inverse of `to_config`. Raises `PythonObject` for what only a description was kept of."""
     name = config["part"]
-    cls = next((load(table[name]) for table in PORTS.values() if name in table), None) or load(name)
+    cls = next((load(table[name]) for table in PORTS.values() if name in table), None) or own_class(name)
     known = {f.name for f in dataclasses.fields(cls)}
     values = {}
     for key, value in config.items():

@@ -94,7 +94,7 @@ class Setup:
             return None
         weights, steps = self.rewards.score(np.eye(len(names)), self.spec), np.arange(1.0, len(names) + 1)
         if not np.isclose(self.rewards.score(steps[None], self.spec)[0], steps @ weights):
-            return f"the score of {registry.part_name(self.rewards)}"
+            return f"the score of {registry.short_name(self.rewards)}"
         return " + ".join(f"{weight:g} {name}" for weight, name in zip(weights, names, strict=True) if weight) or "0"
 
     def learner(self) -> Learner:
@@ -377,7 +377,7 @@ def make_setup(
     agent_name = registry.part_name(agent)
     check_ranges(agent, agent_name)
     for part in by_port.values():
-        check_ranges(part, registry.part_name(part))
+        check_ranges(part, registry.short_name(part))
     if seeds is None:
         seeds = 5 if native else 3
     seeds = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
@@ -433,7 +433,7 @@ def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
     changed: dict[str, Any] = {"hidden_sizes": (*given["hidden_sizes"], 1)}
     if equinox.tree_equal(shapes(agent), shapes(dataclasses.replace(agent, **changed))):
         raise ForageError(
-            f"hidden_sizes has no effect on {registry.part_name(agent)} in {spec.name}, which shows images: its "
+            f"hidden_sizes has no effect on {registry.short_name(agent)} in {spec.name}, which shows images: its "
             f"convolutions are followed by one layer of a size of their own. Leave it out."
         )
 
@@ -443,8 +443,8 @@ def check_learning(agent: Agent, steps: int) -> None:
     each = agent.num_envs * agent.rollout_length
     if -(-steps // each) * each < agent.learning_starts < MOST:
         raise ForageError(
-            f"{registry.part_name(agent)} begins to learn after {agent.learning_starts:,} steps (learning_starts), and "
-            f"this run has {steps:,}; take more steps, or a smaller learning_starts."
+            f"{registry.short_name(agent)} begins to learn after {agent.learning_starts:,} steps (learning_starts), "
+            f"and this run has {steps:,}; take more steps, or a smaller learning_starts."
         )
 
 

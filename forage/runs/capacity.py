@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from forage.config.registry import part_name
+from forage.config.registry import short_name
 from forage.core.checkpoint import Bytes, is_key, named_leaves
 from forage.core.types import ForageError
 from forage.loop.runner import Runner
@@ -36,7 +36,7 @@ def check_memory(runner: Runner) -> None:
         return
     part = max(needed, key=lambda name: needed[name])
     what, less = PARTS[part]
-    named = {port: part_name(getattr(runner.learner, port)) for port in ("agent", "behaviour", "rewards", "memory")}
+    named = {port: short_name(getattr(runner.learner, port)) for port in ("agent", "behaviour", "rewards", "memory")}
     seeds = len(runner.seeds)
     of = f"{seeds} seeds" if seeds > 1 else "1 seed"
     fewer = "fewer seeds or " if seeds > 1 else ""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from forage.config.registry import part_name
+from forage.config.registry import short_name
 from forage.config.setup import Setup
 from forage.core import checkpoint, prng
 from forage.core.errors import Interrupted
@@ -113,7 +113,7 @@ class Session:
         seeds, settings = len(self.setup.seeds), self.setup.settings
         each = f"{seeds} seed{'s' if seeds > 1 else ''}"
         many = f"{settings} settings with {each} each" if settings > 1 else each
-        return f"{part_name(self.setup.agent)} on {self.setup.name}, {many}"
+        return f"{short_name(self.setup.agent)} on {self.setup.name}, {many}"
 
     def score(self, returns: np.ndarray) -> np.ndarray:
         """What returns in several rewards are worth together."""
@@ -124,7 +124,7 @@ class Session:
         if wrapped := self.setup.environment_config.get("wrap"):
             lines.append(f"{self.setup.name} in {', '.join(wrapped)}")
         if self.setup.why:
-            lines.append(f"{part_name(self.setup.agent)} because {self.setup.why}")
+            lines.append(f"{short_name(self.setup.agent)} because {self.setup.why}")
         if self.setup.settings_from:
             lines.append(f"{self.setup.settings_from}: {self.sizes()}")
         if self.setup.steps_from:
@@ -139,7 +139,7 @@ class Session:
         said = [f"{n.replace('_', ' ')} {own[n]}" for n in names if own.get(n, False) is not False]
         said = [text.removesuffix(" True") for text in said]
         if not isinstance(self.setup.rewards, EnvironmentReward):
-            said.append(f"rewards {part_name(self.setup.rewards)}")
+            said.append(f"rewards {short_name(self.setup.rewards)}")
         each = f"{agent.num_envs} environment{'s' if agent.num_envs > 1 else ''} x {agent.rollout_length} steps"
         return ", ".join([each, *said])
 
@@ -295,7 +295,7 @@ class Session:
         if found is None:
             return Traced(start, environment, learned)
         step = start + (found.time + 1) * self.setup.agent.num_envs
-        who = f"{part_name(self.setup.agent)} chose" if found.ours else f"{self.setup.name} returned"
+        who = f"{short_name(self.setup.agent)} chose" if found.ours else f"{self.setup.name} returned"
         advice = "a smaller learning rate often helps" if found.ours else "mend the environment"
         return (
             f"{who} {found.bad.value} as {found.bad.entry} at step {step:,} in environment {found.env} with seed "
@@ -418,7 +418,7 @@ class Session:
         lines = []
         for label, found in scores.items():
             what = f" with {label}" if label else ""
-            lines.append(f"{part_name(self.setup.agent)} on {self.setup.name}{what}: return {found}")
+            lines.append(f"{short_name(self.setup.agent)} on {self.setup.name}{what}: return {found}")
         speed = len(self.setup.members) * self.runner.steps / max(seconds, 1e-9)
         lines += [
             *(f"  {line}" for line in how_scored(evaluation)),
@@ -429,7 +429,7 @@ class Session:
         ]
         result = {
             "directory": str(self.directory),
-            "agent": part_name(self.setup.agent),
+            "agent": short_name(self.setup.agent),
             "environment": self.setup.name,
             "steps": self.runner.steps,
             "seconds": round(seconds, 3),

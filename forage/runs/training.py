@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from forage.config.registry import part_name
+from forage.config.registry import short_name
 from forage.config.setup import PORTS, Setup, from_config, make_setup, prepare_devices
 from forage.core import prng
 from forage.core.types import ForageError
@@ -184,7 +184,7 @@ def new_directory(setup: Setup, suffix: str = "") -> Path:
     """Makes `runs/AGENT-ENVIRONMENT-TIME`, one that nobody else has, even if they begin in the same second."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     safe = setup.name.replace(":", "-").replace("/", "-")
-    base = Path("runs") / f"{part_name(setup.agent)}-{safe}-{stamp}".replace(":", "-")
+    base = Path("runs") / f"{short_name(setup.agent)}-{safe}-{stamp}".replace(":", "-")
     for number in itertools.count():
         path = base.with_name(f"{base.name}{f'-{number}' if number else ''}{suffix}")
         try:
