@@ -10,7 +10,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.policy_gradient.ppo import PPO, Targets, Thread
+from forage.agents.policy_gradient.ppo import PPO, Sequence, Targets
 from forage.core.types import AGENT, GONE, GUIDE, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.networks import Recall
 from forage.ops.minibatches import shuffled, standardised
@@ -256,11 +256,11 @@ def test_the_rollout_at_once_is_the_rollout_step_by_step(space):
     assert np.abs(np.asarray(aux.action[1:])).max() > 0 and not np.asarray(aux.action[2, 0]).any()
     observation = (np.arange(4)[None] + np.arange(5)[:, None]) % 2
     first = jnp.concatenate([np.zeros((1, 4), bool), ended[:-1]])
-    thread = Thread(aux.features[0], first, aux.action)
+    sequence = Sequence(aux.features[0], first, aux.action)
     unit = actions
     if not state.network.actions.discrete:
         unit = jax.vmap(jax.vmap(state.network.actions.to_unit))(actions)
-    again, _, value_again = jax.jit(REMEMBERING.forward)(state.network, observation, unit, thread)
+    again, _, value_again = jax.jit(REMEMBERING.forward)(state.network, observation, unit, sequence)
     np.testing.assert_allclose(again, log_probability, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(value_again, value, rtol=1e-4, atol=1e-5)
 
@@ -268,12 +268,12 @@ def test_the_rollout_at_once_is_the_rollout_step_by_step(space):
 def test_minibatches_of_segments_keep_each_segment_together():
     number = np.arange(20).reshape(5, 4)  # env = number % 4, time = number // 4
     given = Targets(number, *[number.astype(jnp.float32)] * 4, None)
-    thread = Thread(np.arange(4.0)[:, None], number > 0, number[..., None].astype(jnp.float32))
+    sequence = Sequence(np.arange(4.0)[:, None], number > 0, number[..., None].astype(jnp.float32))
     bits = jax.random.bits(jax.random.key(0), (4,))
-    observation, cut, threads = REMEMBERING.cut(bits, number, given, thread)
+    observation, cut, threads = REMEMBERING.cut(bits, number, given, sequence)
     assert observation.shape == (2, 5, 2) and sorted(np.asarray(observation).ravel()) == list(range(20))
     np.testing.assert_array_equal(observation, cut.action)
-    np.testing.assert_array_equal(observation, cut.goal)
+    np.testing.assert_array_equal(observation, cut.value_target)
     np.testing.assert_array_equal(observation, threads.action[..., 0])
     np.testing.assert_array_equal(observation > 0, threads.first)
     assert (np.diff(np.asarray(observation), axis=1) == 4).all()  # time goes on within each
@@ -284,10 +284,10 @@ def test_minibatches_of_transitions_keep_each_transition_together():
     agent = dataclasses.replace(REMEMBERING, memory_size=0, minibatches=4)
     number = np.arange(20).reshape(5, 4)
     given = Targets(number, *[number.astype(jnp.float32)] * 4, None)
-    observation, cut, thread = agent.cut(jax.random.bits(jax.random.key(0), (20,)), number, given, None)
-    assert thread is None and observation.shape == (4, 5)
+    observation, cut, sequence = agent.cut(jax.random.bits(jax.random.key(0), (20,)), number, given, None)
+    assert sequence is None and observation.shape == (4, 5)
     assert sorted(np.asarray(observation).ravel()) == list(range(20))
-    np.testing.assert_array_equal(observation, cut.gain)
+    np.testing.assert_array_equal(observation, cut.advantage)
 
 
 def test_memory_at_the_next_observation_goes_on_from_the_action():

@@ -50,14 +50,14 @@ class Targets(NamedTuple):
 
     action: PyTree[Array]
     log_probability: Float[Array, "time env"]
-    gain: Float[Array, "time env"]  # the advantage, all streams together
+    advantage: Float[Array, "time env"]  # the advantage, all streams together
     by_agent: Float[Array, "time env"]  # 1, or 0 where another chose the action: no policy gradient there
-    goal: Float[Array, "time env streams"]  # of the values
+    value_target: Float[Array, "time env streams"]  # of the values
     value: Float[Array, "time env streams"] | None  # when it acted; only to clip by
     counts: Float[Array, "time env"] | None = None  # 0 where one of many agents had left, where there are many
 
 
-class Thread(NamedTuple):
+class Sequence(NamedTuple):
     """What joins the steps of segments, for an agent with memory."""
 
     start: Float[Array, "env memory"]  # the GRU's state before the first step
@@ -70,7 +70,7 @@ class Read(NamedTuple):
 
     observation: PyTree[Array]
     action: PyTree[Array]
-    thread: Thread | None
+    sequence: Sequence | None
     log_probability: Float[Array, "time env"]
     value: Float[Array, "time env streams"]
     next_value: Float[Array, "time env streams"]
@@ -200,14 +200,14 @@ class PPO(Agent):
         # What acted is what learns, but for the first rollout, of whose numbers nothing was known when it began.
         later = updated(state.norm, split_mask(raw)[0], experience.counts)
         norm = begun(state.norm, later)
-        observation, action, thread, log_probability, value, next_value = self.read(state.network, norm, experience)
-        gains = self.advantages(experience, value, next_value, self.gae_lambda)
+        observation, action, sequence, log_probability, value, next_value = self.read(state.network, norm, experience)
+        advantages = self.advantages(experience, value, next_value, self.gae_lambda)
         by_agent = (experience.source == AGENT).astype(jnp.float32)
         earlier_value = value if self.clip_value else None
         counts = None if present(raw) is None else experience.counts.astype(jnp.float32)
-        gains = gains if counts is None else gains * counts[..., None]
-        advantage, goal = self.joined(state, gains), gains + value
-        targets = Targets(action, log_probability, advantage, by_agent, goal, earlier_value, counts)
+        advantages = advantages if counts is None else advantages * counts[..., None]
+        advantage, value_target = self.joined(state, advantages), advantages + value
+        targets = Targets(action, log_probability, advantage, by_agent, value_target, earlier_value, counts)
 
         # As when the rollout began, so that the first update is made at the full rate; the clock reads as after it.
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
@@ -220,23 +220,25 @@ class PPO(Agent):
             return optimiser.step(gradient, optimiser_state, network), metrics
 
         def epoch(carry, bits):
-            observations, cut, threads = self.cut(bits, observation, targets, thread)
-            gain = standardised(cut.gain, cut.by_agent) if self.normalise_advantage else cut.gain
-            return jax.lax.scan(minibatch, carry, (observations, cut._replace(gain=gain * cut.by_agent), threads))
+            observations, cut, sequences = self.cut(bits, observation, targets, sequence)
+            advantage = standardised(cut.advantage, cut.by_agent) if self.normalise_advantage else cut.advantage
+            return jax.lax.scan(
+                minibatch, carry, (observations, cut._replace(advantage=advantage * cut.by_agent), sequences)
+            )
 
-        units = advantage.size if thread is None else advantage.shape[1]
+        units = advantage.size if sequence is None else advantage.shape[1]
         bits = jax.random.bits(key, (self.epochs, units))
         carry, means = jax.lax.scan(epoch, (state.network, state.optimiser), bits)
         metrics: Metrics = dict(zip(METRICS, means.mean((0, 1)), strict=True))
         own = jnp.maximum(weighted_mean(by_agent, counts), 1e-8)
         metrics |= {name: metrics[name] / own for name in METRICS[2:]}  # of the steps that were the agent's
-        metrics["explained_variance"] = 1 - gains[..., 0].var() / jnp.maximum(goal[..., 0].var(), 1e-8)
+        metrics["explained_variance"] = 1 - advantages[..., 0].var() / jnp.maximum(value_target[..., 0].var(), 1e-8)
         state = state._replace(network=carry[0], optimiser=carry[1], norm=later)
         return state, metrics, jnp.abs(advantage).mean(0)
 
-    def joined(self, state: PPOState, gains: Float[Array, "time env streams"]) -> Float[Array, "time env"]:
+    def joined(self, state: PPOState, advantages: Float[Array, "time env streams"]) -> Float[Array, "time env"]:
         """Make one advantage of those of all streams."""
-        return gains.sum(-1)
+        return advantages.sum(-1)
 
     def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:
         """Apply the network that acted to the whole rollout at once; it also values what each step led to."""
@@ -249,16 +251,16 @@ class PPO(Agent):
             action = over_rollout(network.actions.to_unit)(action)
         if self.memory_size:
             first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
-            thread = Thread(experience.aux.features[0], first, experience.aux.action)
-            log_probability, _, value = self.forward(network, observation, action, thread)
+            sequence = Sequence(experience.aux.features[0], first, experience.aux.action)
+            log_probability, _, value = self.forward(network, observation, action, sequence)
         else:
-            thread = None
+            sequence = None
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action))
-            log_probability, _, value = self.forward(network, rows[0], rows[1], thread)
+            log_probability, _, value = self.forward(network, rows[0], rows[1], sequence)
             log_probability = log_probability.reshape(experience.reward.shape)
             value = value.reshape(*experience.reward.shape, -1)
         next_value = self.next_values(network, experience, observation, next_observation)
-        return Read(observation, action, thread, log_probability, value, next_value)
+        return Read(observation, action, sequence, log_probability, value, next_value)
 
     def judge(self, state: PPOState, rollout: Experience) -> Judgement:
         """Judge a rollout by the network that acted in it. Values and advantages of several streams are `joined`."""
@@ -266,8 +268,8 @@ class PPO(Agent):
         read = self.read(state.network, begun(state.norm, later), rollout)
 
         def total(gae_lambda: Any) -> Float[Array, "time env"]:
-            gains = self.joined(state, self.advantages(rollout, read.value, read.next_value, gae_lambda))
-            return gains if present(rollout.observation) is None else gains * rollout.counts
+            advantages = self.joined(state, self.advantages(rollout, read.value, read.next_value, gae_lambda))
+            return advantages if present(rollout.observation) is None else advantages * rollout.counts
 
         return Judgement(self.joined(state, read.value), total(self.gae_lambda), total(0.0), read.log_probability)
 
@@ -294,38 +296,47 @@ class PPO(Agent):
         return jnp.stack([own, bonus], -1)
 
     def cut(
-        self, bits: UInt32[Array, " units"], observation: PyTree[Array], targets: Targets, thread: Thread | None
-    ) -> tuple[PyTree[Array], Targets, Thread | None]:
+        self, bits: UInt32[Array, " units"], observation: PyTree[Array], targets: Targets, sequence: Sequence | None
+    ) -> tuple[PyTree[Array], Targets, Sequence | None]:
         """Shuffles once, then cuts into minibatches: transitions, or with memory whole segments."""
         order = shuffled(bits)
-        if thread is None:
+        if sequence is None:
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, targets))
             return *jax.tree.map(lambda x: x[order].reshape(self.minibatches, -1, *x.shape[1:]), rows), None
 
         def segments(x: Array) -> Array:
             return x[:, order].reshape(x.shape[0], self.minibatches, -1, *x.shape[2:]).swapaxes(0, 1)
 
-        start = segments(thread.start[None])[:, 0]
-        first, before = segments(thread.first), segments(thread.action)
-        return *jax.tree.map(segments, (observation, targets)), Thread(start, first, before)
+        start = segments(sequence.start[None])[:, 0]
+        first, before = segments(sequence.first), segments(sequence.action)
+        return *jax.tree.map(segments, (observation, targets)), Sequence(start, first, before)
 
     def loss(
-        self, network: ActorCritic, observation: PyTree[Array], targets: Targets, thread: Thread | None
+        self, network: ActorCritic, observation: PyTree[Array], targets: Targets, sequence: Sequence | None
     ) -> tuple[Float[Array, ""], Float[Array, " metrics"]]:
-        """The loss, and the means that `METRICS` names."""
-        log_probability, entropy, value = self.forward(network, observation, targets.action, thread)
-        # Where another chose the action the policy is held to be as it was: its ratio may be beyond all bounds there.
+        """Return the loss, and the means that `METRICS` names."""
+        log_probability, entropy, value = self.forward(network, observation, targets.action, sequence)
+
+        # Policy loss. Actions of another behaviour get ratio 1; their true ratio is unbounded.
         log_ratio = targets.by_agent * (log_probability - targets.log_probability)
         ratio = jnp.exp(jnp.minimum(log_ratio, LARGEST))
         clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
-        gain = jnp.minimum(ratio * targets.gain, clipped * targets.gain)
-        error = 0.5 * (value - targets.goal) ** 2
+        surrogate = jnp.minimum(ratio * targets.advantage, clipped * targets.advantage)
+
+        # Value loss
+        error = 0.5 * (value - targets.value_target) ** 2
         if targets.value is not None:
             near = targets.value + jnp.clip(value - targets.value, -self.clip, self.clip)
-            error = jnp.maximum(error, 0.5 * (near - targets.goal) ** 2)
+            error = jnp.maximum(error, 0.5 * (near - targets.value_target) ** 2)
         error = error.sum(-1)
         entropy = targets.by_agent * entropy  # a bonus where the policy learns, and nowhere else
-        terms = [-gain, error, entropy, ratio - 1 - log_ratio, (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32)]
+        terms = [
+            -surrogate,
+            error,
+            entropy,
+            ratio - 1 - log_ratio,
+            (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32),
+        ]
         if targets.counts is not None:
             share = targets.counts / jnp.maximum(targets.counts.mean(), 1e-8)
             terms = [term * share for term in terms]
@@ -334,25 +345,27 @@ class PPO(Agent):
         weights = jnp.array([1.0, self.value_coefficient, -self.entropy_coefficient, 0.0, 0.0])
         return weights @ means, means
 
-    def forward(self, network: ActorCritic, observation: PyTree[Array], action: PyTree[Array], thread: Thread | None):
+    def forward(
+        self, network: ActorCritic, observation: PyTree[Array], action: PyTree[Array], sequence: Sequence | None
+    ):
         """Log-probability, entropy and value of rows `batch`, or with memory of segments `time batch`."""
 
         def judge(outputs: Array, observation: PyTree[Array], action: Array):
             policy = network.distribution(outputs, observation)
             return policy.log_probability(action), policy.entropy()
 
-        if thread is None:
+        if sequence is None:
             outputs, value = network.rows(observation)
             return *jax.vmap(judge)(outputs, observation, action), value
         assert network.gru is not None
-        inputs = over_rollout(lambda o, a: network.gru.hear(network.torso(0)(o), a))(observation, thread.action)
+        inputs = over_rollout(lambda o, a: network.gru.hear(network.torso(0)(o), a))(observation, sequence.action)
 
         def step(hidden: Array, inputs: tuple[Array, Array]):
             x, first = inputs
             hidden = jax.vmap(network.gru.step)(jnp.where(first[:, None], 0.0, hidden), x)
             return hidden, hidden
 
-        _, features = jax.lax.scan(step, thread.start, (inputs, thread.first))
+        _, features = jax.lax.scan(step, sequence.start, (inputs, sequence.first))
         outputs, value = over_rollout(network.outputs)(features), over_rollout(network.value)(observation, features)
         return *over_rollout(judge)(outputs, observation, action), value
 
