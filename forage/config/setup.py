@@ -23,13 +23,14 @@ from forage.core import prng, spaces
 from forage.core.compiling import check_precision
 from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
-from forage.core.ports import Agent, Behaviour, Environment, Memory, Rewards, Starts, Tasks
+from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError, Spec
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.checking import check_environment
 from forage.environments.loading import name_of
 from forage.environments.plain import from_plain, to_plain
+from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, as_arrays, vary
 from forage.loop.host.loop import Way
@@ -99,6 +100,8 @@ class Setup:
 
     def learner(self) -> Learner:
         """What remembers and learns. Raises `ForageError` where its parts do not fit."""
+        if isinstance(self.agent, Evolver):
+            self.check_evolver()
         streams = self.agent.num_envs * self.spec.num_agents
         memory = shortened(self.memory, self.agent, streams, self.steps * self.spec.num_agents)
         learner = Learner(self.agent, self.behaviour, self.rewards, memory, self.spec)
@@ -113,7 +116,8 @@ class Setup:
         learner = self.learner()
         check_environment(self.environment, self.name)
         starts = taught(self.starts, self.environment)
-        loop = DeviceLoop(learner, self.environment, self.tasks, starts, self.visits)
+        cls = EvolutionLoop if isinstance(self.agent, Evolver) else DeviceLoop
+        loop = cls(learner, self.environment, self.tasks, starts, self.visits)
         loop.check()
         return loop
 
@@ -164,6 +168,24 @@ class Setup:
                 )
         finally:
             batch.close()
+
+    def check_evolver(self) -> None:
+        """Raise `ForageError` for what an agent that learns from whole returns has no use for."""
+        name = registry.part_name(self.agent)
+        if not self.native:
+            raise ForageError(
+                f"{name} plays whole populations in one program, and {self.name} runs on the host; use a native "
+                f"environment such as CartPole-v1."
+            )
+        for port, part in usual_parts(self.agent).items():
+            given = getattr(self, port)
+            if not equinox.tree_equal(given, part):
+                raise ForageError(
+                    f"{name} learns from the whole returns of episodes that it plays itself, so --{port} "
+                    f"{registry.part_name(given)} has no use there; leave it out."
+                )
+        if self.visits:
+            raise ForageError(f"{name} keeps returns alone, so its visits cannot be counted; leave visits out.")
 
     def config(self) -> dict[str, Any]:
         """Plain data from which `from_config` makes the same setup."""
@@ -367,13 +389,7 @@ def make_setup(
         raise ForageError(
             f"An agent is a forage.core.ports.Agent or its name, such as 'ppo'; not a {type(agent).__name__}."
         )
-    by_port = {
-        "behaviour": parts.get("behaviour") or default_behaviour(agent),
-        "rewards": parts.get("rewards") or EnvironmentReward(),
-        "memory": parts.get("memory") or default_memory(agent),
-        "tasks": parts.get("tasks") or Same(),
-        "starts": parts.get("starts") or Reset(),
-    }
+    by_port = {port: parts.get(port) or part for port, part in usual_parts(agent).items()}
     agent_name = registry.part_name(agent)
     check_ranges(agent, agent_name)
     for part in by_port.values():
@@ -419,6 +435,17 @@ def make_setup(
         evaluation_actions=evaluation_actions,
         visits=visits,
     )
+
+
+def usual_parts(agent: Agent) -> dict[str, Any]:
+    """Return the parts, by port, that stand beside an agent when nothing is named."""
+    return {
+        "behaviour": default_behaviour(agent),
+        "rewards": EnvironmentReward(),
+        "memory": default_memory(agent),
+        "tasks": Same(),
+        "starts": Reset(),
+    }
 
 
 def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:

@@ -325,6 +325,37 @@ class Agent(Part):
         return state
 
 
+class Evolver(Agent):
+    """An agent that learns from whole returns, not from transitions.
+
+    Its loop asks for a population, plays every member for whole episodes and tells the returns. A member is what takes
+    the place of the field `acting` of the agent's state. An episode without a horizon is cut after `rollout_length`.
+    """
+
+    on_policy: ClassVar[bool] = True
+    whole_episodes: ClassVar[bool] = True
+
+    episodes: equinox.AbstractVar[int]  # that each member plays
+
+    @property
+    def population(self) -> int:
+        """Return how many members play, `episodes` each, in `num_envs` environments."""
+        return self.num_envs // self.episodes
+
+    @abc.abstractmethod
+    def ask(self, state: State, key: Key[Array, ""]) -> PyTree[Array]:
+        """Return the next population, leaves `member ...`."""
+
+    @abc.abstractmethod
+    def tell(self, state: State, population: PyTree[Array], returns: Float[Array, " member"], clock: Clock) -> State:
+        """Learn from the mean return of each member. `clock` counts the steps of this generation, too."""
+
+    def learn(
+        self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        raise ForageError(f"{type(self).__name__} learns from whole returns (ask and tell), not from transitions.")
+
+
 class Moment(NamedTuple):
     """All that a part may know of a moment beside its own state."""
 

@@ -16,6 +16,7 @@ from forage.config.registry import short_name
 from forage.config.setup import Setup
 from forage.core import checkpoint, prng
 from forage.core.errors import Interrupted
+from forage.core.ports import Evolver
 from forage.core.spaces import reading
 from forage.core.types import ForageError
 from forage.evaluation.plots import heat_map
@@ -129,6 +130,12 @@ class Session:
             lines.append(f"{self.setup.settings_from}: {self.sizes()}")
         if self.setup.steps_from:
             lines.append(f"{self.setup.steps:,} steps of each seed, {self.setup.steps_from}; --steps changes it")
+        if isinstance(agent := self.setup.agent, Evolver):
+            lines.append(
+                f"steps are those played: each seed plays generations of {agent.num_envs} episodes while one of full "
+                f"length fits into its {self.iterations * self.runner.steps_per_iteration:,} steps (`played` says "
+                f"how many it took)"
+            )
         return lines + reading(self.setup.spec.observation_space)
 
     def sizes(self) -> str:

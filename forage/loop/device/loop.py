@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
-from forage.core.ports import Agent, Environment, Hidden, Part, Review, Starts, Tasks, Visited
+from forage.core.ports import Agent, Environment, Hidden, Metrics, Part, Review, Starts, Tasks, Visited
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, check_signatures, finite, select
@@ -289,6 +289,10 @@ class DeviceLoop(Part):
         sums = {name: value if name == "updates" else value * metrics["updates"] for name, value in metrics.items()}
         sound = finite((rollout.reward, rollout.next_observation))
         return state, Tally(episodes, sums, (~sound).astype(jnp.float32), last_infos(told))
+
+    def latest(self, state: DeviceState) -> Metrics:
+        """Return what a report says of the state it ends with."""
+        return visits.measures(state.visits) if isinstance(state.visits, Visits) else {}
 
     def next_rollout(self, state: DeviceState, clock: Clock) -> Experience:
         """Return what the next turn will collect, to look into it."""

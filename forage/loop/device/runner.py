@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import checkpoint, prng
 from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known, terminating
+from forage.core.ports import Evolver
 from forage.core.types import Clock, Experience
 from forage.loop import soundness, visits
 from forage.loop.device.loop import DeviceLoop, DeviceState
@@ -48,7 +49,7 @@ def advance(
     tally = unravel(total)
     updates = jnp.maximum(tally.metrics["updates"], 1)
     metrics = {name: v if name == "updates" else v / updates for name, v in tally.metrics.items()}
-    latest = jax.vmap(visits.measures)(state.visits) if isinstance(state.visits, visits.Visits) else {}
+    latest = over_seeds(varied, lambda e, state: e.latest(state), state)
     found = jax.vmap(sound)(state.learner)
     return state, clock, Report(tally.episodes, metrics, tally.faults == 0, found, latest, tally.infos)
 
@@ -371,6 +372,8 @@ class DeviceRunner:
         state, learner = self.shapes(placed=True), self.learner
         parts = {part: getattr(state.learner, part) for part in ("agent", "behaviour", "rewards", "memory")}
         parts |= {part: getattr(state, part) for part in ("starts", "pool", "actors", "visits")}
+        if isinstance(learner.agent, Evolver):
+            return parts  # returns alone are kept of what is played
         one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (parts["agent"], parts["behaviour"]))
         count = len(self.places) * self.steps_per_iteration * learner.spec.num_agents
         lived = jax.eval_shape(lambda agent, behaviour: learner.example(agent, behaviour), *one)

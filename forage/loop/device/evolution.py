@@ -1,0 +1,103 @@
+"""The loop of agents that learn from whole returns: ask for a population, play it, tell the returns.
+
+It runs where `loop.py` does (`runner.py`), and plays by the code that evaluates. In each iteration the runner's clock
+moves on by the most steps that a generation may take. Where episodes end early, a seed plays further generations while
+another one surely fits. So it has learned from no more steps than the clock says, and at most one generation fewer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Key
+
+from forage.core.ports import Evolver, Metrics
+from forage.core.types import Clock, Experience, ForageError
+from forage.loop.device.loop import DeviceLoop
+from forage.loop.learner import Episodes, LearnerState, State, Tally, finite
+
+
+class EvolutionState(NamedTuple):
+    """Everything a run is, for one seed; what is empty is there for parts that such a loop has no use for."""
+
+    key: Key[Array, ""]
+    learner: LearnerState  # the agent alone
+    played: Int[Array, ""]  # environment steps
+    starts: tuple[()] = ()
+    pool: tuple[()] = ()
+    actors: tuple[()] = ()
+    visits: tuple[()] = ()
+
+
+class EvolutionLoop(DeviceLoop):
+    """Ask, play and tell, a pure function from state to state for one seed."""
+
+    @property
+    def evolver(self) -> Evolver:
+        assert isinstance(self.agent, Evolver)
+        return self.agent
+
+    def check(self) -> None:
+        """Raise `ForageError` where agent and environment do not fit together."""
+        super().check()
+        spec, length = self.learner.spec, self.agent.rollout_length
+        if spec.num_agents > 1:
+            raise ForageError(
+                f"{type(self.agent).__name__} evolves one policy for one agent, and {spec.name} has {spec.num_agents}; "
+                f"ppo learns there."
+            )
+        if spec.horizon is not None and length < spec.horizon:
+            raise ForageError(
+                f"{type(self.agent).__name__} learns from whole episodes, and those of {spec.name} last up to "
+                f"{spec.horizon} steps; give it a rollout_length of {spec.horizon} or more, not {length}."
+            )
+
+    def init(self, key: Key[Array, ""]) -> State:
+        key, agent_key = jax.random.split(key)
+        learner = LearnerState(self.agent.init(agent_key, self.learner.spec), (), (), ())
+        return EvolutionState(key, learner, jnp.int32(0))
+
+    def iterate(self, state: State, clock: Clock) -> tuple[State, Tally]:
+        """Play generations while another one of full length fits into what the clock allows."""
+        shapes = jax.eval_shape(lambda state: self.generation(state, clock)[1], state)
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+        def play(carry: tuple[EvolutionState, Tally]) -> tuple[EvolutionState, Tally]:
+            state, tally = self.generation(carry[0], clock)
+            return state, jax.tree.map(jnp.add, carry[1], tally)
+
+        return jax.lax.while_loop(lambda carry: carry[0].played <= clock.steps, play, (state, nothing))
+
+    def generation(self, state: EvolutionState, clock: Clock) -> tuple[EvolutionState, Tally]:
+        """Ask for a population, play each member's episodes, and tell the agent their mean returns."""
+        agent, before = self.evolver, state.learner.agent
+        key, ask_key, play_key = jax.random.split(state.key, 3)
+        population = agent.ask(before, ask_key)
+
+        def play(member: State, key: Key[Array, ""]):
+            learner = state.learner._replace(agent=before._replace(**{agent.acting: member}))
+            return self.evaluate(learner, key, agent.episodes, agent.rollout_length)
+
+        episodes = jax.vmap(play)(population, jax.random.split(play_key, agent.population))
+        returns, played = episodes.returns.mean(-1), state.played + episodes.lengths.sum()
+        after = agent.tell(before, population, returns, clock._replace(steps=played))
+
+        # Report
+        said = {name: ~jnp.isnan(values) for name, values in episodes.infos.items()}
+        infos = {
+            name: (jnp.where(said[name], values, 0).sum(), said[name].sum().astype(jnp.float32))
+            for name, values in episodes.infos.items()
+        }
+        count, length = jnp.float32(agent.num_envs), episodes.lengths.sum().astype(jnp.float32)
+        metrics = {"best_return": returns.max(), "return_deviation": returns.std(), "updates": jnp.float32(1)}
+        faults = (~finite(returns)).astype(jnp.float32)
+        tally = Tally(Episodes(count, episodes.returns.sum(), length), metrics, faults, infos)
+        return EvolutionState(key, state.learner._replace(agent=after), played), tally
+
+    def latest(self, state: State) -> Metrics:
+        return {"played": state.played}
+
+    def next_rollout(self, state: State, clock: Clock) -> Experience:
+        raise ForageError(f"{type(self.agent).__name__} keeps returns alone, so there is no rollout to look into.")
