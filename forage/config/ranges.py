@@ -25,6 +25,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "target_update_interval": (1, INFINITE),
     "policy_delay": (1, INFINITE),
     "redraw_interval": (1, INFINITE),
+    "episodes": (1, INFINITE),
     "hidden_sizes": (1, INFINITE),
     "embedding_size": (1, INFINITE),
     "size": (1, INFINITE),
@@ -52,6 +53,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "start": (0, 1),
     "end": (0, 1),
     # weights and bounds
+    "sigma": (0, INFINITE),
+    "weight_decay": (0, INFINITE),
     "initial_multiplier": (0, INFINITE),
     "multiplier_rate": (0, INFINITE),
     "initial_temperature": (0, INFINITE),
@@ -63,7 +66,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "target_noise_clip": (0, INFINITE),
     "final_weight": (0, INFINITE),
 }
-ABOVE = {"max_gradient_norm", "initial_temperature", "initial_information", "rank_temperature"}
+ABOVE = {"max_gradient_norm", "initial_temperature", "initial_information", "rank_temperature", "sigma"}
 """What is never its least number: nothing would be learned by it, its logarithm is taken, or it divides."""
 BELOW = {"norm_discount"}
 """What is never its greatest: what is summed across the ends of episodes would have no bound."""

@@ -1,0 +1,1 @@
+"""Agents that learn from whole returns: evolution strategies."""
