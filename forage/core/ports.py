@@ -229,6 +229,9 @@ class Agent(Part):
     acting: ClassVar[str] = "network"
     """The field of its state that holds the network it acts with, for behaviours that perturb it."""
 
+    offline: ClassVar[bool] = False
+    """It learns from a data set alone: from a memory that is `offline`."""
+
     num_envs: equinox.AbstractVar[int]
     rollout_length: equinox.AbstractVar[int]
 
@@ -482,6 +485,9 @@ class Memory(Part):
     judged: ClassVar[bool] = False
     """`rate` needs the agent's judgement of each rollout; it is computed for nobody else."""
 
+    offline: ClassVar[bool] = False
+    """It is a data set: nothing is added, and a run learns from it alone. Its steps are updates, of a batch each."""
+
     recomputes_rewards: ClassVar[bool] = False
     """It computes rewards anew as the environment does, which is one function for all tasks."""
 
@@ -492,6 +498,11 @@ class Memory(Part):
         more of it than its spec raises `ForageError` where that is not there.
         """
         who, memory = type(agent).__name__, type(self).__name__
+        if agent.offline and not self.offline:
+            raise ForageError(
+                f"{who} learns from a data set alone, and {memory} keeps what a run experiences; name a file of "
+                f"transitions with --data FILE (forage data record writes one)."
+            )
         if agent.on_policy and not self.on_policy:
             raise ForageError(
                 f"{who} learns only from the rollout it has just lived through, and {memory} replays older ones; use "

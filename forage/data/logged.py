@@ -18,9 +18,10 @@ MOST_STATES = 2000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Logged:
-    """Whole episodes, one after another, each in the order of time. Actions are numbers from 0.
+class Transitions:
+    """Whole episodes, one after another, each in the order of time.
 
+    - `action`: `[transition, ...]`, numbers of one action each or of several.
     - `observation`, `next_observation`: leaves `[transition, ...]`; `next_observation` is what the step led to, also
       where the episode ends there.
     - `terminated`: nothing comes after. `truncated`: only the clock ran out. An episode's last transition is one of
@@ -34,7 +35,7 @@ class Logged:
     """
 
     observation: PyTree[np.ndarray]
-    action: Int[np.ndarray, " transition"]
+    action: np.ndarray
     reward: Float[np.ndarray, " transition"]
     next_observation: PyTree[np.ndarray]
     terminated: Bool[np.ndarray, " transition"]
@@ -46,15 +47,7 @@ class Logged:
         put = functools.partial(object.__setattr__, self)
         for name in ("observation", "next_observation"):
             put(name, jax.tree.map(np.asarray, getattr(self, name)))
-        action = np.asarray(self.action)
-        if action.ndim != 1 or action.size == 0:
-            raise ForageError(f"Logged actions are an array of shape (transitions,), not {action.shape}.")
-        if action.dtype.kind not in "iu" or action.min() < 0:
-            raise ForageError(
-                f"Off-policy evaluation is for discrete actions, whole numbers from 0; the logged ones are "
-                f"{action.dtype}{f' with {action.min()}' if action.dtype.kind in 'iu' else ''}."
-            )
-        put("action", action.astype(np.int64))
+        put("action", self._checked(np.asarray(self.action)))
         put("reward", np.asarray(self.reward, np.float64))
         for name in ("terminated", "truncated"):
             put(name, np.asarray(getattr(self, name), bool))
@@ -67,6 +60,12 @@ class Logged:
         self._check_shapes()
         self._check_numbers()
         self._check_episodes()
+
+    def _checked(self, action: np.ndarray) -> np.ndarray:
+        """Return the actions in the dtype that they are kept in."""
+        if action.ndim < 1 or action.size == 0:
+            raise ForageError(f"Actions are an array that begins with the transitions, not one of {action.shape}.")
+        return action
 
     def _check_shapes(self) -> None:
         count = len(self.action)
@@ -85,7 +84,7 @@ class Logged:
             )
 
     def _check_numbers(self) -> None:
-        named = [("reward", self.reward)]
+        named = [("reward", self.reward)] + [("action", self.action)] * (self.action.dtype.kind == "f")
         for name in ("observation", "next_observation"):
             named += [(name, leaf) for leaf in jax.tree.leaves(getattr(self, name)) if leaf.dtype.kind == "f"]
         for name, array in named:
@@ -145,6 +144,21 @@ class Logged:
     def time(self) -> Int[np.ndarray, " transition"]:
         """Steps since the episode began."""
         return np.arange(self.transitions) - np.repeat(self.first, self.lengths)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Logged(Transitions):
+    """Whole episodes as off-policy evaluation takes them: actions are numbers from 0. See `Transitions`."""
+
+    def _checked(self, action: np.ndarray) -> np.ndarray:
+        if action.ndim != 1 or action.size == 0:
+            raise ForageError(f"Logged actions are an array of shape (transitions,), not {action.shape}.")
+        if action.dtype.kind not in "iu" or action.min() < 0:
+            raise ForageError(
+                f"Off-policy evaluation is for discrete actions, whole numbers from 0; the logged ones are "
+                f"{action.dtype}{f' with {action.min()}' if action.dtype.kind in 'iu' else ''}."
+            )
+        return action.astype(np.int64)
 
     @functools.cached_property
     def states(self) -> tuple[Int[np.ndarray, " transition"], Int[np.ndarray, " transition"], int] | None:

@@ -184,12 +184,7 @@ class Learner(Part):
         def update(
             carry: tuple[State, State], sample_key: Key[Array, ""], learn_key: Key[Array, ""]
         ) -> tuple[tuple[State, State], Metrics]:
-            agent_state, memory_state = carry
-            moment = Moment(self.agent, agent_state, self.spec, transitions(clock, agents), sample_key)
-            batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, moment)
-            batch = batch._replace(experience=self.relabelled(rewards_state, batch.experience))
-            agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
-            return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
+            return self.update(carry, rewards_state, clock, sample_key, learn_key)
 
         carry, updates = (state.agent, memory_state), self.agent.updates_per_rollout
         if updates == 1 and not self.agent.learning_starts:
@@ -212,6 +207,28 @@ class Learner(Part):
             metrics = jax.tree.map(lambda x: x / updates, total) | {"updates": count.astype(jnp.float32)}
         learned = LearnerState(carry[0], behaviour_state, rewards_state, self.memory.rest(carry[1]))
         return learned, metrics | reward_metrics
+
+    def update(
+        self,
+        carry: tuple[State, State],
+        rewards_state: State,
+        clock: Clock,
+        sample_key: Key[Array, ""],
+        learn_key: Key[Array, ""],
+    ) -> tuple[tuple[State, State], Metrics]:
+        """Learn from one batch. Carries the states of agent and memory; `clock` reads as after the newest rollout."""
+        agent_state, memory_state = carry
+        moment = Moment(self.agent, agent_state, self.spec, transitions(clock, self.spec.num_agents), sample_key)
+        batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, moment)
+        batch = batch._replace(experience=self.relabelled(rewards_state, batch.experience))
+        agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
+        return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
+
+    def study(self, state: LearnerState, clock: Clock, key: Key[Array, ""]) -> tuple[LearnerState, Metrics]:
+        """Learn from one batch of an `offline` memory, to which nothing is added."""
+        sample_key, learn_key = jax.random.split(key)
+        carry, metrics = self.update((state.agent, state.memory), state.rewards, clock, sample_key, learn_key)
+        return state._replace(agent=carry[0], memory=carry[1]), metrics | {"updates": jnp.float32(1)}
 
     def relabelled(self, rewards_state: State, experience: Experience) -> Experience:
         """Return experience with the rewards that the agent learns from."""

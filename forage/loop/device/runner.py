@@ -378,6 +378,8 @@ class DeviceRunner:
         count = len(self.places) * self.steps_per_iteration * learner.spec.num_agents
         lived = jax.eval_shape(lambda agent, behaviour: learner.example(agent, behaviour), *one)
         rollout = jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), lived)
+        if learner.memory.offline:  # part of the loop, which every device has a copy of
+            parts["memory"] = [learner.memory] * len(self.devices)
         return parts | {"rollout": rollout}
 
     def search(self, member: int) -> tuple[str, Bad] | None:

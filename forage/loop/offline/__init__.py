@@ -1,0 +1,1 @@
+"""The loop that learns from a data set, without environment steps."""

@@ -1,0 +1,68 @@
+"""The loop without environment steps: each iteration is one update from a data set.
+
+The memory holds the data set and is part of the loop, not of the state, so seeds share it and checkpoints leave it out.
+`DeviceRunner` runs it for many seeds as it runs the loop with an environment, which here only plays in evaluation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from forage.core import prng
+from forage.core.types import Clock, Experience, ForageError
+from forage.loop.device.loop import DeviceLoop, DeviceState
+from forage.loop.learner import Episodes, Tally
+
+
+class OfflineLoop(DeviceLoop):
+    """The loop that learns from an `offline` memory. Its steps are updates; its environment plays in evaluation."""
+
+    @property
+    def steps_per_iteration(self) -> int:
+        return 1
+
+    def check(self) -> None:
+        """Raise `ForageError` where a part needs more than a data set gives."""
+        super().check()
+        check_offline(self)
+
+    def init(self, key: Key[Array, ""]) -> DeviceState:
+        key, learner_key = jax.random.split(key)
+        learner_state = self.learner.init(learner_key, self.environment)
+        return DeviceState(key, learner_state, (), (), (), (), ())  # pyrefly: ignore[bad-argument-type]
+
+    def iterate(self, state: DeviceState, clock: Clock) -> tuple[DeviceState, Tally]:
+        """Make one update."""
+        key, learn_key = jax.random.split(state.key)
+        learner_state, metrics = self.learner.study(state.learner, clock, learn_key)
+        none = Episodes(jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))
+        return state._replace(key=key, learner=learner_state), Tally(none, metrics, jnp.zeros(()))
+
+    def next_rollout(self, state: DeviceState, clock: Clock) -> Experience:
+        """Raise `ForageError`: nothing is collected."""
+        raise ForageError("A run that learns from a data set collects no rollout.")
+
+
+def check_offline(loop: OfflineLoop) -> None:
+    """Raise `ForageError` for rewards and agents that need rollouts of their own."""
+    learner = loop.learner
+    rewards = jax.eval_shape(lambda: learner.rewards.init(prng.key(0), learner.spec, 1))
+    if jax.tree.leaves(rewards):
+        raise ForageError(
+            f"{type(learner.rewards).__name__} learns from rollouts, and a run with --data has none; use --rewards "
+            f"environment, scale or shift."
+        )
+
+    def noted() -> Any:
+        agent, spec, key = learner.agent, learner.spec, prng.key(0)
+        return learner.example(agent.init(key, spec), learner.behaviour.init(key, agent, spec)).aux
+
+    if jax.tree.leaves(jax.eval_shape(noted)):
+        raise ForageError(
+            f"{type(learner.agent).__name__} learns from what it noted while it acted, and a data set has no such "
+            f"notes; use an agent without memory, such as bc, iql, dqn, sac or td3."
+        )
