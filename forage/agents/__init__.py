@@ -17,6 +17,8 @@ PARTS = {
     "rrs": "actor_critic.rrs:RRS",
     "maxinfo-sac": "actor_critic.maxinfo_sac:MaxInfoSAC",
     "sqirl": "q_learning.sqirl:SQIRL",
+    "bc": "offline.bc:BC",
+    "iql": "offline.iql:IQL",
     "open-es": "evolution.open_es:OpenES",
 }
 """By name: the module below this folder, and the class."""

@@ -25,6 +25,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage watch RUN                   make a GIF or MP4 of the trained agent
   forage compare RUN RUN ...         one picture of all curves, and which is better
   forage tune AGENT ENVIRONMENT      search hyper-parameters, and judge the best on seeds that it has not seen
+  forage data record RUN             write transitions of a trained run, to learn from without an environment
   forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
   forage claim [NAME]                run a paper's claim: does it hold here?
   forage ledger check ROW            measure a row of the ledger again: did anything get worse?
@@ -47,6 +48,7 @@ COMMANDS = (
     "watch",
     "compare",
     "tune",
+    "data",
     "report",
     "claim",
     "ledger",

@@ -10,8 +10,9 @@ def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage resume` ask for."""
     directory = one_run(positional, "resume")
     shown, anyway = display(words), bool(words.pop("anyway", False))
-    nothing_left(words, "resume", ["anyway", "quiet", "json", "plain"])
+    data = words.pop("data", None)
+    nothing_left(words, "resume", ["anyway", "data", "quiet", "json", "plain"])
     from forage.runs import training
 
     training.use_compilation_cache()
-    training.resume(directory, display=shown, anyway=anyway)
+    training.resume(directory, display=shown, anyway=anyway, data=None if data is None else str(data))

@@ -11,7 +11,8 @@ from forage.core.errors import ForageError, nearest
 HELP = """\
 forage train [AGENT] ENVIRONMENT [OPTIONS]
 
-  --steps N              environment steps of each seed (500k, 5M, 1e6)
+  --steps N              environment steps of each seed (500k, 5M, 1e6); with --data updates
+  --data FILE            learn from a data set alone (forage data record), without environment steps
   --seeds N | a,b,c      how many seeds, or which; 5, and 3 on the host
   --directory PATH       where the run is kept; runs/AGENT-ENVIRONMENT-TIME
   --evaluation-episodes N   episodes of each seed that the score is made of
@@ -52,6 +53,8 @@ def run(positional: list[str], words: options.Words) -> None:
     if "seeds" in words:
         text = str(words.pop("seeds"))
         arguments["seeds"] = options.parse("seeds", text, tuple[int, ...] if "," in text else int)
+    if "data" in words:
+        arguments["data"] = str(words.pop("data"))
     if words.pop("visits", False):
         arguments["visits"] = True
     if "extras" in words:
@@ -85,6 +88,7 @@ def run(positional: list[str], words: options.Words) -> None:
             "evaluation-actions",
             "checkpoint-seconds",
             "sweep",
+            "data",
             "visits",
             "extras",
             "wrap",

@@ -52,6 +52,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "fraction": (0, 1),
     "start": (0, 1),
     "end": (0, 1),
+    "expectile": (0, 1),
     # weights and bounds
     "sigma": (0, INFINITE),
     "weight_decay": (0, INFINITE),
@@ -65,6 +66,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "replay_k": (0, INFINITE),
     "target_noise_clip": (0, INFINITE),
     "final_weight": (0, INFINITE),
+    "beta": (0, INFINITE),
+    "most_weight": (0, INFINITE),
 }
 ABOVE = {"max_gradient_norm", "initial_temperature", "initial_information", "rank_temperature", "sigma"}
 """What is never its least number: nothing would be learned by it, its logarithm is taken, or it divides."""

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,8 +39,10 @@ from forage.loop.host.runner import HostRunner
 from forage.loop.host.runner import vary as vary_learner
 from forage.loop.host.starts import Hosted
 from forage.loop.learner import Learner, check_signatures
+from forage.loop.offline.loop import OfflineLoop
 from forage.loop.policy import check_actions
 from forage.loop.runner import Numbers, Runner
+from forage.memory.dataset import DataSet
 from forage.nn.encoders import is_image
 from forage.rewards.bonuses.base import Bonus
 from forage.rewards.environment import EnvironmentReward
@@ -47,6 +50,7 @@ from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
 PORTS = {"behaviour": Behaviour, "rewards": Rewards, "memory": Memory, "tasks": Tasks, "starts": Starts}
+UPDATES = 50_000  # of a run from a data set where nobody says how many: minutes of a laptop
 MOST = 2**31 - 1  # steps of a seed, and the largest seed: both are counted in 32 bits
 
 
@@ -78,6 +82,11 @@ class Setup:
         return isinstance(self.environment, Environment)
 
     @property
+    def offline(self) -> bool:
+        """Whether the run learns from a data set, and its steps are updates."""
+        return self.memory.offline
+
+    @property
     def members(self) -> list[dict[str, Any]]:
         """What sets each member of the run apart: its seed, and its settings where there is a sweep."""
         return members_of(self.sweep, self.seeds)
@@ -98,43 +107,57 @@ class Setup:
             return f"the score of {registry.short_name(self.rewards)}"
         return " + ".join(f"{weight:g} {name}" for weight, name in zip(weights, names, strict=True) if weight) or "0"
 
-    def learner(self) -> Learner:
-        """What remembers and learns. Raises `ForageError` where its parts do not fit."""
+    def learner(self, learns: bool = True) -> Learner:
+        """What remembers and learns. Raises `ForageError` where its parts do not fit.
+
+        Without `learns` it only acts, and a data set is not read.
+        """
         if isinstance(self.agent, Evolver):
             self.check_evolver()
         streams = self.agent.num_envs * self.spec.num_agents
         memory = shortened(self.memory, self.agent, streams, self.steps * self.spec.num_agents)
+        if isinstance(memory, DataSet) and learns:
+            memory = memory.opened(self.spec)
         learner = Learner(self.agent, self.behaviour, self.rewards, memory, self.spec)
         learner.check(self.environment if isinstance(self.environment, Environment) else None)
         _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
-        check_learning(self.agent, self.steps)
+        if not self.offline:
+            check_learning(self.agent, self.steps)
         return learner
 
-    def loop(self) -> DeviceLoop:
-        """Build the loop on the device. Raise `ForageError` where its parts do not fit."""
+    def loop(self, learns: bool = True) -> DeviceLoop:
+        """Build the loop on the device. Raise `ForageError` where its parts do not fit. `learns`: as in `learner`."""
         assert isinstance(self.environment, Environment)
-        learner = self.learner()
+        learner = self.learner(learns)
         check_environment(self.environment, self.name)
         starts = taught(self.starts, self.environment)
-        cls = EvolutionLoop if isinstance(self.agent, Evolver) else DeviceLoop
-        loop = cls(learner, self.environment, self.tasks, starts, self.visits)
+        kind = OfflineLoop if self.offline else EvolutionLoop if isinstance(self.agent, Evolver) else DeviceLoop
+        loop = kind(learner, self.environment, self.tasks, starts, self.visits)
         loop.check()
         return loop
 
-    def runner(self, devices: int | None = None) -> Runner:
+    def runner(self, devices: int | None = None, learns: bool = True) -> Runner:
         """Build what runs the loop for every member. Raise `ForageError` where the parts do not fit.
 
         On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
+        Without `learns` it only evaluates.
         """
         members = self.members
         numbers = {f"learner.agent.{name}": [member[name] for member in members] for name in self.sweep}
-        return self.runner_of([member["seed"] for member in members], numbers, devices)
+        return self.runner_of([member["seed"] for member in members], numbers, devices, learns)
 
-    def runner_of(self, seeds: Sequence[int], numbers: Numbers, devices: int | None = None) -> Runner:
+    def runner_of(
+        self, seeds: Sequence[int], numbers: Numbers, devices: int | None = None, learns: bool = True
+    ) -> Runner:
         """Build what runs the loop for these seeds, each with its own numbers; see `runner`."""
         if isinstance(self.environment, Environment):
             prepare_devices(devices or len(seeds))
-            return DeviceRunner(vary(self.loop(), as_arrays(numbers)), list(seeds), self.steps)
+            return DeviceRunner(vary(self.loop(learns), as_arrays(numbers)), list(seeds), self.steps)
+        if self.offline:
+            raise ForageError(
+                f"{self.name} runs on the host, and a run with --data evaluates in a native environment such as "
+                f"Pendulum-v1."
+            )
         self.check_host()
         learners = vary_learner(self.learner(), numbers, len(seeds))
         for learner in learners:
@@ -347,6 +370,7 @@ def make_setup(
     why: str = "",
     evaluation_actions: str = "auto",
     visits: bool = False,
+    data: str | os.PathLike[str] | None = None,
     **parts: Any,
 ) -> Setup:
     """Fills in what was not said. `parts` are by port, each a part or its name; `wrap` names wrappers, first innermost.
@@ -354,9 +378,14 @@ def make_setup(
     `evaluation_actions`: `greedy`, the agent's best guess, `sampled`, drawn from its policy as in training, or `auto`,
     which of the two did better in episodes played for that; see `forage.runs.scoring.choose`.
     `visits`: where the agent goes is counted, on the environment's map.
+    `data`: the file of a data set, short for `memory=DataSet(file)`; `steps` are then updates.
 
     Raises `ForageError` for what cannot be.
     """
+    if data is not None:
+        if parts.get("memory") is not None:
+            raise ForageError("A data set takes the place of a memory; name one of them.")
+        parts["memory"] = DataSet(os.fspath(data))
     for port, part in parts.items():
         if port not in PORTS:
             hint = "; options of the agent go in agent_options" if isinstance(part, (int, float)) else ""
@@ -390,6 +419,10 @@ def make_setup(
             f"An agent is a forage.core.ports.Agent or its name, such as 'ppo'; not a {type(agent).__name__}."
         )
     by_port = {port: parts.get(port) or part for port, part in usual_parts(agent).items()}
+    offline = by_port["memory"].offline
+    if isinstance(by_port["memory"], DataSet):
+        by_port["memory"] = by_port["memory"].sealed()
+        check_collects_nothing(agent, by_port["behaviour"], by_port["starts"], visits)
     agent_name = registry.part_name(agent)
     check_ranges(agent, agent_name)
     for part in by_port.values():
@@ -412,9 +445,11 @@ def make_setup(
         check_ranges(member, agent_name)
         member.check(spec)
     steps_from = ""
+    if steps is None and offline:
+        steps, steps_from = UPDATES, "each an update from the data set"
     if steps is None:
         steps, steps_from = default_steps(agent, name, spec, native, suggested=bool(why))
-    each = agent.num_envs * agent.rollout_length
+    each = 1 if offline else agent.num_envs * agent.rollout_length
     most = MOST // spec.num_agents // each * each  # whole rollouts; a memory counts what every agent lived through
     if not 1 <= steps <= most:
         raise ForageError(f"A run takes from 1 to {most:,} steps of each seed, not {steps:,}.")
@@ -446,6 +481,17 @@ def usual_parts(agent: Agent) -> dict[str, Any]:
         "tasks": Same(),
         "starts": Reset(),
     }
+
+
+def check_collects_nothing(agent: Agent, behaviour: Behaviour, starts: Starts, visits: bool) -> None:
+    """Raise `ForageError` for what is about collecting, in a run from a data set."""
+    for what, named in (
+        ("behaviour", type(behaviour) is not type(default_behaviour(agent))),
+        ("starts", not isinstance(starts, Reset)),
+        ("visits", visits),
+    ):
+        if named:
+            raise ForageError(f"A run that learns from a data set takes no environment steps; leave out --{what}.")
 
 
 def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
@@ -500,10 +546,13 @@ def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return parts
 
 
-def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -> Setup:
+def from_config(
+    config: dict[str, Any], environment: Any = None, data: str | os.PathLike[str] | None = None, **given: Any
+) -> Setup:
     """The setup that `Setup.config` wrote. What was a Python object must be given again.
 
-    `given` are parts by port and `evaluation_actions`, where they are not to be the run's own (or `None`).
+    `given` are parts by port and `evaluation_actions`, where they are not to be the run's own (or `None`). `data`:
+    where the run's data set lies now.
     """
     stored = config["environment"]
     if environment is None and "id" not in stored:
@@ -517,6 +566,10 @@ def from_config(config: dict[str, Any], environment: Any = None, **given: Any) -
         "visits": config.get("visits", False),
         **given,
     }
+    if data is not None:
+        if "sha256" not in config["memory"]:
+            raise ForageError("This run does not learn from a data set; leave out --data.")
+        given["memory"] = parts["memory"] = DataSet(os.fspath(data), config["memory"]["sha256"])
     for port in ("agent", *PORTS):
         if port in given:
             continue

@@ -5,5 +5,6 @@ PARTS = {
     "uniform": "uniform:UniformReplay",
     "prioritised": "prioritised:PrioritisedReplay",
     "hindsight": "hindsight:Hindsight",
+    "dataset": "dataset:DataSet",
 }
 """By name: the module below this folder, and the class."""

@@ -170,7 +170,9 @@ def draw_curve(run: Run) -> Path:
     sweep = run.config["sweep"]
     if not sweep:
         curves = [(run.config["agent"]["part"], steps, values)]
-        if run.evaluations:
+        if run.evaluations and not np.isfinite(values).any():  # from a data set, without episodes of training
+            curves = [("evaluated", *run.curve(evaluated=True))]
+        elif run.evaluations:
             curves = [("in training", steps, values), (f"evaluated{run.evaluated_how}", *run.curve(evaluated=True))]
         return curve(path, curves, title=run.title)
     members = members_of(sweep, run.config["seeds"])

@@ -24,6 +24,7 @@ from forage.loop import soundness
 from forage.loop.learner import Report
 from forage.loop.runner import Runner
 from forage.loop.soundness import NotFinite, Unsound, learned_sentence
+from forage.memory.dataset import DataSet
 from forage.rewards.environment import EnvironmentReward
 from forage.runs import display as progress
 from forage.runs.curve import Rows, Totals, columns, read_rows
@@ -128,6 +129,8 @@ class Session:
             lines.append(f"{short_name(self.setup.agent)} because {self.setup.why}")
         if self.setup.settings_from:
             lines.append(f"{self.setup.settings_from}: {self.sizes()}")
+        if isinstance(memory := self.setup.memory, DataSet):
+            lines.append(f"from {memory.file}; each step is an update, and none is taken in the environment")
         if self.setup.steps_from:
             lines.append(f"{self.setup.steps:,} steps of each seed, {self.setup.steps_from}; --steps changes it")
         if isinstance(agent := self.setup.agent, Evolver):
@@ -148,7 +151,7 @@ class Session:
         if not isinstance(self.setup.rewards, EnvironmentReward):
             said.append(f"rewards {short_name(self.setup.rewards)}")
         each = f"{agent.num_envs} environment{'s' if agent.num_envs > 1 else ''} x {agent.rollout_length} steps"
-        return ", ".join([each, *said])
+        return ", ".join(said if self.setup.offline else [each, *said])
 
     def loop(self) -> None:
         spi = self.runner.steps_per_iteration
@@ -426,10 +429,11 @@ class Session:
         for label, found in scores.items():
             what = f" with {label}" if label else ""
             lines.append(f"{short_name(self.setup.agent)} on {self.setup.name}{what}: return {found}")
+        unit = "updates" if self.setup.offline else "steps"
         speed = len(self.setup.members) * self.runner.steps / max(seconds, 1e-9)
         lines += [
             *(f"  {line}" for line in how_scored(evaluation)),
-            f"  {self.runner.steps:,} steps a seed in {progress.duration(seconds)} "
+            f"  {self.runner.steps:,} {unit} a seed in {progress.duration(seconds)} "
             f"({speed:,.0f} steps/s, compiling included)",
             f"  curve {picture}" + (f", visits {where}" if where else ""),
             f"  watch it: forage watch {self.directory}",

@@ -46,8 +46,9 @@ def train(
 
     `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.core.ports.Environment`,
     a class, a function that makes one `gymnasium.Env`, or one that builds a batch on the host from a number of
-    environments. `steps` are of each seed. `options`: parts for the ports by name
-    (`behaviour=`, `rewards=`, `memory=`, `tasks=`, `starts=`), `sweep={"learning_rate": [...]}`,
+    environments. `steps` are of each seed. `data`: the file of a data set to learn from, without environment steps;
+    `steps` are then updates, and unless `evaluation_every` says otherwise there are ten evaluations. `options`: parts
+    for the ports by name (`behaviour=`, `rewards=`, `memory=`, `tasks=`, `starts=`), `sweep={"learning_rate": [...]}`,
     `agent_options`, `environment_options`, `wrap=["frame-stack:4", "time-limit:200"]` (the first innermost),
     `evaluation_actions="sampled"`, as in training, or `"greedy"`, the best guess; unless said, the score is of what did
     better in episodes played for that.
@@ -74,6 +75,8 @@ def train(
         )
     runner = setup.runner()
     check_memory(runner)
+    if setup.offline and evaluation_every is None:  # no episodes of training make a curve
+        evaluation_every = -(-setup.steps // 10)
     settings = {
         "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),
         "evaluation_every": evaluation_every,
@@ -96,12 +99,14 @@ def resume(
     display: str | progress.Progress = "auto",
     anyway: bool = False,
     environment: Any = None,
+    data: str | os.PathLike[str] | None = None,
     **parts: Any,
 ) -> Run:
     """Continues a run from its newest whole checkpoint, as if it had never stopped.
 
     An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
-    one (`behaviour=`, ...). Raises `ForageError` when code or versions differ from those it was made with, unless
+    one (`behaviour=`, ...). `data`: where a run's data set lies now, if it was moved. Raises `ForageError` when code or
+    versions differ from those it was made with, unless
     `anyway`.
     """
     shown = progress.make(display)
@@ -116,7 +121,7 @@ def resume(
     then = run.config.get("devices")
     prepare_devices(then or 1)  # before anything, even a look at the versions, makes JAX settle on its devices
     differs(differences(read_json(run.directory / "versions.json")))
-    setup = from_config(run.config, environment, **parts)
+    setup = from_config(run.config, environment, data=data, **parts)
     runner = setup.runner(then)
     if then not in (None, len(runner.devices)):
         differs(f"its members on {then} devices (here {len(runner.devices)})")
@@ -168,7 +173,7 @@ def evaluate(
         raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
     run = Run(directory)
     setup = from_config(run.config, environment, evaluation_actions=actions)
-    runner = setup.runner()
+    runner = setup.runner(learns=False)
     try:
         load_agents(run, runner)
         runner.retire()

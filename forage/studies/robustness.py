@@ -156,7 +156,7 @@ def evaluate_under(
         )
         for words, around in conditions.items()
     }
-    runner = setup.runner()
+    runner = setup.runner(learns=False)
     load_agents(run, runner)
     acted, _ = acting(runner, setup, episodes, None if actions == AUTO else run.choice)
     agents, points = runner.agent_states(), []
@@ -174,7 +174,7 @@ def play(
 ) -> list[list[float]]:
     """Return each combination's mean return of every seed's agent."""
     assert isinstance(setup.environment, Environment)
-    environment, runner = setup.environment, setup.runner()
+    environment, runner = setup.environment, setup.runner(learns=False)
     runner.use_agents(agents)
     points: Any = jax.tree.map(lambda _: None, environment)
     for name in combinations[0]:

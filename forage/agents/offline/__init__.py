@@ -1,0 +1,1 @@
+"""Agents that learn from a data set, without environment steps."""

@@ -1,0 +1,101 @@
+"""What agents that learn from a data set share: a policy that says how probable an action is, and how they act."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from forage.core.ports import Agent, State
+from forage.core.spaces import check_bounded, seen, split_mask
+from forage.core.types import Spec
+from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
+from forage.nn.networks import Linear, Torso, input_size
+
+LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0  # of the authors' code of implicit Q-learning
+
+
+class Policy(equinox.Module):
+    """A distribution of actions for each observation: categorical, or a Gaussian in the unit box.
+
+    The Gaussian's mean is tanh of the network's output; its deviation is one learned number for each dimension,
+    whatever the observation.
+    """
+
+    torso: Torso
+    head: Linear
+    log_std: Float[Array, " dimensions"] | None
+    actions: Actions = equinox.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
+        torso_key, head_key = jax.random.split(key)
+        self.actions = Actions.of(spec.action_space)
+        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
+        self.head = Linear(head_key, self.torso.size, self.actions.outputs)
+        self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
+
+    def distribution(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
+        """Return the distribution of actions for one observation and its features."""
+        outputs = self.head(features)
+        if self.log_std is None:
+            return self.actions.distribution(outputs, None, split_mask(observation)[1])
+        return Gaussian(jnp.tanh(outputs), jnp.clip(self.log_std, LEAST_LOG_STD, MOST_LOG_STD))
+
+    def __call__(self, observation: PyTree[Array]) -> Distribution:
+        """Return the distribution of actions for one observation."""
+        return self.distribution(self.torso.rows(jax.tree.map(lambda x: x[None], observation))[0], observation)
+
+    def log_probability(
+        self, observation: PyTree[Array], action: Float[Array, "batch *shape"]
+    ) -> Float[Array, " batch"]:
+        """Compute log pi(a|s) of a batch; of continuous actions, the density in the unit box."""
+
+        def one(features: Float[Array, " features"], observation: PyTree[Array], action: Array) -> Float[Array, ""]:
+            value: Any = action if self.actions.discrete else self.actions.heard(action)
+            return self.distribution(features, observation).log_probability(value)
+
+        return jax.vmap(one)(self.torso.rows(observation), observation, action)
+
+
+class OfflineAgent(Agent):
+    """An agent whose state has a `policy`. It takes no environment steps while it learns."""
+
+    on_policy: ClassVar[bool] = False
+    offline: ClassVar[bool] = True
+    stochastic: ClassVar[bool] = True
+    acting: ClassVar[str] = "policy"
+
+    num_envs: int = equinox.field(static=True, default=1)  # every loop has it; no effect, as nothing is collected
+    rollout_length: int = equinox.field(static=True, default=1)  # likewise
+
+    def check(self, spec: Spec) -> None:
+        """Raise `ForageError` for actions that are neither choices nor bounded numbers."""
+        if isinstance(spec.action_space, gymnasium.spaces.Box):
+            check_bounded(type(self).__name__, spec)
+        Actions.of(spec.action_space)
+        input_size(seen(spec.observation_space))
+
+    def act(
+        self,
+        state: State,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, " dimensions"] | None = None,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        found = state.policy(observation)
+        action = found.sample(key) if explore else found.mode()
+        if isinstance(found, Gaussian):
+            action = state.policy.actions.to_box(jnp.clip(action, -1.0, 1.0))
+        return action, hidden, ()
+
+    def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+        found = state.policy(observation)
+        if not isinstance(found, Categorical):
+            return super().probabilities(state, observation, explore)
+        return found.probabilities(explore)

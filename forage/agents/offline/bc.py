@@ -1,0 +1,56 @@
+"""Behaviour cloning: supervised learning of the actions in a data set.
+
+Pomerleau (1991), "Efficient Training of Artificial Neural Networks for Autonomous Navigation", Neural Computation 3.
+Each update takes one step of Adam down
+
+    -mean log pi(a|s)
+
+over a batch of the data: the cross-entropy where actions are choices, and the likelihood of a Gaussian with a learned
+deviation where they are numbers. Rewards play no part, so the policy is as good as what it imitates.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox
+import jax
+from jaxtyping import Array, Float, Key
+
+from forage.agents.offline.base import OfflineAgent, Policy
+from forage.core.ports import Metrics
+from forage.core.types import Batch, Clock, Spec
+from forage.ops.optimiser import Optimiser, adam
+
+
+class BCState(NamedTuple):
+    policy: Policy
+    optimiser: Any
+
+
+class BC(OfflineAgent):
+    """Behaviour cloning (Pomerleau, 1991), from a data set, for discrete and for bounded continuous actions."""
+
+    learning_rate: float = 3e-4  # of Adam, as the behaviour cloning beside implicit Q-learning has it
+    batch_size: int = equinox.field(static=True, default=256)  # transitions of an update, as there
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # layers of the policy, as there
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> BCState:
+        policy = Policy(key, spec, self.hidden_sizes)
+        return BCState(policy, self.optimiser().init(policy))
+
+    def optimiser(self) -> Optimiser:
+        return adam(self.learning_rate)
+
+    def learn(
+        self, state: BCState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[BCState, Metrics, Float[Array, " batch"]]:
+        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+
+        def loss(policy: Policy) -> tuple[Float[Array, ""], Float[Array, " batch"]]:
+            surprise = -policy.log_probability(now.observation, now.action)
+            return (batch.weight * surprise).mean(), surprise
+
+        (value, surprise), gradient = jax.value_and_grad(loss, has_aux=True)(state.policy)
+        policy, optimiser = self.optimiser().step(gradient, state.optimiser, state.policy)
+        return BCState(policy, optimiser), {"policy_loss": value}, surprise

@@ -1,0 +1,131 @@
+"""Implicit Q-learning: values of the best actions in a data set, without asking for any other action's value.
+
+Kostrikov, Nair, Levine (2021), "Offline Reinforcement Learning with Implicit Q-Learning", arXiv 2110.06169. With
+Q = min_i Q'_i(s, a) of the target critics, each update takes one step down each of, in this order,
+
+    value     L(Q - V(s)),  L(u) = |expectile - [u < 0]| u^2                                     (equation 5)
+    policy    -min(exp(beta (Q - V(s))), most_weight) log pi(a|s),  with the new V               (equation 7)
+    critics   sum_i (Q_i(s, a) - r - discount (1 - terminated) V(s'))^2 / 2,  with the new V     (equation 6)
+
+and moves the targets Q' a little towards the critics. An expectile above 1/2 makes V lean to the better actions of the
+data: 1/2 values the policy that was recorded, and towards 1 the best one that the data supports. Sizes, rates and the
+cosine by which the policy's learning rate falls to zero are those of the authors' code.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from forage.agents.offline.base import OfflineAgent, Policy
+from forage.core.ports import Metrics
+from forage.core.types import Batch, Clock, Spec
+from forage.nn.critics import ActionValue, squared_error, twin_values, twins
+from forage.nn.networks import Linear, Torso
+from forage.ops.optimiser import Optimiser, adam, blend
+
+
+class Value(equinox.Module):
+    """V(s)."""
+
+    torso: Torso
+    head: Linear
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
+        torso_key, head_key = jax.random.split(key)
+        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
+        self.head = Linear(head_key, self.torso.size, 1)
+
+    def __call__(self, observation: PyTree[Array]) -> Float[Array, " batch"]:
+        """Values of a batch (leaves `batch ...`)."""
+        return self.head(self.torso.rows(observation))[:, 0]
+
+
+class IQLState(NamedTuple):
+    policy: Policy
+    value: Value
+    critics: ActionValue  # leaves [2, ...]
+    target_critics: ActionValue
+    policy_optimiser: Any
+    value_optimiser: Any
+    critic_optimiser: Any
+
+
+class IQL(OfflineAgent):
+    """Implicit Q-learning (Kostrikov et al., 2021, arXiv 2110.06169), for discrete and bounded continuous actions."""
+
+    learning_rate: float = 3e-4  # of Adam, for all networks, as in the paper (appendix B)
+    discount: float = 0.99  # of rewards, as in the paper (appendix B)
+    expectile: float = 0.7  # which expectile of the actions' values V is, as for the paper's locomotion tasks
+    beta: float = 3.0  # inverse temperature: how far the policy prefers better actions, as for locomotion
+    most_weight: float = 100.0  # bound of a transition's weight in the policy's loss, as in the authors' code
+    polyak: float = 0.005  # how far each update moves the target critics towards the critics, as in the paper
+    batch_size: int = equinox.field(static=True, default=256)  # transitions of an update, as in the paper
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # layers of each, as in the paper
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> IQLState:
+        policy_key, value_key, critic_key = jax.random.split(key, 3)
+        policy, value = Policy(policy_key, spec, self.hidden_sizes), Value(value_key, spec, self.hidden_sizes)
+        dimensions = policy.actions.outputs
+        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), critic_key)
+        optimisers = (adam(self.learning_rate).init(network) for network in (policy, value, critics))
+        return IQLState(policy, value, critics, jax.tree.map(jnp.copy, critics), *optimisers)
+
+    def policy_optimiser(self, clock: Clock) -> Optimiser:
+        """Return Adam with the policy's learning rate, which falls to zero by half a cosine."""
+        return adam(self.learning_rate * 0.5 * (1 + jnp.cos(math.pi * clock.fraction)))
+
+    def learn(
+        self, state: IQLState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[IQLState, Metrics, Float[Array, " batch"]]:
+        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        action = jax.vmap(state.policy.actions.heard)(now.action)
+        recorded = twin_values(state.target_critics, now.observation, action).min(0)
+
+        # Value
+        def value_loss(value: Value) -> Float[Array, ""]:
+            return (batch.weight * expectile_error(recorded - value(now.observation), self.expectile)).mean()
+
+        lost_by_value, gradient = jax.value_and_grad(value_loss)(state.value)
+        value, value_optimiser = adam(self.learning_rate).step(gradient, state.value_optimiser, state.value)
+
+        # Policy
+        advantage = recorded - value(now.observation)
+        weight = jnp.minimum(jnp.exp(self.beta * advantage), self.most_weight)
+
+        def policy_loss(policy: Policy) -> Float[Array, ""]:
+            return -(batch.weight * weight * policy.log_probability(now.observation, now.action)).mean()
+
+        lost_by_policy, gradient = jax.value_and_grad(policy_loss)(state.policy)
+        policy, policy_optimiser = self.policy_optimiser(clock).step(gradient, state.policy_optimiser, state.policy)
+
+        # Critics
+        target = now.reward + self.discount * jnp.where(now.terminated, 0.0, value(now.next_observation))
+
+        def critic_loss(critics: ActionValue):
+            return squared_error(twin_values(critics, now.observation, action), target, batch.weight)
+
+        gradient, report = jax.grad(critic_loss, has_aux=True)(state.critics)
+        critics, critic_optimiser = adam(self.learning_rate).step(gradient, state.critic_optimiser, state.critics)
+        targets = blend(critics, state.target_critics, self.polyak)
+
+        metrics = {
+            "value_loss": lost_by_value,
+            "policy_loss": lost_by_policy,
+            "critic_loss": report.loss,
+            "value": report.value,
+            "advantage": advantage.mean(),
+            "clipped": (weight >= self.most_weight).mean(),
+        }
+        learned = IQLState(policy, value, critics, targets, policy_optimiser, value_optimiser, critic_optimiser)
+        return learned, metrics, report.error
+
+
+def expectile_error(difference: Float[Array, "*shape"], expectile: float) -> Float[Array, "*shape"]:
+    """Compute |expectile - [u < 0]| u^2, whose mean over u = x - m is least where m is the expectile of x."""
+    return jnp.where(difference < 0, 1 - expectile, expectile) * difference**2

@@ -1,0 +1,131 @@
+"""Data sets on disk: transitions as named arrays in a NumPy archive (.npz), with a header in JSON. No pickle.
+
+    observation, next_observation   [transition, ...]; the parts of a dictionary are `observation/NAME`
+    action, reward                  [transition, ...], [transition]
+    terminated, truncated           [transition]; an episode's last transition is one of them
+    episode                         [transition], 0 0 0 1 1 ...
+    behaviour_probability           [transition], where it is known
+    header                          the JSON text: `format`, `spec`, and what else the writer says
+
+`numpy.load(FILE)` reads all of it, and `json.loads(str(archive["header"]))` the header.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from forage.core import checkpoint, spaces
+from forage.core.types import ForageError, Spec
+from forage.data.logged import EPISODE_FIELDS, Transitions
+
+FORMAT = "forage-data-1"
+
+
+def check_recordable(spec: Spec) -> None:
+    """Raise `ForageError` for an environment whose transitions a data set cannot hold."""
+    if spec.reward_names:
+        raise ForageError(
+            f"{spec.name} has several rewards ({', '.join(spec.reward_names)}), and a data set has one number for each "
+            f"transition; make one of them in the environment."
+        )
+    if spec.num_agents > 1:
+        raise ForageError(f"{spec.name} has {spec.num_agents} agents, and a data set is of one; use one agent.")
+
+
+def write(path: Path, transitions: Transitions, header: Mapping[str, Any]) -> None:
+    """Write a data set: `path` holds the old file or the new one, never half."""
+    arrays: dict[str, np.ndarray] = {"header": np.array(json.dumps({"format": FORMAT, **header}))}
+    for name in (*EPISODE_FIELDS, "episode", "behaviour_probability"):
+        if (value := getattr(transitions, name)) is not None:
+            arrays |= named(name, value)
+    checkpoint.write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyrefly: ignore[bad-argument-type]
+
+
+def named(name: str, tree: PyTree[np.ndarray]) -> dict[str, np.ndarray]:
+    """Name the leaves of nested dictionaries by their path."""
+    if not isinstance(tree, Mapping):
+        return {name: np.asarray(tree)}
+    return {at: leaf for key, inner in tree.items() for at, leaf in named(f"{name}/{key}", inner).items()}
+
+
+def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
+    """Read a data set and its header. Raise `ForageError` where the file is missing, damaged or something else."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            header = read_text(path, archive)
+            known = {name: archive[name] for name in archive.files if name != "header"}  # each checked by its CRC
+            spec = header["spec"]
+            fields = {name: known[name] for name in EPISODE_FIELDS if "observation" not in name}
+            for name in ("observation", "next_observation"):
+                fields[name] = tree_of(name, spaces.from_json(spec["observation_space"]), known)
+            more = {name: known.get(name) for name in ("episode", "behaviour_probability")}
+    except FileNotFoundError:
+        raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.") from None
+    except ForageError:
+        raise
+    except Exception as error:  # what damaged bytes make NumPy, zipfile and json raise has no common type
+        raise ForageError(f"{path} is not a whole data set ({type(error).__name__}: {error}).") from error
+    try:
+        return Transitions(**fields, **more), header  # pyrefly: ignore[bad-argument-type]
+    except ForageError as error:
+        raise ForageError(f"{path} is not a data set to learn from: {error}") from error
+
+
+def read_text(path: Path, archive: Any) -> dict[str, Any]:
+    """Return the header of an open archive."""
+    header = json.loads(str(archive["header"])) if "header" in archive.files else {}
+    if header.get("format") != FORMAT:
+        raise ForageError(f"{path} has no header of a data set ({FORMAT}); forage data record RUN writes one.")
+    return header
+
+
+def tree_of(name: str, space: Any, arrays: Mapping[str, np.ndarray]) -> PyTree[np.ndarray]:
+    """Put arrays back into the nested dictionaries of a space."""
+    if hasattr(space, "spaces"):
+        return {key: tree_of(f"{name}/{key}", inner, arrays) for key, inner in space.spaces.items()}
+    return arrays[name]
+
+
+def check_fits(path: Path, header: Mapping[str, Any], transitions: Transitions, spec: Spec) -> None:
+    """Raise `ForageError` where a data set has other spaces than an environment, or arrays that do not fit them."""
+    check_recordable(spec)
+    theirs = header["spec"]
+    for what in ("observation_space", "action_space"):
+        ours = json.loads(json.dumps(spaces.to_json(getattr(spec, what))))
+        if theirs[what] != ours:
+            found = spaces.describe(spaces.from_json(theirs[what]))
+            wanted = spaces.describe(getattr(spec, what))
+            differ = f"{found}" if found != wanted else f"{found} with other bounds"
+            kind = what.partition("_")[0]
+            raise ForageError(
+                f"{path} holds transitions of {theirs['name']}, whose {kind}s are {differ}, and {spec.name} has "
+                f"{wanted}; use a data set of {spec.name}."
+            )
+    for name, space in (("observation", spec.observation_space), ("action", spec.action_space)):
+        for leaf, like in zip(
+            jax.tree.leaves(getattr(transitions, name)), jax.tree.leaves(spaces.example(space)), strict=True
+        ):
+            if leaf.shape[1:] != like.shape:
+                raise ForageError(
+                    f"{path} has {name}s of shape {leaf.shape[1:]}, and {spec.name} has {like.shape}; write the file "
+                    f"again."
+                )
+
+
+def fingerprint(path: Path) -> str:
+    """Return the SHA-256 of a file. Raise `ForageError` where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.") from None
+    except OSError as error:
+        raise ForageError(f"{path} cannot be read: {error.strerror or error}.") from error

@@ -1,0 +1,150 @@
+"""Recording a data set: a trained agent, or random actions, play the run's environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Key, PyTree
+
+from forage.config.registry import part_name
+from forage.config.saved import load
+from forage.config.setup import Setup, from_config
+from forage.core import prng, spaces
+from forage.core.host import HostEnvironment
+from forage.core.ports import Environment
+from forage.core.types import ForageError
+from forage.data import files
+from forage.data.logged import Transitions
+from forage.environments.adapters.on_host import OnHost
+from forage.loop.policy import ACTIONS, Policy
+from forage.runs.provenance import versions
+from forage.runs.run import Run
+from forage.tasks.same import Same
+
+RANDOM = "random"
+USUAL_HORIZON = 1000  # where an environment does not say how long its episodes can be
+
+
+def record(
+    directory: str | os.PathLike[str],
+    steps: int,
+    file: str | os.PathLike[str],
+    *,
+    actions: str | None = None,
+    random: float = 0.0,
+    seed: int | None = None,
+    start: int = 0,
+    environment: Any = None,
+) -> Transitions:
+    """Record `steps` transitions of a run's agent in its environment, and write them as a data set.
+
+    `actions`: `greedy`, `sampled` as in training, or `random`; unless said, as the run is evaluated. `random`: the
+    share of episodes that random actions play, in place of the agent. `seed`: whose agent; the best otherwise.
+    `start`: another number begins other episodes. Episodes under way at the end are truncated there.
+
+    >>> forage.data.record("runs/NAME", 20_000, "mixed.npz", actions="sampled", random=0.5)  # doctest: +SKIP
+    """
+    if steps < 1:
+        raise ForageError(f"A data set has 1 transition or more, not {steps:,}.")
+    if not 0 <= random <= 1:
+        raise ForageError(f"The share of random episodes is from 0 to 1, not {random:g}.")
+    if actions not in (None, RANDOM, *ACTIONS):
+        raise ForageError(f"Actions to record are {', '.join(ACTIONS)} or {RANDOM}, not {actions!r}.")
+    run = Run(directory)
+    setup = from_config(run.config, environment)
+    files.check_recordable(setup.spec)
+    if not isinstance(setup.tasks, Same):
+        raise ForageError(f"{directory} trains in other tasks ({part_name(setup.tasks)}); record a run with one task.")
+    share = 1.0 if actions == RANDOM else random
+    policy = load(run.directory, seed, None if actions == RANDOM else actions)
+    batch = environments(setup, steps)
+    try:
+        found, whole = play(policy, batch, steps, share, start)
+    finally:
+        batch.close()
+    header = {
+        "spec": run.config["spec"],
+        "environment": run.config["environment"],
+        "source": {
+            "run": str(Path(directory).absolute()),
+            "agent": run.config["agent"]["part"],
+            **policy.member,
+            "actions": RANDOM if actions == RANDOM else "sampled" if policy.sampled else "greedy",
+            "random": share,
+            "start": start,
+        },
+        "transitions": found.transitions,
+        "episodes": found.episodes,
+        "mean_return": float(np.mean(whole)) if len(whole) else None,  # of the whole episodes
+        "versions": versions(),
+    }
+    files.write(Path(file), found, header)
+    return found
+
+
+def environments(setup: Setup, steps: int) -> HostEnvironment:
+    """Build as many environments as play about ten episodes each in so many steps, 64 at most."""
+    count = int(np.clip(steps // (10 * (setup.spec.horizon or USUAL_HORIZON)), 1, 64))
+    if isinstance(setup.environment, Environment):
+        return OnHost(setup.environment, count, setup.name)
+    return setup.environment(count)
+
+
+def play(
+    policy: Policy, batch: HostEnvironment, steps: int, share: float, start: int
+) -> tuple[Transitions, list[float]]:
+    """Play `steps` steps over all environments. Return the transitions, and the returns of the whole episodes."""
+    count, draw = batch.num_envs, np.random.default_rng([prng.WATCH, start])
+    act = actor(policy)
+    first = policy.agent.hidden(policy.spec)
+    first = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), first)
+    hidden, key, observation = first, prng.key(start), batch.reset(start)
+    wild, ended = draw.random(count) < share, np.ones(count, bool)
+    total, whole, rows = np.zeros(count), [], []
+    for _ in range(-(-steps // count)):
+        action, hidden, key = act(policy.state, hidden, first, observation, wild, ended, key)
+        action = np.asarray(action)
+        result = batch.step(action)
+        step = result.step
+        fields = (observation, action, step.reward, step.observation, step.terminated, step.truncated)
+        rows.append(jax.tree.map(np.array, fields))
+        ended, total = step.terminated | step.truncated, total + step.reward
+        whole += total[ended].tolist()
+        total[ended] = 0
+        wild = np.where(ended, draw.random(count) < share, wild)
+        observation = result.observation
+    joined = jax.tree.map(lambda *x: np.stack(x, 1).reshape(-1, *x[0].shape[1:])[:steps], *rows)
+    seen, action, reward, following, terminated, truncated = joined
+    last = np.arange(len(reward)) % len(rows) == len(rows) - 1
+    last[-1] = True
+    return Transitions(seen, action, reward, following, terminated, truncated | (last & ~terminated)), whole
+
+
+def actor(policy: Policy) -> Callable[..., Any]:
+    """Return the compiled function that chooses the actions of a batch, at random where `wild` says so."""
+    agent, spec = policy.agent, policy.spec
+
+    def one(state: Any, hidden: Any, observation: PyTree[Array], wild: Bool[Array, ""], key: Key[Array, ""]) -> Any:
+        act_key, draw_key = jax.random.split(key)
+        action, after, _ = agent.act(state, hidden, observation, act_key, policy.sampled)
+        action = spaces.clip(spec.action_space, action)
+        drawn = spaces.sample(spec.action_space, draw_key, spaces.split_mask(observation)[1])
+        action = jnp.where(wild, drawn, action)
+        return action, agent.acted(state, after, action)
+
+    @jax.jit
+    def act(state: Any, hidden: Any, first: Any, observation: Any, wild: Array, ended: Array, key: Key[Array, ""]):
+        key, act_key = jax.random.split(key)
+        hidden = jax.tree.map(
+            lambda new, old: jnp.where(ended.reshape(-1, *(1,) * (old.ndim - 1)), new, old), first, hidden
+        )
+        keys = jax.random.split(act_key, len(wild))
+        return *jax.vmap(one, in_axes=(None, 0, 0, 0, 0))(state, hidden, observation, wild, keys), key
+
+    return act
