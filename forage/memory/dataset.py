@@ -27,6 +27,8 @@ class DataSet(Memory):
     Open Problems", arXiv 2005.01643.
     """
 
+    example: ClassVar[str] = "forage train iql Pendulum-v1 --memory dataset --memory.file mixed.npz"
+
     offline: ClassVar[bool] = True
 
     file: str = equinox.field(static=True)  # written by `forage data record`

@@ -58,6 +58,8 @@ class OpenESState(NamedTuple):
 class OpenES(Evolver):
     """OpenES (Salimans et al., 2017): mirrored Gaussian perturbations of a policy, ranked by their returns."""
 
+    example: ClassVar[str] = "forage train open-es CartPole-v1"
+
     acting: ClassVar[str] = "network"
 
     learning_rate: float = 0.01  # of Adam; the authors' for MuJoCo

@@ -11,7 +11,7 @@ deviation where they are numbers. Rewards play no part, so the policy is as good
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -30,6 +30,8 @@ class BCState(NamedTuple):
 
 class BC(OfflineAgent):
     """Behaviour cloning (Pomerleau, 1991), from a data set, for discrete and for bounded continuous actions."""
+
+    example: ClassVar[str] = "forage train bc CartPole-v1 --data expert.npz"
 
     learning_rate: float = 3e-4  # of Adam, as the behaviour cloning beside implicit Q-learning has it
     batch_size: int = equinox.field(static=True, default=256)  # transitions of an update, as there

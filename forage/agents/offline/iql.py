@@ -15,7 +15,7 @@ cosine by which the policy's learning rate falls to zero are those of the author
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -58,6 +58,8 @@ class IQLState(NamedTuple):
 
 class IQL(OfflineAgent):
     """Implicit Q-learning (Kostrikov et al., 2021, arXiv 2110.06169), for discrete and bounded continuous actions."""
+
+    example: ClassVar[str] = "forage train iql Pendulum-v1 --data mixed.npz"
 
     learning_rate: float = 3e-4  # of Adam, for all networks, as in the paper (appendix B)
     discount: float = 0.99  # of rewards, as in the paper (appendix B)
