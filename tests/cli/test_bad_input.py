@@ -26,7 +26,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("train a b c", "takes an environment, or an agent and an environment"),
     ("train ppo", "ppo is an agent; name an environment too"),
     ("train pop CartPole-v1", "no agent called 'pop'; did you mean ppo"),
-    ("train nowhere.at:all CartPole-v1", "Cannot import nowhere.at"),
+    ("train nowhere.at:all CartPole-v1", "There is no module nowhere here"),
     ("train forage.agents.policy_gradient.ppo:Nope CartPole-v1", "forage.agents.policy_gradient.ppo has no class Nope"),
     (
         "train forage.core.types:Spec CartPole-v1",

@@ -19,7 +19,7 @@ from forage.memory.dataset import DataSet
 from forage.runs import training
 
 small.keep_compiled()
-PAGE = Path(__file__).parent.parent / "docs" / "offline.md"
+PAGE = Path(__file__).parents[2] / "docs" / "offline.md"
 SMALL = {"hidden_sizes": (8,), "batch_size": 4}
 
 
