@@ -5,6 +5,7 @@ PARTS = {
     "uniform": "uniform:UniformReplay",
     "prioritised": "prioritised:PrioritisedReplay",
     "hindsight": "hindsight:Hindsight",
+    "dyna": "dyna:Dyna",
     "dataset": "dataset:DataSet",
 }
 """By name: the module below this folder, and the class."""
