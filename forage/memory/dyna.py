@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -54,6 +54,8 @@ class Dyna(Memory):
     Source: Sutton, 1990, "Integrated Architectures for Learning, Planning, and Reacting Based on Approximating Dynamic
     Programming", ICML; Sutton and Barto, 2018, "Reinforcement Learning: An Introduction", section 8.2, Tabular Dyna-Q.
     """
+
+    example: ClassVar[str] = "forage train dqn tabular:FrozenLake-4 --n-step 1 --memory dyna --memory.outcomes 20"
 
     capacity: int = equinox.field(static=True, default=100_000)  # transitions of all environments together
     planning: float = 5.0  # imagined transitions for each replayed one; figure 8.2 has 0, 5 and 50
