@@ -260,13 +260,14 @@ class Session:
         environment, learned = (np.atleast_1d(x) for x in (report.environment_finite, report.agent_finite))
         if environment.all() and learned.all():
             return
+        after = self.runner.steps
         traced = self.trace(before) if self.runner.replays else None
         if isinstance(traced, str):
             raise Unsound(traced)
         if traced is not None:
-            before, environment, learned = traced
+            (before, environment, learned), after = traced, self.runner.steps
         member = int(np.argmin(environment if not environment.all() else learned))
-        where = f"between steps {self.runner.since(member, before):,} and {self.runner.steps:,}"
+        where = f"between steps {self.runner.since(member, before):,} and {after:,}"
         seed = self.setup.members[member]["seed"]
         if not environment[member]:
             raise Unsound(f"{self.setup.name} returned NaN or infinity {where} with seed {seed}; mend the environment.")
