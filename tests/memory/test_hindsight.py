@@ -22,6 +22,7 @@ from forage.environments.wrappers.goals import GoalConditioned
 from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.memory.hindsight import Hindsight
 from forage.ops import ring
+from forage.studies.claims.papers.hindsight import OPTIONS
 from forage.tasks.contexts import Contexts
 
 BOX = spaces.Box(-9999, 9999, (2,), np.float32)
@@ -304,8 +305,7 @@ def test_bits_flip_until_they_are_as_asked():
 @pytest.mark.parametrize("memory", ["hindsight", "uniform"])
 @pytest.mark.thorough
 def test_bits_are_flipped_as_asked_with_hindsight_and_not_without(memory):
-    options = {"n_step": 1, "dueling": False, "hidden_sizes": (128,), "num_envs": 4, "discount": 0.98}
-    setup = make_setup("dqn", "BitFlip-20", steps=40_000, seeds=1, agent_options=options, memory=memory)
+    setup = make_setup("dqn", "BitFlip-20", steps=40_000, seeds=1, agent_options=dict(OPTIONS), memory=memory)
     runner = setup.runner()
     runner.begin()
     runner.advance(setup.steps // runner.steps_per_iteration)
