@@ -58,7 +58,7 @@ class OpenESState(NamedTuple):
 class OpenES(Evolver):
     """OpenES (Salimans et al., 2017): mirrored Gaussian perturbations of a policy, ranked by their returns."""
 
-    example: ClassVar[str] = "forage train open-es CartPole-v1"
+    example: ClassVar[str] = "forage train open-es CartPole-v1 --hidden-sizes 16 --steps 320k"
 
     acting: ClassVar[str] = "network"
 
@@ -115,18 +115,24 @@ class OpenES(Evolver):
 
 def gradient(population: PyTree[Array], returns: Float[Array, " member"], sigma: Any) -> PyTree[Array]:
     """Estimate the gradient of the ranked return at the middle of mirrored pairs (leaves `member ...`)."""
-    plus, minus = jnp.split(centred_ranks(returns), 2)
+    # Whole numbers until the last: where a pair's ranks are equal, the difference is exactly zero.
+    plus, minus = jnp.split(wins(returns), 2)
+    count = len(returns)
 
     def leaf(members: Array) -> Array:
         above, below = jnp.split(members, 2)
         noise = (above - below) / (2 * sigma)
-        return jnp.tensordot(plus - minus, noise, 1) / (len(returns) * sigma)
+        return jnp.tensordot(plus - minus, noise, 1) / (2 * (count - 1) * count * sigma)
 
     return jax.tree.map(leaf, population)
 
 
 def centred_ranks(returns: Float[Array, " member"]) -> Float[Array, " member"]:
     """Return ranks from -0.5, of the lowest return, to 0.5; equal returns share the mean of their ranks."""
-    below = (returns[:, None] > returns[None, :]).sum(1)
-    same = (returns[:, None] == returns[None, :]).sum(1) - 1
-    return (below + same / 2) / (len(returns) - 1) - 0.5
+    return wins(returns) / (2 * (len(returns) - 1))
+
+
+def wins(returns: Float[Array, " member"]) -> Float[Array, " member"]:
+    """Count the returns below each one, less those above it: twice its rank, around 0."""
+    one, other = returns[:, None], returns[None, :]
+    return (one > other).sum(1).astype(jnp.float32) - (one < other).sum(1)

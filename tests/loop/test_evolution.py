@@ -1,0 +1,79 @@
+"""The loop of agents that evolve: what it counts, and that it goes on as if never stopped."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+
+from forage.config.setup import make_setup
+from forage.core.types import ForageError
+
+small.keep_compiled()
+LONGEST = 8 * 500  # steps of a generation
+
+
+def runner_of(seeds, **options):
+    given = {"num_envs": 8, "hidden_sizes": (8,), "sigma": 0.1} | options
+    return make_setup("open-es", "CartPole-v1", steps=10 * LONGEST, seeds=seeds, agent_options=given).runner()
+
+
+def test_steps_are_those_played():
+    runner = runner_of([3, 7], episodes=2)
+    runner.begin()
+    before, lengths, generations = np.zeros(2), np.zeros(2), np.zeros(2)
+    for iteration in range(1, 9):
+        report = runner.advance(1)
+        lengths += report.episodes.length
+        generations += report.metrics["updates"]
+        played = report.latest["played"]
+        assert (played == lengths).all()
+        assert runner.steps == iteration * LONGEST
+        assert (played > before).all() and (played <= runner.steps).all() and (played > runner.steps - LONGEST).all()
+        assert (report.episodes.count == 8 * report.metrics["updates"]).all()
+        before = played
+    assert (generations > 8).all(), "episodes end early, so more generations than iterations were played"
+    assert len(set(played.tolist())) == 2
+
+
+def test_resumed_is_as_if_never_stopped(tmp_path):
+    runner = runner_of([3, 7])
+    runner.begin()
+    runner.advance(3)
+    runner.save(tmp_path / "half.npz", {"steps": runner.steps})
+    runner.advance(3)
+    again = runner_of([3, 7])
+    again.load(tmp_path / "half.npz")
+    again.advance(3)
+    assert again.steps == runner.steps
+    assert small.differing(again.state, runner.state) == []
+
+
+def test_the_clock_of_the_agent_counts_what_was_played():
+    """Play by the code that evaluates, and tell the mean return of each member's episodes."""
+    runner = runner_of([3], episodes=2)
+    loop = runner.varied.common
+    clock = runner._clock()
+
+    def first():
+        state = loop.init(jax.random.key(3))
+        _, ask_key, play_key = jax.random.split(state.key, 3)
+        agent = state.learner.agent
+        member = jax.tree.map(lambda x: x[1], loop.agent.ask(agent, ask_key))
+        learner = state.learner._replace(agent=agent._replace(network=member))
+        played = loop.evaluate(learner, jax.random.split(play_key, 4)[1], 2, 500)
+        return played, loop.generation(state, clock)
+
+    played, (state, tally) = small.at_once(first)
+    assert played.returns.shape == (2,) and int(state.played) == int(tally.episodes.length)
+    assert float(tally.metrics["best_return"]) >= float(jnp.mean(played.returns))
+
+
+def test_there_is_no_rollout_and_no_transition_to_learn_from():
+    runner = runner_of([3])
+    runner.begin()
+    with pytest.raises(ForageError, match="OpenES keeps returns alone"):
+        runner.next_rollout()
+    with pytest.raises(ForageError, match="OpenES learns from whole returns"):
+        runner.learner.agent.learn((), None, None, None)
+    assert "rollout" not in runner.kept()
