@@ -59,7 +59,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "mex": ("mex", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "rrs": ("rrs", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "redraw_interval": 16}),
     "langevin-dqn": ("langevin-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
-    "open-es": ("open-es", "tabular:Chain-5", {"num_envs": 2, "hidden_sizes": (4,)}),
+    "open-es": ("open-es", "BitFlip-10", {"num_envs": 4, "hidden_sizes": (4,)}),
     "ucbvi": ("ucbvi", "tabular:Chain-5", {"rollout_length": 10}),
     "psrl": ("psrl", "tabular:Chain-5", {"rollout_length": 10}),
     "maxent": ("maxent", "tabular:Chain-5", {"rollout_length": 10, "episodes": 2, "capacity": 8}),
