@@ -495,7 +495,12 @@ class Memory(Part):
 
     @abc.abstractmethod
     def sample(self, state: State, size: int, length: int, moment: Moment) -> Batch:
-        """Draws `size` segments of `length` transitions. The clock reads as it does after the newest rollout."""
+        """Draws `size` segments of `length` transitions. The clock reads as it does after the newest rollout.
+
+        A memory that learns a model of the environment may imagine some of them, in which `Experience.source` is
+        `MODEL`. Value estimates learn from these as from all others; policy gradients leave them out, as no steps of
+        the agent's own, and so does a model that an agent learns.
+        """
 
     def report(self, state: State, batch: Batch, errors: Float[Array, " batch"]) -> State:
         """Hears how surprising each segment was."""

@@ -19,6 +19,7 @@ AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY, GONE = range(7)
 
 `NOBODY`: the agent waited, and its action was not heard; what came of it is experience all the same.
 `GONE`: it had left, so there is nothing to learn from.
+`MODEL`: nobody took the step; a memory imagined it (see `Memory.sample`). It is never in a rollout.
 """
 
 BONUS = "bonus"

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC, forgetting
 from forage.agents.actor_critic.sac import SAC, SACState
-from forage.core.types import GONE, NOBODY, Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import GONE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.normalise import RunningNorm
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
@@ -173,13 +173,13 @@ def test_the_ensemble_learns_from_what_an_action_did_alone_and_nothing_does_from
         return learn(state, batch, CLOCK, KEY)
 
     near = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)  # noqa: E731
-    for source in (NOBODY, GONE):
+    for source in (NOBODY, GONE, MODEL):
         (one, _, errors), (two, *_) = (learned(source, other) for other in (3.0, -9.0))
         jax.tree.map(near, one.world, two.world)
         if source == GONE:
             jax.tree.map(near, one, two)
-        assert (errors[:16] > 0).all() and (errors[16:] > 0).all() == (source == NOBODY)
-        assert errors[16:].any() == (source == NOBODY)
+        assert (errors[:16] > 0).all() and (errors[16:] > 0).all() == (source != GONE)
+        assert errors[16:].any() == (source != GONE)
 
 
 def test_what_it_standardises_by_fades():

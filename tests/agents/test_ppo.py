@@ -11,7 +11,7 @@ import small
 from gymnasium import spaces
 
 from forage.agents.policy_gradient.ppo import PPO, Targets, Thread
-from forage.core.types import AGENT, GONE, GUIDE, NOBODY, Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.networks import Recall
 from forage.ops.minibatches import shuffled, standardised
 
@@ -169,7 +169,7 @@ def test_the_learning_rate_falls_from_the_first_update_on():
         np.testing.assert_allclose(step(0.0, steps), share * full, rtol=1e-3, atol=1e-7)
 
 
-@pytest.mark.parametrize("source", [GUIDE, NOBODY, GONE])
+@pytest.mark.parametrize("source", [GUIDE, NOBODY, GONE, MODEL])
 def test_advantages_are_standardised_and_entropy_is_told_of_the_agents_own_steps(source):
     agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=4, epochs=1, discount=0.0, max_gradient_norm=1e9)
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))._replace(network=table())

@@ -32,7 +32,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core.ports import Metrics
 from forage.core.spaces import describe, seen, split_mask
-from forage.core.types import NOBODY, Batch, Clock, ForageError, Spec
+from forage.core.types import MODEL, NOBODY, Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue, twin_values
 from forage.nn.distributions import Actions
 from forage.nn.ensemble import Ensemble, spread
@@ -144,7 +144,8 @@ class MaxInfoSAC(SAC):
 
         # Ensemble
         followed = jnp.concatenate([after - before, now.reward[:, None]], axis=1)
-        world, metrics["world_loss"] = self.study(world, asked, followed, now.counts & (now.source != NOBODY))
+        happened = now.counts & (now.source != NOBODY) & (now.source != MODEL)
+        world, metrics["world_loss"] = self.study(world, asked, followed, happened)
 
         state = state._replace(
             target_actor=blend(state.actor, state.target_actor, self.polyak),
