@@ -78,6 +78,7 @@ COMMANDS = {
     "uniform": "forage train dqn CartPole-v1 --memory uniform --memory.capacity 50k",
     "prioritised": "forage train dqn CartPole-v1 --memory prioritised",
     "hindsight": "forage train dqn BitFlip-20 --memory hindsight",
+    "dyna": "forage train dqn tabular:FrozenLake-4 --n-step 1 --memory dyna --memory.outcomes 20",
     "frame-stack": "forage train ppo CartPole-masked --wrap frame-stack:4",
     "time-limit": "forage train ppo CartPole-v1 --wrap time-limit:200",
     "time-aware": "forage train ppo CartPole-v1 --wrap time-limit:200 --wrap time-aware",

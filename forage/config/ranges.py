@@ -21,6 +21,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "updates_per_rollout": (1, INFINITE),
     "capacity": (1, INFINITE),
     "n_step": (1, INFINITE),
+    "outcomes": (1, INFINITE),
     "unroll": (1, INFINITE),
     "target_update_interval": (1, INFINITE),
     "policy_delay": (1, INFINITE),
@@ -60,6 +61,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "priority_exponent": (0, INFINITE),
     "importance_exponent": (0, INFINITE),
     "replay_k": (0, INFINITE),
+    "planning": (0, INFINITE),
     "target_noise_clip": (0, INFINITE),
     "final_weight": (0, INFINITE),
 }

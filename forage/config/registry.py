@@ -82,6 +82,7 @@ PORTS: dict[str, dict[str, str]] = {
         "uniform": "forage.memory.uniform:UniformReplay",
         "prioritised": "forage.memory.prioritised:PrioritisedReplay",
         "hindsight": "forage.memory.hindsight:Hindsight",
+        "dyna": "forage.memory.dyna:Dyna",
     },
 }
 

@@ -94,6 +94,12 @@ CASES: dict[str, Case] = {
         lambda: {"memory": part("memory", "hindsight", capacity=64, strategy="episode")},
         environment="BitFlip-10",
     ),
+    "dqn-dyna": Case(
+        "dqn",
+        lambda: {"memory": part("memory", "dyna", capacity=64, outcomes=3)},
+        options={"n_step": 1},
+        environment="tabular:Garnet-20",
+    ),
     "dqn-lesson": Case(
         "dqn",
         lambda: {"behaviour": part("behaviour", "lesson", capacity=32, batch_size=4, hidden_sizes=(4,))},
