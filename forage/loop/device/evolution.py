@@ -15,7 +15,7 @@ from jaxtyping import Array, Int, Key
 
 from forage.core.ports import Evolver, Metrics
 from forage.core.types import Clock, Experience, ForageError
-from forage.loop.device.loop import DeviceLoop
+from forage.loop.device.loop import DeviceLoop, sums_said
 from forage.loop.learner import Episodes, LearnerState, State, Tally, finite
 
 
@@ -85,15 +85,10 @@ class EvolutionLoop(DeviceLoop):
         after = agent.tell(before, population, returns, clock._replace(steps=played))
 
         # Report
-        said = {name: ~jnp.isnan(values) for name, values in episodes.infos.items()}
-        infos = {
-            name: (jnp.where(said[name], values, 0).sum(), said[name].sum().astype(jnp.float32))
-            for name, values in episodes.infos.items()
-        }
         count, length = jnp.float32(agent.num_envs), episodes.lengths.sum().astype(jnp.float32)
         metrics = {"best_return": returns.max(), "return_deviation": returns.std(), "updates": jnp.float32(1)}
         faults = (~finite(returns)).astype(jnp.float32)
-        tally = Tally(Episodes(count, episodes.returns.sum(), length), metrics, faults, infos)
+        tally = Tally(Episodes(count, episodes.returns.sum(), length), metrics, faults, sums_said(episodes.infos))
         return EvolutionState(key, state.learner._replace(agent=after), played), tally
 
     def latest(self, state: State) -> Metrics:

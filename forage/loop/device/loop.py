@@ -11,6 +11,7 @@ Python or C++.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import equinox
@@ -361,10 +362,15 @@ def numbers(info: dict[str, Any], names: tuple[str, ...]) -> dict[str, Float[Arr
 
 def last_infos(told: Experience) -> dict[str, tuple[Array, Array]]:
     """Sum what the environment said at the last steps of episodes (leaves `time env`), and count where it did."""
-    said = {name: told.ended & ~jnp.isnan(values) for name, values in told.info.items()}
+    return sums_said({name: jnp.where(told.ended, values, jnp.nan) for name, values in told.info.items()})
+
+
+def sums_said(infos: Mapping[str, Any]) -> dict[str, tuple[Array, Array]]:
+    """Sum the numbers of each name, and count them; NaN stands where nothing was said."""
+    said = {name: ~jnp.isnan(values) for name, values in infos.items()}
     return {
         name: (jnp.where(said[name], values, 0).sum(), said[name].sum().astype(jnp.float32))
-        for name, values in told.info.items()
+        for name, values in infos.items()
     }
 
 
