@@ -1,6 +1,6 @@
 """Every agent passes every probe, on both runners. A new agent joins by one line in AGENTS.
 
-`python tests/test_probes.py` prints what was found beside what is right, as a table.
+`PYTHONPATH=tests python tests/agents/test_probes.py` prints what was found beside what is right, as a table.
 """
 
 import dataclasses

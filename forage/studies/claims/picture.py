@@ -30,7 +30,7 @@ def draw(path: Path, result: Mapping[str, Any]) -> Path:
     style(left, "return in training", "environment steps")
     left.set_xlim(left=0)
     left.legend(frameon=False, fontsize=8.5, labelcolor=INK)
-    style(right, result["measured"], "")
+    style(right, wrapped(result["measured"], 40), "")
     right.set_xticks(range(len(result["arms"])), [wrapped(label) for label in result["arms"]], fontsize=8.5)
     right.set_xlim(-0.5, len(result["arms"]) - 0.5)
     seeds = len(result["seeds"])
