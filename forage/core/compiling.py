@@ -7,7 +7,8 @@ from types import FunctionType
 from typing import Any
 
 import jax
-from jaxtyping import PyTree
+import numpy as np
+from jaxtyping import Array, PyTree
 
 from forage.core.errors import ForageError
 
@@ -67,6 +68,35 @@ def terminating() -> dict[str, Any]:
     """
     older = _is_known("xla_cpu_use_fusion_emitters", False)
     return {} if older or jax.default_backend() != "cpu" else {"xla_backend_optimization_level": 2}
+
+
+@jax.tree_util.register_pytree_node_class
+class Flat:
+    """A tree that was flattened once, for a program that is called with it many times: parts are flattened slowly."""
+
+    def __init__(self, leaves: tuple[Any, ...], structure: Any):
+        self.leaves, self.structure = leaves, structure
+
+    @classmethod
+    def of(cls, tree: PyTree[Any]) -> "Flat":
+        leaves, structure = jax.tree.flatten(tree)
+        return cls(tuple(leaves), structure)
+
+    @property
+    def tree(self) -> PyTree[Any]:
+        return jax.tree.unflatten(self.structure, self.leaves)
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
+        return self.leaves, self.structure
+
+    @classmethod
+    def tree_unflatten(cls, structure: Any, leaves: Any) -> "Flat":
+        return cls(tuple(leaves), structure)
+
+
+def on_host(tree: PyTree[Array]) -> PyTree[np.ndarray]:
+    """Return arrays as NumPy's, which on the CPU are the same bytes; from elsewhere all are fetched at once."""
+    return jax.tree.map(np.asarray, tree) if jax.default_backend() == "cpu" else jax.device_get(tree)
 
 
 def kind(tree: PyTree[Any]) -> Hashable:

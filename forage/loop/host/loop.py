@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
 from forage.core.checkpoint import Bytes
-from forage.core.compiling import kind, shared
+from forage.core.compiling import Flat, kind, on_host, shared
 from forage.core.host import HostEnvironment
 from forage.core.ports import Decision, Hidden, Starts
 from forage.core.types import Clock, Experience, ForageError
@@ -51,9 +51,13 @@ def begin(learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()) -> tu
     return key, learner.init(init_key, mark=mark)
 
 
+def actor_of(learner: Learner, state: LearnerState) -> Flat:
+    """Return what acting sees, the agent and the behaviour only: fewer arrays to hand over at every step."""
+    return Flat.of((learner, state._replace(rewards=(), memory=())))
+
+
 def act(
-    learner: Learner,
-    state: LearnerState,
+    actor: Flat,
     hidden: PyTree[Array],
     ended: Bool[Array, "env *agent"],
     observation: PyTree[Array],
@@ -64,8 +68,10 @@ def act(
 ) -> tuple[Key[Array, ""], PyTree[Array], Decision]:
     """Choose the actions of all environments; without `explore` those of evaluation, greedy or `sampled`.
 
-    Returns the next key, the actions to execute, and the decisions with the actions before clipping.
+    `actor`: the learner and its state, as `actor_of` gives them. Returns the next key, the actions to execute, and the
+    decisions with the actions before clipping.
     """
+    learner, state = actor.tree
     key, act_key = jax.random.split(key)
     keys = jax.random.split(act_key, ended.shape[0])
     hidden = select(ended, jax.tree.map(lambda x: x[None], learner.hidden(explore)), hidden)
@@ -190,23 +196,20 @@ class HostLoop:
         steps: list[Any] = []
         places: list[Any] = []
         metrics: dict[str, Array] = {}
+        seen = actor_of(self.learner, self.state)
         for time in range(agent.rollout_length):
             now = self.clock(self.steps + time * environment.num_envs)
             observation = self.observation
-            # Acting sees the agent and the behaviour only: fewer arrays to hand over at every step.
-            seen = self.state._replace(rewards=(), memory=())
-            self.key, executed, decision = self.act(
-                self.learner, seen, self.hidden, self.ended, observation, now, self.key
-            )
+            self.key, executed, decision = self.act(seen, self.hidden, self.ended, observation, now, self.key)
             self.hidden = decision.hidden
-            executed, action, aux, source, memo = jax.device_get(
+            executed, action, aux, source, memo = on_host(
                 (executed, decision.action, decision.aux, decision.source, decision.memo)
             )
             environment.send(executed)
             if self.pending is not None:
                 earlier = self.clock(self.steps - agent.rollout_length * environment.num_envs)
                 metrics = self.learn(self.pending, earlier)
-                self.pending = None
+                self.pending, seen = None, actor_of(self.learner, self.state)
             result = environment.receive()
             marks = self.marks()  # before other episodes begin
             if self.starts is not None:

@@ -12,10 +12,11 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from forage.core import checkpoint, prng, team
+from forage.core.compiling import on_host
 from forage.core.host import HostEnvironment
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import soundness
-from forage.loop.host.loop import PLAIN, HostLoop, HostState, Way
+from forage.loop.host.loop import PLAIN, HostLoop, HostState, Way, actor_of
 from forage.loop.learner import Learner, LearnerState, Report
 from forage.loop.runner import Numbers, Played, with_numbers
 from forage.loop.soundness import Bad
@@ -284,7 +285,8 @@ def play_once(
     loop: HostLoop, environment: HostEnvironment, max_steps: int, start: int, chance: int, sampled: bool
 ) -> Played:
     """One evaluation episode in each environment, begun with the seed `start`; see `DeviceLoop.evaluate`."""
-    learner, state, num_envs = loop.learner, loop.state, environment.num_envs
+    learner, num_envs = loop.learner, environment.num_envs
+    seen = actor_of(learner, loop.state)
     hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.hidden(explore=False))
     observation, key = environment.reset(start), prng.key(chance)
     agents = learner.spec.num_agents
@@ -296,10 +298,10 @@ def play_once(
     clock = Clock(np.int32(0), np.float32(1))  # type: ignore[arg-type]
     for _ in range(max_steps):
         key, executed, decision = loop.act(
-            learner, state, hidden, ended, observation, clock, key, explore=False, sampled=np.bool_(sampled)
+            seen, hidden, ended, observation, clock, key, explore=False, sampled=np.bool_(sampled)
         )
         hidden = decision.hidden
-        step, observation = environment.step(jax.tree.map(np.asarray, executed))
+        step, observation = environment.step(on_host(executed))
         ended = step.terminated | step.truncated
         step = team.as_one(step, agents)
         total[running] += step.reward[running]
