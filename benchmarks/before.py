@@ -6,7 +6,7 @@
 The other commit is laid beside this one as a work tree for as long as the measurement takes; each side runs its own
 `peers/forage_.py`, with this Python's packages. Both are warm, and compile before what is timed. The ratio of a row
 is the median over repeats of the two runs of one repeat, so that a machine that slows down slows both. Writes
-`results/BEFORE.md`.
+`results/BEFORE.md`, where rows that are not measured this time keep their lines.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from pathlib import Path
 from rows import ROWS, STEADY
 from run import HERE, REPOSITORY, RESULTS, commit, machine, run_once, settings_of
 
+HEAD = (
+    "| row | before | now | ratio | pairs | cores kept busy by others | commit |\n|---|---:|---:|---:|---:|---:|---|\n"
+)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -29,26 +33,38 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", help="rows of rows.py; all when none is named")
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    lines = []
+    lines = kept(arguments.commit)
     with tempfile.TemporaryDirectory(prefix="before-") as scratch:
         other = Path(scratch) / "before"
         git = ["git", "-C", str(REPOSITORY), "worktree"]
         subprocess.run([*git, "add", "--quiet", "--detach", str(other), arguments.commit], check=True)
         try:
             for name in arguments.rows or ROWS:
-                lines.append(measured(name, other, Path(scratch), arguments.repeats))
-                print(lines[-1], flush=True)
+                lines[name] = measured(name, other, Path(scratch), arguments.repeats)
+                print(lines[name], flush=True)
         finally:
             subprocess.run([*git, "remove", "--force", str(other)], check=True)
     about = machine()
     text = (
-        f"# Speed beside {arguments.commit}\n\n`python benchmarks/before.py {arguments.commit}` wrote this page: steps "
-        f"or updates a second of this commit ({commit()}) and of that one, medians of {arguments.repeats} runs in "
-        f"turns, with one Python and one set of packages, on {about['cpu']}, {about['cores']} cores. The ratio is the "
-        "median over the pairs, with the lowest and the highest.\n\n"
-        "| row | before | now | ratio | cores kept busy by others |\n|---|---:|---:|---:|---:|\n"
+        f"{title(arguments.commit)}\n\n`python benchmarks/before.py {arguments.commit}` wrote this page: steps or "
+        "updates a second of a commit and of that one, medians of runs in turns, with one Python and one set of "
+        f"packages, on {about['cpu']}, {about['cores']} cores. The ratio is the median over the pairs, with the "
+        f"lowest and the highest.\n\n{HEAD}"
     )
-    (RESULTS / "BEFORE.md").write_text(text + "\n".join(lines) + "\n")
+    (RESULTS / "BEFORE.md").write_text(text + "\n".join(lines[name] for name in ROWS if name in lines) + "\n")
+
+
+def title(other: str) -> str:
+    return f"# Speed beside {other}"
+
+
+def kept(other: str) -> dict[str, str]:
+    """Return the lines of the page as it stands, by row, where it is about the same commit."""
+    page = RESULTS / "BEFORE.md"
+    text = page.read_text() if page.exists() else ""
+    if not text.startswith(f"{title(other)}\n"):
+        return {}
+    return {line.split(" | ")[0].removeprefix("| "): line for line in text.partition(HEAD)[2].splitlines()}
 
 
 def measured(name: str, other: Path, scratch: Path, repeats: int) -> str:
@@ -71,7 +87,7 @@ def measured(name: str, other: Path, scratch: Path, repeats: int) -> str:
     before, now = (statistics.median(rates[side]) for side in ("before", "now"))
     return (
         f"| {name} | {before:,.0f} | {now:,.0f} | {statistics.median(ratios):.3f} [{min(ratios):.3f}, "
-        f"{max(ratios):.3f}] | {max(busy):.1f} |"
+        f"{max(ratios):.3f}] | {repeats} | {max(busy):.1f} | {commit()} |"
     )
 
 
