@@ -1,0 +1,56 @@
+"""What the start of a run says: who learns where, and which settings decide most."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from forage.config.registry import short_name
+from forage.config.setup import Setup
+from forage.core.ports import Evolver
+from forage.core.spaces import reading
+from forage.memory.dataset import DataSet
+from forage.rewards.environment import EnvironmentReward
+
+
+def title(setup: Setup) -> str:
+    """Name who learns where, and how often."""
+    seeds, settings = len(setup.seeds), setup.settings
+    each = f"{seeds} seed{'s' if seeds > 1 else ''}"
+    many = f"{settings} settings with {each} each" if settings > 1 else each
+    return f"{short_name(setup.agent)} on {setup.name}, {many}"
+
+
+def introduction(setup: Setup, directory: Path, steps: int) -> list[str]:
+    """Say at the start of a run of so many steps what decides most of it."""
+    lines = [f"in {directory}"]
+    if wrapped := setup.environment_config.get("wrap"):
+        lines.append(f"{setup.name} in {', '.join(wrapped)}")
+    if setup.why:
+        lines.append(f"{short_name(setup.agent)} because {setup.why}")
+    if setup.settings_from:
+        lines.append(f"{setup.settings_from}: {sizes(setup)}")
+    if isinstance(memory := setup.memory, DataSet):
+        lines.append(f"from {memory.file}; each step is an update, and none is taken in the environment")
+    if setup.steps_from:
+        lines.append(f"{setup.steps:,} steps of each seed, {setup.steps_from}; --steps changes it")
+    if isinstance(agent := setup.agent, Evolver):
+        lines.append(
+            f"steps are those played: each seed plays generations of {agent.num_envs} episodes while one of full "
+            f"length fits into its {steps:,} steps (`played` says "
+            f"how many it took)"
+        )
+    return lines + reading(setup.spec.observation_space)
+
+
+def sizes(setup: Setup) -> str:
+    """Return the settings that decide most, as the start of a run says them."""
+    agent = setup.agent
+    names = ("learning_rate", "epochs", "minibatches", "entropy_coefficient", "normalise_observation", "batch_size")
+    own = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}
+    said = [f"{n.replace('_', ' ')} {own[n]}" for n in names if own.get(n, False) is not False]
+    said = [text.removesuffix(" True") for text in said]
+    if not isinstance(setup.rewards, EnvironmentReward):
+        said.append(f"rewards {short_name(setup.rewards)}")
+    each = f"{agent.num_envs} environment{'s' if agent.num_envs > 1 else ''} x {agent.rollout_length} steps"
+    return ", ".join(said if setup.offline else [each, *said])

@@ -1,0 +1,68 @@
+"""What the end of a run says and leaves behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forage.config.registry import short_name
+from forage.config.setup import Setup
+from forage.evaluation.plots import heat_map
+from forage.loop.runner import Runner
+from forage.runs.display import duration
+from forage.runs.run import Run, by_setting, draw_curve, scored, write_json
+from forage.runs.scoring import how_scored
+
+
+def conclude(
+    directory: Path, setup: Setup, runner: Runner, evaluation: dict[str, Any], seconds: float
+) -> tuple[dict[str, Any], list[str]]:
+    """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show."""
+    write_json(directory / "evaluation.json", evaluation)
+    picture = draw_curve(Run(directory))
+    where = write_visits(directory, runner)
+    scores = by_setting(setup.members, evaluation["return"])
+    lines = []
+    for label, found in scores.items():
+        what = f" with {label}" if label else ""
+        lines.append(f"{short_name(setup.agent)} on {setup.name}{what}: return {found}")
+    unit = "updates" if setup.offline else "steps"
+    speed = len(setup.members) * runner.steps / max(seconds, 1e-9)
+    lines += [
+        *(f"  {line}" for line in how_scored(evaluation)),
+        f"  {runner.steps:,} {unit} a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)",
+        f"  curve {picture}" + (f", visits {where}" if where else ""),
+        f"  watch it: forage watch {directory}",
+    ]
+    result = {
+        "directory": str(directory),
+        "agent": short_name(setup.agent),
+        "environment": setup.name,
+        "steps": runner.steps,
+        "seconds": round(seconds, 3),
+        **scored(scores, evaluation),
+        "return": evaluation["return"],
+    }
+    return result, lines
+
+
+def write_visits(directory: Path, runner: Runner) -> Path | None:
+    """Write how often each member was at each place of the map (`visits.npy`), and draw it, where that is measured."""
+    counts = runner.visits
+    if counts is None:
+        return None
+    with (directory / "visits.npy").open("wb") as file:
+        np.save(file, counts)
+    title = f"{Run(directory).title}: where it went"
+    return heat_map(directory / "visits.png", counts.sum(0), title=title)
+
+
+def device_failure(error: Exception, steps: int) -> str:
+    """Say in one sentence what JAX raised while a compiled program ran."""
+    text = str(error)
+    if "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower():
+        return f"There was not enough memory after step {steps:,}; fewer seeds, a smaller memory or network takes less."
+    last = text.strip().splitlines()[-1].strip() if text.strip() else type(error).__name__
+    return f"A compiled part of the loop failed after step {steps:,}: {last.rstrip('.')}."
