@@ -8,6 +8,7 @@ PARTS = {
     "sac": "actor_critic.sac:SAC",
     "sac-discrete": "actor_critic.sac_discrete:SACDiscrete",
     "td3": "actor_critic.td3:TD3",
+    "q-learning": "tabular.q_learning:QLearning",
     "ucbvi": "tabular.ucbvi:UCBVI",
     "psrl": "tabular.psrl:PSRL",
     "maxent": "tabular.maxent:MaxEnt",

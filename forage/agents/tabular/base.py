@@ -55,8 +55,8 @@ class Counts(NamedTuple):
         return self.next / number[..., None], self.reward / number
 
 
-def check(who: str, spec: Spec) -> None:
-    """Raises `ForageError` where states are not numbered, actions are forbidden, or episodes have no end."""
+def check_numbered(who: str, spec: Spec) -> None:
+    """Raise `ForageError` where states or actions are not numbered."""
     space = seen(spec.observation_space)
     if not isinstance(space, spaces.Discrete | OneHot):
         raise ForageError(
@@ -64,6 +64,15 @@ def check(who: str, spec: Spec) -> None:
             f"Try tabular:RiverSwim-6."
         )
     check_discrete(who, spec)
+    if not isinstance(spec.action_space, spaces.Discrete):
+        raise ForageError(
+            f"{who} numbers actions, and {spec.name} has actions in {describe(spec.action_space)}. Try dqn or ppo."
+        )
+
+
+def check(who: str, spec: Spec) -> None:
+    """Raise `ForageError` where states are not numbered, actions are forbidden, or episodes have no end."""
+    check_numbered(who, spec)
     # A forbidden action is never tried, so that a plan would go on expecting the best of it.
     if isinstance(spec.observation_space, spaces.Dict) and MASK in spec.observation_space.spaces:
         raise ForageError(
@@ -73,12 +82,18 @@ def check(who: str, spec: Spec) -> None:
         raise ForageError(f"{who} plans over whole episodes, and those of {spec.name} have no limit; give it one.")
 
 
-def sizes(spec: Spec) -> tuple[int, int, int]:
-    """How many states and actions there are, and how many steps in an episode."""
+def pairs(spec: Spec) -> tuple[int, int]:
+    """Return how many states and actions there are."""
     space = seen(spec.observation_space)
     states = int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(space.shape or ()))
-    assert isinstance(spec.action_space, spaces.Discrete) and spec.horizon is not None
-    return states, int(spec.action_space.n), int(spec.horizon)
+    assert isinstance(spec.action_space, spaces.Discrete)
+    return states, int(spec.action_space.n)
+
+
+def sizes(spec: Spec) -> tuple[int, int, int]:
+    """Return how many states and actions there are, and how many steps in an episode."""
+    assert spec.horizon is not None
+    return *pairs(spec), int(spec.horizon)
 
 
 def index(observation: PyTree[Array]) -> Int[Array, "*batch"]:

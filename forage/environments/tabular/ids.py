@@ -17,5 +17,6 @@ ENTRIES: dict[str, Entry] = {
     "tabular:FrozenLake-8": Entry(
         "tabular.makers:frozen_lake", "FrozenLake on the map of 8 x 8.", {"size": 8, "max_steps": 200}
     ),
+    "tabular:DynaMaze": Entry("tabular.makers:dyna_maze", "A maze of 6 x 9 cells, 14 steps from start to goal."),
     "tabular:GridWorld-3x4": Entry("tabular.makers:russell_norvig", "Russell and Norvig's world of 3 x 4 cells."),
 }

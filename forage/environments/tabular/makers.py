@@ -20,6 +20,8 @@ GRID_MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))
 FROZEN_LAKE_4 = ("S...", ".H.H", "...H", "H..G")
 FROZEN_LAKE_8 = ("S.......", "........", "...H....", ".....H..", "...H....", ".HH...H.", ".H..H.H.", "...H...G")
 """The maps of Gymnasium's FrozenLake-v1."""
+DYNA_MAZE = (".......#G", "..#....#.", "S.#....#.", "..#......", ".....#...", ".........")
+"""Sutton and Barto's maze of figure 8.2; 14 steps lead to the goal."""
 
 
 def river_swim(size: int = 6, small: float = 5e-4, large: float = 1.0, max_steps: int | None = 100) -> Tabular:
@@ -148,6 +150,15 @@ def frozen_lake(size: int = 4, slip: float = 2 / 3, max_steps: int = 100) -> Tab
     if size not in maps:
         raise ForageError(f"FrozenLake has no map of size {size}; there are 4 and 8, and grid_world draws others.")
     return grid_world(maps[size], slip, max_steps=max_steps)
+
+
+def dyna_maze(max_steps: int | None = 1000) -> Tabular:
+    """The maze of 6 x 9 cells in which planning helps: a goal that pays 1, 14 sure steps from the start.
+
+    Source: Sutton and Barto, 2018, "Reinforcement Learning: An Introduction", example 8.1; there nothing limits the
+    steps.
+    """
+    return grid_world(DYNA_MAZE, max_steps=max_steps)
 
 
 def russell_norvig(slip: float = 0.2, step_reward: float = -0.04, max_steps: int = 100) -> Tabular:

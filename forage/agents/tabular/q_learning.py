@@ -1,0 +1,101 @@
+"""Q-learning: a table of action values that moves a little towards what each transition says.
+
+Watkins, 1989, "Learning from Delayed Rewards", thesis, Cambridge; Watkins and Dayan, 1992, "Q-learning",
+Machine Learning 8. One after the other, for each transition that the memory gives,
+
+    Q(s, a) <- Q(s, a) + learning_rate (r + discount max_b Q(s', b) - Q(s, a))    (no Q(s', b) after a terminal state)
+
+With a memory of capacity 1 that is each step of the environment as it is made, the thesis' algorithm; with a larger one
+steps are replayed (Lin, 1992), and with Dyna's imagined ones beside them it is Dyna-Q.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from forage.agents.tabular import base as tabular
+from forage.core.ports import Agent, Metrics
+from forage.core.spaces import split_mask
+from forage.core.types import Batch, Clock, Spec
+from forage.ops.action_values import best
+
+
+class QLearningState(NamedTuple):
+    q: Float[Array, "state action"]
+
+
+class QLearning(Agent):
+    """Q-learning (Watkins, 1989) for numbered states and actions, with action masks.
+
+    Of equally good actions it draws one, so that a table of equal numbers walks about rather than to one side.
+    """
+
+    example: ClassVar[str] = "forage train q-learning tabular:DynaMaze --memory dyna --agent.batch-size 51"
+
+    on_policy: ClassVar[bool] = False
+    usual_behaviour: ClassVar[str] = "epsilon-greedy"
+
+    learning_rate: float = 0.1  # share of the way to what a transition says
+    discount: float = 0.95  # of a reward one step later
+    initial_value: float = 0.0  # of all actions; one above what can be had makes it try everything
+    num_envs: int = equinox.field(static=True, default=1)  # environments stepped together
+    rollout_length: int = equinox.field(static=True, default=1)  # steps of each between two updates
+    updates_per_rollout: int = equinox.field(static=True, default=1)  # batches after each rollout
+    batch_size: int = equinox.field(static=True, default=1)  # transitions in each, learned one after the other
+    learning_starts: int = equinox.field(static=True, default=1)  # environment steps before the first update
+
+    def check(self, spec: Spec) -> None:
+        tabular.check_numbered("Q-learning", spec)
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> QLearningState:
+        return QLearningState(jnp.full(tabular.pairs(spec), self.initial_value, jnp.float32))
+
+    def act(
+        self,
+        state: QLearningState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+    ) -> tuple[Int[Array, ""], PyTree[Array], tuple[()]]:
+        ties = self.probabilities(state, observation, explore) > 0
+        return best(jax.random.uniform(key, ties.shape), ties), hidden, ()
+
+    def action_values(
+        self, state: QLearningState, hidden: PyTree[Array], observation: PyTree[Array]
+    ) -> Float[Array, " actions"]:
+        return state.q[tabular.index(observation)]
+
+    def probabilities(
+        self, state: QLearningState, observation: PyTree[Array], explore: bool
+    ) -> Float[Array, " actions"]:
+        q, mask = state.q[tabular.index(observation)], split_mask(observation)[1]
+        allowed = q if mask is None else jnp.where(mask, q, -jnp.inf)
+        ties = allowed == allowed.max()
+        return ties / ties.sum()
+
+    def learn(
+        self, state: QLearningState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[QLearningState, Metrics, Float[Array, " batch"]]:
+        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        index, following = tabular.index(now.observation), tabular.index(now.next_observation)
+        mask = split_mask(now.next_observation)[1]
+        allowed = jnp.ones((len(index), state.q.shape[1]), bool) if mask is None else mask
+        weight = self.learning_rate * batch.weight * now.counts
+
+        def step(q: Float[Array, "state action"], row: tuple[Array, ...]):
+            at, action, reward, terminated, after, may, share = row
+            value = jnp.max(q[after], where=may, initial=-jnp.inf)
+            goal = reward + jnp.where(terminated, 0.0, self.discount * value)
+            error = goal - q[at, action]
+            return q.at[at, action].add(share * error), (goal, jnp.abs(error) * (share > 0))
+
+        rows = (index, now.action, now.reward, now.terminated, following, allowed, weight)
+        q, (goal, error) = jax.lax.scan(step, state.q, rows)
+        known = jnp.mean(state.q != self.initial_value)
+        return QLearningState(q), {"q": goal.mean(), "error": error.mean(), "known": known}, error
