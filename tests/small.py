@@ -60,6 +60,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "rrs": ("rrs", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "redraw_interval": 16}),
     "langevin-dqn": ("langevin-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
     "open-es": ("open-es", "BitFlip-10", {"num_envs": 4, "hidden_sizes": (4,)}),
+    "q-learning": ("q-learning", "tabular:Garnet-20", REPLAY),
     "ucbvi": ("ucbvi", "tabular:Chain-5", {"rollout_length": 10}),
     "psrl": ("psrl", "tabular:Chain-5", {"rollout_length": 10}),
     "maxent": ("maxent", "tabular:Chain-5", {"rollout_length": 10, "episodes": 2, "capacity": 8}),

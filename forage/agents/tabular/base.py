@@ -64,10 +64,6 @@ def check_numbered(who: str, spec: Spec) -> None:
             f"Try tabular:RiverSwim-6."
         )
     check_discrete(who, spec)
-    if not isinstance(spec.action_space, spaces.Discrete):
-        raise ForageError(
-            f"{who} numbers actions, and {spec.name} has actions in {describe(spec.action_space)}. Try dqn or ppo."
-        )
 
 
 def check(who: str, spec: Spec) -> None:
