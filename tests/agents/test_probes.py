@@ -1,10 +1,11 @@
 """Every agent passes every probe, on both runners. A new agent joins by one line in AGENTS.
 
-`PYTHONPATH=tests python tests/agents/test_probes.py` prints what was found beside what is right, as a table.
+`PYTHONPATH=tests python tests/agents/test_probes.py [RUNNER ...]` prints what was found beside what is right.
 """
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,9 @@ from forage.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
 from forage.agents.actor_critic.td3 import TD3
+from forage.agents.evolution.open_es import OpenES
+from forage.agents.offline.bc import BC
+from forage.agents.offline.iql import IQL
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
@@ -28,16 +32,19 @@ from forage.agents.q_learning.langevin_dqn import LangevinDQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour
-from forage.core.types import ForageError, Spec
+from forage.core.ports import Agent, Behaviour, Evolver
+from forage.core.types import DATASET, Experience, ForageError, Spec
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.tabular.probes import ACTIONS, HIGH, LOW, PROBES, STATES, Expected, Probe, beside, solve
 from forage.environments.wrappers.together import Together
+from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, vary
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
+from forage.loop.offline.loop import OfflineLoop
+from forage.memory.dataset import Opened
 from forage.memory.uniform import UniformReplay
 from forage.nn.critics import twin_values
 from forage.rewards.environment import EnvironmentReward
@@ -102,12 +109,28 @@ AGENTS = {
     "langevin-dqn": Trial(LangevinDQN(**REPLAYED, inverse_temperature=1e6), 10_000, EXPLORE),
 }
 
+OFFLINE: dict[str, Any] = {"batch_size": 128, "hidden_sizes": (32, 32), "learning_rate": 1e-3}
+BEST = {"expectile": 0.9, "beta": 100.0, "polyak": 0.005}  # nearly the best of what the data tries
+
+FROM_DATA = {
+    "bc": Trial(BC(**OFFLINE), 3000),  # from data in which everybody does what is best
+    "iql": Trial(IQL(**OFFLINE, **BEST, discount=DISCOUNT), 15_000),
+    "dqn": Trial(dqn(double=False), 6000),
+}
+"""Agents that learn from a data set, and how many updates they get."""
+
+# Of ranks, so a member's return is a mean: of single ones the luckiest action would be best.
+EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
+EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
+
 CONTINUOUS = ("sac", "td3", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
     "host": ("action and observation", "truncation", "reset", "recall", "forgetting"),
     "together": ("action and observation", "truncation", "termination", "reset", "recall", "forgetting"),  # many agents
+    "data": ("action and observation", "delay", "truncation", "termination", "reset", "next episode"),
+    "evolution": ("action", "action and observation", "delay", "target", "mask"),
 }
 TOGETHER = 3
 
@@ -117,8 +140,11 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
 
     One branch for each kind of agent.
     """
-    if isinstance(agent, Reinforce):
+    if isinstance(agent, Reinforce | BC | OpenES):
         return jnp.nan
+    if isinstance(agent, IQL):
+        batch = jax.tree.map(lambda x: x[None], (observation, state.policy.actions.heard(action)))
+        return twin_values(state.critics, *batch).mean()
     if isinstance(agent, PPO):
         network = state.network
         return network.value(observation, network.remember(hidden, observation) if network.gru else None)[0]
@@ -158,7 +184,7 @@ class Found(NamedTuple):
 @functools.cache
 def build(probe: str, form: str, runner: str) -> Probe:
     """On the device, discrete actions come with a mask (which allows all but in the probe of that name)."""
-    return PROBES[probe].build(form == "continuous", masked=form == "discrete" and runner == "device")
+    return PROBES[probe].build(form == "continuous", masked=form == "discrete" and runner in ("device", "evolution"))
 
 
 @functools.cache
@@ -173,6 +199,8 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         trial.agent.check(spec(form, runner))
     except ForageError as error:
         return str(error)
+    if isinstance(trial.agent, BC) and form == "continuous":
+        return "There are no data to imitate: the best continuous actions are not worked out."
     forgets = isinstance(trial.agent, BootstrappedDQN) or not jax.tree.leaves(trial.agent.hidden(spec(form, runner)))
     if PROBES[probe].needs == "memory" and forgets:  # which head is followed says nothing of what was seen
         return "An agent without memory cannot pass: states that ask for different actions look alike."
@@ -193,7 +221,8 @@ def learner(trial: Trial, spec: Any) -> Learner:
 def train_on_device(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
     """Trains on all probes at once, one in each seed, so that there is one program to compile."""
     probes = [build(name, form, "device") for name in names]
-    loop = DeviceLoop(learner(trial, spec(form, "device")), probes[0], Same(), Reset())
+    kind = EvolutionLoop if isinstance(trial.agent, Evolver) else DeviceLoop
+    loop = kind(learner(trial, spec(form, "device")), probes[0], Same(), Reset())
     fields = ("start", "seen", "pay", "to", "final", "cut", "allowed", "target", "curvature")
     values = {f"environment.{name}": jnp.stack([getattr(probe, name) for probe in probes]) for name in fields}
     runner = DeviceRunner(vary(loop, values), list(range(len(probes))), trial.steps)
@@ -242,6 +271,43 @@ def train_together(trial: Trial, form: str, names: Sequence[str]) -> dict[str, l
     return found
 
 
+def recorded(probe: Probe, steps: int, best: Any) -> Experience:
+    """Leaves `transition ...`: what a policy does that takes the best action of each state, or `None`: any."""
+
+    def step(state: Any, key: Any) -> tuple[Any, Experience]:
+        act_key, step_key, reset_key = jax.random.split(key, 3)
+        now, observation = state
+        action = spaces.sample(probe.action_space, act_key, None) if best is None else best[now]
+        following, outcome = probe.step(now, action, step_key)
+        over = outcome.terminated | outcome.truncated
+        again = jax.tree.map(
+            lambda a, b: jnp.where(over, a, b), probe.reset(reset_key), (following, outcome.observation)
+        )
+        ends = outcome.observation, outcome.terminated, outcome.truncated
+        return again, Experience(observation, action, outcome.reward, *ends, jnp.int32(DATASET), ())
+
+    first, key = jax.random.split(jax.random.key(0))
+    return jax.lax.scan(step, probe.reset(first), jax.random.split(key, steps))[1]
+
+
+def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
+    """Trains on all probes at once, side by side in one data set."""
+    probe = beside([build(name, form, "host") for name in names])
+    best = jnp.asarray(solve(probe, DISCOUNT)[2].argmax(1), jnp.int32) if isinstance(trial.agent, BC) else None
+    data = jax.jit(recorded, static_argnums=1)(probe, 20_000, best)
+    memory, at = Opened("probes", "", data), spec_of(probe, f"Probes with {form} actions")
+    one = Learner(trial.agent, default_behaviour(trial.agent), EnvironmentReward(), memory, at)
+    loop = OfflineLoop(one, probe, Same(), Reset())
+    loop.check()
+    runner = DeviceRunner(vary(loop, {}), [0], trial.steps)
+    runner.begin()
+    assert runner.advance(trial.steps).agent_finite.all()
+    found: dict[str, list[Found]] = {name: [] for name in names}
+    for one_found in look(one, jax.tree.map(lambda x: x[0], jax.device_get(runner.agent_states())), probe):
+        found[names[one_found.expected.state // STATES]].append(one_found)
+    return found
+
+
 def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
     """Leads the agent through every history, and asks for its value and its action at the end."""
     found = []
@@ -266,28 +332,33 @@ def ask(learner: Learner, state: Any, hidden: Any, observation: Any) -> Any:
 
 @functools.cache
 def results(agent: str, form: str, runner: str) -> dict[str, list[Found]]:
-    trial = AGENTS[agent]
-    train = {"device": train_on_device, "host": train_on_host, "together": train_together}[runner]
-    return train(trial, form, fitting(trial, form, runner))
+    trial = TRIALS[runner][agent]
+    return TRAIN[runner](trial, form, fitting(trial, form, runner))
 
 
+TRAIN = {
+    "device": train_on_device, "host": train_on_host, "together": train_together,
+    "data": train_from_data, "evolution": train_on_device,
+}  # fmt: skip
+TRIALS = dict.fromkeys(("device", "host", "together"), AGENTS) | {"data": FROM_DATA, "evolution": EVOLVED}
 CASES = [
     (agent, form, runner, probe)
-    for agent in AGENTS
-    for form in FORMS
     for runner, probes in RUNNERS.items()
+    for agent in TRIALS[runner]
+    for form in FORMS
     for probe in probes
     if runner != "together" or form == ("continuous" if agent in CONTINUOUS else "discrete")
 ]
 
 GATE = [case for case in CASES if case[:3] == ("ppo", "discrete", "device")]
+GATE += [("iql", "discrete", "data", probe) for probe in ("truncation", "termination", "reset")]
 GATE += [("ppo", "discrete", "host", probe) for probe in ("truncation", "reset")]
 
 
 @pytest.mark.parametrize(("agent", "form", "runner", "probe"), gated(CASES, GATE))
 @pytest.mark.usefixtures("optimised")
 def test_agent_passes_probe(agent, form, runner, probe):
-    if reason := obstacle(AGENTS[agent], probe, form, runner):
+    if reason := obstacle(TRIALS[runner][agent], probe, form, runner):
         pytest.skip(reason)
     found = results(agent, form, runner)[probe]
     wrong = "; ".join(
@@ -424,7 +495,8 @@ def test_what_is_not_allowed_pays_nan():
 
 def table(runner: str) -> str:
     """In markdown: for each probe and agent the estimate that is furthest off, and in brackets what is right."""
-    columns = [(agent, form) for agent in AGENTS for form in FORMS if fitting(AGENTS[agent], form, runner)]
+    trials = TRIALS[runner]
+    columns = [(agent, form) for agent in trials for form in FORMS if fitting(trials[agent], form, runner)]
     lines = [
         "| probe | " + " | ".join(f"{agent}, {form}" for agent, form in columns) + " |",
         "|---" * (len(columns) + 1) + "|",
@@ -432,7 +504,7 @@ def table(runner: str) -> str:
     for probe in RUNNERS[runner]:
         cells = []
         for agent, form in columns:
-            if obstacle(AGENTS[agent], probe, form, runner):
+            if obstacle(trials[agent], probe, form, runner):
                 cells.append("")
                 continue
             found = results(agent, form, runner)[probe]
@@ -444,5 +516,5 @@ def table(runner: str) -> str:
 
 
 if __name__ == "__main__":
-    for runner, title in (("device", "Device"), ("host", "Host")):
-        print(f"### {title}\n\n{table(runner)}\n", flush=True)
+    for runner in sys.argv[1:] or ("device", "host", "data", "evolution"):
+        print(f"### {runner.capitalize()}\n\n{table(runner)}\n", flush=True)
