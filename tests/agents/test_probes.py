@@ -109,12 +109,12 @@ AGENTS = {
     "langevin-dqn": Trial(LangevinDQN(**REPLAYED, inverse_temperature=1e6), 10_000, EXPLORE),
 }
 
-OFFLINE: dict[str, Any] = {"batch_size": 128, "hidden_sizes": (32, 32), "learning_rate": 1e-3}
-BEST = {"expectile": 0.9, "beta": 100.0, "polyak": 0.005}  # nearly the best of what the data tries
+OFFLINE: dict[str, Any] = {"batch_size": 128, "hidden_sizes": (32, 32), "learning_rate": 5e-4}
+BEST = {"expectile": 0.99, "beta": 100.0, "polyak": 0.005}  # nearly the best of what the data tries
 
 FROM_DATA = {
-    "bc": Trial(BC(**OFFLINE), 3000),  # from data in which everybody does what is best
-    "iql": Trial(IQL(**OFFLINE, **BEST, discount=DISCOUNT), 15_000),
+    "bc": Trial(BC(**OFFLINE), 6000),  # from data in which everybody does what is best
+    "iql": Trial(IQL(**OFFLINE, **BEST, discount=DISCOUNT), 20_000),
     "dqn": Trial(dqn(double=False), 6000),
 }
 """Agents that learn from a data set, and how many updates they get."""
@@ -294,7 +294,7 @@ def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, 
     """Trains on all probes at once, side by side in one data set."""
     probe = beside([build(name, form, "host") for name in names])
     best = jnp.asarray(solve(probe, DISCOUNT)[2].argmax(1), jnp.int32) if isinstance(trial.agent, BC) else None
-    data = jax.jit(recorded, static_argnums=1)(probe, 20_000, best)
+    data = jax.jit(recorded, static_argnums=1)(probe, 60_000, best)
     memory, at = Opened("probes", "", data), spec_of(probe, f"Probes with {form} actions")
     one = Learner(trial.agent, default_behaviour(trial.agent), EnvironmentReward(), memory, at)
     loop = OfflineLoop(one, probe, Same(), Reset())
