@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, GUIDE, Clock, Experience, ForageError, Spec
 
 SCHEDULES = ("curriculum", "random")
@@ -63,13 +64,18 @@ class Guide(Behaviour):
     """
 
     example: ClassVar[str] = "see the Python example in its docstring"
+    ranges: ClassVar[Ranges] = {"steps": Range(0)}
 
-    policy: Any = equinox.field(converter=as_pytree)
-    steps: int
-    tolerance: float = 0.05
-    schedule: str = equinox.field(static=True, default="curriculum")
-    stages: int = equinox.field(static=True, default=10)
-    episodes: int = equinox.field(static=True, default=20)
+    policy: Any = equinox.field(converter=as_pytree)  # the policy that acts first: a function, or a trained agent with
+    # its state
+    steps: int  # steps of each episode that the guide acts at first
+    tolerance: float = 0.05  # share of the best return that a stage may fall short of and be passed; larger hands over
+    # sooner
+    schedule: str = equinox.field(static=True, default="curriculum")  # how the guide's steps fall: curriculum or random
+    stages: int = equinox.field(static=True, default=10)  # stages in which the guide's steps fall to 0; more hand over
+    # in smaller steps
+    episodes: int = equinox.field(static=True, default=20)  # episodes by which a stage is judged; more judge it more
+    # surely, and later
 
     def __check_init__(self):
         if self.schedule not in SCHEDULES:

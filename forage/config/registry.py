@@ -16,6 +16,7 @@ import tokenize
 import typing
 from typing import Any
 
+from forage.config.hyperparameters import MEANINGS
 from forage.core.errors import ForageError, nearest
 
 WINGS = {
@@ -151,7 +152,10 @@ class Field:
 
 
 def fields(cls: type) -> list[Field]:
-    """The hyper-parameters of a part: its dataclass fields, each explained by the comment behind it."""
+    """Return the hyper-parameters of a part: its dataclass fields, each explained by the comment behind it.
+
+    A name without a comment means what `MEANINGS` says, as in every other part.
+    """
     comments: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if dataclasses.is_dataclass(base):
@@ -162,7 +166,8 @@ def fields(cls: type) -> list[Field]:
         default = field.default
         if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        result.append(Field(field.name, hints.get(field.name, Any), default, comments.get(field.name, "")))
+        words = comments.get(field.name) or MEANINGS.get(field.name, "")
+        result.append(Field(field.name, hints.get(field.name, Any), default, words))
     return result
 
 

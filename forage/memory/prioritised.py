@@ -41,9 +41,10 @@ class PrioritisedReplay(Memory):
 
     example: ClassVar[str] = "forage train dqn CartPole-v1 --memory prioritised"
 
-    capacity: int = equinox.field(static=True, default=100_000)
-    priority_exponent: float = 0.6
-    importance_exponent: float = 0.4
+    capacity: int = equinox.field(static=True, default=100_000)  # newest transitions kept, of all environments
+    # together; more replay older ones
+    priority_exponent: float = 0.6  # how far draws follow the errors; 0 is uniform
+    importance_exponent: float = 0.4  # how far weights correct for that at first, and wholly (1) at the end of the run
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None

@@ -40,8 +40,8 @@ class Archive(Starts):
     adapts: ClassVar[bool] = True
     on_host: ClassVar[bool] = True
 
-    capacity: int = equinox.field(static=True, default=1024)
-    probability: float = 0.5
+    capacity: int = equinox.field(static=True, default=1024)  # states kept, a uniform sample of those offered
+    probability: float = 0.5  # probability that an episode begins from the archive
 
     def __check_init__(self):
         if self.capacity < 1:

@@ -100,9 +100,12 @@ class Contexts(Tasks):
         "forage train ppo CartPole-v1 --tasks contexts --tasks.train length=0.25:1.0 --tasks.test length=1.0:2.0"
     )
 
-    train: tuple[str | Distribution, ...] = equinox.field(converter=parsed)  # FIELD=VALUES,FIELD=VALUES,...
-    test: tuple[str | Distribution, ...] = equinox.field(converter=parsed, default=())  # the same, for evaluation
-    split: str = equinox.field(static=True, default="same")  # same, interpolation or extrapolation
+    train: tuple[str | Distribution, ...] = equinox.field(converter=parsed)  # what to draw each field of the
+    # environment from: FIELD=VALUES,FIELD=VALUES,...
+    test: tuple[str | Distribution, ...] = equinox.field(converter=parsed, default=())  # contexts of evaluation,
+    # written as those of `train`
+    split: str = equinox.field(static=True, default="same")  # how test contexts differ: same, interpolation or
+    # extrapolation
 
     def __check_init__(self):
         if self.split not in SPLITS:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from forage.core.fields import replace, value_of
 from forage.core.ports import Environment, Review, Tasks
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError
 
 
@@ -37,6 +38,7 @@ class Phases(Tasks):
     example: ClassVar[str] = (
         "forage train ppo CartPole-v1 --tasks phases --tasks.field length --tasks.values 0.5,1.5 --tasks.times 100k"
     )
+    ranges: ClassVar[Ranges] = {"times": Range(1), "values": Range()}
 
     adapts: ClassVar[bool] = True
 

@@ -129,7 +129,8 @@ class DQN(Agent):
     updates_per_rollout: int = equinox.field(static=True, default=1)
     batch_size: int = equinox.field(static=True, default=128)
     learning_starts: int = equinox.field(static=True, default=1000)
-    target_update_interval: int = equinox.field(static=True, default=500)  # environment steps
+    target_update_interval: int = equinox.field(static=True, default=500)  # environment steps between two updates of
+    # the target network; more are steadier and slower
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
     activation: str = equinox.field(static=True, default="relu")
     double: bool = equinox.field(static=True, default=True)

@@ -80,11 +80,13 @@ class SQIRL(Agent):
 
     learning_rate: float = 3e-3
     discount: float = 1.0
-    planning_depth: int = equinox.field(static=True, default=1)  # k; 1: greedy on the random policy's values
+    planning_depth: int = equinox.field(static=True, default=1)  # steps of values k that are planned with; 1 is greedy
+    # on the random policy's values
     num_envs: int = equinox.field(static=True, default=64)
     rollout_length: int = equinox.field(static=True, default=200)  # at least twice the longest episode
-    first_only: bool = equinox.field(static=True, default=False)  # one episode of each environment counts
-    regression_steps: int = equinox.field(static=True, default=300)
+    first_only: bool = equinox.field(static=True, default=False)  # only the first episode of each environment counts
+    regression_steps: int = equinox.field(static=True, default=300)  # gradient steps of each regression; more fit it
+    # more closely, at more computing
     minibatch_size: int = equinox.field(static=True, default=128)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))
     activation: str = equinox.field(static=True, default="relu")

@@ -88,8 +88,8 @@ class Resize(Wrapper):
         "forage train ppo my_environments.py:Pictures --wrap grey --wrap resize:84:84 --wrap frame-stack:4"
     )
 
-    height: int = equinox.field(static=True, default=84)  # pixels
-    width: int = equinox.field(static=True, default=84)  # pixels
+    height: int = equinox.field(static=True, default=84)  # height in pixels
+    width: int = equinox.field(static=True, default=84)  # width in pixels
 
     def __check_init__(self):
         check_least(self, "height", self.height, 1)

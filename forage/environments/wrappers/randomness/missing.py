@@ -37,9 +37,11 @@ class Missing(Wrapper):
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap missing:0.25"
 
-    missing: float = 0.25  # the probability of each
-    entries: tuple[int, ...] = equinox.field(static=True, converter=tuple, default=())  # which may be missing
-    each_step: bool = equinox.field(static=True, default=False)  # drawn in every step, not once an episode
+    missing: float = 0.25  # probability that an entry is missing
+    entries: tuple[int, ...] = equinox.field(static=True, converter=tuple, default=())  # entries that may be missing;
+    # all where none are given
+    each_step: bool = equinox.field(static=True, default=False)  # what is missing is drawn in every step, not once an
+    # episode
 
     remembers = True
 
