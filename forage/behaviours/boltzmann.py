@@ -17,7 +17,7 @@ from forage.nn.distributions import Categorical
 
 
 class Boltzmann(Behaviour):
-    """Draws among the allowed actions by what the agent thinks they are worth:
+    """A draw among the allowed actions by the agent's values of them:
 
         p(a | s) proportional to exp(Q(s, a) / T)
 

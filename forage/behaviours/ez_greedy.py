@@ -100,7 +100,7 @@ class EZGreedy(Behaviour):
 
 
 def allowed(spec: Spec, action: PyTree[Array], mask: Bool[Array, " actions"] | None) -> Bool[Array, ""]:
-    """Whether each choice that an action makes may be made."""
+    """Return whether each choice that an action makes may be made."""
     if mask is None:
         return jnp.bool_(True)
     return jnp.all(mask | (Actions.of(spec.action_space).heard(action) == 0))

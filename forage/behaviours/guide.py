@@ -27,7 +27,7 @@ class Progress(NamedTuple):
 
 
 class Curriculum(NamedTuple):
-    """How far the guide has been weaned off, and how well it goes."""
+    """The stage of weaning off the guide, and the returns by which it is judged."""
 
     stage: Int[Array, ""]
     best: Float[Array, ""]  # best mean return so far
@@ -140,7 +140,7 @@ class Guide(Behaviour):
         return guide.act(guide_state, hidden, observation, key, explore=False)[:2]
 
     def guided_steps(self, state: Curriculum | tuple[()], key: Key[Array, ""]) -> Int[Array, ""]:
-        """How many steps are the guide's in an episode that begins now."""
+        """Return how many steps are the guide's in an episode that begins now."""
         if self.schedule == "random":
             return jax.random.randint(key, (), 0, self.steps + 1)
         assert isinstance(state, Curriculum)

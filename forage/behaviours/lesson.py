@@ -207,7 +207,7 @@ class Lesson(Behaviour):
         return state._replace(ring=truncate(state.ring, written(state.ring, agent, clock)))
 
     def loss(self, networks: Networks, state: LessonState, batch: Experience) -> Float[Array, ""]:
-        """Of all four networks together, which share no weights."""
+        """Compute the loss of all four networks together, which share no weights."""
         option, novelty = batch.note
         intrinsic = state.novelty(novelty, jnp.inf)
         fixed = jax.lax.stop_gradient
@@ -243,7 +243,7 @@ def written(ring: Ring, agent: Agent, clock: Clock) -> Clock:
 
 
 def error(predictor: Head, fixed: Head, observation: PyTree[Array]) -> Float[Array, ""]:
-    """How new what is seen is: the predictor's mean squared error."""
+    """Return how new what is seen is: the predictor's mean squared error."""
     return jnp.mean((predictor(observation) - jax.lax.stop_gradient(fixed(observation))) ** 2)
 
 

@@ -35,7 +35,7 @@ class Perturbed(NamedTuple):
 
 
 class ParameterNoise(Behaviour):
-    """In each episode the agent acts with weights of its own: network + scale N(0, 1), drawn as the episode begins.
+    """Acting with other weights in each episode: network + scale N(0, 1), drawn as the episode begins.
 
     It acts as in evaluation, without noise on its actions, so it does the same whenever it sees the same. What is drawn
     stays for the episode while the agent goes on learning. Convolutions are left alone.

@@ -21,7 +21,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
 
 def show(name: str) -> None:
-    """Prints what a part, a wrapper or an environment is."""
+    """Print what a part, a wrapper or an environment is."""
     if name in registry.WRAPPERS:
         show_wrapper(name)
         return

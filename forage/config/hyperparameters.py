@@ -1,4 +1,4 @@
-"""What the hyper-parameters that many parts share mean, by name. A comment behind a part's own field goes before."""
+"""Meanings of the hyper-parameters that many parts share, by name. A comment behind a part's own field goes before."""
 
 MEANINGS = {
     # collecting

@@ -1,4 +1,4 @@
-"""What hyper-parameters may be: by their field-standard names, or as the part says itself in its `ranges`."""
+"""Ranges of hyper-parameters: by their field-standard names, or as the part says itself in its `ranges`."""
 
 from __future__ import annotations
 

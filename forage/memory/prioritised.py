@@ -138,7 +138,7 @@ def fill(tree: Tree, first: Int[Array, ""], count: int, value: Float[Array, ""])
 def draw(
     tree: Tree, left_out: Span | None, size: int, key: Key[Array, ""]
 ) -> tuple[Int[Array, " size"], Float[Array, " size"]]:
-    """Draws leaves in proportion to their values, none of those left out. Returns `(leaf, value)`."""
+    """Draw leaves in proportion to their values, none of those left out. Return `(leaf, value)`."""
     cuts = cut_nodes(tree, left_out) if left_out is not None else None
     uniform = jax.random.uniform(key, (2, size))
     share = (jnp.arange(size) + uniform[0]) / size  # where in the sum, in [0, 1]
@@ -161,7 +161,7 @@ def draw(
 
 
 class Cut(NamedTuple):
-    """What the leaves left out take from the nodes of one level: all but two nodes keep everything or nothing."""
+    """The share of the leaves left out in the nodes of one level: all but two nodes keep everything or nothing."""
 
     left_out: Span
     width: int  # leaves under one node

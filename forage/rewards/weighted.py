@@ -40,7 +40,7 @@ class Weighted(Rewards):
             )
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Int[Array, " names"]:
-        """Where in the environment's reward each name is."""
+        """Return the index of each name in the environment's reward."""
         self.check(spec)
         return jnp.array([spec.reward_names.index(name) for name in self.names])
 

@@ -36,7 +36,7 @@ ROUNDING = 1e-5
 
 
 class Mark(NamedTuple):
-    """What an episode began with."""
+    """The beginning of an episode."""
 
     link: Link
     path: Path

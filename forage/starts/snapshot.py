@@ -118,7 +118,7 @@ class Snapshot(Starts):
         return SnapshotState(snapshots, reached(self.weights(snapshots)), jnp.bool_(True))
 
     def recorded(self, environment: Environment, key: Key[Array, ""]) -> Snapshots:
-        """What the teacher passes through."""
+        """Return what the teacher passes through."""
 
         teacher: Any = self.teacher
 

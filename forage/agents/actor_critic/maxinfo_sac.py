@@ -44,7 +44,7 @@ from forage.ops.optimiser import blend
 
 
 class World(NamedTuple):
-    """What is known of what follows."""
+    """The model of what follows: an ensemble and its norms."""
 
     ensemble: Ensemble
     optimiser: Any
@@ -221,14 +221,14 @@ class MaxInfoSAC(SAC):
 
 
 def forgetting(norm: RunningNorm) -> RunningNorm:
-    """What is older than a million rows fades: the gain falls all the time, and old ones do not tell what is much."""
+    """Cap the count at a million rows, so that the statistics follow the falling gain."""
     return norm._replace(count=jnp.minimum(norm.count, 1e6))
 
 
 def rows(
     world: World, action: Float[Array, "batch dimensions"], observation: PyTree[Array]
 ) -> Float[Array, "batch inputs"]:
-    """What is seen, as rows of numbers; a discrete observation one-hot."""
+    """Return what is seen, as rows of numbers; a discrete observation one-hot."""
     observation, _ = split_mask(observation)
     size = world.inputs.mean.shape[0] - action.shape[1]
     if observation.ndim == 1 and jnp.issubdtype(observation.dtype, jnp.integer):

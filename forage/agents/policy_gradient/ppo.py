@@ -46,7 +46,7 @@ class PPOState(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What the loss needs of each transition beside the observation; leaves `time env`."""
+    """The loss's inputs from each transition, beside the observation; leaves `time env`."""
 
     action: PyTree[Array]
     log_probability: Float[Array, "time env"]
@@ -58,7 +58,7 @@ class Targets(NamedTuple):
 
 
 class Sequence(NamedTuple):
-    """What joins the steps of segments, for an agent with memory."""
+    """The links between the steps of segments, for an agent with memory."""
 
     start: Float[Array, "env memory"]  # the GRU's state before the first step
     first: Bool[Array, "time env"]  # an episode begins here

@@ -67,7 +67,7 @@ class Heads(equinox.Module):
 
 
 class Followed(NamedTuple):
-    """What is remembered within an episode."""
+    """The head that an episode follows."""
 
     drawn: Bool[Array, ""]
     head: Int[Array, ""]
@@ -227,6 +227,6 @@ class BootstrappedDQN(Agent):
 
 
 def votes(q: Float[Array, "head actions"], mask: Bool[Array, " actions"] | None) -> Float[Array, " actions"]:
-    """How many heads hold each action for the best; between as many, less than a half by which the mean decides."""
+    """Count the heads that hold each action for the best; equal counts are decided by the mean, as less than a half."""
     count = jax.nn.one_hot(best(q, mask), q.shape[1]).sum(0)
     return count + 0.49 * jax.nn.softmax(q.mean(0))

@@ -142,7 +142,7 @@ class DQN(Agent):
 
     @property
     def window(self) -> tuple[int, int]:
-        """Steps of a segment before the first one that is learned from, and how many are."""
+        """Return the steps of a segment before the first one that is learned from, and how many are."""
         return (self.burn_in, self.unroll) if self.memory_size else (0, 1)
 
     @property

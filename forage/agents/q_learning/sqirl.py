@@ -51,7 +51,7 @@ class Values(equinox.Module):
 
 
 class Place(NamedTuple):
-    """What is remembered within an episode, and told of each transition."""
+    """The memory within an episode, noted of each transition."""
 
     time: Int[Array, ""]  # steps since the episode began
     stage: Int[Array, ""]  # i when it began; -1 before
@@ -209,7 +209,7 @@ class SQIRL(Agent):
 def returns_to_go(
     reward: Float[Array, "time env"], ended: Bool[Array, "time env"], discount: float | Array
 ) -> tuple[Float[Array, "time env"], Bool[Array, "time env"]]:
-    """What each step and the rest of its episode paid, and whether that rest lies within the rollout."""
+    """Return what each step and the rest of its episode paid, and whether that rest lies within the rollout."""
 
     def back(carry: tuple[Array, Array], step: tuple[Array, Array]):
         total, whole = carry
@@ -222,5 +222,5 @@ def returns_to_go(
 
 
 def usable_starts(usable: Bool[Array, "time env"], experience: Experience) -> Float[Array, ""]:
-    """How many whole episodes there are to learn from."""
+    """Return how many whole episodes there are to learn from."""
     return (usable & (experience.aux.time == 0)).sum().astype(jnp.float32)

@@ -56,7 +56,7 @@ class Counts(NamedTuple):
 
 
 def check(who: str, spec: Spec) -> None:
-    """Raises `ForageError` where states are not numbered, actions are forbidden, or episodes have no end."""
+    """Raise `ForageError` where states are not numbered, actions are forbidden, or episodes have no end."""
     space = seen(spec.observation_space)
     if not isinstance(space, spaces.Discrete | OneHot):
         raise ForageError(
@@ -74,7 +74,7 @@ def check(who: str, spec: Spec) -> None:
 
 
 def sizes(spec: Spec) -> tuple[int, int, int]:
-    """How many states and actions there are, and how many steps in an episode."""
+    """Return how many states and actions there are, and how many steps in an episode."""
     space = seen(spec.observation_space)
     states = int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(space.shape or ()))
     assert isinstance(spec.action_space, spaces.Discrete) and spec.horizon is not None

@@ -41,7 +41,7 @@ class MaxEntState(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Of one episode."""
+    """The memory within one episode."""
 
     time: Int[Array, ""]
     member: Int[Array, ""]  # which policy of the mixture; -1 before the first step

@@ -137,7 +137,7 @@ class RescaleAction(Wrapper):
 
 
 def late(observation: PyTree[Array]) -> PyTree[Array]:
-    """What of an observation a delay holds back: what is seen, by the agent and by a central critic."""
+    """Return what of an observation a delay holds back: what is seen, by the agent and by a central critic."""
     if isinstance(observation, dict) and spaces.carries_more(observation):
         return {name: part for name, part in observation.items() if name not in (spaces.MASK, spaces.PRESENT)}
     return observation
@@ -154,7 +154,7 @@ def push(queue: PyTree[Array], newest: PyTree[Array]) -> PyTree[Array]:
 
 
 def at(queue: PyTree[Array], steps: Int[Array, ""] | int) -> PyTree[Array]:
-    """What was pushed so many steps ago."""
+    """Return what was pushed so many steps ago."""
     return jax.tree.map(lambda q: q[jnp.clip(steps, 0, len(q) - 1)], queue)
 
 

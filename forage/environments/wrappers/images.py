@@ -167,7 +167,7 @@ def bounded_by(box: gymnasium.spaces.Box, shape: tuple[int, ...]) -> gymnasium.s
 
 
 def check_numbers(wrapper: Wrapper, box: gymnasium.spaces.Box) -> gymnasium.spaces.Box:
-    """Raises `ForageError` for pictures that have no means, such as MinAtar's of truth values."""
+    """Raise `ForageError` for pictures that have no means, such as MinAtar's of truth values."""
     if box.dtype == np.bool_:
         raise ForageError(
             f"{name_of(wrapper)} needs pictures of numbers; {name_of(wrapper.environment)}'s are of truth values."

@@ -65,7 +65,7 @@ class Bonus(Rewards):
 
     @abc.abstractmethod
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
-        """What the method knows before anything was seen."""
+        """Return what the method knows before anything was seen."""
 
     @abc.abstractmethod
     def novelty(self, own: Any, experience: Experience) -> Float[Array, "time batch"]:
@@ -75,10 +75,10 @@ class Bonus(Rewards):
     def study(
         self, own: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, PyTree[Array], Metrics]:
-        """Learns what is in a new rollout (leaves `time env ...`); returns what is known, notes and metrics."""
+        """Learn what is in a new rollout (leaves `time env ...`); returns what is known, notes and metrics."""
 
     def forget(self, own: Any) -> Any:
-        """What the method knows once the episodes under way were lost."""
+        """Return what the method knows once the episodes under way were lost."""
         return own
 
     def remark(self, spec: Spec) -> PyTree[Array]:

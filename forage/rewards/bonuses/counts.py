@@ -89,7 +89,7 @@ def one_hot(space: spaces.Space[Any]) -> OneHot | None:
 
 
 def scale_of(space: spaces.Space[Any]) -> Float[np.ndarray, " features"]:
-    """What each number is multiplied with, so that none drowns the others in a projection."""
+    """Return what each number is multiplied with, so that none drowns the others in a projection."""
     if (choice := one_hot(space)) is not None:
         return np.ones(choice.size)
     if isinstance(space, spaces.MultiBinary):
@@ -220,7 +220,7 @@ class Counts(Bonus):
         return jnp.bool_(False) if self.episode_size else ()  # whether the episode came there for the first time
 
     def places(self, own: CountsState, experience: Experience) -> Int[Array, "table time batch"]:
-        """Where what happened is counted."""
+        """Return where what happened is counted."""
         state = experience.next_observation if self.of == "state" else experience.observation
         found = jax.vmap(jax.vmap(own.cells, out_axes=1), out_axes=1)(split_mask(state)[0])
         actions = own.visits.shape[1] // own.cells.number[1]

@@ -23,7 +23,7 @@ from forage.rewards.bonuses.rows import as_rows, as_transitions, row_shape
 
 
 class View(equinox.Module):
-    """What the models see: phi of an observation, and the action as numbers. Never trained."""
+    """The models' inputs: phi of an observation, and the action as numbers. Never trained."""
 
     features: Embedding | None  # of images; vectors and numbers are seen as they are
     actions: Actions = equinox.field(static=True)
@@ -44,7 +44,7 @@ class DisagreementState(NamedTuple):
 
 
 class Disagreement(Bonus):
-    """How far models of what comes next are apart: i = mean_k Var_m(f_m(phi(s), a)_k).
+    """Disagreement of models of what comes next: i = mean_k Var_m(f_m(phi(s), a)_k).
 
     Each of `members` models learns from each rollout, without what a coin of its own leaves out, to make
     mean_k (f_m(phi(s), a)_k - phi(s')_k)^2 small. Where much was seen they agree, on the mean where the world is noise,

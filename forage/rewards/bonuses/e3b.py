@@ -30,7 +30,7 @@ class E3BState(NamedTuple):
 
 
 class E3B(Bonus):
-    """How new a state is to its episode: i_t = phi(s_t)' C^-1 phi(s_t), C = sum_{i<t} phi(s_i) phi(s_i)' + ridge I.
+    """Novelty of a state to its episode: i_t = phi(s_t)' C^-1 phi(s_t), C = sum_{i<t} phi(s_i) phi(s_i)' + ridge I.
 
     It counts visits, softly: of one-hot phi it is 1 / (n + ridge), where n is how often the episode was there. So it
     suits levels that are drawn anew for each episode, where being new to all episodes says little. phi is learned with

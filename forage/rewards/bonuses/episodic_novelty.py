@@ -23,7 +23,7 @@ from forage.rewards.bonuses.rows import Transitions, as_transitions, row_shape
 
 
 class Recollection(NamedTuple):
-    """What one environment keeps."""
+    """The memory of one environment's episode."""
 
     memory: Float[Array, "place phi"]  # embeddings of the episode's states, in a ring
     states: Int[Array, ""]  # in the episode so far, 0 before its first

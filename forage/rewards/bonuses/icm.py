@@ -51,7 +51,7 @@ class ICMState(NamedTuple):
 
 
 class ICM(Bonus):
-    """How badly the next embedding is predicted: i = |f(phi(s), a) - phi(s')|^2 / 2.
+    """Error of predicting the next embedding: i = |f(phi(s), a) - phi(s')|^2 / 2.
 
     phi is learned with an inverse model g, which tells the action from phi(s) and phi(s'), so what neither follows from
     actions nor matters to them is left out. All are trained together on each rollout, to make

@@ -1,4 +1,4 @@
-"""Random network distillation: what the predictor cannot foretell has not been seen often."""
+"""Random network distillation: novelty is the error in predicting a fixed random network."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RNDState(NamedTuple):
 
 
 class RND(Bonus):
-    """How badly the next observation is predicted: i(o) = mean_k (predictor_k(x) - target_k(x))^2.
+    """Error of predicting a random network's view of what is next: i(o) = mean_k (predictor_k(x) - target_k(x))^2.
 
         x = clip((o - mean) / std, -5, 5)
 
@@ -143,7 +143,7 @@ class RND(Bonus):
         key: Key[Array, ""],
         proportion: float,
     ) -> tuple[Embedding, Any, Float[Array, ""]]:
-        """Returns the predictor and optimiser after one rollout, and the mean loss on the way."""
+        """Return the predictor and optimiser after one rollout, and the mean loss on the way."""
 
         def loss(predictor: Embedding, given: tuple[Array, Array]) -> Array:
             rows, counts = given

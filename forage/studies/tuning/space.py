@@ -78,7 +78,7 @@ def over(text: str, setup: Setup) -> Over:
 
 
 def is_traced(setup: Setup, one: Over) -> bool:
-    """Whether trials that differ in it can share a program: it is a number that no shape depends on.
+    """Return whether trials that differ in it can share a program: it is a number that no shape depends on.
 
     On the host, the seeds of a program share where episodes begin.
     """

@@ -57,7 +57,7 @@ class Missing(Wrapper):
 
     @property
     def _size(self) -> int:
-        """How many entries or channels there are."""
+        """Return how many entries or channels there are."""
         shape = seen_box(self, (1, 2, 3)).shape
         return 1 if len(shape) == 2 else shape[-1]
 
