@@ -72,8 +72,8 @@ def over(text: str, setup: Setup) -> Over:
             above = " and above 0" if one.log else ""
             raise ForageError(f"--over {name} takes a lower end below the upper one{above}, not {values}.")
     for end in ends:
+        dataclasses.replace(part, **{one.field: end})  # which looks at itself, and may say more than its range
         check_number(type(part), one.field, end, registry.part_name(part))
-        dataclasses.replace(part, **{one.field: end})  # which looks at itself
     return one
 
 
