@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import shutil
 import sys
 import textwrap
@@ -311,6 +312,20 @@ def overview(results: list[dict[str, Any]]) -> str:
     return head + "\n".join(map(row, results)) + "\n" + rest + "\n## History\n\n" + "\n".join(changed) + "\n"
 
 
+def counted(readme: str, results: list[dict[str, Any]]) -> str:
+    """Return the README with today's numbers of claims in its sentence about them."""
+    said = [result["verdict"] for result in results]
+    holds, undecided, fails = (said.count(verdict) for verdict in ("holds", "undecided", "fails"))
+    fail = "one fails" if fails == 1 else f"{fails} fail"
+    for pattern, words in (
+        (r"\[\d+(\s+claims\]\()", rf"[{len(said)}\1"),
+        (r"\d+ hold here, \d+ are undecided, \w+ fails?", f"{holds} hold here, {undecided} are undecided, {fail}"),
+        (r"by Holm's correction \d+ would", f"by Holm's correction {holds - len(lost(results)[1])} would"),
+    ):
+        readme = re.sub(pattern, words, readme)
+    return readme
+
+
 def main() -> None:
     for name in sys.argv[1:] or running.names():
         if not publish(name) and name in sys.argv:
@@ -320,6 +335,8 @@ def main() -> None:
     for result in results:
         (PAGES / f"{result['claim']}.md").write_text(page(result))
     (PAGES / "README.md").write_text(overview(results))
+    readme = ROOT / "README.md"
+    readme.write_text(counted(readme.read_text(), results))
 
 
 if __name__ == "__main__":

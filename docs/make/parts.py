@@ -16,6 +16,7 @@ from pathlib import Path
 
 from forage.config import registry
 from forage.config.presets import PRESETS
+from forage.config.ranges import range_words
 
 PAGES = Path(__file__).parents[1] / "parts"
 
@@ -71,10 +72,11 @@ def page(port: str, name: str, target: str) -> str:
     lines += claims(name)
     fields = registry.fields(cls)
     if fields:
-        lines += ["## Options", "", "| option | default | |", "|---|---|---|"]
+        lines += ["## Options", "", "| option | default | range | |", "|---|---|---|---|"]
         for field in fields:
             default = "required" if field.required else f"`{field.default}`"
-            lines.append(f"| `--{prefix}{field.name.replace('_', '-')}` | {default} | {field.help} |")
+            option = f"`--{prefix}{field.name.replace('_', '-')}`"
+            lines.append(f"| {option} | {default} | {range_words(cls, field.name)} | {field.help} |")
         lines.append("")
     presets = [preset for preset in PRESETS if preset.agent == name]
     if presets:
@@ -131,12 +133,12 @@ def pages() -> dict[Path, str]:
 
 
 def main() -> None:
-    stale = [path for path, text in pages().items() if not path.exists() or path.read_text() != text]
+    stale = {path: text for path, text in pages().items() if not path.exists() or path.read_text() != text}
     if "--check" in sys.argv:
         sys.exit(f"python docs/make/parts.py would change {', '.join(p.name for p in stale)}" if stale else 0)
     PAGES.mkdir(exist_ok=True)
-    for path in stale:
-        path.write_text(pages()[path])
+    for path, text in stale.items():
+        path.write_text(text)
     print(f"{len(stale)} pages written")
 
 

@@ -10,13 +10,14 @@ from jaxtyping import Array, Float, PyTree
 
 from forage.behaviours.checks import check_choices
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Clock, ForageError, Spec
 from forage.nn.distributions import Categorical
 
 
 class Boltzmann(Behaviour):
-    """Draws among the allowed actions by what the agent thinks they are worth:
+    """A draw among the allowed actions by the agent's values of them:
 
         p(a | s) proportional to exp(Q(s, a) / T)
 
@@ -32,9 +33,10 @@ class Boltzmann(Behaviour):
     """
 
     example: ClassVar[str] = "forage train dqn CartPole-v1 --behaviour boltzmann --behaviour.final-temperature 0.1"
+    ranges: ClassVar[Ranges] = {"final_temperature": Range(0, above=True)}
 
-    initial_temperature: float = 1.0
-    final_temperature: float = 0.05
+    initial_temperature: float = 1.0  # temperature at first, in units of action values; larger is more random
+    final_temperature: float = 0.05  # temperature after `fraction` of the run, in units of action values
     fraction: float = 0.1  # share of the run until the temperature is `final_temperature`
 
     def __check_init__(self):

@@ -10,7 +10,7 @@ from forage.core.types import ForageError, Spec
 
 
 def check_choices(what: str, agent: Agent, spec: Spec) -> None:
-    """Raises `ForageError` unless actions are choices, and the agent learns from those that it did not make."""
+    """Raise `ForageError` unless actions are choices, and the agent learns from those that it did not make."""
     space = spec.action_space
     if not isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete):
         raise ForageError(
@@ -21,7 +21,7 @@ def check_choices(what: str, agent: Agent, spec: Spec) -> None:
 
 
 def check_replay(what: str, agent: Agent) -> None:
-    """Raises `ForageError` for an agent that learns only from its own actions."""
+    """Raise `ForageError` for an agent that learns only from its own actions."""
     if agent.on_policy:
         raise ForageError(
             f"{type(agent).__name__} learns only from actions it chose itself, so {what} would mislead it; use its own "

@@ -27,8 +27,8 @@ class EpsilonGreedy(Behaviour):
 
     example: ClassVar[str] = "forage train dqn CartPole-v1 --behaviour epsilon-greedy --behaviour.end 0.01"
 
-    start: float = 1.0
-    end: float = 0.05
+    start: float = 1.0  # epsilon at first, the probability of a random action
+    end: float = 0.05  # epsilon after `fraction` of the run; larger explores more to the end
     fraction: float = 0.1  # share of the run until epsilon reaches `end`
 
     def check(self, agent: Agent, spec: Spec) -> None:

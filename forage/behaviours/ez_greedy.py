@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.behaviours.checks import check_choices
 from forage.core import spaces
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, ForageError, Spec
 from forage.nn.distributions import Actions
 
@@ -42,13 +43,15 @@ class EZGreedy(Behaviour):
     """
 
     example: ClassVar[str] = "forage train dqn MountainCar-v0 --behaviour ez-greedy"
+    ranges: ClassVar[Ranges] = {"exponent": Range(0), "mean": Range(1), "longest": Range(1)}
 
-    start: float = 1.0
-    end: float = 0.05
+    start: float = 1.0  # epsilon at first, the probability of a random action
+    end: float = 0.05  # epsilon after `fraction` of the run; larger explores more to the end
     fraction: float = 0.1  # share of the run until epsilon reaches `end`
-    durations: str = equinox.field(static=True, default="zeta")  # or geometric
-    exponent: float = 2.0  # of the zeta distribution; larger: shorter
-    mean: float = 20.0  # of the geometric one, but for what `longest` cuts off
+    durations: str = equinox.field(static=True, default="zeta")  # law of how often an action is repeated: zeta or
+    # geometric
+    exponent: float = 2.0  # exponent of the zeta law; larger makes shorter repetitions
+    mean: float = 20.0  # mean of the geometric law in steps, but for what `longest` cuts off
     longest: int = equinox.field(static=True, default=10_000)  # most steps that an action is taken in a row
 
     def __check_init__(self):
@@ -97,7 +100,7 @@ class EZGreedy(Behaviour):
 
 
 def allowed(spec: Spec, action: PyTree[Array], mask: Bool[Array, " actions"] | None) -> Bool[Array, ""]:
-    """Whether each choice that an action makes may be made."""
+    """Return whether each choice that an action makes may be made."""
     if mask is None:
         return jnp.bool_(True)
     return jnp.all(mask | (Actions.of(spec.action_space).heard(action) == 0))

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, GUIDE, Clock, Experience, ForageError, Spec
 
 SCHEDULES = ("curriculum", "random")
@@ -26,7 +27,7 @@ class Progress(NamedTuple):
 
 
 class Curriculum(NamedTuple):
-    """How far the guide has been weaned off, and how well it goes."""
+    """The stage of weaning off the guide, and the returns by which it is judged."""
 
     stage: Int[Array, ""]
     best: Float[Array, ""]  # best mean return so far
@@ -63,13 +64,18 @@ class Guide(Behaviour):
     """
 
     example: ClassVar[str] = "see the Python example in its docstring"
+    ranges: ClassVar[Ranges] = {"steps": Range(0)}
 
-    policy: Any = equinox.field(converter=as_pytree)
-    steps: int
-    tolerance: float = 0.05
-    schedule: str = equinox.field(static=True, default="curriculum")
-    stages: int = equinox.field(static=True, default=10)
-    episodes: int = equinox.field(static=True, default=20)
+    policy: Any = equinox.field(converter=as_pytree)  # the policy that acts first: a function, or a trained agent with
+    # its state
+    steps: int  # steps of each episode that the guide acts at first
+    tolerance: float = 0.05  # share of the best return that a stage may fall short of and be passed; larger hands over
+    # sooner
+    schedule: str = equinox.field(static=True, default="curriculum")  # how the guide's steps fall: curriculum or random
+    stages: int = equinox.field(static=True, default=10)  # stages in which the guide's steps fall to 0; more hand over
+    # in smaller steps
+    episodes: int = equinox.field(static=True, default=20)  # episodes by which a stage is judged; more judge it more
+    # surely, and later
 
     def __check_init__(self):
         if self.schedule not in SCHEDULES:
@@ -134,7 +140,7 @@ class Guide(Behaviour):
         return guide.act(guide_state, hidden, observation, key, explore=False)[:2]
 
     def guided_steps(self, state: Curriculum | tuple[()], key: Key[Array, ""]) -> Int[Array, ""]:
-        """How many steps are the guide's in an episode that begins now."""
+        """Return how many steps are the guide's in an episode that begins now."""
         if self.schedule == "random":
             return jax.random.randint(key, (), 0, self.steps + 1)
         assert isinstance(state, Curriculum)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from forage.behaviours.checks import check_noise
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 
 
@@ -36,8 +37,9 @@ class HeldNoise(Behaviour):
     """
 
     example: ClassVar[str] = "forage train sac Pendulum-v1 --state-dependent-noise true --behaviour held-noise"
+    ranges: ClassVar[Ranges] = {"interval": Range(0)}
 
-    interval: int = equinox.field(static=True, default=8)  # steps; 0: the whole episode
+    interval: int = equinox.field(static=True, default=8)  # steps that noise is held; 0: the whole episode
 
     def __check_init__(self):
         if self.interval < 0:

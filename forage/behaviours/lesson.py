@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.behaviours.checks import check_replay
 from forage.core import spaces
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
@@ -95,16 +96,19 @@ class Lesson(Behaviour):
     """
 
     example: ClassVar[str] = "forage train dqn DeepSea-10 --behaviour lesson"
+    ranges: ClassVar[Ranges] = {"novelty_scale": Range(0), "reward_scale": Range(0), "sharpness": Range(0)}
 
     learning_rate: float = 1e-3
     discount: float = 0.99
-    sharpness: float = 50.0  # of the choice among options
-    reward_scale: float = 10.0  # of reward in what options are worth
-    novelty_scale: float = 0.01  # of novelty in it
-    capacity: int = equinox.field(static=True, default=20_000)
+    sharpness: float = 50.0  # how far options of higher value are preferred; larger is greedier
+    reward_scale: float = 10.0  # factor of reward in what options are worth
+    novelty_scale: float = 0.01  # factor of novelty in what options are worth; larger explores more
+    capacity: int = equinox.field(static=True, default=20_000)  # newest transitions kept to learn options from
     batch_size: int = equinox.field(static=True, default=64)
-    target_update_interval: int = equinox.field(static=True, default=100)  # reports
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))  # where there is no image
+    target_update_interval: int = equinox.field(static=True, default=100)  # reports between two updates of the target
+    # networks; more are steadier and slower
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))  # units of each hidden layer, where
+    # observations are no images
     embedding_size: int = equinox.field(static=True, default=16)
 
     def check(self, agent: Agent, spec: Spec) -> None:
@@ -203,7 +207,7 @@ class Lesson(Behaviour):
         return state._replace(ring=truncate(state.ring, written(state.ring, agent, clock)))
 
     def loss(self, networks: Networks, state: LessonState, batch: Experience) -> Float[Array, ""]:
-        """Of all four networks together, which share no weights."""
+        """Compute the loss of all four networks together, which share no weights."""
         option, novelty = batch.note
         intrinsic = state.novelty(novelty, jnp.inf)
         fixed = jax.lax.stop_gradient
@@ -239,7 +243,7 @@ def written(ring: Ring, agent: Agent, clock: Clock) -> Clock:
 
 
 def error(predictor: Head, fixed: Head, observation: PyTree[Array]) -> Float[Array, ""]:
-    """How new what is seen is: the predictor's mean squared error."""
+    """Return how new what is seen is: the predictor's mean squared error."""
     return jnp.mean((predictor(observation) - jax.lax.stop_gradient(fixed(observation))) ** 2)
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from forage.behaviours.checks import check_noise
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 
 
@@ -37,6 +38,7 @@ class OrnsteinUhlenbeck(Behaviour):
     example: ClassVar[str] = (
         "forage train td3 MountainCarContinuous-v0 --exploration-noise 0.38 --behaviour ornstein-uhlenbeck"
     )
+    ranges: ClassVar[Ranges] = {"reversion": Range(0, 1, above=True)}
 
     reversion: float = 0.15  # share of the way back to zero at each step (theta); 1: white noise
 

@@ -23,7 +23,8 @@ class Own(Behaviour):
 
     example: ClassVar[str] = "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000"
 
-    random_steps: int = equinox.field(static=True, default=0)
+    random_steps: int = equinox.field(static=True, default=0)  # environment steps that begin the run with uniform
+    # actions; more fill the memory with more varied ones
 
     def check(self, agent: Agent, spec: Spec) -> None:
         if self.random_steps:

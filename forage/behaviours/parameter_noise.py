@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 from forage.behaviours.checks import check_replay
 from forage.core import prng
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, split_mask
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.distributions import Actions, Categorical
@@ -34,7 +35,7 @@ class Perturbed(NamedTuple):
 
 
 class ParameterNoise(Behaviour):
-    """In each episode the agent acts with weights of its own: network + scale N(0, 1), drawn as the episode begins.
+    """Acting with other weights in each episode: network + scale N(0, 1), drawn as the episode begins.
 
     It acts as in evaluation, without noise on its actions, so it does the same whenever it sees the same. What is drawn
     stays for the episode while the agent goes on learning. Convolutions are left alone.
@@ -58,13 +59,19 @@ class ParameterNoise(Behaviour):
     """
 
     example: ClassVar[str] = "forage train dqn MountainCar-v0 --behaviour parameter-noise"
+    ranges: ClassVar[Ranges] = {
+        "initial_scale": Range(0, above=True),
+        "distance": Range(0, above=True),
+        "adaptation": Range(1, above=True),
+    }
 
-    start: float = 1.0
-    end: float = 0.05
+    start: float = 1.0  # epsilon at first, whose distance from greedy is wanted of choices
+    end: float = 0.05  # epsilon after `fraction` of the run
     fraction: float = 0.1  # share of the run until epsilon reaches `end`
-    distance: float = 0.2  # wanted between continuous actions
-    initial_scale: float = 0.01
-    adaptation: float = 1.01  # the scale's factor after each rollout
+    distance: float = 0.2  # root mean square distance wanted between continuous actions, in the unit box; larger
+    # explores more
+    initial_scale: float = 0.01  # standard deviation of the noise on weights before it is adapted
+    adaptation: float = 1.01  # factor of the scale after each rollout; larger adapts faster, and less steadily
 
     def __check_init__(self):
         for name, least in (("initial_scale", 0.0), ("distance", 0.0), ("adaptation", 1.0)):

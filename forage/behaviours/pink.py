@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.behaviours.checks import check_noise
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 
 
@@ -41,8 +42,10 @@ class Pink(Behaviour):
     """
 
     example: ClassVar[str] = "forage train sac MountainCarContinuous-v0 --behaviour pink"
+    ranges: ClassVar[Ranges] = {"exponent": Range(), "length": Range(0)}
 
-    exponent: float = 1.0
+    exponent: float = 1.0  # how fast power falls with the frequency; larger makes slower noise: 0 is white, 1 pink, 2
+    # red
     length: int = equinox.field(static=True, default=0)  # steps of a signal; 0: as long as an episode can last
 
     def __check_init__(self):

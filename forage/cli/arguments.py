@@ -33,7 +33,7 @@ def port_part(port: str, words: options.Words) -> Any:
 
 
 def wrappers(words: options.Words, option: str) -> list[str]:
-    """What `--wrap NAME:VALUE ...` names; an unknown name is answered at once."""
+    """Return what `--wrap NAME:VALUE ...` names; an unknown name is answered at once."""
     given = options.many(words, option)
     words.pop(option, None)
     for wrapper in given:

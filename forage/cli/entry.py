@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def as_command(work: Callable[[], int | None]) -> NoReturn:
-    """Does the work as a process of its own does it: ends with its exit code, or with one sentence and 2 or 130."""
+    """Run `work` and exit: its code, 2 and one sentence after an error, 130 when interrupted."""
     try:
         sys.exit(work())
     except ForageError as error:

@@ -14,7 +14,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
 
 def list_parts(wanted: str | None) -> None:
-    """Prints what there is: all of it, or what is `wanted`."""
+    """Print all parts and environments, or those that are `wanted`."""
     kinds = {"agents": "agent", **{port: port for port in registry.PORTS}}
     kinds |= {"wrappers": "wrappers", "environments": "environments"}
     if wanted is not None and wanted not in kinds:

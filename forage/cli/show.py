@@ -8,6 +8,7 @@ from typing import Any
 
 from forage.cli.arguments import nothing_left
 from forage.config import options, registry
+from forage.config.ranges import range_words
 from forage.core.errors import ForageError, nearest
 
 
@@ -20,7 +21,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
 
 def show(name: str) -> None:
-    """Prints what a part, a wrapper or an environment is."""
+    """Print what a part, a wrapper or an environment is."""
     if name in registry.WRAPPERS:
         show_wrapper(name)
         return
@@ -37,7 +38,8 @@ def show(name: str) -> None:
     for field in registry.fields(cls):
         default = "required" if field.required else field.default
         shown = field.name.replace("_", "-")
-        print(f"  --{shown if port == 'agent' else f'{port}.{shown}':28} {default!s:14} {field.help}")
+        words = f"{field.help} ({allowed})" if (allowed := range_words(cls, field.name)) else field.help
+        print(f"  --{shown if port == 'agent' else f'{port}.{shown}':28} {default!s:14} {words}")
     example = f"\nexample {cls.example}" if "example" in vars(cls) else ""
     print(f"{example}\nsource {target.replace(':', ' ')}")
     from forage.config.presets import PRESETS

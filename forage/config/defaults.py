@@ -31,7 +31,7 @@ class Rule(NamedTuple):
 
 
 def is_picture(spec: Spec) -> bool:
-    """Whether the observation is an image."""
+    """Return whether the observation is an image."""
     return is_image(seen(spec.observation_space))
 
 
@@ -104,7 +104,7 @@ def rule(agent: str, spec: Spec, native: bool) -> Rule | None:
 
 
 class Chosen(NamedTuple):
-    """What is laid under the settings that a person names, and where it is from."""
+    """Settings to lay under those that a person names, and where they are from."""
 
     settings: dict[str, Any]
     parts: dict[str, Any]  # by port
@@ -189,7 +189,7 @@ class Suggestion(NamedTuple):
 
 
 def is_bounded(spec: Spec) -> bool:
-    """Whether actions are numbers with bounds, as SAC and TD3 need them."""
+    """Return whether actions are numbers with bounds, as SAC and TD3 need them."""
     return is_bounded_box(spec.action_space)
 
 
@@ -230,7 +230,7 @@ def suggest(spec: Spec, native: bool) -> tuple[str, str]:
 
 
 class Length(NamedTuple):
-    """How long a run is without a preset: so many episodes, but within so many steps of each seed."""
+    """The length of a run without a preset: so many episodes, but within so many steps of each seed."""
 
     episodes: int
     least: int
@@ -260,7 +260,7 @@ def length_for(agent: Agent, spec: Spec, native: bool) -> Length:
 
 
 def default_steps(agent: Agent, environment: str, spec: Spec, native: bool, suggested: bool) -> tuple[int, str]:
-    """How long to train when nobody says, and why: the preset's steps, else as `LENGTHS` has it.
+    """Return how long to train when nobody says, and why: the preset's steps, else as `LENGTHS` has it.
 
     Where the agent was `suggested`, too, a preset's steps are cut to the most that `LENGTHS` has.
     """

@@ -48,7 +48,7 @@ def split(arguments: list[str], flags: set[str], lists: Collection[str] = ()) ->
 
 
 def many(words: Words, name: str) -> list[str]:
-    """What was given for an option that may be given more than once."""
+    """Return what was given for an option that may be given more than once."""
     found = words.get(name, [])
     return found if isinstance(found, list) else [str(found)]
 
@@ -90,7 +90,7 @@ def parse(name: str, text: Word, wanted: Any) -> Any:
 
 
 def guess(text: Word) -> Any:
-    """What a text means, for options of environments, whose types are not known beforehand.
+    """Return what a text means, for options of environments, whose types are not known beforehand.
 
     A number, a truth value or `none`; `a,b` is a list of these, and what begins with a bracket or a quote is as in
     Python, so that `'a,b'` and `'none'`, with the quotes, are texts. All else is text.
@@ -116,7 +116,7 @@ def guess(text: Word) -> Any:
 
 
 def fill(words: Words, fields: list[Field], prefix: str, owner: str) -> dict[str, Any]:
-    """Takes the options that set `fields` out of `words`. Raises `ForageError` for those with the prefix that set none.
+    """Take the options that set `fields` out of `words`; raise `ForageError` for those with the prefix that set none.
 
     Without a prefix, what is not a field stays in `words` for somebody else.
     """

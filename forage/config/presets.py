@@ -28,7 +28,7 @@ class Preset(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What it sets, of the agent and then of other ports: `clip 0.1; rewards scale, low -1, high 1`."""
+        """Return what it sets, of the agent and then of other ports: `clip 0.1; rewards scale, low -1, high 1`."""
 
         said = {"": self.settings} | {f"{port} {part['part']}, ": part for port, part in self.parts.items()}
         texts = []

@@ -1,4 +1,4 @@
-"""What hyper-parameters may be, by their field-standard names, whichever part has them."""
+"""Ranges of hyper-parameters: by their field-standard names, or as the part says itself in its `ranges`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from forage.core.errors import ForageError
+from forage.core.ranges import Range
 
 INFINITE = math.inf
 RANGES: dict[str, tuple[float, float]] = {
@@ -30,6 +31,15 @@ RANGES: dict[str, tuple[float, float]] = {
     "hidden_sizes": (1, INFINITE),
     "embedding_size": (1, INFINITE),
     "size": (1, INFINITE),
+    "heads": (1, INFINITE),
+    "members": (2, INFINITE),
+    "head_size": (1, INFINITE),
+    "latent_size": (1, INFINITE),
+    "neighbours": (1, INFINITE),
+    "planning_depth": (1, INFINITE),
+    "regression_steps": (1, INFINITE),
+    "stages": (1, INFINITE),
+    "burst": (1, INFINITE),
     "burn_in": (0, INFINITE),
     "memory_size": (0, INFINITE),
     "learning_starts": (0, INFINITE),
@@ -55,6 +65,14 @@ RANGES: dict[str, tuple[float, float]] = {
     "end": (0, 1),
     "expectile": (0, 1),
     # weights and bounds
+    "weight": (0, INFINITE),
+    "entropy_coefficient": (0, INFINITE),
+    "value_coefficient": (0, INFINITE),
+    "exploration_noise": (0, INFINITE),
+    "target_noise": (0, INFINITE),
+    "initial_log_std": (-INFINITE, INFINITE),
+    "target_entropy": (-INFINITE, INFINITE),
+    "tolerance": (0, INFINITE),
     "sigma": (0, INFINITE),
     "weight_decay": (0, INFINITE),
     "initial_multiplier": (0, INFINITE),
@@ -72,43 +90,44 @@ RANGES: dict[str, tuple[float, float]] = {
     "most_weight": (0, INFINITE),
 }
 ABOVE = {"max_gradient_norm", "initial_temperature", "initial_information", "rank_temperature", "sigma"}
-"""What is never its least number: nothing would be learned by it, its logarithm is taken, or it divides."""
+"""Names that are never their least number: nothing would be learned by it, its logarithm is taken, or it divides."""
 BELOW = {"norm_discount"}
-"""What is never its greatest: what is summed across the ends of episodes would have no bound."""
+"""Names that are never their greatest number: sums across the ends of episodes would have no bound."""
+
+
+def range_of(cls: type, field: str) -> Range | None:
+    """Return what numbers a part's field may hold: as the class says, else as all parts share it; `None` if neither."""
+    for base in cls.__mro__:
+        if found := vars(base).get("ranges", {}).get(field):
+            return found
+    return Range(*RANGES[field], field in ABOVE, field in BELOW) if field in RANGES else None
+
+
+def range_words(cls: type, field: str) -> str:
+    """Say what numbers a part's field may hold; empty where it has no range."""
+    found = range_of(cls, field)
+    return found.words() if found else ""
 
 
 def check_ranges(part: Any, name: str) -> None:
-    """Raises `ForageError` for a hyper-parameter of `part`, or of a part within it, that cannot be."""
+    """Raise `ForageError` for a hyper-parameter of `part`, or of a part within it, that cannot be."""
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             check_ranges(value, name)
         for number in numbers(value):
-            check_number(field.name, number, name)
+            check_number(type(part), field.name, number, name)
 
 
-def check_number(field: str, number: float, name: str) -> None:
-    """Raises `ForageError` when a number cannot be the hyper-parameter called `field`."""
-    low, high = RANGES.get(field, (-INFINITE, INFINITE))
-    fits = low <= number <= high  # so that NaN never fits
-    if not fits or (field in ABOVE and number == low) or (field in BELOW and number == high):
-        shown = field.replace("_", "-")
-        wanted = wanted_of(field, low, high)
-        raise ForageError(f"{shown} of {name} is {wanted}, not {number:g}.")
-
-
-def wanted_of(field: str, low: float, high: float) -> str:
-    """The numbers from `low` to `high`, or to just before them, in words."""
-    if low == -INFINITE:
-        return "a number"
-    if high == INFINITE:
-        return f"above {low:g}" if field in ABOVE else f"{low:g} or more"
-    end = f"below {high:g}" if field in BELOW else f"{high:g}"
-    return f"above {low:g} and {end}" if field in ABOVE else f"from {low:g} to {end}"
+def check_number(cls: type, field: str, number: float, name: str) -> None:
+    """Raise `ForageError` when a number cannot be the field of a part of this class, which is called `name`."""
+    wanted = range_of(cls, field) or Range()
+    if not wanted.fits(number):
+        raise ForageError(f"{field.replace('_', '-')} of {name} is {wanted.words()}, not {number:g}.")
 
 
 def numbers(value: Any) -> Iterator[float]:
-    """The plain numbers in a field."""
+    """Yield the plain numbers in a field."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         yield value
     elif isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):

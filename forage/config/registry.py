@@ -16,6 +16,7 @@ import tokenize
 import typing
 from typing import Any
 
+from forage.config.hyperparameters import MEANINGS
 from forage.core.errors import ForageError, nearest
 
 WINGS = {
@@ -99,7 +100,7 @@ def wrapper_class(name: str) -> type:
 
 
 def check_wrapper(name: str) -> None:
-    """Raises `ForageError` where there is no such wrapper, without importing anything."""
+    """Raise `ForageError` where there is no such wrapper, without importing anything."""
     if name not in WRAPPERS:
         hint = nearest(name, WRAPPERS)
         raise ForageError(
@@ -151,7 +152,10 @@ class Field:
 
 
 def fields(cls: type) -> list[Field]:
-    """The hyper-parameters of a part: its dataclass fields, each explained by the comment behind it."""
+    """Return the hyper-parameters of a part: its dataclass fields, each explained by the comment behind it.
+
+    A name without a comment means what `MEANINGS` says, as in every other part.
+    """
     comments: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if dataclasses.is_dataclass(base):
@@ -162,12 +166,13 @@ def fields(cls: type) -> list[Field]:
         default = field.default
         if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        result.append(Field(field.name, hints.get(field.name, Any), default, comments.get(field.name, "")))
+        words = comments.get(field.name) or MEANINGS.get(field.name, "")
+        result.append(Field(field.name, hints.get(field.name, Any), default, words))
     return result
 
 
 def explained(cls: type) -> dict[str, str]:
-    """What the comment behind each field of a class says, with the lines it wraps onto; nothing without a source."""
+    """Return the comment behind each field of a class, with the lines it wraps onto; nothing without a source."""
     try:
         source = textwrap.dedent(inspect.getsource(cls))
         body = ast.parse(source).body[0]
@@ -213,12 +218,12 @@ def to_config(part: Any) -> dict[str, Any]:
 
 
 def is_a(cls: type, name: str) -> bool:
-    """Whether a class is a `forage.core.ports.NAME`, found out without importing it."""
+    """Return whether a class is a `forage.core.ports.NAME`, found out without importing it."""
     return any((base.__module__, base.__name__) == ("forage.core.ports", name) for base in cls.__mro__)
 
 
 def build(port: str, name: str, options: dict[str, Any]) -> Any:
-    """Makes a part by name. Raises `ForageError` for options that it has not, needs, or cannot take."""
+    """Make a part by name. Raise `ForageError` for options that it has not, needs, or cannot take."""
     cls = part_class(port, name)
     known = {field.name: field for field in fields(cls)}
     for key, value in options.items():

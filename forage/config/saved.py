@@ -54,7 +54,7 @@ def load_policy(
 
 
 def spec_from_config(config: dict[str, Any]) -> Spec:
-    """What the agent knew of its environment, from a run's configuration."""
+    """Return what the agent knew of its environment, from a run's configuration."""
     stored = config["spec"]
     return Spec(
         stored["name"],
@@ -70,7 +70,7 @@ def spec_from_config(config: dict[str, Any]) -> Spec:
 def load(
     directory: str | os.PathLike[str], seed: int | None = None, actions: str | None = None, **settings: float
 ) -> Policy:
-    """Loads a trained agent, the best one unless `seed` and `settings` of a sweep name it; see `load_policy`.
+    """Load a trained agent, the best one unless `seed` and `settings` of a sweep name it; see `load_policy`.
 
     Which one that is `Policy.member` says, and a line on standard error where it was chosen.
 

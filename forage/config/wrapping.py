@@ -12,11 +12,11 @@ from forage.core.types import ForageError
 
 
 def wrap(environment: Environment, given: Sequence[str]) -> Environment:
-    """Puts the named wrappers around an environment, the first innermost.
+    """Put the named wrappers around an environment, the first innermost.
 
     Each is `name`, `name:value:value` (its options in order) or `name:option=value`, in any mixture:
     `time-limit:200`, `masked:0,2`, `delay:observation-delay=2`.
-    Raises `ForageError` for an unknown name or option, and for a wrapper that does not fit the environment.
+    Raise `ForageError` for an unknown name or option, and for a wrapper that does not fit the environment.
     """
     for words in given:
         name, _, _ = words.partition(":")
@@ -54,9 +54,9 @@ def arguments(words: str) -> dict[str, Any]:
 
 
 def innermost(environment: Environment, given: Sequence[str]) -> Environment:
-    """Puts wrappers around the environment within all wrappers that are there, where the world itself changes.
+    """Put wrappers around the environment within all wrappers that are there, where the world itself changes.
 
-    What is seen and done must stay as it was. Raises `ForageError` where a wrapper changes that.
+    What is seen and done must stay as it was. Raise `ForageError` where a wrapper changes that.
     """
     from forage.environments.wrappers.base import Wrapper
 

@@ -179,7 +179,7 @@ def _read(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict[s
 
 
 def load(path: Path, like: PyTree, prefix: str = "") -> tuple[PyTree, dict[str, Any]]:
-    """Loads a tree with the structure, shapes and dtypes of `like` (arrays or shapes). Returns it and the header.
+    """Load a tree with the structure, shapes and dtypes of `like` (arrays or shapes). Return it and the header.
 
     `prefix` names a part of what was saved, such as `.learner.agent`: that alone is read.
     """

@@ -100,7 +100,7 @@ def on_host(tree: PyTree[Array]) -> PyTree[np.ndarray]:
 
 
 def kind(tree: PyTree[Any]) -> Hashable:
-    """What is equal for trees that differ in their leaves alone, and whose classes have the same code.
+    """Return what is equal for trees that differ in their leaves alone, and whose classes have the same code.
 
     The code, because notebooks reload a class in place when its file is edited, and tests replace methods. What these
     classes call is not looked at, such as functions of a module or networks: after a change there, call

@@ -36,7 +36,7 @@ def numeric_fields(layer: Any) -> list[str]:
 
 
 def depth_of(environment: Environment, name: str) -> int:
-    """How far inside the wrappers the field is. Raises `ForageError`, with the nearest names, where there is none."""
+    """Return how far inside the wrappers the field is; raise `ForageError` with the nearest names if there is none."""
     names = [numeric_fields(layer) for layer in layers(environment)]
     depths = [depth for depth, fields in enumerate(names) if name in fields]
     if depths:
@@ -66,12 +66,12 @@ def replace(tree: Any, environment: Environment, name: str, value: Any) -> Any:
 
 
 def with_fields(environment: Environment, /, **values: Any) -> Environment:
-    """Returns the environment with the named fields replaced, looking through wrappers.
+    """Return the environment with the named fields replaced, looking through wrappers.
 
     `with_fields(Masked(CartPole(), (0, 2)), length=1.0)` is the same wrapper around a longer pole.
     A value may be an array; one with a leading axis makes a batch for `vmap`. Where a wrapper and what it
     wraps share a name, the innermost is meant.
-    Raises `ForageError` for a field that is not there or is static, naming the nearest ones.
+    Raise `ForageError` for a field that is not there or is static, naming the nearest ones.
     """
     for name, value in values.items():
         environment = replace(environment, environment, name, value)

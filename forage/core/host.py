@@ -27,7 +27,7 @@ class Misfit(Exception):
 
 
 class HostStep(NamedTuple):
-    """What one step of the batch brought.
+    """The results of one step of the batch.
 
     `step.observation` is what each step led to, also where an episode ended.
     `observation` is what to act on next: the first observation of the new episode where one ended.
@@ -64,7 +64,7 @@ class HostEnvironment(abc.ABC):
         reward_names: tuple[str, ...] = (),
         num_agents: int = 1,
     ):
-        """Raises `ForageError` when `num_envs` is less than 1. The spaces are those of one agent of one environment."""
+        """Raise `ForageError` when `num_envs` is less than 1. The spaces are those of one agent of one environment."""
         if num_envs < 1:
             raise ForageError(f"{name} cannot run with num_envs={num_envs}; 1 or more works.")
         check(name, observation_space, action_space)
@@ -82,7 +82,7 @@ class HostEnvironment(abc.ABC):
 
     @property
     def spec(self) -> Spec:
-        """What an agent may know of these environments."""
+        """Return what an agent may know of these environments."""
         return Spec(
             self.name,
             self.observation_space,
@@ -101,7 +101,7 @@ class HostEnvironment(abc.ABC):
         return observation
 
     def step(self, action: PyTree[np.ndarray]) -> HostStep:
-        """Takes one action in each environment; leaves of `action` are `[env, ...]`."""
+        """Take one action in each environment; leaves of `action` are `[env, ...]`."""
         self.send(action)
         return self.receive()
 
@@ -129,12 +129,12 @@ class HostEnvironment(abc.ABC):
 
     @property
     def place(self) -> Int[np.ndarray, " env"]:
-        """Where on that map the last step led to, also where an episode ended; zeros where there is no map."""
+        """Return where on that map the last step led to, also where an episode ended; zeros where there is no map."""
         return np.zeros(self.num_envs, np.int32)
 
     @property
     def returns(self) -> bool:
-        """Whether `take` and `put` work here, so that an episode can begin where another has been."""
+        """Return whether `take` and `put` work here, so that an episode can begin where another has been."""
         return False
 
     def take(self, index: int) -> bytes:
@@ -174,7 +174,7 @@ class HostEnvironment(abc.ABC):
         return self._guard("restoring a snapshot", self._restore, snapshot)
 
     def render(self) -> UInt8[np.ndarray, "height width 3"]:
-        """Draws environment 0. Raises `ForageError` where that cannot be done."""
+        """Draw environment 0. Raise `ForageError` where that cannot be done."""
         return self._guard("drawing", self._render)
 
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:
@@ -182,7 +182,7 @@ class HostEnvironment(abc.ABC):
 
     @property
     def frames_per_second(self) -> float | None:
-        """How fast pictures of its steps follow one another; `None` where it does not say."""
+        """Return how fast pictures of its steps follow one another; `None` where it does not say."""
         return None
 
     @property
@@ -192,7 +192,7 @@ class HostEnvironment(abc.ABC):
 
     @property
     def info_seen(self) -> tuple[str, ...]:
-        """What the environments' own information has held so far, as far as it was looked at."""
+        """Return what the environments' own information has held so far, as far as it was looked at."""
         return ()
 
     def close(self) -> None:  # noqa: B027 (not every simulator holds something)
@@ -203,7 +203,7 @@ class HostEnvironment(abc.ABC):
 
     @abc.abstractmethod
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
-        """Returns what `action`, sent before, brought. Arrays must not be written to afterwards."""
+        """Return what `action`, sent before, brought. Arrays must not be written to afterwards."""
 
     def _send(self, action: PyTree[np.ndarray]) -> None:  # noqa: B027 (nor can every one start early)
         """Starts the simulation, where that can be done without waiting for it."""
@@ -250,7 +250,7 @@ def array_dtype(space: gymnasium.Space[Any]) -> np.dtype:
 
 
 class Expected(NamedTuple):
-    """What an array of a batch must be."""
+    """The required shape and dtype of an array of a batch."""
 
     path: tuple[str, ...]  # in a Dict observation; empty otherwise
     shape: tuple[int, ...]

@@ -112,7 +112,7 @@ def anchor(space: spaces.Box) -> Float[np.ndarray, "*shape"]:
 
 
 def carries_more(keys: Iterable[str]) -> bool:
-    """Whether a dictionary with these keys is an observation with something beside it."""
+    """Return whether a dictionary with these keys is an observation with something beside it."""
     beside = set(keys) - {"observation"}
     return beside < set(keys) and set() < beside <= {MASK, STATE, PRESENT}
 
@@ -126,7 +126,7 @@ def split_mask(observation: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, "
 
 
 def present(observation: PyTree[Array]) -> Int[Array, "*agent"] | None:
-    """Whether the agent acts on this observation: 1, 0 or -1 (`None`: always)."""
+    """Return whether the agent acts on this observation: 1, 0 or -1 (`None`: always)."""
     if isinstance(observation, dict) and PRESENT in observation and carries_more(observation):
         return observation[PRESENT]
     return None
@@ -137,7 +137,7 @@ PRESENCE = spaces.Box(-1, 1, (), np.int8)
 
 
 class Picture(NamedTuple):
-    """How a box is read as a picture: its axes in the order `axes`, then in the `shape` height, width, channels."""
+    """A box read as a picture: its axes in the order `axes`, then in the `shape` height, width, channels."""
 
     axes: tuple[int, ...]
     shape: tuple[int, int, int]
@@ -187,18 +187,18 @@ def picture(space: spaces.Space[Any]) -> Picture | None:
 
 
 def channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether three axes are channels, height and width rather than height, width and channels."""
+    """Return whether three axes are channels, height and width rather than height, width and channels."""
     few, smallest = shape[0], min(shape[1:])
     return (few <= 4 and smallest >= LEAST) or (few <= 16 and smallest >= SCREEN)
 
 
 def is_bytes(space: spaces.Box) -> bool:
-    """Whether the values of a box are bytes, possibly in another dtype: its bounds are 0 and 255 throughout."""
+    """Return whether the values of a box are bytes, possibly in another dtype: its bounds are 0 and 255 throughout."""
     return bool((np.asarray(space.low) == 0).all() and (np.asarray(space.high) == 255).all())
 
 
 def scale_of(space: spaces.Space[Any]) -> float:
-    """What whole numbers are multiplied with before a network sees them: 1 / their largest bound, where that is large.
+    """Return the factor of whole numbers before a network sees them: 1 / their largest bound, where that is large.
 
     Bytes of an image become 0 to 1, and a clock that counts to 4000 does not drown what is beside it. What counts to a
     hundred at most stays as it is, and so do boards, images of whole numbers that are no bytes: they name things, and
@@ -232,7 +232,7 @@ def reading(space: spaces.Space[Any]) -> list[str]:
 
 
 def nothing(space: spaces.Space[Any]) -> bool:
-    """Whether an element of a space holds no number at all."""
+    """Return whether an element of a space holds no number at all."""
     return all(leaf.shape is not None and 0 in leaf.shape for leaf in leaves(space).values())
 
 
@@ -317,12 +317,12 @@ def fitted(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def is_bounded_box(space: spaces.Space[Any]) -> bool:
-    """Whether actions are continuous, with bounds."""
+    """Return whether actions are continuous, with bounds."""
     return isinstance(space, spaces.Box) and bool(is_bounded(space).all()) and np.issubdtype(space.dtype, np.floating)
 
 
 def check_bounded(agent: str, spec: Spec) -> None:
-    """Raises `ForageError` for an action space that `agent`, whose actions are continuous and bounded, cannot use."""
+    """Raise `ForageError` for an action space that `agent`, whose actions are continuous and bounded, cannot use."""
     if not is_bounded_box(spec.action_space):
         others = "ppo, dqn or sac-discrete" if isinstance(spec.action_space, spaces.Discrete) else "ppo"
         raise ForageError(
@@ -341,7 +341,7 @@ def _open(space: spaces.Space[Any]) -> str:
 
 
 def check_discrete(agent: str, spec: Spec) -> None:
-    """Raises `ForageError` for an action space that `agent`, whose actions are numbered, cannot use."""
+    """Raise `ForageError` for an action space that `agent`, whose actions are numbered, cannot use."""
     if not isinstance(spec.action_space, spaces.Discrete):
         others = "ppo, sac or td3" if is_bounded_box(spec.action_space) else "ppo"
         raise ForageError(
@@ -359,7 +359,7 @@ def describe(space: spaces.Space[Any]) -> str:
 
 
 def unknown(space: spaces.Space[Any]) -> str:
-    """Says that a space is none of those that values travel in."""
+    """Say that a space is none of those that values travel in."""
     return (
         f"Spaces are boxes, discrete, multi-discrete, multi-binary, tokens or dictionaries of these, not {space}; "
         f'a tuple can be a dictionary with the keys "0", "1", ..., and a text tokens.'

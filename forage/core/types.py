@@ -27,7 +27,7 @@ BONUS = "bonus"
 
 
 class Step(NamedTuple):
-    """What one environment step returns, before any reset.
+    """The results of one environment step, before any reset.
 
     `observation` is of the state the step led to, also when the episode ends there.
     `terminated`: the task is over, nothing comes after, the value is zero.
@@ -80,12 +80,12 @@ class Experience(NamedTuple):
 
     @property
     def counts(self) -> Bool[Array, "*shape"]:
-        """Whether there is something to learn from: one of many agents may have left before the others."""
+        """Return whether there is something to learn from: one of many agents may have left before the others."""
         return self.source != GONE
 
 
 class Batch(NamedTuple):
-    """What an agent learns from: segments of consecutive transitions, time axis first.
+    """Experience to learn from: segments of consecutive transitions, time axis first.
 
     A one-step sample has `time == 1`; a rollout has one segment for each environment.
     A segment may run across the end of an episode; `experience.ended` marks where.
@@ -97,7 +97,7 @@ class Batch(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """How far the run is. Shared by all seeds, so schedules and ring-buffer pointers cost nothing under `vmap`."""
+    """The time in the run. Shared by all seeds, so schedules and ring-buffer pointers cost nothing under `vmap`."""
 
     steps: Int[Array, ""]  # environment steps taken by each seed
     total: Float[Array, ""]  # environment steps planned for each seed
@@ -114,7 +114,7 @@ class Clock(NamedTuple):
 
 
 def exact(value: Any) -> Hashable:
-    """What a space is, to the bit. Spaces have no hash, and find boxes equal whose bounds are only nearly so."""
+    """Return what a space is, to the bit. Spaces have no hash, and find boxes equal whose bounds are only nearly so."""
     if isinstance(value, gymnasium.Space):
         return type(value), exact({name: what for name, what in vars(value).items() if name != "_np_random"})
     if isinstance(value, Mapping):
@@ -128,7 +128,7 @@ def exact(value: Any) -> Hashable:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spec:
-    """What an agent may know of an environment. Spaces are those of one agent."""
+    """The facts about an environment that an agent may know. Spaces are those of one agent."""
 
     name: str
     observation_space: gymnasium.Space[Any]

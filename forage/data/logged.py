@@ -137,12 +137,12 @@ class Transitions:
 
     @functools.cached_property
     def first(self) -> Int[np.ndarray, " episode"]:
-        """Where each episode's first transition stands."""
+        """Return where each episode's first transition stands."""
         return np.cumsum(self.lengths) - self.lengths
 
     @functools.cached_property
     def time(self) -> Int[np.ndarray, " transition"]:
-        """Steps since the episode began."""
+        """Return the steps since the episode began."""
         return np.arange(self.transitions) - np.repeat(self.first, self.lengths)
 
 

@@ -18,7 +18,7 @@ from forage.core.types import ForageError, Step
 
 
 def check_environment(environment: Environment, name: str) -> None:
-    """Raises `ForageError` that names the method and what was wrong with what it returned."""
+    """Raise `ForageError` that names the method and what was wrong with what it returned."""
     spaces.check(name, environment.observation_space, environment.action_space)
     key = jax.eval_shape(lambda: prng.key(0))
     agents = environment.num_agents
@@ -77,7 +77,7 @@ def where(environment: Environment, error: Exception) -> str:
 
 
 def same(name: str, what: str, found: PyTree[Any], wanted: PyTree[Any]) -> None:
-    """Raises where two trees of shapes differ."""
+    """Raise where two trees of shapes differ."""
     found_leaves, found_structure = jax.tree_util.tree_flatten_with_path(found)
     wanted_leaves, wanted_structure = jax.tree_util.tree_flatten_with_path(wanted)
     if found_structure != wanted_structure:

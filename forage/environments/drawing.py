@@ -62,7 +62,7 @@ class Canvas:
         self._draw.polygon([self._pixel(point) for point in points], fill=colour)
 
     def line(self, points: Sequence[Point], colour: Colour, width: float = 2.0) -> None:
-        """Draws a line through the points, with rounded joints and ends."""
+        """Draw a line through the points, with rounded joints and ends."""
         pixels = [self._pixel(point) for point in points]
         thickness = max(1, round(_SUPERSAMPLING * width))
         self._draw.line(pixels, fill=colour, width=thickness, joint="curve")
@@ -76,7 +76,7 @@ class Canvas:
         self._draw.ellipse(_around(x, y, radius * self._scale[0]), fill=colour)
 
     def ring(self, centre: Point, radius: float, colour: Colour, width: float = 2.0) -> None:
-        """Draws the outline of a circle."""
+        """Draw the outline of a circle."""
         x, y = self._pixel(centre)
         self._draw.ellipse(
             _around(x, y, radius * self._scale[0]), outline=colour, width=max(1, round(_SUPERSAMPLING * width))
@@ -90,7 +90,7 @@ class Canvas:
         self._draw.rounded_rectangle(box, radius=_SUPERSAMPLING * rounding, fill=colour)
 
     def chest(self, centre: Point, size: float) -> None:
-        """Draws a treasure chest in a cell of the given size."""
+        """Draw a treasure chest in a cell of the given size."""
         x, y = centre
         for left, top, right, bottom, colour in (
             (-0.30, -0.24, 0.30, 0.26, INK),
@@ -101,7 +101,7 @@ class Canvas:
             self.rectangle((x + left * size, y + top * size), (x + right * size, y + bottom * size), colour)
 
     def text(self, position: Point, text: str, colour: Colour = INK, size: float = 12.0, anchor: str = "mm") -> None:
-        """Writes a line of text. `anchor` is Pillow's: `mm` is centred, `lm` starts and `rm` ends at the position."""
+        """Write a line of text. `anchor` is Pillow's: `mm` is centred, `lm` starts and `rm` ends at the position."""
         self._draw.text(
             self._pixel(position),
             text,
@@ -111,7 +111,7 @@ class Canvas:
         )
 
     def array(self) -> UInt8[np.ndarray, "height width 3"]:
-        """Returns the finished picture."""
+        """Return the finished picture."""
         return np.asarray(self._image.resize(self._size, Image.Resampling.BOX))
 
     def _pixel(self, point: Point) -> Point:

@@ -13,7 +13,7 @@ from forage.core.types import ForageError
 
 
 def check_at_least(environment: Environment, **minima: float) -> None:
-    """Raises `ForageError` for a field below its minimum, or broken where its type is `int`.
+    """Raise `ForageError` for a field below its minimum, or broken where its type is `int`.
 
     `None`, and what is being traced and cannot be looked at, pass.
     """
@@ -24,7 +24,7 @@ def check_at_least(environment: Environment, **minima: float) -> None:
 
 
 def check_number(owner: str, name: str, value: Any, minimum: float, whole: bool) -> None:
-    """Raises `ForageError` where `value`, or some entry of it, is no number, is broken or is below `minimum`."""
+    """Raise `ForageError` where `value`, or some entry of it, is no number, is broken or is below `minimum`."""
     if value is None or isinstance(value, Tracer):
         return
     found = np.asarray(value)

@@ -85,21 +85,21 @@ class HostFactory:
         return ours | ({"own": own} if own else {})
 
     def spec(self) -> Spec:
-        """What an agent may know of it. Makes one and closes it again."""
+        """Return what an agent may know of it. Makes one and closes it again."""
         environment = self.build(1)
         environment.close()
         return environment.spec
 
 
 def make(id: str, /, **options: Any) -> Environment | HostFactory:
-    """Returns the environment that `id` names, with fields or options replaced.
+    """Return the environment that `id` names, with fields or options replaced.
 
     `CartPole-v1` (native, see `list_environments`), `gymnax:CartPole-v1` (another JAX library's) and
     `package.module:Class` or `path/to/file.py:Class` of a `forage.core.ports.Environment` give an `Environment`.
     `gymnasium:HalfCheetah-v5`, `envpool:Pong-v5` and a class that is a `gymnasium.Env` or a `HostEnvironment` give a
     `HostFactory`. Case does not matter in ids of our own. Options may have any name.
 
-    Raises `ForageError` for unknown ids and options, with the nearest ones.
+    Raise `ForageError` for unknown ids and options, with the nearest ones.
     """
     name = canonical_id(id)
     if match := SIZED.fullmatch(name):
@@ -140,7 +140,7 @@ def canonical_id(id: str) -> str:
 
 
 def spec_of(environment: Environment, name: str) -> Spec:
-    """What an agent may know of a native environment."""
+    """Return what an agent may know of a native environment."""
     return Spec(
         name=name,
         observation_space=environment.observation_space,
@@ -178,7 +178,7 @@ def list_environments(libraries: bool = True) -> list[Listed]:
 
 
 def installed(suite: Suite) -> bool:
-    """Whether the suite's library can be imported here."""
+    """Return whether the suite's library can be imported here."""
     return importlib.util.find_spec(suite.library) is not None
 
 

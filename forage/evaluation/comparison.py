@@ -39,7 +39,7 @@ class Paired:
 def probability_of_improvement(
     a: Scores, b: Scores, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Score:
-    """How often a seed of `a` beats a seed of `b`, averaged over tasks: 1/2 when they are alike, 1 when always.
+    """Return how often a seed of `a` beats a seed of `b`, averaged over tasks: 1/2 when they are alike, 1 when always.
 
         mean over tasks of sum_ij ([a_i > b_j] + [a_i = b_j] / 2) / (number of pairs)
 
@@ -205,7 +205,7 @@ def paired_comparison(
 
 
 def sign_flip_test(differences: Float[np.ndarray, " pairs"], seed: int = 0) -> float:
-    """How often the mean is as far from 0 when each difference has either sign by the toss of a coin.
+    """Return how often the mean is as far from 0 when each difference has either sign by the toss of a coin.
 
         share of the 2^n choices of signs s for which |sum s_i d_i| >= |sum d_i|
 

@@ -66,7 +66,7 @@ def aggregate_curve(
 
 
 def area_under_curve(steps: Float[np.ndarray, " points"], values: Values, before: float | None = None) -> Area:
-    """How good each run was while it learned, on average: high for what learns early as well as well.
+    """Return how good each run was while it learned, on average: high for what learns early as well as well.
 
         1 / (end - start) * integral from start to end of value(step) d step      (trapezoids)
 

@@ -40,7 +40,7 @@ def curve(
     size: tuple[float, float] = (7.2, 4.2),
     span: tuple[float, float] | None = None,
 ) -> pathlib.Path:
-    """Draws learning curves into one picture, a PNG or an SVG by the path's suffix, and returns the path.
+    """Draw learning curves into one picture, a PNG or an SVG by the path's suffix, and returns the path.
 
     Each run is a line, the interquartile mean over its seeds, in a band, its bootstrap interval at `confidence`
     (see `aggregate_curve`), with its label at the line's end. A run alone shows its seeds as thin lines, too.
@@ -61,7 +61,7 @@ def curve(
 
 
 def heat_map(path: str | pathlib.Path, counts: Float[np.ndarray, "*map"], title: str) -> pathlib.Path:
-    """Draws how often each place of a map was visited, darker for more, on a logarithmic scale; returns the path.
+    """Draw how often each place of a map was visited, darker for more, on a logarithmic scale; returns the path.
 
     Places that were never visited stay white. A map of one row of places is drawn as a line of cells.
     """
@@ -95,7 +95,7 @@ def heat_map(path: str | pathlib.Path, counts: Float[np.ndarray, "*map"], title:
 
 
 def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlabel: str = "return") -> pathlib.Path:
-    """Draws performance profiles, the share of seeds that score above each level, and returns the path."""
+    """Draw performance profiles, the share of seeds that score above each level, and returns the path."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 3.4), dpi=200, layout="constrained", facecolor="white")
@@ -181,7 +181,7 @@ def _figure(
 def draw_run(
     axes: Axes, steps: np.ndarray, values: np.ndarray, look: dict[str, Any], confidence: float, show_seeds: bool
 ) -> float:
-    """Draws one run and returns the height at which its line ends, NaN when it has no line."""
+    """Draw one run and returns the height at which its line ends, NaN when it has no line."""
     steps, middle, low, high = aggregate_curve(steps, values, confidence)
     if show_seeds and len(values) > 1:
         axes.plot(steps, np.asarray(values).T, color=look["color"], linewidth=0.7, alpha=0.3, zorder=2)
@@ -213,7 +213,7 @@ def style(axes: Axes, ylabel: str, xlabel: str) -> None:
 
 
 def _describe(seeds: list[int], confidence: float) -> str:
-    """What the line and the band are: a picture that does not say so cannot be trusted."""
+    """Return what the line and the band are: a picture that does not say so cannot be trusted."""
     if max(seeds) == 1:
         return "1 seed, no interval" if len(seeds) == 1 else "1 seed each, no interval"
     number = f"{seeds[0]}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
@@ -223,7 +223,7 @@ def _describe(seeds: list[int], confidence: float) -> str:
 
 
 def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str]]) -> None:
-    """Writes each label to the right of the axes, at the height its line ends, moved just enough not to overlap."""
+    """Write each label to the right of the axes, at the height its line ends, moved just enough not to overlap."""
     bottom, top = axes.get_ylim()
     texts = []
     for label, end, color in labels:

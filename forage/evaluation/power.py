@@ -19,7 +19,7 @@ from forage.evaluation.statistics import FEW, check_scores
 
 @dataclasses.dataclass(frozen=True)
 class SeedsNeeded:
-    """How many seeds (of each, or pairs) would settle a difference. `seeds` is None when more than `most` would.
+    """The number of seeds (of each, or pairs) that settles a difference. `seeds` is None when more than `most` would.
 
     `formula` is the normal approximation, infinity where there is no difference; `power` is what `seeds` reach.
     """
@@ -32,7 +32,7 @@ class SeedsNeeded:
 
     @property
     def more(self) -> int | None:
-        """How many seeds more than there are. None when that is not known."""
+        """Return how many seeds more than there are. None when that is not known."""
         return None if self.seeds is None else max(0, self.seeds - self.seen)
 
     def __str__(self) -> str:

@@ -147,7 +147,7 @@ def human_normalised(scores: Float[np.ndarray, "*shape"], games: str | Sequence[
 def expert_normalised(
     scores: Float[np.ndarray, "*shape"], datasets: str | Sequence[str]
 ) -> Float[np.ndarray, "*shape"]:
-    """Returns on D4RL's tasks on the scale of 0 for random play to 1 for an expert; papers print 100 times that.
+    """Return on D4RL's tasks on the scale of 0 for random play to 1 for an expert; papers print 100 times that.
 
     `datasets` is one for all scores, or one for each entry of the last axis (tasks), such as `halfcheetah-medium-v2`.
     """

@@ -92,7 +92,7 @@ def task_median(scores: Float[np.ndarray, "*shape seeds tasks"], axis: tuple[int
 
 
 def optimality_gap(scores: Float[np.ndarray, "*shape"], axis: Axis = None, gamma: float = 1.0) -> Any:
-    """How far scores fall short of `gamma` on average; what lies above it does not make up for it. Lower is better.
+    """Return how far scores fall short of `gamma` on average; higher scores do not make up for it. Lower is better.
 
         gamma - mean(min(score, gamma))
 
@@ -183,7 +183,7 @@ def quantiles(found: np.ndarray, confidence: float) -> np.ndarray:
 
 
 def check_scores(name: str, scores: Any) -> np.ndarray:
-    """As `seeds tasks`, refusing what cannot be summarised."""
+    """Return scores as `seeds tasks`; refuse what cannot be summarised."""
     scores = np.asarray(scores, np.float64)
     if scores.ndim not in (1, 2) or scores.size == 0:
         raise ForageError(
@@ -209,7 +209,7 @@ def check_interval(seeds: int, confidence: float, resamples: int) -> None:
 
 
 def _digits(x: float, largest: float) -> str:
-    """As many decimals as suit the largest number it stands beside: 12346, 495.2, 5.21, 0.521, 0.0521."""
+    """Print a number with the decimals that suit the largest one beside it: 12346, 495.2, 5.21, 0.521, 0.0521."""
     if largest == 0:
         return f"{x:.1f}"
     magnitude = math.floor(math.log10(abs(largest)))

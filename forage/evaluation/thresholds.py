@@ -31,7 +31,7 @@ class Times(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Duration:
-    """How long it takes, with its interval. `low` and `high` are None for one seed.
+    """A duration with its interval. `low` and `high` are None for one seed.
 
     Infinity in `value` and `low`: longer than any run was watched; in `high`: nothing bounds it.
     """
@@ -64,7 +64,7 @@ def first_reached(
     values: Float[np.ndarray, "seeds points"],
     threshold: float,
 ) -> Times:
-    """When each seed's curve is first at or above `threshold`; a seed that never is, is censored at its last time.
+    """Return when each seed's curve first reaches `threshold`; a seed that never does is censored at its last time.
 
     `times` are steps, the same for all seeds, or each seed's own, such as seconds; NaN there ends a seed that stopped
     earlier than others. NaN in `values` says that no episode ended since the point before, so the threshold was not
@@ -114,7 +114,7 @@ def kaplan_meier(times: Times, confidence: float = 0.95) -> Survival:
 
 
 def median_time(times: Times, confidence: float = 0.95) -> Duration:
-    """When half of all runs have reached the threshold; infinity when that never was so.
+    """Return when half of all runs have reached the threshold; infinity when that never was so.
 
         the smallest time t with share(t) <= 1/2, share as in `kaplan_meier`
 

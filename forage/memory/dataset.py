@@ -31,8 +31,8 @@ class DataSet(Memory):
 
     offline: ClassVar[bool] = True
 
-    file: str = equinox.field(static=True)  # written by `forage data record`
-    sha256: str = equinox.field(static=True, default="")  # of the file; taken when a run begins
+    file: str = equinox.field(static=True)  # path of a file of transitions, as `forage data record` writes it
+    sha256: str = equinox.field(static=True, default="")  # hash of the file; taken when a run begins
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` for an agent that needs rollouts, and for an environment with several rewards."""

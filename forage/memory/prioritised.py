@@ -41,9 +41,10 @@ class PrioritisedReplay(Memory):
 
     example: ClassVar[str] = "forage train dqn CartPole-v1 --memory prioritised"
 
-    capacity: int = equinox.field(static=True, default=100_000)
-    priority_exponent: float = 0.6
-    importance_exponent: float = 0.4
+    capacity: int = equinox.field(static=True, default=100_000)  # newest transitions kept, of all environments
+    # together; more replay older ones
+    priority_exponent: float = 0.6  # how far draws follow the errors; 0 is uniform
+    importance_exponent: float = 0.4  # how far weights correct for that at first, and wholly (1) at the end of the run
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
@@ -137,7 +138,7 @@ def fill(tree: Tree, first: Int[Array, ""], count: int, value: Float[Array, ""])
 def draw(
     tree: Tree, left_out: Span | None, size: int, key: Key[Array, ""]
 ) -> tuple[Int[Array, " size"], Float[Array, " size"]]:
-    """Draws leaves in proportion to their values, none of those left out. Returns `(leaf, value)`."""
+    """Draw leaves in proportion to their values, none of those left out. Return `(leaf, value)`."""
     cuts = cut_nodes(tree, left_out) if left_out is not None else None
     uniform = jax.random.uniform(key, (2, size))
     share = (jnp.arange(size) + uniform[0]) / size  # where in the sum, in [0, 1]
@@ -160,7 +161,7 @@ def draw(
 
 
 class Cut(NamedTuple):
-    """What the leaves left out take from the nodes of one level: all but two nodes keep everything or nothing."""
+    """The share of the leaves left out in the nodes of one level: all but two nodes keep everything or nothing."""
 
     left_out: Span
     width: int  # leaves under one node

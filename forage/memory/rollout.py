@@ -11,7 +11,7 @@ from forage.core.types import Batch, Clock, Experience, Spec
 
 
 class LastRollout(Memory):
-    """What on-policy agents learn from: one segment for each environment, as long as the rollout.
+    """The last rollout, for on-policy agents: one segment for each environment, as long as the rollout.
 
     Nothing is kept once it was learned from, so a run carries and saves no rollout that nobody reads again.
     """

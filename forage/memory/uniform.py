@@ -32,7 +32,8 @@ class UniformReplay(Memory):
 
     example: ClassVar[str] = "forage train dqn CartPole-v1 --memory uniform --memory.capacity 50k"
 
-    capacity: int = equinox.field(static=True, default=100_000)
+    capacity: int = equinox.field(static=True, default=100_000)  # newest transitions kept, of all environments
+    # together; more replay older ones
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None

@@ -17,7 +17,7 @@ from forage.nn.state_noise import log_deviation, standardised
 
 
 class Shape(NamedTuple):
-    """What decides the size of an `ActorCritic`."""
+    """The sizes and options that decide the shape of an `ActorCritic`."""
 
     hidden_sizes: tuple[int, ...]
     activation: str
@@ -89,7 +89,7 @@ class ActorCritic(equinox.Module):
         return self.distribution(self.outputs(features), observation)
 
     def outputs(self, features: Float[Array, "*batch features"]) -> Float[Array, "*batch outputs"]:
-        """What `distribution` makes a policy of: logits or means, and log-deviations where they depend on the state."""
+        """Return the arguments of `distribution`: logits or means, and log-deviations that depend on the state."""
         if self.log_std is None or self.log_std.ndim == 1:
             return self.actor(features)
         # The noise learns its size and not the features, as with the authors' PPO.

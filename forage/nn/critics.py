@@ -61,7 +61,7 @@ def twin_values(critics: Callable[..., Array], *inputs: PyTree[Array]) -> Float[
 
 
 class CriticReport(NamedTuple):
-    """What the critics' loss has to say beside its value."""
+    """Measurements of the critics beside their loss."""
 
     error: Float[Array, " batch"]  # mean absolute error of both, which prioritised replay asks for
     loss: Float[Array, ""]

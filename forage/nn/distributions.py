@@ -38,7 +38,7 @@ class Categorical(NamedTuple):
         return jax.nn.log_softmax(self.logits)
 
     def probabilities(self, explore: bool = True) -> Float[Array, " actions"]:
-        """Of all actions; without exploration 1 for the mode."""
+        """Return those of all actions; without exploration 1 for the mode."""
         return jnp.exp(self.log_probabilities) if explore else jax.nn.one_hot(self.mode(), self.logits.shape[-1])
 
     def sample(self, key: Key[Array, ""]) -> Int[Array, ""]:
@@ -106,7 +106,7 @@ class SquashedGaussian(NamedTuple):
     log_std: Float[Array, "*batch dimensions"]
 
     def sample(self, key: Key[Array, ""]) -> tuple[Float[Array, "*batch dimensions"], Float[Array, "*batch"]]:
-        """Returns an action and its log-density."""
+        """Return an action and its log-density."""
         return self.from_noise(jax.random.normal(key, self.mean.shape))
 
     def from_noise(
@@ -131,7 +131,7 @@ Distribution = Categorical | MultiCategorical | Gaussian
 
 @dataclasses.dataclass(frozen=True)
 class Actions:
-    """What a policy must know of an action space. Hashable, so a network can keep it as a static field.
+    """The facts about an action space that a policy needs. Hashable, so a network can keep it as a static field.
 
     Continuous policies work in the unit box, which `to_box` and `to_unit` translate, entry by entry: with bounds on
     both sides u = -1 is `low` and u = +1 is `high`; else u is the distance from the allowed number nearest to zero.
@@ -168,13 +168,13 @@ class Actions:
 
     @property
     def half_range(self) -> Float[np.ndarray, " outputs"]:
-        """How much an entry changes where its place in the unit box changes by 1."""
+        """Return how much an entry changes where its place in the unit box changes by 1."""
         low, high = self._ends
         return 0.5 * (high - low)
 
     @property
     def _scaled(self) -> Bool[np.ndarray, " outputs"]:
-        """Which entries have bounds on both sides."""
+        """Return which entries have bounds on both sides."""
         return np.isfinite(self.low) & np.isfinite(self.high)
 
     @property
@@ -190,7 +190,7 @@ class Actions:
 
     @property
     def _chosen(self) -> Int[np.ndarray, " outputs"]:
-        """Which entries of an action are chosen, where some are fixed."""
+        """Return which entries of an action are chosen, where some are fixed."""
         return np.array([place for place, value in enumerate(self.fixed) if value is None], int)
 
     def heard(self, action: Array) -> Float[Array, " outputs"]:
@@ -207,7 +207,7 @@ class Actions:
 
     @property
     def outputs(self) -> int:
-        """How many numbers a policy network puts out."""
+        """Return how many numbers a policy network puts out."""
         return sum(self.sizes) if self.discrete else len(self.low)
 
     def distribution(

@@ -44,5 +44,5 @@ class Embedding(equinox.Module):
         return self.head(self.torso(observation))
 
     def rows(self, observations: Float[Array, "rows *shape"]) -> Float[Array, "rows embedding"]:
-        """Of many observations, as if one by one."""
+        """Embed many observations, as if one by one."""
         return self.head(self.torso.rows(observations))

@@ -132,12 +132,12 @@ def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -
 
 
 def is_image(space: spaces.Space[Any]) -> bool:
-    """Whether a space is read by convolutions; how is said by `forage.core.spaces.picture`."""
+    """Return whether a space is read by convolutions; how is said by `forage.core.spaces.picture`."""
     return picture(space) is not None
 
 
 def is_plain(space: spaces.Space[Any]) -> bool:
-    """Whether a network reads a space without an encoder: floats, bits, an image, or a number that counts from 0."""
+    """Return whether a space needs no encoder: floats, bits, an image, or a number that counts from 0."""
     if isinstance(space, spaces.Discrete):
         return int(space.start) == 0
     return (
@@ -148,9 +148,9 @@ def is_plain(space: spaces.Space[Any]) -> bool:
 
 
 def input_size(space: spaces.Space[Any]) -> int:
-    """How many numbers a network without convolutions sees of one observation; each token counts as one.
+    """Return how many numbers a network without convolutions sees of one observation; each token counts as one.
 
-    Raises `ForageError` where networks cannot read the space.
+    Raise `ForageError` where networks cannot read the space.
     """
     if isinstance(space, spaces.Dict):
         return sum(input_size(part) for part in space.spaces.values())

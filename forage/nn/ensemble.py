@@ -47,7 +47,7 @@ class Ensemble(equinox.Module):
 
     @property
     def number(self) -> int:
-        """How many members there are."""
+        """Return how many members there are."""
         return self.members.layers[0].bias.shape[0]
 
     def __call__(self, rows: Float[Array, "*batch inputs"]) -> Float[Array, "member *batch outputs"]:
@@ -70,7 +70,7 @@ class Ensemble(equinox.Module):
 
 
 def bootstrap(key: Key[Array, ""], rows: int, members: int, keep: float | Array) -> Float[Array, "row member"]:
-    """Which rows each member learns from: each with probability `keep`, weighted by 1 / keep so that means stay.
+    """Return which rows each member learns from: each with probability `keep`, weighted by 1 / keep so that means stay.
 
     As in the code of Pathak, Gandhi, Gupta (2019, arXiv 1906.04161), where `keep` is 0.8.
     """

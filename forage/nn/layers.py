@@ -134,7 +134,7 @@ class Conv(equinox.Module):
 
 
 def is_large(space: spaces.Space[Any]) -> bool:
-    """Whether it is an image of 64 pixels and more, as of a screen."""
+    """Return whether it is an image of 64 pixels and more, as of a screen."""
     found = picture(space)
     return found is not None and min(found.shape[:2]) >= 64
 
@@ -202,7 +202,7 @@ class CNN(equinox.Module):
         return self.condense(jax.lax.map(convolve, images, batch_size=fitting))
 
     def fitting(self, height: int, width: int) -> int:
-        """How many images' patches fit into `CACHE`, at the layer that has most of them."""
+        """Return how many images' patches fit into `CACHE`, at the layer that has most of them."""
         most = 1
         for convolution in self.convolutions:
             height, width = convolution.size(height, width)

@@ -61,7 +61,7 @@ class Torso(equinox.Module):
 
     @property
     def convolves(self) -> bool:
-        """Whether it sees an image, alone or among other things: worth sharing between policy and value."""
+        """Return whether it sees an image, alone or among other things: worth sharing between policy and value."""
         parts = jax.tree.leaves(self, is_leaf=lambda x: isinstance(x, CNN))
         return any(isinstance(part, CNN) for part in parts)
 
@@ -83,7 +83,7 @@ class Torso(equinox.Module):
 
 
 class Recall(NamedTuple):
-    """What an agent with memory keeps from step to step."""
+    """The state that an agent with memory keeps from step to step."""
 
     features: Float[Array, " memory"]  # the GRU's state
     action: Float[Array, " actions"]  # the action before (`Actions.heard`), all zeros at an episode's start
@@ -108,7 +108,7 @@ class GRU(equinox.Module):
         return self.step(before.features, self.hear(features, before.action))
 
     def hear(self, features: Float[Array, " inputs"], action: Float[Array, " actions"]) -> Float[Array, " gates"]:
-        """What does not depend on time: features of an observation, and the action before it."""
+        """Return what does not depend on time: features of an observation, and the action before it."""
         return self.inputs(jnp.concatenate([features, action]))
 
     def step(self, h: Float[Array, " size"], x: Float[Array, " gates"]) -> Float[Array, " size"]:

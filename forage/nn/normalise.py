@@ -51,7 +51,7 @@ Norms = RunningNorm | None | dict[str, Any]
 
 
 def norms_of(space: spaces.Space[Any], maps: bool = False) -> Norms:
-    """What normalises observations of `space` (without its mask): its boxes of numbers that networks see as they are.
+    """Return norms for observations of `space` (without its mask): for the boxes that networks see as they are.
 
     Bits need none, and whole numbers with bounds are scaled by them (`forage.core.spaces.scale_of`). With `maps` that
     goes for pictures of a screen alone. Small ones of bytes are maps, which name things by numbers far below 255: they
@@ -68,7 +68,7 @@ def norms_of(space: spaces.Space[Any], maps: bool = False) -> Norms:
 
 
 def is_map(space: spaces.Space[Any]) -> bool:
-    """Whether a space is a picture of bytes that is too small for a screen: rows, columns and a few codes each."""
+    """Return whether a space is a picture of bytes too small for a screen: rows, columns and a few codes each."""
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
         return False
     return is_image(space) and space.dtype == np.uint8 and not is_large(space)

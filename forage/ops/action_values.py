@@ -20,7 +20,7 @@ def chosen(q: Float[Array, "*batch actions"], action: Int[Array, "*batch"]) -> F
 
 
 def updates_in(agent: Any, steps: int) -> int:
-    """How many updates an agent makes in so many environment steps; at least one."""
+    """Return how many updates an agent makes in so many environment steps; at least one."""
     return max(1, round(steps * agent.updates_per_rollout / (agent.num_envs * agent.rollout_length)))
 
 

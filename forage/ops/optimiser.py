@@ -19,7 +19,7 @@ class Optimiser(NamedTuple):
         return self.transformation.init(parameters)
 
     def step(self, gradient: Parameters, state: Any, parameters: Parameters) -> tuple[Parameters, Any]:
-        """Returns the parameters after one step down the gradient, and the optimiser's state."""
+        """Return the parameters after one step down the gradient, and the optimiser's state."""
         updates, state = self.transformation.update(cast(Any, gradient), state, cast(Any, parameters))
         return cast(Parameters, optax.apply_updates(cast(Any, parameters), updates)), state
 

@@ -233,7 +233,7 @@ def _discounted_sum(x: Float[Array, " time"], decay: Float[Array, " time"]) -> F
 
 
 def _goes_on(terminated: Bool[Array, " time"], truncated: Bool[Array, " time"]) -> Bool[Array, " time"]:
-    """Whether the step after belongs to the same episode and is at hand."""
+    """Return whether the step after belongs to the same episode and is at hand."""
     return ~(terminated | truncated) & (jnp.arange(terminated.shape[0]) < terminated.shape[0] - 1)
 
 

@@ -45,14 +45,14 @@ class Frames(NamedTuple):
 
     @property
     def layout(self) -> tuple[int, int]:
-        """How many pictures an observation is made of, and on which of its axes they stand side by side."""
+        """Return how many pictures an observation is made of, and on which of its axes they stand side by side."""
         whole, one = self.newest.shape[1:], self.store.shape[1:]
         axis = next((i for i, (size, part) in enumerate(zip(whole, one, strict=True)) if size != part), 0)
         return whole[axis] // one[axis], axis
 
     @property
     def sure(self) -> int:
-        """How many steps are there whatever is observed."""
+        """Return how many steps are there whatever is observed."""
         frames = self.layout[0]
         return self.owner.size // most_spare(frames, len(self.newest)) - frames
 
@@ -189,9 +189,9 @@ def update(ring: Experience, rollout: Experience, position: Int[Array, ""]) -> E
 def add_pictures(
     frames: Frames, seen: Array, after: Array, newest: Int[Array, ""]
 ) -> tuple[Frames, Int[Array, "time env frames"], Int[Array, "time env frames"], Int[Array, " env"]]:
-    """Keeps a rollout's observations and what they led to (`[time, env, ...]`).
+    """Keep a rollout's observations and what they led to (`[time, env, ...]`).
 
-    Returns the places of their pictures, and of the one that the step before the rollout led to.
+    Return the places of their pictures, and of the one that the step before the rollout led to.
     """
     (length, num_envs), count, axes = seen.shape[:2], frames.layout[0], frames.store.ndim - 1
     spare = frames.owner.size
@@ -272,14 +272,14 @@ def join(pictures: Array, frames: Frames) -> Array:
 
 
 def equal(one: Array, other: Array, axes: int) -> Bool[Array, "*batch"]:
-    """Whether all bits along the last `axes` axes are the same: of numbers, NaN may be what they say."""
+    """Return whether all bits along the last `axes` axes are the same: of numbers, NaN may be what they say."""
     if jnp.issubdtype(one.dtype, jnp.floating):
         one, other = (jax.lax.bitcast_convert_type(x, f"uint{8 * x.dtype.itemsize}") for x in (one, other))
     return jnp.all(one == other, axis=tuple(range(-axes, 0)))
 
 
 def truncate(ring: Ring, clock: Clock) -> Ring:
-    """Truncates the episodes of the newest step, which nothing will go on with. `clock` reads as after that step."""
+    """Truncate the episodes of the newest step, which nothing will go on with. `clock` reads as after that step."""
     experience = kept(ring)
     capacity, num_envs = experience.terminated.shape
     newest = (clock.steps // num_envs - 1) % capacity

@@ -11,6 +11,7 @@ PARTS = {
     "disagreement": "bonuses.disagreement:Disagreement",
     "e3b": "bonuses.e3b:E3B",
     "episodic-novelty": "bonuses.episodic_novelty:EpisodicNovelty",
+    "re3": "bonuses.re3:RE3",
     "shift": "shift:Shift",
 }
 """By name: the module below this folder, and the class."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics, Rewards
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.normalise import RunningNorm
 from forage.rewards.environment import EnvironmentReward
@@ -25,10 +26,11 @@ class Scale(Rewards):
     """
 
     example: ClassVar[str] = "forage train ppo Pendulum-v1 --rewards scale --rewards.factor 0.1"
+    ranges: ClassVar[Ranges] = {"factor": Range(0, math.inf, above=True, below=True), "low": Range(), "high": Range()}
 
-    factor: float = 1.0  # above 0
-    low: float = -math.inf
-    high: float = math.inf
+    factor: float = 1.0  # factor of the reward
+    low: float = -math.inf  # least reward that is left
+    high: float = math.inf  # greatest reward that is left
     inner: Rewards = equinox.field(default_factory=EnvironmentReward)
 
     def __check_init__(self):
@@ -81,10 +83,11 @@ class NormaliseReturn(Rewards):
     """
 
     example: ClassVar[str] = "forage train ppo Pendulum-v1 --rewards normalise-return"
+    ranges: ClassVar[Ranges] = {"limit": Range(0, above=True), "epsilon": Range(0)}
 
-    discount: float = 0.99
-    limit: float = 10.0
-    epsilon: float = 1e-8
+    discount: float = 0.99  # discount of the running return; best the agent's own
+    limit: float = 10.0  # greatest size of a reward that is left; inf clips nothing
+    epsilon: float = 1e-8  # added to the variance, so that nothing is divided by 0
     inner: Rewards = equinox.field(default_factory=EnvironmentReward)
 
     def __check_init__(self):

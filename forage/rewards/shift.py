@@ -8,6 +8,7 @@ import equinox
 from jaxtyping import Array, Key, PyTree
 
 from forage.core.ports import Metrics, Rewards
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, Spec
 from forage.rewards.environment import EnvironmentReward
 
@@ -32,8 +33,10 @@ class Shift(Rewards):
     """
 
     example: ClassVar[str] = "forage train dqn tabular:RiverSwim-6 --rewards shift --rewards.shift=-0.5"
+    ranges: ClassVar[Ranges] = {"shift": Range()}
 
-    shift: float = -0.5
+    shift: float = -0.5  # constant added to the reward; negative makes learners of values explore, positive makes them
+    # cautious
     inner: Rewards = equinox.field(default_factory=EnvironmentReward)
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:

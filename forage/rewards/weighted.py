@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from forage.core.ports import Rewards
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 
 
@@ -25,9 +26,11 @@ class Weighted(Rewards):
     example: ClassVar[str] = (
         "forage train ppo DeepSeaTreasure-v0 --rewards weighted --rewards.names treasure,time --rewards.weights 1,0.1"
     )
+    ranges: ClassVar[Ranges] = {"weights": Range()}
 
-    names: tuple[str, ...] = equinox.field(static=True, converter=tuple)
-    weights: tuple[float, ...] = equinox.field(converter=tuple)
+    names: tuple[str, ...] = equinox.field(static=True, converter=tuple)  # names of the environment's rewards that are
+    # summed
+    weights: tuple[float, ...] = equinox.field(converter=tuple)  # weight of each of them, in the same order
 
     def __check_init__(self):
         if not self.names or len(self.names) != len(self.weights) or len(set(self.names)) != len(self.names):
@@ -37,7 +40,7 @@ class Weighted(Rewards):
             )
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Int[Array, " names"]:
-        """Where in the environment's reward each name is."""
+        """Return the index of each name in the environment's reward."""
         self.check(spec)
         return jnp.array([spec.reward_names.index(name) for name in self.names])
 

@@ -19,7 +19,7 @@ class ArchiveState(NamedTuple):
 
 
 class Archive(Starts):
-    """Keeps states that were visited and, with `probability`, begins an episode from one of them, drawn uniformly.
+    """An archive of visited states, from one of which, drawn uniformly, episodes begin with `probability`.
 
     After each rollout the state that every environment stands in is offered, except where an episode has just
     ended: neither the state that ended it nor the start that follows it is kept. The archive is a uniform sample of
@@ -40,8 +40,8 @@ class Archive(Starts):
     adapts: ClassVar[bool] = True
     on_host: ClassVar[bool] = True
 
-    capacity: int = equinox.field(static=True, default=1024)
-    probability: float = 0.5
+    capacity: int = equinox.field(static=True, default=1024)  # states kept, a uniform sample of those offered
+    probability: float = 0.5  # probability that an episode begins from the archive
 
     def __check_init__(self):
         if self.capacity < 1:
@@ -83,7 +83,7 @@ class Archive(Starts):
     def offer(
         self, state: ArchiveState, places: Any, eligible: Bool[Array, " env"], key: Key[Array, ""]
     ) -> ArchiveState:
-        """Puts the eligible places (leaves `env ...`) before the reservoir, in order."""
+        """Put the eligible places (leaves `env ...`) before the reservoir, in order."""
         number = state.seen + jnp.cumsum(eligible)  # of each place among all offered, from 1
         drawn = jax.random.randint(key, number.shape, 0, jnp.maximum(number, 1))
         slot = jnp.where(number <= self.capacity, number - 1, drawn)

@@ -23,7 +23,7 @@ class Best(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """How far robustifying has come."""
+    """The progress of robustifying."""
 
     on: Bool[Array, ""]
     trail: Int[Array, " trail"]  # slots on the way of the best episode, from its end to its beginning

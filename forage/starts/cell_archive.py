@@ -21,7 +21,7 @@ class Link(NamedTuple):
 
 
 class Path(NamedTuple):
-    """What an episode has behind it since `environment.reset`, whatever it began from."""
+    """The score and steps of an episode since `environment.reset`, whatever it began from."""
 
     score: Float[Array, "*shape"]  # sum of rewards
     steps: Int[Array, "*shape"]
@@ -41,7 +41,7 @@ class Archive(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the archive took of a rollout, one for each cell that was seen there."""
+    """The states that the archive took of a rollout, one for each cell that was seen there."""
 
     slot: Int[Array, " cell"]  # out of bounds where nothing was taken
     serial: Int[Array, " cell"]

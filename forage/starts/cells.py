@@ -24,7 +24,7 @@ FAR = 1e9
 
 
 class Scale(NamedTuple):
-    """What the bins of numbers and the shades of images are measured by: bounds, or the range of the first rollout.
+    """The scale of bins and shades: bounds, or the range of the first rollout.
 
     NaN where neither is known yet.
     """
@@ -65,7 +65,7 @@ class Cells(Part):
             )
 
     def check(self, environment: Environment) -> None:
-        """Raises `ForageError` where this environment has no such cells."""
+        """Raise `ForageError` where this environment has no such cells."""
         name = type(environment).__name__
         if self.kind == "position" and environment.places is None:
             raise ForageError(f"{name} has no map to make cells of; cells of kind observation or binned need none.")
@@ -77,7 +77,7 @@ class Cells(Part):
             raise ForageError(f"Give 1 width or {numbers}, one for each number of {name}; not {len(self.width)}.")
 
     def bins_of(self, leaf: Array) -> bool:
-        """Whether the numbers of this leaf are put into bins."""
+        """Return whether the numbers of this leaf are put into bins."""
         return self.kind == "binned" or (self.kind == "observation" and jnp.issubdtype(leaf.dtype, jnp.floating))
 
     def bounds(self, space: gymnasium.spaces.Space[Any]) -> Scale:
@@ -102,7 +102,7 @@ class Cells(Part):
         return Scale(jnp.where(known, scale.low, rows.min(0)), jnp.where(known, scale.high, rows.max(0)))
 
     def numbers(self, observations: PyTree[Array]) -> Float[Array, "row number"]:
-        """What bins are made of, or the shrunk grey image (leaves `row ...`)."""
+        """Return what bins are made of, or the shrunk grey image (leaves `row ...`)."""
         seen, _ = spaces.split_mask(observations)
         if self.kind == "image":
             grey = seen.astype(jnp.float32)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.core.ports import Environment, Review, Starts, Tasks
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.starts.backward import Best, Lesson, compare, judge, prepare, unlearned
 from forage.starts.cell_archive import (
@@ -35,7 +36,7 @@ ROUNDING = 1e-5
 
 
 class Mark(NamedTuple):
-    """What an episode began with."""
+    """The beginning of an episode."""
 
     link: Link
     path: Path
@@ -94,28 +95,47 @@ class GoExplore(Starts):
     """
 
     example: ClassVar[str] = "forage train ppo DeepSea-20 --starts go-explore --starts.explore 0.3"
+    ranges: ClassVar[Ranges] = {
+        "width": Range(0, above=True),
+        "bins": Range(1),
+        "shades": Range(2),
+        "explore": Range(0, 1),
+        "target": Range(),
+        "threshold": Range(0, 1),
+        "stride": Range(1),
+        "trail": Range(1),
+        "window": Range(0),
+    }
 
     adapts: ClassVar[bool] = True
     on_host: ClassVar[bool] = True
     every_state: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
 
-    capacity: int = equinox.field(static=True, default=4096)
-    cells: str = equinox.field(static=True, default="observation")  # or binned, image, position
-    width: tuple[float, ...] = equinox.field(static=True, default=())  # of bins; of the range where not given
-    bins: int = equinox.field(static=True, default=20)  # of the range of each number with a fraction
-    size: tuple[int, ...] = equinox.field(static=True, default=(11, 8))  # of images: columns, rows
-    shades: int = equinox.field(static=True, default=8)  # of images
-    choice: str = equinox.field(static=True, default="visits")  # or chosen
-    probability: float = 0.9  # of a return
+    capacity: int = equinox.field(static=True, default=4096)  # cells that the archive has room for; a full one takes no
+    # new ones
+    cells: str = equinox.field(static=True, default="observation")  # what is one cell: observation, binned, image or
+    # position
+    width: tuple[float, ...] = equinox.field(static=True, default=())  # width of bins, for each number or for all; by
+    # `bins` where not given
+    bins: int = equinox.field(static=True, default=20)  # bins in the range of each number with a fraction; more make
+    # smaller cells
+    size: tuple[int, ...] = equinox.field(static=True, default=(11, 8))  # columns and rows of shrunk images; more make
+    # smaller cells
+    shades: int = equinox.field(static=True, default=8)  # shades of grey of shrunk images; more make smaller cells
+    choice: str = equinox.field(static=True, default="visits")  # which cells are preferred: those of few visits, or
+    # seldom chosen
+    probability: float = 0.9  # probability that an episode begins from the archive
     burst: int = 100  # steps of exploring after a return
     explore: float = 1.0  # share of the run until robustifying begins; 1: never
     target: float = float("inf")  # score that ends exploring before that
-    threshold: float = 0.2
+    threshold: float = 0.2  # share of episodes that must reach the best score for the stage to move on
     tolerance: float = 0.0  # share of the best score that an episode may fall short of it
-    window: int = equinox.field(static=True, default=2)
-    stride: int = equinox.field(static=True, default=1)
-    episodes: int = equinox.field(static=True, default=20)
+    window: int = equinox.field(static=True, default=2)  # entries behind the stage's own that episodes begin at, too
+    stride: int = equinox.field(static=True, default=1)  # entries that a stage moves towards the beginning; more are
+    # faster, and harder
+    episodes: int = equinox.field(static=True, default=20)  # episodes by which a stage is judged; more judge it more
+    # surely, and later
     trail: int = equinox.field(static=True, default=512)  # most entries of the best way that are used
 
     def __check_init__(self):

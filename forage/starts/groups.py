@@ -13,7 +13,7 @@ from forage.core.types import ForageError, Spec
 
 
 class Mark(NamedTuple):
-    """What episodes of one group have in common, and those of different groups do not."""
+    """The identity of a group of episodes."""
 
     group: Int[Array, ""]
 

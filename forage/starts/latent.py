@@ -20,7 +20,7 @@ MODELS = ("inverse", "forward", "autoencoder")
 
 
 class Transition(NamedTuple):
-    """What led to a state that is kept."""
+    """The transition that led to a state that is kept."""
 
     observation: PyTree[Array]
     action: PyTree[Array]
@@ -51,7 +51,7 @@ class Latent(equinox.Module):
         return self.code(self.torso(observation))
 
     def loss(self, transition: Transition) -> Float[Array, ""]:
-        """Of one transition, its observations normalised."""
+        """Compute the loss of one transition, its observations normalised."""
         action = self.actions.heard(transition.action)
         if self.model == "inverse":
             both = jnp.concatenate([self(transition.observation), self(transition.next_observation)])
@@ -68,7 +68,7 @@ class Latent(equinox.Module):
         return jnp.mean((self.head(inputs) - self.target(wanted)) ** 2)
 
     def target(self, observation: PyTree[Array]) -> Float[Array, " number"]:
-        """What is seen, as the numbers that are to be foretold."""
+        """Return what is seen, as the numbers that are to be foretold."""
         if self.torso.categories is not None:
             return jax.nn.one_hot(observation, self.torso.categories)
         return observation.reshape(-1).astype(jnp.float32)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Environment, Review, Starts, Tasks
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, example, seen, split_mask
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.normalise import Norms, normalised, norms_of, updated
@@ -54,24 +55,30 @@ class LatentGoExplore(Starts):
     """
 
     example: ClassVar[str] = "forage train ppo DeepSea-14 --starts latent-go-explore"
+    ranges: ClassVar[Ranges] = {"p": Range(0, 1, below=True), "every": Range(1), "period": Range(1)}
 
     adapts: ClassVar[bool] = True
     on_host: ClassVar[bool] = True
     every_state: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
 
-    probability: float = 0.9
-    p: float = 0.05  # of the geometric law of ranks; the authors' in their maze, 0.001 to 0.01 elsewhere
+    probability: float = 0.9  # probability that an episode begins in a kept state
+    p: float = 0.05  # chance of the geometric law that ranks are drawn by; larger prefers the least dense, and the
+    # authors have 0.05 in their maze, 0.001 to 0.01 elsewhere
     burst: int = 50  # steps of exploring after a return
     learning_rate: float = 1e-3
-    model: str = equinox.field(static=True, default="inverse")  # or forward, autoencoder
-    capacity: int = equinox.field(static=True, default=1024)
-    neighbours: int = equinox.field(static=True, default=10)  # k
-    latent_size: int = equinox.field(static=True, default=16)
-    batch_size: int = equinox.field(static=True, default=64)
-    every: int = equinox.field(static=True, default=10)  # environment steps to each of Adam's
+    model: str = equinox.field(static=True, default="inverse")  # what the encoder learns by: inverse, forward or
+    # autoencoder
+    capacity: int = equinox.field(static=True, default=1024)  # states kept, a uniform sample of those visited
+    neighbours: int = equinox.field(static=True, default=10)  # which nearest neighbour measures density (k); larger is
+    # smoother
+    latent_size: int = equinox.field(static=True, default=16)  # numbers of a latent code; more keep more of what is
+    # seen
+    batch_size: int = equinox.field(static=True, default=64)  # transitions in each step of Adam
+    every: int = equinox.field(static=True, default=10)  # environment steps for each step of Adam; more train less
     period: int = equinox.field(static=True, default=1000)  # environment steps from one ranking to the next
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # where there is no image
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each hidden layer, where
+    # observations are no images
 
     def __check_init__(self):
         if self.model not in MODELS:

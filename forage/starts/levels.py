@@ -10,6 +10,7 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from forage.core import prng
 from forage.core.ports import Environment, Starts
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 
 
@@ -26,9 +27,10 @@ class Levels(Starts):
     """
 
     example: ClassVar[str] = "forage train ppo grid:DoorKey-5x5 --starts levels --starts.number 50"
+    ranges: ClassVar[Ranges] = {"number": Range(1), "first": Range(0)}
 
-    number: int = equinox.field(static=True, default=200)
-    first: int = equinox.field(static=True, default=0)
+    number: int = equinox.field(static=True, default=200)  # levels to train in
+    first: int = equinox.field(static=True, default=0)  # number of the first level
 
     def __check_init__(self):
         if self.number < 1 or self.first < 0:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng
 from forage.core.ports import Environment, Judgement, Review, Starts
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.starts.weighted import drawn, reached
 
@@ -52,16 +53,19 @@ class PrioritisedLevels(Starts):
     """
 
     example: ClassVar[str] = "forage train ppo grid:DoorKey-5x5 --starts prioritised-levels --starts.number 200"
+    ranges: ClassVar[Ranges] = {"number": Range(1), "first": Range(0)}
 
     adapts: ClassVar[bool] = True
     judged: ClassVar[bool] = True
 
     number: int = equinox.field(static=True, default=200)  # how many levels there are to train in (200: Procgen, easy)
     first: int = equinox.field(static=True, default=0)  # the number of the first level
-    score: str = equinox.field(static=True, default="l1-value-loss")  # or positive-value-loss, td-error
+    score: str = equinox.field(static=True, default="l1-value-loss")  # what a level is scored by: l1-value-loss,
+    # positive-value-loss or td-error
     rank_temperature: float = 0.1  # the lower, the more the highest scores are preferred; the paper's beta
     staleness: float = 0.1  # the share of replays that go by how long ago a level was played; the paper's rho
-    replay_probability: float | None = None  # of a level played before, while there are new ones; none: their share
+    replay_probability: float | None = None  # probability of a level played before, while there are new ones; none:
+    # their share
 
     def __check_init__(self):
         if self.number < 1 or self.first < 0:

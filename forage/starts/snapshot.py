@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Environment, Review, Starts, Tasks
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.starts.cell_archive import flattened
 from forage.starts.weighted import drawn, reached
@@ -67,19 +68,27 @@ class Snapshot(Starts):
         "--starts.episodes 600 --starts.every 3 --starts.clusters 10 --starts.share 0.7 --starts.probability "
         "0.8"
     )
+    ranges: ClassVar[Ranges] = {
+        "clusters": Range(1),
+        "every": Range(1),
+        "steps": Range(1),
+        "truncate": Range(1),
+        "share": Range(0, 1),
+    }
 
     adapts: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
 
-    teacher: str | Any = equinox.field(converter=as_teacher)  # a run's directory, or solver; in Python, any policy
-    share: float = 0.1  # of the run
-    probability: float = 1.0
-    truncate: int = 100
-    discount: float = 0.99  # of the value that clusters are made of
-    clusters: int = equinox.field(static=True, default=6)
-    episodes: int = equinox.field(static=True, default=10)
-    every: int = equinox.field(static=True, default=10)
-    steps: int = equinox.field(static=True, default=1000)
+    teacher: str | Any = equinox.field(converter=as_teacher)  # whose episodes they are: a run's directory, or solver;
+    # in Python, any policy
+    share: float = 0.1  # share of the run in which snapshots are used
+    probability: float = 1.0  # probability that an episode begins in a snapshot, while they are used
+    truncate: int = 100  # steps after which an episode from a snapshot is cut
+    discount: float = 0.99  # discount of the values that snapshots are grouped by
+    clusters: int = equinox.field(static=True, default=6)  # groups of snapshots by value, each drawn as often
+    episodes: int = equinox.field(static=True, default=10)  # episodes that the teacher plays
+    every: int = equinox.field(static=True, default=10)  # every so many states one is kept
+    steps: int = equinox.field(static=True, default=1000)  # most steps of a teacher's episode
 
     def __check_init__(self):
         if min(self.clusters, self.episodes, self.every, self.steps) < 1:
@@ -109,7 +118,7 @@ class Snapshot(Starts):
         return SnapshotState(snapshots, reached(self.weights(snapshots)), jnp.bool_(True))
 
     def recorded(self, environment: Environment, key: Key[Array, ""]) -> Snapshots:
-        """What the teacher passes through."""
+        """Return what the teacher passes through."""
 
         teacher: Any = self.teacher
 

@@ -33,7 +33,7 @@ class Compared(NamedTuple):
 
 
 def compare(directories: Sequence[str], output: str) -> list[str]:
-    """Draws the curves of several runs into `output`. Returns lines that say how they compare."""
+    """Draw the curves of several runs into `output`. Return lines that say how they compare."""
     runs = gather(directories)
     path = curve(output, [(one.label, *one.run.curve()) for one in runs], runs[0].run.config["spec"]["name"])
     return [*verdicts(runs), str(path)]
@@ -60,7 +60,7 @@ def gather(directories: Sequence[str]) -> list[Compared]:
 
 
 def environment_of(run: Run) -> str:
-    """What a run was trained in, in words: two runs' are the same where their environments are."""
+    """Return what a run was trained in, in words: two runs' are the same where their environments are."""
     stored, name = run.config["environment"], run.config["spec"]["name"]
     if "object" in stored:  # of which only the class is kept, so what was made of it has to tell the rest
         name += (
@@ -74,7 +74,7 @@ def environment_of(run: Run) -> str:
 
 
 def tasks_of(run: Run) -> str:
-    """Which tasks evaluation draws, in words. Those of training may be others, as physics drawn for one of the runs."""
+    """Return which tasks evaluation draws, in words. Those of training may be others."""
     stored = run.config.get("tasks", {"part": "same"})
     try:
         tasks: Any = registry.from_config(stored).evaluation()
@@ -108,7 +108,7 @@ def steps_of(run: Run) -> int:
 
 
 def actions_of(run: Run) -> str:
-    """How the agent acted in evaluation, or will: `greedy` or `sampled`; `auto`, where that is still open."""
+    """Return how the agent acted in evaluation, or will: `greedy` or `sampled`; `auto`, where that is still open."""
     asked = run.config.get("evaluation_actions", "greedy")
     return asked if run.evaluation is None else run.evaluation.get("actions", asked)
 
@@ -120,7 +120,7 @@ def kinds_of_actions(runs: Sequence[Run]) -> set[str]:
 
 
 def reward_of(run: Run) -> str:
-    """Which reward a run's score is of; runs that were evaluated by older versions are of the sum of all."""
+    """Return which reward a run's score is of; runs that were evaluated by older versions are of the sum of all."""
     names = run.config["spec"]["reward_names"]
     return (run.evaluation or {}).get("reward") or " + ".join(f"1 {name}" for name in names) or "the reward"
 
@@ -144,7 +144,7 @@ def in_words(value: Any) -> str:
 
 
 def without_address(text: str) -> str:
-    """What Python says of an object, less the place in memory, which is another in each process."""
+    """Return what Python says of an object, less the place in memory, which is another in each process."""
     return re.sub(r" at 0x[0-9a-f]*", "", text)
 
 
@@ -188,7 +188,7 @@ def verdicts(runs: Sequence[Compared]) -> list[str]:
 
 
 def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
-    """Which of two is better, by how much, how often, and how many seeds would settle what is open."""
+    """Return which of two is better, by how much, how often, and how many seeds would settle what is open."""
     if min(len(a), len(b)) < 2:
         return f"One seed says nothing about others, so whether {better} is better than {worse} is open; train more."
     value, low, high = welch_difference(a, b)

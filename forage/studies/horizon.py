@@ -56,10 +56,10 @@ def measure(
     directory: str | os.PathLike[str] | None = None,
     options: dict[str, Any] | None = None,
 ) -> Measured:
-    """Runs SQIRL for each k of `depths` with each m of `episodes`, in that order, and skips what cannot do better.
+    """Run SQIRL for each k of `depths` with each m of `episodes`, in that order, and skips what cannot do better.
 
     `solved`: the return in evaluation from which on a task counts as solved. `options`: of the agent, beyond those.
-    Raises `ForageError` where episodes have no known end or actions are not numbered.
+    Raise `ForageError` where episodes have no known end or actions are not numbered.
     """
     native: Any = make(environment) if isinstance(environment, str) else environment
     spec = spec_of(native, environment if isinstance(environment, str) else type(environment).__name__)

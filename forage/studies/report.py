@@ -39,7 +39,7 @@ code { font-size: .88em; overflow-wrap: anywhere; } details { margin-top: .6rem;
 
 
 def report(directories: Sequence[str], output: str, threshold: float | None = None, film: bool = False) -> Path:
-    """Writes the page and returns its path.
+    """Write the page and returns its path.
 
     `threshold`: also says after how many steps, and how long, runs reached this return in training. `film`: makes a
     film of each run that has none, where its environment can be drawn.
@@ -76,7 +76,7 @@ def report(directories: Sequence[str], output: str, threshold: float | None = No
 
 
 def budget(runs: Sequence[Compared]) -> str:
-    """What the runs have in common: how long each was, and how it was scored."""
+    """Return what the runs have in common: how long each was, and how it was scored."""
     run = runs[0].run
     acted: dict[str, list[str]] = {}
     for one in runs:
@@ -163,7 +163,7 @@ def scores(runs: Sequence[Compared], threshold: float | None) -> tuple[list[str]
 
 
 def configurations(runs: Sequence[Compared]) -> str:
-    """What is not the same in all runs; all settings of a run alone, and of every run folded away."""
+    """Return what is not the same in all runs; all settings of a run alone, and of every run folded away."""
     flat = [flattened(one.run.config) for one in runs]
     names = list(dict.fromkeys(name for settings in flat for name in settings))
     differing = [n for n in names if len({settings.get(n) for settings in flat}) > 1]

@@ -54,17 +54,17 @@ class Robustness:
 
     @property
     def mean(self) -> Score:
-        """Of each seed the mean over all points, then the interquartile mean over seeds."""
+        """Take each seed's mean over all points, then the interquartile mean over seeds."""
         return score(np.mean([point.returns for point in self.points], axis=0))
 
     @property
     def worst_case(self) -> Score:
-        """Of each seed the return at the point where it is lowest, then the interquartile mean over seeds."""
+        """Take each seed's return at its worst point, then the interquartile mean over seeds."""
         return score(np.min([point.returns for point in self.points], axis=0))
 
     @property
     def worst_point(self) -> Point:
-        """Where the mean over seeds is lowest."""
+        """Return where the mean over seeds is lowest."""
         return min(self.points, key=lambda point: np.mean(point.returns))
 
     def data(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Draws(Tasks):
     region: str = equinox.field(static=True, default="all")
 
     def check_names(self) -> None:
-        """Raises `ForageError` for a field that is named twice."""
+        """Raise `ForageError` for a field that is named twice."""
         names = [one.field for one in self.chosen]
         for number, name in enumerate(names):
             if name in names[:number]:
@@ -40,7 +40,7 @@ class Draws(Tasks):
         return any(one.scheduled for one in self.chosen)
 
     def check(self, environment: Environment) -> None:
-        """Raises `ForageError` for a field that the environment does not have or that cannot be chosen so."""
+        """Raise `ForageError` for a field that the environment does not have or that cannot be chosen so."""
         for one in self.chosen:
             whole = is_whole(value_of(environment, one.field))
             one.check(whole)
@@ -100,9 +100,12 @@ class Contexts(Tasks):
         "forage train ppo CartPole-v1 --tasks contexts --tasks.train length=0.25:1.0 --tasks.test length=1.0:2.0"
     )
 
-    train: tuple[str | Distribution, ...] = equinox.field(converter=parsed)  # FIELD=VALUES,FIELD=VALUES,...
-    test: tuple[str | Distribution, ...] = equinox.field(converter=parsed, default=())  # the same, for evaluation
-    split: str = equinox.field(static=True, default="same")  # same, interpolation or extrapolation
+    train: tuple[str | Distribution, ...] = equinox.field(converter=parsed)  # what to draw each field of the
+    # environment from: FIELD=VALUES,FIELD=VALUES,...
+    test: tuple[str | Distribution, ...] = equinox.field(converter=parsed, default=())  # contexts of evaluation,
+    # written as those of `train`
+    split: str = equinox.field(static=True, default="same")  # how test contexts differ: same, interpolation or
+    # extrapolation
 
     def __check_init__(self):
         if self.split not in SPLITS:
@@ -116,7 +119,7 @@ class Contexts(Tasks):
 
     @property
     def training(self) -> Draws:
-        """What training draws from."""
+        """Return what training draws from."""
         region = {"interpolation": "ends", "extrapolation": "middle"}.get(self.split, "all")
         return Draws(parsed(self.train), region)
 

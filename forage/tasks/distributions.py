@@ -18,7 +18,7 @@ from forage.core.types import ForageError
 
 
 class Distribution(Part):
-    """How the field called `field` is chosen, as a quantile function: from a share u of the probability to a value.
+    """A distribution of the field called `field`, as a quantile function: from a share u of the probability to a value.
 
     Whole numbers, and fields that are arrays, are drawn entry by entry, and a value is never beyond the range.
     """
@@ -38,11 +38,11 @@ class Distribution(Part):
     """The value depends on how many steps the run has taken."""
 
     def last(self) -> Distribution:
-        """What holds at the end of the run."""
+        """Return what holds at the end of the run."""
         return self
 
     def check(self, whole: bool) -> None:
-        """Raises `ForageError` where nothing can be drawn for a field of this kind."""
+        """Raise `ForageError` where nothing can be drawn for a field of this kind."""
 
 
 class Fixed(Distribution):
@@ -215,5 +215,5 @@ def check_order(drawn: Uniform | LogUniform) -> None:
 
 
 def known(value: Any) -> bool:
-    """Whether this is a number now, and not one that is being traced."""
+    """Return whether this is a number now, and not one that is being traced."""
     return isinstance(value, int | float)

@@ -12,11 +12,12 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from forage.core.fields import replace, value_of
 from forage.core.ports import Environment, Review, Tasks
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError
 
 
 class Phases(Tasks):
-    """Gives one field of the environment a value of its own in each phase of the run.
+    """One field of the environment with a value of its own in each phase of the run.
 
     Phase i is the steps n of a seed, all its environments together, with `times[i - 1] <= n < times[i]`; an episode
     is in the phase in which it begins, as far as the last rollout tells, and keeps its value to its end. So the change
@@ -37,6 +38,7 @@ class Phases(Tasks):
     example: ClassVar[str] = (
         "forage train ppo CartPole-v1 --tasks phases --tasks.field length --tasks.values 0.5,1.5 --tasks.times 100k"
     )
+    ranges: ClassVar[Ranges] = {"times": Range(1), "values": Range()}
 
     adapts: ClassVar[bool] = True
 
@@ -56,7 +58,7 @@ class Phases(Tasks):
             raise ForageError(f"Phases needs times that rise, from 1 up; got {', '.join(map(str, self.times))}.")
 
     def check(self, environment: Environment) -> None:
-        """Raises `ForageError` for a field that the environment does not have, or values that do not fit it."""
+        """Raise `ForageError` for a field that the environment does not have, or values that do not fit it."""
         current = value_of(environment, self.field)
         for value in self.values:
             if np.shape(value) != np.shape(current):
@@ -73,7 +75,7 @@ class Phases(Tasks):
         return jnp.zeros((), jnp.int32)  # steps taken
 
     def phase(self, steps: Int[Array, ""]) -> Int[Array, ""]:
-        """Which phase the run is in after so many steps."""
+        """Return which phase the run is in after so many steps."""
         times = jnp.asarray(self.times, jnp.int32)
         if self.cycle:
             last = times[-1] - (times[-2] if len(self.times) > 1 else 0)

@@ -126,6 +126,21 @@ CASES: dict[str, Case] = {
 }
 
 
+def reward(name: str) -> Any:
+    """Make a rewards part, with small networks where it has any."""
+    known = {field.name for field in registry.fields(registry.part_class("rewards", name))}
+    return part("rewards", name, **{field: value for field, value in RND.items() if field in known})
+
+
+# Every rewards part stops and resumes, without a row of its own.
+NAMED = ("rnd", "normalise-return", "weighted")  # which have one above
+CASES |= {
+    f"ppo-{name}": Case("ppo", lambda name=name: {"rewards": reward(name)})
+    for name in registry.PORTS["rewards"]
+    if name not in NAMED
+}
+
+
 def setup_of(case: Case) -> Setup:
     agent, environment, options = small.AGENTS[case.agent]
     options = {name: value for name, value in options.items() if name not in case.without}

@@ -31,6 +31,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, seen, split_mask
 from forage.core.types import MODEL, NOBODY, Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue, twin_values
@@ -43,7 +44,7 @@ from forage.ops.optimiser import blend
 
 
 class World(NamedTuple):
-    """What is known of what follows."""
+    """The model of what follows: an ensemble and its norms."""
 
     ensemble: Ensemble
     optimiser: Any
@@ -76,11 +77,15 @@ class MaxInfoSAC(SAC):
     """
 
     example: ClassVar[str] = "forage train maxinfo-sac MountainCarContinuous-v0"
+    ranges: ClassVar[Ranges] = {"noise_variance": Range(0, above=True)}
 
-    initial_information: float = 1.0  # weight of the information gain
-    noise_variance: float = 1e-6  # of what the ensemble predicts, standardised
-    members: int = equinox.field(static=True, default=5)  # of the ensemble
-    learn_information: bool = equinox.field(static=True, default=True)  # else its weight stays what it is at first
+    initial_information: float = 1.0  # weight of the information gain at first; larger explores more
+    noise_variance: float = 1e-6  # variance of the noise in what the ensemble predicts, standardised; larger makes
+    # small disagreement count less
+    members: int = equinox.field(static=True, default=5)  # networks of the ensemble; more tell better what is unknown,
+    # at more computing
+    learn_information: bool = equinox.field(static=True, default=True)  # learn that weight; else it stays what it is at
+    # first
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
@@ -216,14 +221,14 @@ class MaxInfoSAC(SAC):
 
 
 def forgetting(norm: RunningNorm) -> RunningNorm:
-    """What is older than a million rows fades: the gain falls all the time, and old ones do not tell what is much."""
+    """Cap the count at a million rows, so that the statistics follow the falling gain."""
     return norm._replace(count=jnp.minimum(norm.count, 1e6))
 
 
 def rows(
     world: World, action: Float[Array, "batch dimensions"], observation: PyTree[Array]
 ) -> Float[Array, "batch inputs"]:
-    """What is seen, as rows of numbers; a discrete observation one-hot."""
+    """Return what is seen, as rows of numbers; a discrete observation one-hot."""
     observation, _ = split_mask(observation)
     size = world.inputs.mean.shape[0] - action.shape[1]
     if observation.ndim == 1 and jnp.issubdtype(observation.dtype, jnp.integer):

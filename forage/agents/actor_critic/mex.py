@@ -28,6 +28,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.actor_critic.td3 import TD3
 from forage.core.ports import Metrics, State
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError
 from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values
 
@@ -43,11 +44,13 @@ class MEX(TD3):
     """
 
     example: ClassVar[str] = "forage train mex MountainCarContinuous-v0"
+    ranges: ClassVar[Ranges] = {"optimism": Range(0)}
 
     stochastic: ClassVar[bool] = True
 
-    optimism: float = 1e-3  # weight of the value that critics maximise; 0: TD3
-    hope: str = equinox.field(static=True, default="contrast")  # or policy, actions: which value that is
+    optimism: float = 1e-3  # weight of the value that critics maximise; larger explores more, 0 is TD3
+    hope: str = equinox.field(static=True, default="contrast")  # whose value critics maximise: contrast, policy or
+    # actions
 
     def __check_init__(self):
         if self.hope not in HOPES:

@@ -25,6 +25,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.actor_critic.td3 import TD3, Actor
 from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
 from forage.ops.action_values import updates_in
@@ -49,9 +50,12 @@ class RRS(TD3):
     """
 
     example: ClassVar[str] = "forage train rrs Pendulum-v1"
+    ranges: ClassVar[Ranges] = {"shifts": Range()}
 
-    shifts: tuple[float, ...] = equinox.field(static=True, default=(-0.5, 0.0, 0.5))  # c_k; only 0: TD3
-    redraw_interval: int = equinox.field(static=True, default=1000)  # environment steps that one of them is followed
+    shifts: tuple[float, ...] = equinox.field(static=True, default=(-0.5, 0.0, 0.5))  # constants c_k added to rewards,
+    # one for each pair of critics; negative ones explore, only 0 is TD3
+    redraw_interval: int = equinox.field(static=True, default=1000)  # environment steps that one critic is followed
+    # before another is drawn
 
     def __check_init__(self):
         if not self.shifts:

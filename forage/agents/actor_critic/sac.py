@@ -87,16 +87,20 @@ class SAC(Agent):
     discount: float = 0.99
     polyak: float = 0.005  # how far each update moves the targets towards the networks
     initial_temperature: float = 1.0
-    target_entropy: float = -1.0  # for each dimension of the action, in nats, in the unit box
+    target_entropy: float = -1.0  # entropy that the temperature aims at, in nats for each dimension of the action, in
+    # the unit box; larger explores more
     num_envs: int = equinox.field(static=True, default=1)
     rollout_length: int = equinox.field(static=True, default=1)
     updates_per_rollout: int = equinox.field(static=True, default=1)
     batch_size: int = equinox.field(static=True, default=256)
     learning_starts: int = equinox.field(static=True, default=1000)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
-    learn_temperature: bool = equinox.field(static=True, default=True)  # else it stays what it is at first
-    state_dependent_noise: bool = equinox.field(static=True, default=False)  # gSDE
-    initial_log_std: float = -3.0  # of gSDE's noise, for each feature; the authors' for SAC
+    learn_temperature: bool = equinox.field(static=True, default=True)  # learn the temperature; else it stays what it
+    # is at first
+    state_dependent_noise: bool = equinox.field(static=True, default=False)  # noise depends on the state and changes
+    # slowly (gSDE)
+    initial_log_std: float = -3.0  # logarithm of the deviation of gSDE's noise at first, for each feature; the authors'
+    # for SAC
 
     def check(self, spec: Spec) -> None:
         check_bounded(type(self).__name__, spec)

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_discrete, seen, split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.critics import CriticReport, squared_error, twin_values, twins
@@ -61,6 +62,7 @@ class SACDiscrete(Agent):
     """Soft actor-critic for discrete actions (Christodoulou, 2019, arXiv 1910.07207), with action masks."""
 
     example: ClassVar[str] = "forage train sac-discrete CartPole-v1"
+    ranges: ClassVar[Ranges] = {"target_entropy": Range(0, 1)}
 
     on_policy: ClassVar[bool] = False
     stochastic: ClassVar[bool] = True
@@ -70,7 +72,8 @@ class SACDiscrete(Agent):
     discount: float = 0.99
     polyak: float = 0.005  # how far each update moves the target critics towards the critics
     initial_temperature: float = 1.0
-    target_entropy: float = 0.98  # as a share of the entropy of the uniform policy over the allowed actions
+    target_entropy: float = 0.98  # entropy aimed at, as a share of that of the uniform policy over the allowed actions;
+    # larger explores more
     num_envs: int = equinox.field(static=True, default=1)
     rollout_length: int = equinox.field(static=True, default=4)
     updates_per_rollout: int = equinox.field(static=True, default=1)

@@ -76,9 +76,10 @@ class TD3(Agent):
     learning_rate: float = 3e-4
     discount: float = 0.99
     polyak: float = 0.005  # how far each policy update moves the targets towards the networks
-    exploration_noise: float = 0.1  # standard deviation, in the unit box
-    target_noise: float = 0.2  # standard deviation of target policy smoothing, in the unit box
-    target_noise_clip: float = 0.5
+    exploration_noise: float = 0.1  # standard deviation of the noise on actions, in the unit box; larger explores more
+    target_noise: float = 0.2  # standard deviation of target policy smoothing, in the unit box; larger smooths target
+    # values more
+    target_noise_clip: float = 0.5  # bound of that noise, in the unit box; larger smooths target values more widely
     policy_delay: int = equinox.field(static=True, default=2)  # critic updates for each update of policy and targets
     num_envs: int = equinox.field(static=True, default=1)
     rollout_length: int = equinox.field(static=True, default=1)

@@ -62,16 +62,17 @@ class OpenES(Evolver):
 
     acting: ClassVar[str] = "network"
 
-    learning_rate: float = 0.01  # of Adam; the authors' for MuJoCo
+    learning_rate: float = 0.01  # step size of Adam; the authors' for MuJoCo
     sigma: float = 0.02  # standard deviation of the perturbations; the authors'
     weight_decay: float = 0.005  # pull of the parameters towards zero, beside the gradient; the authors'
     num_envs: int = equinox.field(static=True, default=64)  # episodes of a generation, side by side; the authors' 1,440
     # and more learn in fewer generations and from more steps
-    episodes: int = equinox.field(static=True, default=1)  # of each policy, whose mean return counts; the authors'
+    episodes: int = equinox.field(static=True, default=1)  # episodes of each policy, whose mean return counts; the
+    # authors'
     rollout_length: int = equinox.field(static=True, default=500)  # most steps of an episode, the environment's horizon
     # or more; by name it is the horizon unless given
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each layer; the authors'
-    activation: str = equinox.field(static=True, default="tanh")  # between layers; the authors'
+    activation: str = equinox.field(static=True, default="tanh")  # function between layers; the authors'
 
     def check(self, spec: Spec) -> None:
         if self.num_envs % (2 * self.episodes):

@@ -70,7 +70,7 @@ class OfflineAgent(Agent):
     acting: ClassVar[str] = "policy"
 
     num_envs: int = equinox.field(static=True, default=1)  # every loop has it; no effect, as nothing is collected
-    rollout_length: int = equinox.field(static=True, default=1)  # likewise
+    rollout_length: int = equinox.field(static=True, default=1)  # every loop has it; no effect, as nothing is collected
 
     def check(self, spec: Spec) -> None:
         """Raise `ForageError` for actions that are neither choices nor bounded numbers."""

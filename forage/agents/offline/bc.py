@@ -33,7 +33,7 @@ class BC(OfflineAgent):
 
     example: ClassVar[str] = "forage train bc CartPole-v1 --data expert.npz"
 
-    learning_rate: float = 3e-4  # of Adam, as the behaviour cloning beside implicit Q-learning has it
+    learning_rate: float = 3e-4  # step size of Adam, as the behaviour cloning beside implicit Q-learning has it
     batch_size: int = equinox.field(static=True, default=256)  # transitions of an update, as there
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # layers of the policy, as there
 

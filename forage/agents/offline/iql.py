@@ -61,8 +61,8 @@ class IQL(OfflineAgent):
 
     example: ClassVar[str] = "forage train iql Pendulum-v1 --data mixed.npz"
 
-    learning_rate: float = 3e-4  # of Adam, for all networks, as in the paper (appendix B)
-    discount: float = 0.99  # of rewards, as in the paper (appendix B)
+    learning_rate: float = 3e-4  # step size of Adam, for all networks, as in the paper (appendix B)
+    discount: float = 0.99  # worth of a reward one step later, as in the paper (appendix B)
     expectile: float = 0.7  # which expectile of the actions' values V is, as for the paper's locomotion tasks
     beta: float = 3.0  # inverse temperature: how far the policy prefers better actions, as for locomotion
     most_weight: float = 100.0  # bound of a transition's weight in the policy's loss, as in the authors' code

@@ -46,7 +46,7 @@ class PPOState(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What the loss needs of each transition beside the observation; leaves `time env`."""
+    """The loss's inputs from each transition, beside the observation; leaves `time env`."""
 
     action: PyTree[Array]
     log_probability: Float[Array, "time env"]
@@ -58,7 +58,7 @@ class Targets(NamedTuple):
 
 
 class Sequence(NamedTuple):
-    """What joins the steps of segments, for an agent with memory."""
+    """The links between the steps of segments, for an agent with memory."""
 
     start: Float[Array, "env memory"]  # the GRU's state before the first step
     first: Bool[Array, "time env"]  # an episode begins here
@@ -104,9 +104,11 @@ class PPO(Agent):
     normalise_observation: bool = equinox.field(static=True, default=False)
     central_critic: bool = equinox.field(static=True, default=False)  # the value sees the observation's "state"
     bonus_head: bool = equinox.field(static=True, default=False)  # a bonus for exploring has a value of its own
-    bonus_discount: float = 0.99  # of that value
-    state_dependent_noise: bool = equinox.field(static=True, default=False)  # of continuous actions: gSDE
-    initial_log_std: float | None = None  # of continuous actions in the unit box; none: 0, with gSDE -2
+    bonus_discount: float = 0.99  # worth of a bonus one step later, where it has a value of its own
+    state_dependent_noise: bool = equinox.field(static=True, default=False)  # noise of continuous actions depends on
+    # the state and changes slowly (gSDE)
+    initial_log_std: float | None = None  # logarithm of the deviation of continuous actions at first, in the unit box;
+    # none: 0, with gSDE -2
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.policy_gradient.ppo import PPO, estimate
 from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.actor_critic import ActorCritic
 from forage.nn.normalise import Norms
@@ -50,10 +51,12 @@ class PPOLagrangian(PPO):
         "forage train ppo-lagrangian grid:LavaToll-S5 --limit 0.25 --rewards weighted --rewards.names reward "
         "--rewards.weights 1"
     )
+    ranges: ClassVar[Ranges] = {"limit": Range()}
 
     cost: str = equinox.field(static=True, default="cost")  # the name of the reward that is to stay below the limit
-    limit: float = 25.0  # of the mean cost of an episode, not discounted; 25 is the authors'
-    cost_discount: float = 0.99  # of the cost's value; 0.99 is the authors'
+    limit: float = 25.0  # mean cost of an episode, not discounted, that is allowed; larger is more permissive, 25 is
+    # the authors'
+    cost_discount: float = 0.99  # worth of a cost one step later; 0.99 is the authors'
     initial_multiplier: float = 1.0  # lambda before the first rollout; 1 is the authors'
     multiplier_rate: float = 0.05  # how far lambda moves for each unit of cost beyond the limit; the authors' step size
 

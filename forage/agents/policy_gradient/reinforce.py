@@ -62,8 +62,9 @@ class Reinforce(Agent):
     whole_episodes: ClassVar[bool] = True
     marks: ClassVar[bool] = True
 
-    learning_rate: float = 3e-3  # of Adam; 1e-2 learns CartPole-v1 sooner and language:Reverse-4 not to the end
-    discount: float = 0.99  # of rewards within an episode, from its beginning; PPO's
+    learning_rate: float = 3e-3  # step size of Adam; 1e-2 learns CartPole-v1 sooner and language:Reverse-4 not to the
+    # end
+    discount: float = 0.99  # worth of a reward one step later, from the episode's beginning; PPO's
     entropy_coefficient: float = 0.0  # weight of the policy's entropy; none in Williams, RLOO and GRPO
     max_gradient_norm: float = 0.5  # longer gradients are cut to this length; PPO's
     final_learning_rate: float = 0.0  # reached linearly at the end of the run, as a share of learning_rate; PPO's
@@ -71,12 +72,14 @@ class Reinforce(Agent):
     rollout_length: int = equinox.field(static=True, default=500)  # steps of each environment between two updates, the
     # environment's horizon or more; by name it is the horizon unless given
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each layer; PPO's
-    activation: str = equinox.field(static=True, default="tanh")  # between layers; PPO's
+    activation: str = equinox.field(static=True, default="tanh")  # function between layers; PPO's
     baseline: str = equinox.field(static=True, default="mean")  # none, mean or group: what a return is compared with
-    standardise: bool = equinox.field(static=True, default=False)  # divide by the deviation of the returns compared
-    # (GRPO); RLOO does not
-    normalise_observation: bool = equinox.field(static=True, default=False)  # by running means and deviations; PPO's
-    initial_log_std: float | None = None  # of continuous actions in the unit box; none: 0, as PPO's
+    standardise: bool = equinox.field(static=True, default=False)  # returns are divided by the deviation of those
+    # compared (GRPO); RLOO does not
+    normalise_observation: bool = equinox.field(static=True, default=False)  # observations are brought to mean 0 and
+    # deviation 1, by those seen so far; PPO's
+    initial_log_std: float | None = None  # logarithm of the deviation of continuous actions at first, in the unit box;
+    # none: 0, as PPO's
 
     def check(self, spec: Spec) -> None:
         if self.baseline not in BASELINES:

@@ -25,6 +25,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_discrete, seen, split_mask
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.distributions import Actions
@@ -66,7 +67,7 @@ class Heads(equinox.Module):
 
 
 class Followed(NamedTuple):
-    """What is remembered within an episode."""
+    """The head that an episode follows."""
 
     drawn: Bool[Array, ""]
     head: Int[Array, ""]
@@ -96,23 +97,29 @@ class BootstrappedDQN(Agent):
     """
 
     example: ClassVar[str] = "forage train bootstrapped-dqn DeepSea-20 --steps 40k"
+    ranges: ClassVar[Ranges] = {"mask_probability": Range(0, 1, above=True), "prior_scale": Range(0)}
 
     on_policy: ClassVar[bool] = False
 
     learning_rate: float = 1e-3
     discount: float = 0.99
-    mask_probability: float = 0.5  # that a head learns from a transition
-    prior_scale: float = 3.0  # what the random networks are multiplied by; 0: no priors
+    mask_probability: float = 0.5  # chance that a head learns from a transition; smaller keeps heads further apart
+    prior_scale: float = 3.0  # factor of the random networks that are added to values; larger explores more, 0 has no
+    # priors
     max_gradient_norm: float = 10.0
-    heads: int = equinox.field(static=True, default=20)
-    shared_torso: bool = equinox.field(static=True, default=True)  # else every head is a network of its own
+    heads: int = equinox.field(static=True, default=20)  # value networks, one of which is followed in each episode;
+    # more explore more evenly, at more computing
+    shared_torso: bool = equinox.field(static=True, default=True)  # heads share their first layers; else every head is
+    # a network of its own
     num_envs: int = equinox.field(static=True, default=8)
     rollout_length: int = equinox.field(static=True, default=1)
     updates_per_rollout: int = equinox.field(static=True, default=1)
     batch_size: int = equinox.field(static=True, default=128)
     learning_starts: int = equinox.field(static=True, default=128)
-    target_update_interval: int = equinox.field(static=True, default=32)  # environment steps
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))  # of the torso; a head has one layer more
+    target_update_interval: int = equinox.field(static=True, default=32)  # environment steps between two updates of the
+    # target network; more are steadier and slower
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))  # units of the torso's layers; a head has
+    # one layer more
     activation: str = equinox.field(static=True, default="relu")
     double: bool = equinox.field(static=True, default=True)
     n_step: int = equinox.field(static=True, default=1)
@@ -220,6 +227,6 @@ class BootstrappedDQN(Agent):
 
 
 def votes(q: Float[Array, "head actions"], mask: Bool[Array, " actions"] | None) -> Float[Array, " actions"]:
-    """How many heads hold each action for the best; between as many, less than a half by which the mean decides."""
+    """Count the heads that hold each action for the best; equal counts are decided by the mean, as less than a half."""
     count = jax.nn.one_hot(best(q, mask), q.shape[1]).sum(0)
     return count + 0.49 * jax.nn.softmax(q.mean(0))

@@ -129,7 +129,8 @@ class DQN(Agent):
     updates_per_rollout: int = equinox.field(static=True, default=1)
     batch_size: int = equinox.field(static=True, default=128)
     learning_starts: int = equinox.field(static=True, default=1000)
-    target_update_interval: int = equinox.field(static=True, default=500)  # environment steps
+    target_update_interval: int = equinox.field(static=True, default=500)  # environment steps between two updates of
+    # the target network; more are steadier and slower
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
     activation: str = equinox.field(static=True, default="relu")
     double: bool = equinox.field(static=True, default=True)
@@ -141,7 +142,7 @@ class DQN(Agent):
 
     @property
     def window(self) -> tuple[int, int]:
-        """Steps of a segment before the first one that is learned from, and how many are."""
+        """Return the steps of a segment before the first one that is learned from, and how many are."""
         return (self.burn_in, self.unroll) if self.memory_size else (0, 1)
 
     @property

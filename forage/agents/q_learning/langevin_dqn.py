@@ -26,6 +26,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Key
 
 from forage.agents.q_learning.dqn import DQN, QNetwork
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, ForageError, Spec
 
 
@@ -59,15 +60,17 @@ class LangevinDQN(DQN):
     """
 
     example: ClassVar[str] = "forage train langevin-dqn DeepSea-10 --steps 40k"
+    ranges: ClassVar[Ranges] = {"bias_factor": Range(0), "inverse_temperature": Range(0, above=True)}
 
     usual_behaviour: ClassVar[str] = "own"
 
     learning_rate: float = 1e-3
     final_learning_rate: float = 1.0  # reached linearly at the end of the run, as a share of learning_rate
     max_gradient_norm: float | None = None  # none: gradients are not clipped
-    bias_factor: float = 1.0  # of the adaptive drift
-    inverse_temperature: float = 1e4
-    target_update_interval: int = equinox.field(static=True, default=100)  # environment steps
+    bias_factor: float = 1.0  # weight of the adaptive drift; larger follows the gradient's mean more closely
+    inverse_temperature: float = 1e4  # precision of the noise on weights; larger explores less
+    target_update_interval: int = equinox.field(static=True, default=100)  # environment steps between two updates of
+    # the target network; more are steadier and slower
     dueling: bool = equinox.field(static=True, default=False)
     n_step: int = equinox.field(static=True, default=1)
 

@@ -51,7 +51,7 @@ class Values(equinox.Module):
 
 
 class Place(NamedTuple):
-    """What is remembered within an episode, and told of each transition."""
+    """The memory within an episode, noted of each transition."""
 
     time: Int[Array, ""]  # steps since the episode began
     stage: Int[Array, ""]  # i when it began; -1 before
@@ -80,11 +80,13 @@ class SQIRL(Agent):
 
     learning_rate: float = 3e-3
     discount: float = 1.0
-    planning_depth: int = equinox.field(static=True, default=1)  # k; 1: greedy on the random policy's values
+    planning_depth: int = equinox.field(static=True, default=1)  # steps of values k that are planned with; 1 is greedy
+    # on the random policy's values
     num_envs: int = equinox.field(static=True, default=64)
     rollout_length: int = equinox.field(static=True, default=200)  # at least twice the longest episode
-    first_only: bool = equinox.field(static=True, default=False)  # one episode of each environment counts
-    regression_steps: int = equinox.field(static=True, default=300)
+    first_only: bool = equinox.field(static=True, default=False)  # only the first episode of each environment counts
+    regression_steps: int = equinox.field(static=True, default=300)  # gradient steps of each regression; more fit it
+    # more closely, at more computing
     minibatch_size: int = equinox.field(static=True, default=128)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))
     activation: str = equinox.field(static=True, default="relu")
@@ -207,7 +209,7 @@ class SQIRL(Agent):
 def returns_to_go(
     reward: Float[Array, "time env"], ended: Bool[Array, "time env"], discount: float | Array
 ) -> tuple[Float[Array, "time env"], Bool[Array, "time env"]]:
-    """What each step and the rest of its episode paid, and whether that rest lies within the rollout."""
+    """Return what each step and the rest of its episode paid, and whether that rest lies within the rollout."""
 
     def back(carry: tuple[Array, Array], step: tuple[Array, Array]):
         total, whole = carry
@@ -220,5 +222,5 @@ def returns_to_go(
 
 
 def usable_starts(usable: Bool[Array, "time env"], experience: Experience) -> Float[Array, ""]:
-    """How many whole episodes there are to learn from."""
+    """Return how many whole episodes there are to learn from."""
     return (usable & (experience.aux.time == 0)).sum().astype(jnp.float32)

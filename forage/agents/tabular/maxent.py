@@ -25,6 +25,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts, Plan
 from forage.core.ports import Agent, Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.distributions import entropy
 
@@ -40,7 +41,7 @@ class MaxEntState(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Of one episode."""
+    """The memory within one episode."""
 
     time: Int[Array, ""]
     member: Int[Array, ""]  # which policy of the mixture; -1 before the first step
@@ -55,13 +56,16 @@ class MaxEnt(Agent):
     """
 
     example: ClassVar[str] = "forage train maxent tabular:RiverSwim-12 --env.max-steps 40"
+    ranges: ClassVar[Ranges] = {"step": Range(0, 1), "smoothing": Range(0, above=True)}
 
     on_policy: ClassVar[bool] = True
 
-    step: float = 0.0
-    smoothing: float = 1e-3
-    episodes: int = equinox.field(static=True, default=10)  # of a round
-    capacity: int = equinox.field(static=True, default=64)
+    step: float = 0.0  # weight of a new policy in the mixture; 0 stands for 1 / (rounds + 1)
+    smoothing: float = 1e-3  # added to visit frequencies in the entropy; larger makes rare states count less
+    episodes: int = equinox.field(static=True, default=10)  # episodes of a round, after which a policy is added; more
+    # estimate visits better
+    capacity: int = equinox.field(static=True, default=64)  # newest policies that the mixture keeps; more keep older
+    # ones, at more memory
     num_envs: int = equinox.field(static=True, default=1)
     rollout_length: int = equinox.field(static=True, default=1)
 

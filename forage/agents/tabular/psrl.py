@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts, Plan
 from forage.core.ports import Agent, Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 
 
@@ -38,14 +39,23 @@ class PSRL(Agent):
     """
 
     example: ClassVar[str] = "forage train psrl tabular:RiverSwim-6 --env.max-steps 20"
+    ranges: ClassVar[Ranges] = {
+        "prior": Range(0, above=True),
+        "prior_number": Range(0, above=True),
+        "prior_shape": Range(0, above=True),
+        "prior_rate": Range(0, above=True),
+        "prior_reward": Range(),
+    }
 
     on_policy: ClassVar[bool] = True
 
-    prior: float = 1.0  # of the Dirichlet, shared by the states that may come next; a small one expects few of them
+    prior: float = 1.0  # parameter of the Dirichlet, shared by the states that may come next; a small one expects few
+    # of them
     prior_reward: float = 1.0  # mean of a reward nobody has seen: an optimistic one is tried
-    prior_number: float = 1.0  # how many observations that is worth
-    prior_shape: float = 1.0  # of the precision's Gamma
-    prior_rate: float = 1.0  # likewise: a reward's standard deviation is about sqrt(rate / shape) before it is seen
+    prior_number: float = 1.0  # observations that the prior mean of a reward is worth; more are slower to forget it
+    prior_shape: float = 1.0  # shape of the Gamma prior of a reward's precision; larger is surer of it
+    prior_rate: float = 1.0  # rate of that Gamma: a reward's standard deviation is about sqrt(rate / shape) before it
+    # is seen
     num_envs: int = equinox.field(static=True, default=1)
     rollout_length: int = equinox.field(static=True, default=1)
 

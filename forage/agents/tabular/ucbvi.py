@@ -31,6 +31,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts, Plan
 from forage.core.ports import Agent, Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 
 BONUSES = ("hoeffding", "bernstein")
@@ -52,12 +53,14 @@ class UCBVI(Agent):
     """
 
     example: ClassVar[str] = "forage train ucbvi tabular:RiverSwim-6 --env.max-steps 20 --bonus-scale 0.01"
+    ranges: ClassVar[Ranges] = {"failure": Range(0, 1, above=True, below=True), "bonus_scale": Range(0)}
 
     on_policy: ClassVar[bool] = True
 
     failure: float = 0.05  # how probable it may be that the bound does not hold
-    bonus_scale: float = 1.0
-    bonus: str = equinox.field(static=True, default="bernstein")  # or hoeffding
+    bonus_scale: float = 1.0  # factor of the bonuses; larger explores more, 1 is what the proof has
+    bonus: str = equinox.field(static=True, default="bernstein")  # which inequality bonuses are made by: bernstein or
+    # hoeffding
     num_envs: int = equinox.field(static=True, default=1)
     rollout_length: int = equinox.field(static=True, default=1)
 

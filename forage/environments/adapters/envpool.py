@@ -224,7 +224,7 @@ def canonical(target: str) -> str:
 
 
 def in_order(numbers: np.ndarray) -> np.ndarray | slice:
-    """What sorts the rows of environments with these numbers; mostly they are sorted, and nothing is copied."""
+    """Return what sorts the rows of environments with these numbers; mostly they are sorted, and nothing is copied."""
     return slice(None) if (numbers[:-1] < numbers[1:]).all() else np.argsort(numbers)
 
 

@@ -18,7 +18,7 @@ from forage.core.types import ForageError
 
 
 class OnHost(HostEnvironment):
-    """Runs `num_envs` copies of a native environment as a `HostEnvironment`, on the CPU.
+    """A `HostEnvironment` of `num_envs` copies of a native environment, on the CPU.
 
     One jitted function steps all copies and resets those whose episode ended. The run is a function of the seed, and a
     snapshot is the arrays themselves: environment states, observations and the random key.

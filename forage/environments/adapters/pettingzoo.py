@@ -90,7 +90,7 @@ def unmade(target: str, error: Exception) -> ForageError:
 
 
 def create(target: str, options: dict[str, Any]) -> tuple[Any, bool]:
-    """Makes one environment. Returns it, and whether its agents act in turns."""
+    """Make one environment. Return it, and whether its agents act in turns."""
     found = module_of(target)
     make = getattr(found, "parallel_env", None) or found.env
     try:
@@ -117,7 +117,7 @@ def horizon(env: Any, turns: bool) -> int | None:
 
 
 def has_mask(space: Any) -> bool:
-    """Whether an agent is shown which actions are allowed."""
+    """Return whether an agent is shown which actions are allowed."""
     return isinstance(space, spaces.Dict) and MASK in space.spaces
 
 
@@ -127,7 +127,7 @@ def without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
 
 
 def beside_mask(seen: Any) -> Any:
-    """What stands beside a mask: the observation, where it is called so and alone, or a dictionary of the rest."""
+    """Return what is beside a mask: the observation, where it is called so and alone, or a dictionary of the rest."""
     if not (isinstance(seen, dict) or has_mask(seen)):
         return seen
     rest = {key: part for key, part in seen.items() if key != MASK}
@@ -142,7 +142,7 @@ def earned(agent: str, reward: Any) -> Any:
 
 
 class Seen(NamedTuple):
-    """What all agents see, before it is put together; leaves `env agent ...`."""
+    """The observations of all agents, before they are put together; leaves `env agent ...`."""
 
     observation: np.ndarray
     mask: np.ndarray  # bool
@@ -209,7 +209,7 @@ class PettingZooEnvironment(HostEnvironment):
         return frames_per_second(self.envs[0])
 
     def says_masks(self, name: str, target: str, env: Any) -> bool:
-        """Whether the infos of a reset hold masks."""
+        """Return whether the infos of a reset hold masks."""
         try:
             infos = self.start(env, 0)[1]
         except Misfit as error:
@@ -288,7 +288,7 @@ class PettingZooEnvironment(HostEnvironment):
         return HostStep(result, self.following)
 
     def advance(self, env: Any, chosen: dict[str, Any]) -> tuple[Any, ...]:
-        """Steps one environment. Returns what it said of agents: seen, rewards, terminated, truncated, infos."""
+        """Step one environment. Return what it said of agents: seen, rewards, terminated, truncated, infos."""
         if not self.turns:
             result = env.step({name: chosen[name] for name in env.agents})
             if not (isinstance(result, tuple) and len(result) == 5):
@@ -308,7 +308,7 @@ class PettingZooEnvironment(HostEnvironment):
         return Seen(np.zeros((*shape, *box.shape), box.dtype), mask, np.zeros(shape, np.int8))
 
     def write(self, into: Seen, index: int, seen: dict[str, Any] | None, infos: dict[str, Any]) -> None:
-        """Writes what the agents of one environment see; `seen` is what it said, or else it is asked."""
+        """Write what the agents of one environment see; `seen` is what it said, or else it is asked."""
         env = self.envs[index]
         left = (self.gone[index] | self.out_of_time[index]).tolist()
         acting = env.agent_selection if self.turns and env.agents else None
@@ -339,7 +339,7 @@ class PettingZooEnvironment(HostEnvironment):
         return self.actions.mask(agent, mask)
 
     def together(self, seen: Seen) -> PyTree[np.ndarray]:
-        """What a batch shows: with who one is, what a central critic sees, who is there and what is allowed."""
+        """Return what a batch shows: with who one is, what a central critic sees, who is there and what is allowed."""
         observation, number = seen.observation, len(self.agents)
         masks = {MASK: seen.mask.astype(np.int8)} if self.masked else {}
         if number == 1:

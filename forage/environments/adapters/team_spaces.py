@@ -231,7 +231,7 @@ def check_size(name: str, agent: str, space: spaces.Space[Any]) -> None:
 
 
 def alike(each: Sequence[spaces.Space[Any]]) -> bool:
-    """Whether spaces are the same to the last bit; Gymnasium's own comparison of boxes allows for small differences."""
+    """Return whether spaces are the same to the last bit; Gymnasium's own comparison allows for small differences."""
     first = each[0]
     if isinstance(first, spaces.Box):
         return all(

@@ -81,7 +81,7 @@ def gymnasium_id(id: str) -> str:
 
 
 def register() -> None:
-    """Makes Gymnasium know the native ids."""
+    """Make Gymnasium know the native ids."""
     for id in NATIVE:
         gymnasium.register(
             gymnasium_id(id),

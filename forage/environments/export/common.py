@@ -23,13 +23,13 @@ class Motion:
         self.environment = environment
 
     def begin(self, key: Key[Array, ""]) -> tuple[Key[Array, ""], Any, PyTree[Array]]:
-        """Returns `(key, state, observation)` at the start of an episode."""
+        """Return `(key, state, observation)` at the start of an episode."""
         key, start = jax.random.split(key)
         state, observation = self.environment.reset(start)
         return key, state, observation
 
     def move(self, key: Key[Array, ""], state: Any, action: PyTree[Array]) -> tuple[Key[Array, ""], Any, Step]:
-        """Returns `(key, state, step)` after one action."""
+        """Return `(key, state, step)` after one action."""
         key, now = jax.random.split(key)
         state, step = self.environment.step(state, spaces.clip(self.environment.action_space, action), now)
         return key, state, step
@@ -85,7 +85,7 @@ def render_modes(environment: Environment) -> list[str]:
 
 
 def check_render_mode(name: str, environment: Environment, render_mode: str | None) -> None:
-    """Raises `ForageError` where the environment cannot be drawn so."""
+    """Raise `ForageError` where the environment cannot be drawn so."""
     modes = render_modes(environment)
     if render_mode is not None and render_mode not in modes:
         can = f"it has {modes[0]}" if modes else "it cannot be drawn"

@@ -79,7 +79,7 @@ class ParallelExport(ParallelEnv):
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Takes the actions of all agents that are there. Raises `ForageError` where one is missing or is none."""
+        """Take the actions of all agents that are there. Raise `ForageError` where one is missing or is none."""
         if not self.agents:
             raise ForageError(f"{self.name} has no episode running; call reset() first.")
         if set(actions) - set(self.possible_agents) or set(self.agents) - set(actions):
@@ -101,7 +101,7 @@ class ParallelExport(ParallelEnv):
         return observations, rewards, terminated, truncated, infos
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:
-        """Draws the state, where `render_mode` says so."""
+        """Draw the state, where `render_mode` says so."""
         if self.render_mode is None:
             return None
         if self._state is None:
@@ -112,7 +112,7 @@ class ParallelExport(ParallelEnv):
         """Nothing is held."""
 
     def _each(self, tree: PyTree[np.ndarray]) -> dict[str, Any]:
-        """What belongs to each agent that is there."""
+        """Return what belongs to each agent that is there."""
         if self.count == 1:
             return dict.fromkeys(self.agents, tree)
         places = {agent: index for index, agent in enumerate(self.possible_agents)}
@@ -128,7 +128,7 @@ class ParallelExport(ParallelEnv):
         return inside(f"{self.name}'s {agent}", space, action)
 
     def _check_axis(self) -> None:
-        """Raises `ForageError` where many agents' observations have no agent axis."""
+        """Raise `ForageError` where many agents' observations have no agent axis."""
         if self.count == 1:
             return
         _, observation = jax.eval_shape(self.environment.reset, key_of(0))

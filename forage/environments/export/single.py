@@ -62,7 +62,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
         return shown(self.observation_space, observation), {}
 
     def step(self, action: Any) -> tuple[PyTree[np.ndarray], Any, bool, bool, dict[str, Any]]:
-        """Takes one action. Raises `ForageError` for what is no action, and where no episode is running."""
+        """Take one action. Raise `ForageError` for what is no action, and where no episode is running."""
         if self._over:
             raise ForageError(f"{self.name} has no episode running; call reset() first.")
         action = inside(self.name, self.action_space, action)
@@ -73,7 +73,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
         return shown(self.observation_space, step.observation), reward, terminated, truncated, outside(step.info)
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:
-        """Draws the state, where `render_mode` says so."""
+        """Draw the state, where `render_mode` says so."""
         if self.render_mode is None:
             return None
         if self._state is None:
@@ -82,7 +82,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
 
 
 def check_alone(name: str, environment: Environment) -> None:
-    """Raises `ForageError` where many agents act: Gymnasium knows one."""
+    """Raise `ForageError` where many agents act: Gymnasium knows one."""
     if environment.num_agents > 1:
         raise ForageError(
             f"{name} has {environment.num_agents} agents and a Gymnasium environment has one; to_pettingzoo works."

@@ -29,7 +29,7 @@ from forage.environments.export.single import check_alone
 
 
 class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
-    """What `SyncVectorEnv` of as many `GymnasiumExport`s returns, computed in one step.
+    """The same as a `SyncVectorEnv` of as many `GymnasiumExport`s, computed in one step.
 
     Where an episode ends, by `autoreset_mode`:
 
@@ -143,7 +143,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def step(
         self, actions: Any
     ) -> tuple[PyTree[np.ndarray], np.ndarray, Bool[np.ndarray, " env"], Bool[np.ndarray, " env"], dict[str, Any]]:
-        """Takes one action in each environment. Raises `ForageError` for what is none, and before the first reset."""
+        """Take one action in each environment. Raise `ForageError` for what is none, and before the first reset."""
         if self._states is None:
             raise ForageError(f"{self.name} was stepped before its first reset; call reset() first.")
         if self.autoreset_mode == AutoresetMode.DISABLED and self._ended.any():
@@ -183,7 +183,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         return found
 
     def render(self) -> tuple[UInt8[np.ndarray, "height width 3"], ...] | None:
-        """Draws every environment, where `render_mode` says so."""
+        """Draw every environment, where `render_mode` says so."""
         if self.render_mode is None:
             return None
         if self._states is None:

@@ -47,7 +47,7 @@ Cell = UInt8[Array, ""]
 
 
 class Level(NamedTuple):
-    """Where an episode begins. Arrays only, so a batch of levels is one `vmap` and a list of them one stack.
+    """The beginning of an episode. Arrays only, so a batch of levels is one `vmap` and a list of them one stack.
 
     `grid` holds a byte for each cell (see `cells.py`), the contents of boxes among them. `target` and `places` (cells
     numbered `y * width + x`) are what a family's rules ask for; where they ask for nothing, 0 and no places.
@@ -73,7 +73,7 @@ class GridState(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What success takes: to face a place, `(x, y)`, and act there. Any place will do; doors are toggled one by one."""
+    """The condition of success: to face a place, `(x, y)`, and act there. Any place will do; doors go one by one."""
 
     action: int
     places: tuple[tuple[int, int], ...]
@@ -124,7 +124,7 @@ class GridWorld(Environment):
             self.check_shape(self.level)
 
     def check_shape(self, level: Level) -> None:
-        """Raises `ForageError` for a level whose arrays are not those of this environment."""
+        """Raise `ForageError` for a level whose arrays are not those of this environment."""
         places = (self.num_places,)
         if np.shape(level.grid) != (self.height, self.width) or np.shape(level.places) != places:
             raise ForageError(
@@ -147,7 +147,7 @@ class GridWorld(Environment):
 
     @abc.abstractmethod
     def generate(self, key: Key[Array, ""]) -> Level:
-        """Draws a level."""
+        """Draw a level."""
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
@@ -196,12 +196,12 @@ class GridWorld(Environment):
     def judge(
         self, before: GridState, after: GridState, action: Number, cell: Cell
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Whether the step succeeded, and whether the task is over. `cell` is what stood before the agent."""
+        """Return whether the step succeeded, and whether the task is over. `cell` is what stood before the agent."""
         success = (action == FORWARD) & (cell & 0x8F == GOAL)
         return success, success | ((action == FORWARD) & (cell & 0x8F == LAVA))
 
     def outcome(self, state: GridState, success: Bool[Array, ""], over: Bool[Array, ""]) -> Step:
-        """What a step that led to `state` brought."""
+        """Return what a step that led to `state` brought."""
         reward = jnp.where(success, self.worth(state.time), jnp.float32(0))
         truncated = (state.time >= jnp.asarray(self.max_steps)) & ~over
         return Step(self.observation(state), reward, over, truncated, {})
@@ -211,7 +211,7 @@ class GridWorld(Environment):
         return 1 - 0.9 * (time / jnp.asarray(self.max_steps, jnp.float32))
 
     def observation(self, state: GridState) -> PyTree[Array]:
-        """What `observe` names, of a state."""
+        """Return what `observe` names, of a state."""
         seen = {name: getattr(self, f"_{name}")(state) for name in self.observe}
         return seen if len(seen) > 1 else seen[self.observe[0]]
 
@@ -229,7 +229,7 @@ class GridWorld(Environment):
         return missions.filled(self.mission, state.target >> 4 & 7)
 
     def aim(self, state: GridState) -> Aim:
-        """What success takes from a state, for `solve`. On the host."""
+        """Return what success takes from a state, for `solve`. On the host."""
         return Aim(FORWARD, places_of(state.grid, GOAL))
 
     def text(self, state: GridState) -> str:
@@ -237,7 +237,7 @@ class GridWorld(Environment):
         return missions.mission_text(np.asarray(self._mission(state)))
 
     def render(self, state: GridState) -> UInt8[np.ndarray, "height width 3"]:
-        """Draws the grid, lighter where the agent sees, with what is carried in the agent's hand."""
+        """Draw the grid, lighter where the agent sees, with what is carried in the agent's hand."""
         from forage.environments.grid.picture import draw
 
         return draw(state, self.see_through_walls)
@@ -250,7 +250,7 @@ def begin(level: Level) -> GridState:
 
 
 def act(state: GridState, action: Number) -> tuple[GridState, Cell]:
-    """What every family's actions do. Returns the state after, and the cell that stood before the agent."""
+    """Do what an action does in every family. Return the state after, and the cell that was before the agent."""
     step_x, step_y = view.heading(state.direction)
     front = (state.y + step_y) * state.grid.shape[1] + state.x + step_x
     cell = state.grid.reshape(-1).at[front].get(mode="clip")
@@ -291,5 +291,5 @@ def named_places(state: GridState) -> tuple[tuple[int, int], ...]:
 
 
 def is_open(grid: UInt8[Array, "height width"], place: Number) -> Bool[Array, ""]:
-    """Whether an open door is at a place."""
+    """Return whether an open door is at a place."""
     return grid.reshape(-1).at[place].get(mode="clip") & 0x8F == DOOR

@@ -93,7 +93,7 @@ class DynamicObstacles(Square):
         return after, step._replace(reward=jnp.where(hit, jnp.float32(-1), step.reward))
 
     def _moved(self, grid: Array, state: GridState, place: Number, uniform: Array) -> Number:
-        """Where the ball at a place goes."""
+        """Return where the ball at a place goes."""
         steps = np.array([(dy * self.size + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)], np.int32)
         around = place + steps
         agent = state.y * self.size + state.x

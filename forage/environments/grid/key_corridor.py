@@ -67,7 +67,7 @@ class KeyCorridor(Fetch):
         return across + [(column, row, 1) for row in range(self.rows - 1) for column in (0, 2)]
 
     def added(self, locked: Array, order: Float[Array, " edges"]) -> Bool[Array, " edges"]:
-        """Which walls get a door: in their random order, the first ones that together reach every room.
+        """Return which walls get a door: in their random order, the first ones that together reach every room.
 
         The last one needed is the largest number on the way to some room, where every way has the smallest largest.
         """

@@ -44,7 +44,7 @@ def with_level(environment: World, level: Level) -> World:
 
 
 def mutate(level: Level, key: Key[Array, ""], edits: int = 1) -> Level:
-    """Makes a few random changes: with equal chances a wall is built or torn down, a thing is moved, the agent is.
+    """Make a few random changes: with equal chances a wall is built or torn down, a thing is moved, the agent is.
 
     Only the cells inside the outer wall are touched; things are goals, keys, balls and boxes, contents and all, and
     move to empty cells. Walls are neither built on the agent nor on a cell that the rules name. A changed level need
@@ -84,14 +84,14 @@ def mutate(level: Level, key: Key[Array, ""], edits: int = 1) -> Level:
 
 
 def save_levels(path: str | Path, levels: Level) -> None:
-    """Writes one level, or many stacked along leading axes, to an npz file."""
+    """Write one level, or many stacked along leading axes, to an npz file."""
     with open(path, "wb") as file:
         arrays: dict[str, Any] = {name: np.asarray(leaf) for name, leaf in levels._asdict().items()}
         np.savez_compressed(file, **arrays)
 
 
 def load_levels(path: str | Path) -> Level:
-    """Reads what `save_levels` wrote. Raises `ForageError` for any other file."""
+    """Read what `save_levels` wrote. Raise `ForageError` for any other file."""
     try:
         with np.load(path, allow_pickle=False) as saved:
             leaves = {name: saved[name] for name in Level._fields}
@@ -104,7 +104,7 @@ def load_levels(path: str | Path) -> Level:
 
 
 def check_level(environment: GridWorld, level: Level) -> None:
-    """Raises `ForageError`, with one sentence, for a level that is malformed or cannot be solved.
+    """Raise `ForageError`, with one sentence, for a level that is malformed or cannot be solved.
 
     Whether it can be solved is what `solve` says: wrong, on the safe side, only for levels in which something has to
     be put down where it blocks the way to something else.

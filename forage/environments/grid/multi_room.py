@@ -99,7 +99,7 @@ class MultiRoom(GridWorld):
         return jnp.cumsum(jnp.concatenate([first, others])) % 6
 
     def chain(self, key: Key[Array, ""]) -> Room:
-        """Draws whole chains until there is one."""
+        """Draw whole chains until there is one."""
 
         def draw(carry: tuple[Array, Room, Array]) -> tuple[Array, Room, Array]:
             key, *_ = carry
@@ -132,13 +132,13 @@ class MultiRoom(GridWorld):
 
 
 def inside(room: Room) -> Bool[Array, "*shape"]:
-    """Whether the room is in the world, a row before the last."""
+    """Return whether the room is in the world, a row before the last."""
     fits_x = (room.x >= 0) & (room.x + room.width <= SIDE)
     return fits_x & (room.y >= 0) & (room.y + room.height < SIDE)
 
 
 def apart(room: Room, before: Room) -> Bool[Array, "*shape"]:
-    """Whether the package holds two rooms for not overlapping."""
+    """Return whether the package holds two rooms for not overlapping."""
     across = (room.x + room.width < before.x) | (before.x + before.width <= room.x)
     return across | (room.y + room.height < before.y) | (before.y + before.height <= room.y)
 

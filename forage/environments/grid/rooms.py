@@ -22,7 +22,7 @@ SIDES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 
 class Doors(NamedTuple):
-    """Where each shared wall has its door: the row of those between left and right, the column of the others."""
+    """The door of each shared wall: the row of those between left and right, the column of the others."""
 
     right: Int[Array, "rows columns-1"]
     down: Int[Array, "rows-1 columns"]
@@ -70,7 +70,7 @@ class RoomWorld(GridWorld):
         return self.rows * (self.columns - 1) + (self.rows - 1) * self.columns
 
     def doors(self, uniform: Uniform) -> Doors:
-        """Draws where each shared wall has its door."""
+        """Draw where each shared wall has its door."""
         step, across = self.room_size - 1, self.rows * (self.columns - 1)
         inner = whole(uniform, 1, step)
         right = inner[:across].reshape(self.rows, self.columns - 1)
@@ -92,7 +92,7 @@ class RoomWorld(GridWorld):
         return within(grid, column * step, row * step, self.room_size, self.room_size)
 
     def lay(self, grid: Grid, column: Any, row: Any, content: Any, uniform: Uniform) -> Grid:
-        """Puts something on an empty cell of a room; not at the centre of the world nor next to it.
+        """Put something on an empty cell of a room; not at the centre of the world nor next to it.
 
         The package means to keep clear of the agent, which at that time stands at the centre.
         """
@@ -103,7 +103,7 @@ class RoomWorld(GridWorld):
         return put(grid, x, y, content)
 
     def agent(self, grid: Grid, column: Any, row: Any, uniform: Uniform) -> tuple[Number, Number, Number]:
-        """Draws `(x, y, direction)` on an empty cell of a room, before an empty cell or a wall."""
+        """Draw `(x, y, direction)` on an empty cell of a room, before an empty cell or a wall."""
         clear = (grid == EMPTY) | (grid & 0x8F == WALL)
         ahead = jnp.stack([jnp.roll(clear, (-down, -right), (0, 1)) for right, down in SIDES])
         fits = ahead & (free(grid) & self.room(grid, column, row))

@@ -104,7 +104,7 @@ class _Search:
         return before
 
     def achieve(self, place: Place, action: int) -> bool:
-        """Does what it takes to face a place and act there."""
+        """Do what it takes to face a place and act there."""
         for _ in range(MOST_DEEDS):
             reached = self.reach()
             if any(cell in reached for cell in around(place)) and self._finish(place, action):
@@ -144,7 +144,7 @@ class _Search:
         return False
 
     def _clear(self, reached: dict[Place, Place | None], kept: Place) -> bool:
-        """Takes away something that has a place behind it, where what is carried can be put out of the way."""
+        """Take away something that has a place behind it, where what is carried can be put out of the way."""
         edge = self._edge(reached)
         for thing in edge:
             known = {*reached, *edge}
@@ -175,7 +175,7 @@ class _Search:
         return False
 
     def _edge(self, reached: dict[Place, Place | None]) -> list[Place]:
-        """What is beside the cells that can be walked to, nearest first."""
+        """Return what is beside the cells that can be walked to, nearest first."""
         beside = (there for here in reached for there in around(here))
         return [there for there in dict.fromkeys(beside) if there not in reached and self.kind(there) != WALL]
 

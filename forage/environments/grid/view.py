@@ -33,7 +33,7 @@ def at(grid: Cells, x: Int[Array, "*shape"], y: Int[Array, "*shape"]) -> UInt8[A
 
 
 def positions(x: Number, y: Number, direction: Number) -> tuple[Int[Array, "7 7"], Int[Array, "7 7"]]:
-    """Where in the grid each cell of the view lies."""
+    """Return where in the grid each cell of the view lies."""
     forward_x, forward_y = heading(direction)
     right = jnp.arange(VIEW, dtype=jnp.int32)[:, None] - VIEW // 2
     ahead = VIEW - 1 - jnp.arange(VIEW, dtype=jnp.int32)[None, :]
@@ -41,10 +41,10 @@ def positions(x: Number, y: Number, direction: Number) -> tuple[Int[Array, "7 7"
 
 
 def _swept() -> UInt8[np.ndarray, "clear*lit light"]:
-    """What one row of the view makes of the light that falls into it, for each 7-bit row of clear and of lit cells.
+    """Return how one row of the view passes on the light, for each 7-bit row of clear and of lit cells.
 
     Light passes from a lit, clear cell to its neighbours in the row, first rightward, then leftward, and to the three
-    cells ahead that the passes touch. Returns the lit cells of the row, and those ahead of it.
+    cells ahead that the passes touch. Return the lit cells of the row, and those ahead of it.
     """
     clear, lit = np.meshgrid(np.arange(1 << VIEW), np.arange(1 << VIEW), indexing="ij")
     ahead = np.zeros_like(lit)
@@ -61,7 +61,7 @@ _LIGHT = _swept().astype(np.uint16) @ np.array([1, 1 << VIEW], np.uint16)
 
 
 def visible(cells: UInt8[Array, "7 7"]) -> Bool[Array, "7 7"]:
-    """Which cells of a view are not hidden: MiniGrid's sweep, one table entry a row from the agent's row forward."""
+    """Return which cells of a view are visible: MiniGrid's sweep, one table entry a row, from the agent forward."""
     bits = jnp.arange(VIEW, dtype=jnp.uint8)[:, None]
     clear = (look_up(CLEAR, cells) << bits).sum(0, dtype=jnp.uint8).astype(jnp.uint16)
     rows: list[Array] = []

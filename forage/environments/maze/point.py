@@ -150,7 +150,7 @@ class PointMass(Environment):
         return (row * columns + column).astype(jnp.int32)
 
     def achieved(self, state: PointMassState) -> Float[Array, "xy=2"]:
-        """Where the ball is."""
+        """Return where the ball is."""
         return state.position
 
     def draw_goal(self, state: PointMassState, key: Key[Array, ""]) -> Float[Array, "xy=2"]:

@@ -142,7 +142,7 @@ class KeyToDoor(Environment):
         return state, self._observe(state)
 
     def room(self, time: Int[Array, ""]) -> Int[Array, ""]:
-        """Which room the agent is in, when so many steps have been taken."""
+        """Return which room the agent is in, when so many steps have been taken."""
         return (time >= self.explore_steps).astype(jnp.int32) + (time >= self.explore_steps + self.orchard_steps)
 
     def step(self, state: KeyToDoorState, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[KeyToDoorState, Step]:

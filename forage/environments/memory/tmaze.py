@@ -62,12 +62,12 @@ class TMaze(Environment):
 
     @property
     def memory_length(self) -> int:
-        """Steps from reading the sign to the turn that depends on it."""
+        """Step from reading the sign to the turn that depends on it."""
         return self.corridor_length + self.oracle_length
 
     @property
     def credit_length(self) -> int:
-        """Steps from the first action that decides on the last reward to that reward, both counted."""
+        """Step from the first action that decides on the last reward to that reward, both counted."""
         # Every action of the passive maze but the turn is judged by the penalty at once.
         return self.horizon if self.oracle_length > 0 else self.delay + 1
 
@@ -106,7 +106,7 @@ class TMaze(Environment):
         return new_state, Step(observation, reward, over, jnp.zeros((), bool), {})
 
     def _look(self, state: TMazeState) -> tuple[TMazeState, Float[Array, "2"]]:
-        """What is seen here, and the state after it was seen."""
+        """Return what is seen here, and the state after it was seen."""
         at_sign = state.x == 0
         at_junction = state.x == self.corridor_length + self.oracle_length
         seen = jnp.where(at_sign & ~state.read, state.goal, jnp.where(at_junction, state.y, 0))

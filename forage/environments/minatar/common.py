@@ -122,18 +122,18 @@ class MinAtar(Environment):
         return self.advance(state, action, self.draw(key))
 
     def pressed(self, action: Number, letter: str) -> Flag:
-        """Whether `action` is the named one; never where it is not offered."""
+        """Return whether `action` is the named one; never where it is not offered."""
         return action == self.actions.find(letter)
 
     def outcome(self, state: Any, reward: Number, terminated: Flag) -> Step:
-        """What a step that led to `state` brought."""
+        """Return what a step that led to `state` brought."""
         truncated = (
             jnp.zeros_like(terminated) if self.max_steps is None else (state.time >= self.max_steps) & ~terminated
         )
         return Step(self.observe(state), jnp.asarray(reward, jnp.float32), terminated, truncated, {})
 
     def render(self, state: Any) -> UInt8[np.ndarray, "height width 3"]:
-        """Draws a state, each channel in its colour of `palette`; channels that share a cell are nested squares."""
+        """Draw a state, each channel in its colour of `palette`; channels that share a cell are nested squares."""
         observation = np.asarray(self.observe(state))
         image = np.full((SIZE * CELL, SIZE * CELL, 3), BACKGROUND, np.uint8)
         for row, column in np.ndindex(SIZE, SIZE):

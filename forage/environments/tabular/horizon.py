@@ -27,7 +27,7 @@ from forage.environments.tabular.values import expected_reward, going_on
 
 
 class EffectiveHorizon(NamedTuple):
-    """How far ahead one must look."""
+    """The number of steps that one must look ahead."""
 
     steps: int | None  # the least k for which the MDP is k-QVI-solvable; None: none up to the depth tried
     horizon: float  # the least H_k; infinite where there is none
@@ -95,7 +95,7 @@ def effective_horizon(
 def reachable_states(
     initial: Float[np.ndarray, " state"], onward: Float[np.ndarray, "state action next"], steps: int
 ) -> np.ndarray:
-    """Whether a state can be met at each time, `[time, state]`."""
+    """Return whether a state can be met at each time, `[time, state]`."""
     now, result = initial > 0, []
     for _ in range(steps):
         result.append(now)

@@ -98,7 +98,7 @@ class Probe(Environment):
         return self.seen[state]
 
     def expected(self, discount: float) -> list[Expected]:
-        """What an agent must have learned: one entry for each state in which optimal play can find itself."""
+        """Return what an agent must have learned: one entry for each state in which optimal play can find itself."""
         value, actions, best = solve(self, discount)
         to = np.asarray(self.to, float)
         paths = {int(state): [int(state)] for state in np.flatnonzero(np.asarray(self.start))}

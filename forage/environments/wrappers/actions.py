@@ -35,7 +35,7 @@ class StickyActions(Wrapper):
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap sticky-actions:0.25"
 
-    stickiness: float = 0.25  # the probability, in each step
+    stickiness: float = 0.25  # probability that the last action is repeated, in each step
 
     remembers = True
 
@@ -69,9 +69,10 @@ class Delay(Wrapper):
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap delay:action-delay=2"
 
-    action_delay: int = 0  # steps
-    observation_delay: int = 0  # steps
-    most: int | None = equinox.field(static=True, default=None)  # steps; the larger of the two where it is not given
+    action_delay: int = 0  # steps until an action takes effect
+    observation_delay: int = 0  # steps until an observation is seen
+    most: int | None = equinox.field(static=True, default=None)  # longest delay there is room for; the larger of the
+    # two where it is not given
 
     remembers = True
 
@@ -136,7 +137,7 @@ class RescaleAction(Wrapper):
 
 
 def late(observation: PyTree[Array]) -> PyTree[Array]:
-    """What of an observation a delay holds back: what is seen, by the agent and by a central critic."""
+    """Return what of an observation a delay holds back: what is seen, by the agent and by a central critic."""
     if isinstance(observation, dict) and spaces.carries_more(observation):
         return {name: part for name, part in observation.items() if name not in (spaces.MASK, spaces.PRESENT)}
     return observation
@@ -153,7 +154,7 @@ def push(queue: PyTree[Array], newest: PyTree[Array]) -> PyTree[Array]:
 
 
 def at(queue: PyTree[Array], steps: Int[Array, ""] | int) -> PyTree[Array]:
-    """What was pushed so many steps ago."""
+    """Return what was pushed so many steps ago."""
     return jax.tree.map(lambda q: q[jnp.clip(steps, 0, len(q) - 1)], queue)
 
 

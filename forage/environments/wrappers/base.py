@@ -84,7 +84,7 @@ class Wrapper(Environment):
         return self.environment.info_names
 
     def __getattr__(self, name: str) -> Any:
-        """What only the inner environment has, such as the levels that a tasks part asks for."""
+        """Return what only the inner environment has, such as the levels that a tasks part asks for."""
         if name.startswith("_") or name == "environment":
             raise AttributeError(f"{type(self).__name__} has no attribute {name}")
         return getattr(self.environment, name)
@@ -98,7 +98,7 @@ class Wrapper(Environment):
         return state, step._replace(observation=self.observe(step.observation))
 
     def observe(self, observation: PyTree[Array]) -> PyTree[Array]:
-        """What is seen in place of an observation, where that follows from it alone."""
+        """Return what is seen in place of an observation, where that follows from it alone."""
         return observation
 
     @property
@@ -205,12 +205,12 @@ def per_agent(wrapper: Wrapper, make: Callable[[Any], PyTree[Array]], key: Any) 
 
 
 def check_share(wrapper: Wrapper, name: str, value: Any) -> None:
-    """Raises `ForageError` for a probability that is none. What is traced is not looked at."""
+    """Raise `ForageError` for a probability that is none. What is traced is not looked at."""
     if isinstance(value, (int, float)) and not 0 <= value <= 1:
         raise ForageError(f"{name_of(wrapper)}'s {name} is a probability, from 0 to 1, not {value:g}.")
 
 
 def check_least(wrapper: Wrapper, name: str, value: Any, low: float) -> None:
-    """Raises `ForageError` for a number below `low`, or NaN. What is traced is not looked at."""
+    """Raise `ForageError` for a number below `low`, or NaN. What is traced is not looked at."""
     if isinstance(value, (int, float)) and not value >= low:
         raise ForageError(f"{name_of(wrapper)}'s {name} is {low:g} or more, not {value:g}.")

@@ -21,12 +21,12 @@ class EntriesState(NamedTuple):
 
     @property
     def time(self) -> Int[Array, ""]:
-        """Steps taken."""
+        """Return the steps taken."""
         return self.inner.time
 
 
 class Entries(Wrapper):
-    """Makes goals of entries of a flat observation, drawn uniformly from a box.
+    """Goals made of entries of a flat observation, drawn uniformly from a box.
 
         GoalConditioned(Entries(CartPole(), (0,), (-1.0,), (1.0,)), radius=0.1)
 
@@ -60,7 +60,7 @@ class Entries(Wrapper):
 
     @property
     def goal_space(self) -> gymnasium.spaces.Box:
-        """What can be achieved: the observation's own bounds of these entries."""
+        """Return what can be achieved: the observation's own bounds of these entries."""
         space, kept = self.environment.observation_space, np.array(self.indices)
         assert isinstance(space, gymnasium.spaces.Box)
         return gymnasium.spaces.Box(space.low[kept], space.high[kept], dtype=np.float32)

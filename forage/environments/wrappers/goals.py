@@ -27,7 +27,7 @@ class GoalState(NamedTuple):
 
     @property
     def time(self) -> Int[Array, ""]:
-        """Steps taken."""
+        """Return the steps taken."""
         return self.inner.time
 
 
@@ -113,11 +113,11 @@ class GoalConditioned(Environment):
             raise ForageError(f"{inner}'s observation is {space}, which is not flat; flat=False works.")
 
     def distance(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
-        """How far what was achieved is from what was desired, over the last axis."""
+        """Return how far what was achieved is from what was desired, over the last axis."""
         return self.goal_reward.distance(achieved, desired)
 
     def reached(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
-        """Whether it is near enough."""
+        """Return whether it is near enough."""
         return self.goal_reward.reached(achieved, desired)
 
     def reward_of(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
@@ -185,7 +185,7 @@ class GoalConditioned(Environment):
         return self.environment.places
 
     def place(self, state: GoalState) -> Int[Array, ""]:
-        """Where the state is, whatever the goal."""
+        """Return where the state is, whatever the goal."""
         return self.environment.place(state.inner)
 
     def _achieved(self, inner: State) -> Float[Array, " goal"]:

@@ -88,8 +88,8 @@ class Resize(Wrapper):
         "forage train ppo my_environments.py:Pictures --wrap grey --wrap resize:84:84 --wrap frame-stack:4"
     )
 
-    height: int = equinox.field(static=True, default=84)  # pixels
-    width: int = equinox.field(static=True, default=84)  # pixels
+    height: int = equinox.field(static=True, default=84)  # height in pixels
+    width: int = equinox.field(static=True, default=84)  # width in pixels
 
     def __check_init__(self):
         check_least(self, "height", self.height, 1)
@@ -167,7 +167,7 @@ def bounded_by(box: gymnasium.spaces.Box, shape: tuple[int, ...]) -> gymnasium.s
 
 
 def check_numbers(wrapper: Wrapper, box: gymnasium.spaces.Box) -> gymnasium.spaces.Box:
-    """Raises `ForageError` for pictures that have no means, such as MinAtar's of truth values."""
+    """Raise `ForageError` for pictures that have no means, such as MinAtar's of truth values."""
     if box.dtype == np.bool_:
         raise ForageError(
             f"{name_of(wrapper)} needs pictures of numbers; {name_of(wrapper.environment)}'s are of truth values."

@@ -84,7 +84,7 @@ class NoisyTV(Wrapper):
         return WrapperState(inner, shown), step._replace(observation=self.show(step.observation, shown))
 
     def changes(self, action: PyTree[Array]) -> Array:
-        """Whether this action changes the channel."""
+        """Return whether this action changes the channel."""
         actions = self.inner_spaces[1]
         if self.channel == -2 or not isinstance(actions, gymnasium.spaces.Discrete):
             return jnp.bool_(True)
@@ -95,7 +95,7 @@ class NoisyTV(Wrapper):
         return (slice(self.size),) * min(2, len(seen_box(self).shape))
 
     def draw(self, key: Key[Array, ""]) -> Array:
-        """What is on."""
+        """Return what is on."""
         space = seen_box(self)
         low, high = (np.asarray(bound)[self.corner].astype(np.float32) for bound in (space.low, space.high))
         whole = not np.issubdtype(space.dtype, np.floating)

@@ -22,7 +22,7 @@ class PiecewiseState(NamedTuple):
 
 
 class Piecewise(Environment):
-    """Steps t with `times[i - 1] <= t < times[i]` are steps of phase i, which is an environment of its own.
+    """Phases of an episode, each an environment: steps t with `times[i - 1] <= t < times[i]` are of phase i.
 
     The phases are environments of one kind: `environment` is a batch of them, its leaves `[phase, ...]`. The state goes
     on as it is when the phase changes, and nothing shows the change but what it does. Episodes begin in phase 0, so
@@ -40,7 +40,7 @@ class Piecewise(Environment):
 
     @staticmethod
     def of(phases: Sequence[Environment], times: Sequence[int]) -> Piecewise:
-        """Puts environments that differ in numbers only one behind the other. Raises `ForageError` for others."""
+        """Put environments that differ in numbers only one behind the other. Raise `ForageError` for others."""
         if len(phases) != len(times) + 1 or list(times) != sorted(set(times)) or min(times, default=1) < 1:
             raise ForageError(
                 f"Piecewise needs one environment more than times, which rise from 1 up; "

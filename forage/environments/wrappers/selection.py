@@ -16,7 +16,7 @@ from forage.environments.wrappers.base import Wrapper, flat_box, name_of
 
 
 class Masked(Wrapper):
-    """Keeps only the listed entries of a flat observation.
+    """The listed entries of a flat observation, and no others.
 
     Hiding the velocities makes a task that only memory solves: `Masked(CartPole(), (0, 2))`.
     """

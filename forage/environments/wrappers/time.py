@@ -16,7 +16,7 @@ from forage.environments.wrappers.base import Wrapper, WrapperState, check_least
 
 
 class TimeLimit(Wrapper):
-    """Truncates an episode after `limit` steps; a limit of the environment's own that comes first still counts.
+    """A limit of `limit` steps, after which an episode is truncated; an earlier one of the environment's still counts.
 
     A step that ends the task at the same time is terminated, not truncated.
     """
@@ -95,7 +95,7 @@ class TimeAware(Wrapper):
 
 
 class ActionRepeat(Wrapper):
-    """Takes each action `repeats` times, and adds up the rewards. Stops where the episode ends.
+    """Each action taken `repeats` times, the rewards added up. Stops where the episode ends.
 
     One of many agents whose own episode ends before the others' keeps what it saw then, and how it ended.
     """

@@ -44,7 +44,7 @@ class Together(Environment):
 
     @property
     def single(self) -> dict[str, gymnasium.Space[Any]]:
-        """What one agent sees in a copy of its own."""
+        """Return what one agent sees in a copy of its own."""
         space = self.environment.observation_space
         beside = isinstance(space, gymnasium.spaces.Dict) and carries_more(space.spaces)
         return dict(space.spaces) if beside else {"observation": space}  # pyrefly: ignore[missing-attribute]

@@ -93,7 +93,7 @@ def estimate(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Table:
-    """What `policy` would have returned where the data was logged: J = E[sum over t of discount^t r_t].
+    """Return what `policy` would have returned where the data was logged: J = E[sum over t of discount^t r_t].
 
     `policy` maps observations (leaves `[batch, ...]`) to action probabilities `[batch, action]`; a loaded agent
     (`forage.load`) will do, and is then judged as it is evaluated. `estimators` are names of `ESTIMATORS`, functions of
@@ -104,7 +104,7 @@ def estimate(
     estimate. It does not know of bias: of few heavy weights, of features that cannot hold the values, of a cut log.
     Networks have none, for it would take as many of them; nor has MAGIC, which may rest on its model alone.
 
-    Raises `ForageError` where an estimator needs what the data lacks.
+    Raise `ForageError` where an estimator needs what the data lacks.
     """
     target = Target(logged, policy, discount, horizon)
     found = {}
@@ -141,7 +141,7 @@ def _named(chosen: Sequence[str | Estimator] | Mapping[str, Estimator] | None, t
 
 
 def _possible(target: Target) -> list[str]:
-    """What the data allows, networks only where no table will do."""
+    """Return what the data allows, networks only where no table will do."""
     logged = target.logged
     few = logged.states is not None and logged.states[2] <= logged.transitions / 2
     names = [*WEIGHS, *TABLES] if few else [*WEIGHS, "fqe-network"]

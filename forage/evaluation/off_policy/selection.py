@@ -21,7 +21,7 @@ Values = Float[np.ndarray, " policy"]
 
 
 class Portfolio(NamedTuple):
-    """What trying the k best-estimated policies brings; the true values of the k, summed up."""
+    """The result of trying the k best-estimated policies; the true values of the k, summed up."""
 
     best: float  # max: what is kept at the end
     worst: float  # min

@@ -150,7 +150,7 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class Overlap:
-    """How far the data speaks about the target policy.
+    """Measures of how far the data covers the target policy.
 
     - `effective_sample_size`: (sum w)^2 / sum w^2 over the episodes' whole weights w (Kong, 1992, "A note on importance
       sampling using standardized weights"): what the episodes are worth to trajectory-wise weighting. Under 10 or so,

@@ -46,10 +46,12 @@ class Bonus(Rewards):
     """
 
     weight: float = 1.0
-    final_weight: float = 0.01  # of a weight that falls: reached at the end of the run, as a share of weight
-    schedule: str = equinox.field(static=True, default="fixed")  # or linear, exponential, balanced
-    normalise: bool = equinox.field(static=True, default=True)  # by the spread of the intrinsic return
-    norm_discount: float = 0.99  # of that return
+    final_weight: float = 0.01  # weight at the end of the run as a share of `weight`, where the schedule lets it fall
+    schedule: str = equinox.field(static=True, default="fixed")  # how the weight goes over the run: fixed, linear,
+    # exponential or balanced
+    normalise: bool = equinox.field(static=True, default=True)  # novelty is divided by the spread of its discounted
+    # return
+    norm_discount: float = 0.99  # discount of that return; nearer 1 gives a larger spread, and so a smaller bonus
     inner: Rewards = equinox.field(default_factory=EnvironmentReward)
 
     def __check_init__(self):
@@ -63,7 +65,7 @@ class Bonus(Rewards):
 
     @abc.abstractmethod
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
-        """What the method knows before anything was seen."""
+        """Return what the method knows before anything was seen."""
 
     @abc.abstractmethod
     def novelty(self, own: Any, experience: Experience) -> Float[Array, "time batch"]:
@@ -73,10 +75,10 @@ class Bonus(Rewards):
     def study(
         self, own: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, PyTree[Array], Metrics]:
-        """Learns what is in a new rollout (leaves `time env ...`); returns what is known, notes and metrics."""
+        """Learn what is in a new rollout (leaves `time env ...`); returns what is known, notes and metrics."""
 
     def forget(self, own: Any) -> Any:
-        """What the method knows once the episodes under way were lost."""
+        """Return what the method knows once the episodes under way were lost."""
         return own
 
     def remark(self, spec: Spec) -> PyTree[Array]:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core import prng
 from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens, describe, leaves, seen, split_mask, unknown
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.encoders import OneHot
@@ -88,7 +89,7 @@ def one_hot(space: spaces.Space[Any]) -> OneHot | None:
 
 
 def scale_of(space: spaces.Space[Any]) -> Float[np.ndarray, " features"]:
-    """What each number is multiplied with, so that none drowns the others in a projection."""
+    """Return what each number is multiplied with, so that none drowns the others in a projection."""
     if (choice := one_hot(space)) is not None:
         return np.ones(choice.size)
     if isinstance(space, spaces.MultiBinary):
@@ -154,15 +155,26 @@ class Counts(Bonus):
     """
 
     example: ClassVar[str] = "forage train dqn DeepSea-14 --rewards counts"
+    ranges: ClassVar[Ranges] = {
+        "bits": Range(1, 512),
+        "buckets": Range(2, MOST),
+        "tables": Range(1),
+        "episode_size": Range(0),
+        "pseudocount": Range(0),
+    }
 
     weight: float = 0.01
-    normalise: bool = equinox.field(static=True, default=False)
-    of: str = equinox.field(static=True, default="state")  # or state-action
-    pseudocount: float = 0.0  # added to every count
-    episode_size: int = equinox.field(static=True, default=0)  # states, each paid once an episode; 0: at every visit
-    bits: int = equinox.field(static=True, default=32)  # of a hash; the paper has 16 to 512
+    normalise: bool = equinox.field(static=True, default=False)  # novelty is divided by the spread of its discounted
+    # return
+    of: str = equinox.field(static=True, default="state")  # what is counted: state or state-action
+    pseudocount: float = 0.0  # number added to every count; larger pays the first visits less
+    episode_size: int = equinox.field(static=True, default=0)  # different states of an episode that are kept, each paid
+    # once in it; 0: paid at every visit
+    bits: int = equinox.field(static=True, default=32)  # bits of a hash; more tell more states apart, and the paper has
+    # 16 to 512
     buckets: int = equinox.field(static=True, default=100_000)  # cells of a table of hashes; the paper has a million
-    tables: int = equinox.field(static=True, default=4)  # of hashes that do not fit into one; the paper has 6
+    tables: int = equinox.field(static=True, default=4)  # tables of hashes that do not fit into one; more confuse fewer
+    # states, and the paper has 6
 
     def __check_init__(self):
         if self.of not in ("state", "state-action"):
@@ -208,7 +220,7 @@ class Counts(Bonus):
         return jnp.bool_(False) if self.episode_size else ()  # whether the episode came there for the first time
 
     def places(self, own: CountsState, experience: Experience) -> Int[Array, "table time batch"]:
-        """Where what happened is counted."""
+        """Return where what happened is counted."""
         state = experience.next_observation if self.of == "state" else experience.observation
         found = jax.vmap(jax.vmap(own.cells, out_axes=1), out_axes=1)(split_mask(state)[0])
         actions = own.visits.shape[1] // own.cells.number[1]

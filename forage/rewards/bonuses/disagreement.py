@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.embedding import Embedding
@@ -22,7 +23,7 @@ from forage.rewards.bonuses.rows import as_rows, as_transitions, row_shape
 
 
 class View(equinox.Module):
-    """What the models see: phi of an observation, and the action as numbers. Never trained."""
+    """The models' inputs: phi of an observation, and the action as numbers. Never trained."""
 
     features: Embedding | None  # of images; vectors and numbers are seen as they are
     actions: Actions = equinox.field(static=True)
@@ -43,7 +44,7 @@ class DisagreementState(NamedTuple):
 
 
 class Disagreement(Bonus):
-    """How far models of what comes next are apart: i = mean_k Var_m(f_m(phi(s), a)_k).
+    """Disagreement of models of what comes next: i = mean_k Var_m(f_m(phi(s), a)_k).
 
     Each of `members` models learns from each rollout, without what a coin of its own leaves out, to make
     mean_k (f_m(phi(s), a)_k - phi(s')_k)^2 small. Where much was seen they agree, on the mean where the world is noise,
@@ -62,15 +63,19 @@ class Disagreement(Bonus):
     """
 
     example: ClassVar[str] = "forage train ppo MountainCar-v0 --rewards disagreement"
+    ranges: ClassVar[Ranges] = {"keep": Range(0, 1, above=True)}
 
     weight: float = 0.5
     learning_rate: float = 1e-4
-    keep: float = 0.8  # the chance that a member learns from a transition
-    members: int = equinox.field(static=True, default=5)
+    keep: float = 0.8  # chance that a member learns from a transition; smaller keeps members further apart
+    members: int = equinox.field(static=True, default=5)  # networks whose predictions are compared; more measure
+    # disagreement better, at more computing
     epochs: int = equinox.field(static=True, default=3)
     minibatch_size: int = equinox.field(static=True, default=2048)
-    embedding_size: int = equinox.field(static=True, default=128)  # of an image
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # of each member
+    embedding_size: int = equinox.field(static=True, default=128)  # numbers that an image is turned into; more keep
+    # more of it
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each hidden layer of each
+    # member
 
     def __check_init__(self):
         if self.members < 2 or self.epochs < 1 or self.minibatch_size < 1 or self.embedding_size < 1:

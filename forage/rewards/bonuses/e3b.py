@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.inverse import InverseModel
@@ -29,7 +30,7 @@ class E3BState(NamedTuple):
 
 
 class E3B(Bonus):
-    """How new a state is to its episode: i_t = phi(s_t)' C^-1 phi(s_t), C = sum_{i<t} phi(s_i) phi(s_i)' + ridge I.
+    """Novelty of a state to its episode: i_t = phi(s_t)' C^-1 phi(s_t), C = sum_{i<t} phi(s_i) phi(s_i)' + ridge I.
 
     It counts visits, softly: of one-hot phi it is 1 / (n + ridge), where n is how often the episode was there. So it
     suits levels that are drawn anew for each episode, where being new to all episodes says little. phi is learned with
@@ -49,15 +50,17 @@ class E3B(Bonus):
     """
 
     example: ClassVar[str] = "forage train ppo grid:MultiRoom-N4-S5 --rewards e3b"
+    ranges: ClassVar[Ranges] = {"ridge": Range(0, above=True)}
 
-    weight: float = 0.1  # small, or where a reward ends the episode it is not worth what novelty goes on to pay
-    ridge: float = 0.1
+    weight: float = 0.1  # weight of the bonus; small, or a reward that ends the episode is worth less than novelty
+    ridge: float = 0.1  # multiple of the identity in C; larger pays the first visits less
     learning_rate: float = 1e-4
     epochs: int = equinox.field(static=True, default=1)
     minibatch_size: int = equinox.field(static=True, default=256)
     embedding_size: int = equinox.field(static=True, default=64)
     head_size: int = equinox.field(static=True, default=256)  # hidden units of the inverse model
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # where there is no image
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each hidden layer, where
+    # observations are no images
 
     def __check_init__(self):
         if self.epochs < 1 or self.minibatch_size < 1 or self.embedding_size < 1 or self.head_size < 1:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.inverse import InverseModel
@@ -22,7 +23,7 @@ from forage.rewards.bonuses.rows import Transitions, as_transitions, row_shape
 
 
 class Recollection(NamedTuple):
-    """What one environment keeps."""
+    """The memory of one environment's episode."""
 
     memory: Float[Array, "place phi"]  # embeddings of the episode's states, in a ring
     states: Int[Array, ""]  # in the episode so far, 0 before its first
@@ -62,21 +63,34 @@ class EpisodicNovelty(Bonus):
     """
 
     example: ClassVar[str] = "forage train ppo grid:MultiRoom-N2-S4 --rewards episodic-novelty"
+    ranges: ClassVar[Ranges] = {
+        "memory_size": Range(1),
+        "lifelong_size": Range(1),
+        "epsilon": Range(0, above=True),
+        "constant": Range(0, above=True),
+        "cluster_distance": Range(0),
+        "max_similarity": Range(0, above=True),
+        "max_scale": Range(1),
+    }
 
     weight: float = 0.3
-    neighbours: int = equinox.field(static=True, default=10)
-    memory_size: int = equinox.field(static=True, default=500)  # states of each environment's episode
-    epsilon: float = 1e-4
-    cluster_distance: float = 0.008
-    constant: float = 1e-3
-    max_similarity: float = 8.0
-    max_scale: float = 5.0
-    learning_rate: float = 5e-4  # of both networks
+    neighbours: int = equinox.field(static=True, default=10)  # nearest states of the episode that similarity is summed
+    # over
+    memory_size: int = equinox.field(static=True, default=500)  # newest states of each environment's episode that are
+    # kept
+    epsilon: float = 1e-4  # softness of what counts as near; larger makes distant states count as similar
+    cluster_distance: float = 0.008  # distance below which states count as the same, in mean distances; larger merges
+    # more
+    constant: float = 1e-3  # added to the similarity, so that r stays finite; larger bounds r lower
+    max_similarity: float = 8.0  # similarity above which a state is not paid at all; larger pays familiar states longer
+    max_scale: float = 5.0  # largest factor of the life-long novelty
+    learning_rate: float = 5e-4  # step size of Adam, for both networks
     minibatch_size: int = equinox.field(static=True, default=256)
     embedding_size: int = equinox.field(static=True, default=32)
     head_size: int = equinox.field(static=True, default=128)  # hidden units of the inverse model
-    lifelong_size: int = equinox.field(static=True, default=128)  # numbers that are distilled
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # where there is no image
+    lifelong_size: int = equinox.field(static=True, default=128)  # numbers that the life-long novelty distils
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each hidden layer, where
+    # observations are no images
 
     def __check_init__(self):
         if not 1 <= self.neighbours <= self.memory_size:

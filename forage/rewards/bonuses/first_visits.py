@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Int
 
 
 class Episode(NamedTuple):
-    """What the episode of each environment has seen so far."""
+    """The states that each environment's episode has visited."""
 
     states: Int[Array, "env state"]  # by number; only the first `count` are of this episode
     count: Int[Array, " env"]  # 0 before the first step
@@ -26,7 +26,7 @@ def first_visits(
     after: Int[Array, "time env"],
     ended: Bool[Array, "time env"],
 ) -> tuple[Episode, Bool[Array, "time env"]]:
-    """Whether each step led to a state, `after`, that its episode had not been in; the first state counts as seen.
+    """Return whether each step led to a state, `after`, that is new to its episode; the first state counts as seen.
 
     Of an episode with more different states than there is room for, the oldest are forgotten.
     """

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.inverse import InverseModel
@@ -50,7 +51,7 @@ class ICMState(NamedTuple):
 
 
 class ICM(Bonus):
-    """How badly the next embedding is predicted: i = |f(phi(s), a) - phi(s')|^2 / 2.
+    """Error of predicting the next embedding: i = |f(phi(s), a) - phi(s')|^2 / 2.
 
     phi is learned with an inverse model g, which tells the action from phi(s) and phi(s'), so what neither follows from
     actions nor matters to them is left out. All are trained together on each rollout, to make
@@ -70,15 +71,17 @@ class ICM(Bonus):
     """
 
     example: ClassVar[str] = "forage train ppo grid:MultiRoom-N2-S4 --rewards icm"
+    ranges: ClassVar[Ranges] = {"beta": Range(0, 1, below=True)}
 
     weight: float = 0.5
     learning_rate: float = 1e-3
-    beta: float = 0.2  # share of the forward model's loss
+    beta: float = 0.2  # share of the forward model's loss; larger learns less of which action was taken
     epochs: int = equinox.field(static=True, default=1)
     minibatch_size: int = equinox.field(static=True, default=256)
     embedding_size: int = equinox.field(static=True, default=64)
     head_size: int = equinox.field(static=True, default=256)  # hidden units of both models
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # where there is no image
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each hidden layer, where
+    # observations are no images
 
     def __check_init__(self):
         if self.epochs < 1 or self.minibatch_size < 1 or self.embedding_size < 1 or self.head_size < 1:

@@ -1,4 +1,4 @@
-"""Random network distillation: what the predictor cannot foretell has not been seen often."""
+"""Random network distillation: novelty is the error in predicting a fixed random network."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import channels_first, describe, seen, split_mask
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.embedding import LIMIT, Embedding
@@ -30,7 +31,7 @@ class RNDState(NamedTuple):
 
 
 class RND(Bonus):
-    """How badly the next observation is predicted: i(o) = mean_k (predictor_k(x) - target_k(x))^2.
+    """Error of predicting a random network's view of what is next: i(o) = mean_k (predictor_k(x) - target_k(x))^2.
 
         x = clip((o - mean) / std, -5, 5)
 
@@ -53,15 +54,19 @@ class RND(Bonus):
     """
 
     example: ClassVar[str] = "forage train ppo DeepSea-10 --rewards rnd"
+    ranges: ClassVar[Ranges] = {"proportion": Range(0, 1, above=True), "channels": Range(1)}
 
     weight: float = 0.5
     learning_rate: float = 1e-4
     epochs: int = equinox.field(static=True, default=4)
-    proportion: float | None = equinox.field(static=True, default=None)
+    proportion: float | None = equinox.field(static=True, default=None)  # share of each rollout that the predictor
+    # trains on; none: as much as 32 environments make
     minibatch_size: int = equinox.field(static=True, default=1024)
     embedding_size: int = equinox.field(static=True, default=512)
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # where there is no image
-    channels: int | None = equinox.field(static=True, default=None)  # of the last axis, the last so many; None: all
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each hidden layer, where
+    # observations are no images
+    channels: int | None = equinox.field(static=True, default=None)  # last entries of the observation's last axis that
+    # are seen; none: all
 
     def __check_init__(self):
         if not (self.proportion is None or 0 < self.proportion <= 1) or self.epochs < 1 or self.minibatch_size < 1:
@@ -138,7 +143,7 @@ class RND(Bonus):
         key: Key[Array, ""],
         proportion: float,
     ) -> tuple[Embedding, Any, Float[Array, ""]]:
-        """Returns the predictor and optimiser after one rollout, and the mean loss on the way."""
+        """Return the predictor and optimiser after one rollout, and the mean loss on the way."""
 
         def loss(predictor: Embedding, given: tuple[Array, Array]) -> Array:
             rows, counts = given

@@ -28,7 +28,7 @@ def row_shape(who: str, spec: Spec) -> tuple[int, ...]:
 
 
 def as_rows(shape: tuple[int, ...], observation: PyTree[Array]) -> Float[Array, "row ..."]:
-    """What is seen (leaves `time batch ...`), as one row of floats each; a discrete observation as one-hot."""
+    """Return what is seen (leaves `time batch ...`), as one row of floats each; a discrete observation as one-hot."""
     observation, _ = split_mask(observation)
     if observation.ndim - 2 < len(shape):
         observation = jax.nn.one_hot(observation, shape[0])
@@ -36,7 +36,7 @@ def as_rows(shape: tuple[int, ...], observation: PyTree[Array]) -> Float[Array, 
 
 
 class Transitions(NamedTuple):
-    """What happened, one row each."""
+    """Transitions, one row each."""
 
     observation: Float[Array, "row ..."]
     action: Array

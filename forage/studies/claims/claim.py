@@ -37,7 +37,7 @@ class Also(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """How large the experiment is."""
+    """The size of the experiment."""
 
     steps: int  # of each seed
     seeds: tuple[int, ...] = SEEDS
@@ -56,7 +56,7 @@ class Paper(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How a verdict follows from the numbers.
+    """The rule by which a verdict follows from the numbers.
 
     The effect is the treatment's mean over seeds less the baseline's (the other way round where lower is better), with
     Welch's interval (`welch_difference`). The claim holds where the whole interval lies above `margin`, fails where it
@@ -103,7 +103,7 @@ class Claim(NamedTuple):
 
 
 def effects(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
-    """The treatment against every baseline, from each arm's numbers."""
+    """Compare the treatment with every baseline, from each arm's numbers."""
     if claim.judge is not None:
         return claim.judge(values, claim.rule)
     found = []
@@ -117,14 +117,14 @@ def effects(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
 
 
 def judged(low: float, high: float, margin: float) -> str:
-    """What an interval says of an effect that must be larger than `margin`."""
+    """Return what an interval says of an effect that must be larger than `margin`."""
     if low > margin:
         return "holds"
     return "fails" if high < margin else "undecided"
 
 
 def verdict(found: list[Effect]) -> str:
-    """Of all comparisons together: the claim holds against every baseline, or fails against one."""
+    """Join the verdicts of all comparisons: the claim holds against every baseline, or fails against one."""
     said = {effect.verdict for effect in found}
     if "fails" in said:
         return "fails"

@@ -62,7 +62,7 @@ def run(
     display: str = "auto",
     anyway: bool = False,
 ) -> dict[str, Any]:
-    """Runs a claim, or goes on with it where it was stopped. Returns what result.json holds.
+    """Run a claim, or resume it where it was stopped. Return what result.json holds.
 
     `scale`: `laptop` (minutes to an hour on two cores), `smoke` (seconds; its verdict means nothing) or `paper`, the
     paper's own setting, which is refused without an accelerator unless `anyway`. At other scales than `smoke` the
@@ -109,7 +109,7 @@ def size_of(claim: Claim, scale: str) -> Scale:
 
 
 def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, display: str) -> Run:
-    """One arm's run: as it lies there, gone on with, or begun; begun, too, where what lies there is not of this arm."""
+    """Load, resume or start the run of one arm; a run of another arm found there is set aside."""
     arm = claim.arms[label]
     environment, options = arm.environment or claim.environment, dict(arm.options)
     if scale == "paper":
@@ -142,7 +142,7 @@ def of_these_words(agent: str, environment: Any, directory: Path, display: str, 
 
 
 def otherness(stored: dict[str, Any], agent: str, environment: Any, words: dict[str, Any], directory: Path) -> str:
-    """In what a run is not the one that `forage.train` would make of these words with this code, or nothing."""
+    """Describe how a stored run differs from what `forage.train` would create now; empty if it does not."""
     of_setup = {*inspect.signature(make_setup).parameters, *PORTS}
     setup = make_setup(agent, environment, **{name: value for name, value in words.items() if name in of_setup})
     wanted = setup.config() | {name: value for name, value in words.items() if name not in of_setup}
@@ -157,7 +157,7 @@ def otherness(stored: dict[str, Any], agent: str, environment: Any, words: dict[
 
 
 def set_aside(directory: Path) -> Path:
-    """Gives a run's directory another name, beside its own, which it returns. Nobody may be training it."""
+    """Give a run's directory another name, beside its own, which it returns. Nobody may be training it."""
     number = 1
     while (aside := directory.with_name(f"{directory.name}-before-{number}")).exists():
         number += 1
@@ -188,7 +188,7 @@ def measured(measure: Measure, run: Run, name: str = "measured") -> np.ndarray:
 
 
 def recipe(measure: Measure) -> str:
-    """What tells a measure from others: its source, and the numbers and words that it takes from around it."""
+    """Return what tells a measure from others: its source, and the numbers and words that it takes from around it."""
     around = inspect.getclosurevars(measure)
     names = {**around.globals, **around.nonlocals}
     plain = {name: value for name, value in names.items() if isinstance(value, int | float | str | list | tuple)}
@@ -214,7 +214,7 @@ def described(
     values: Mapping[str, np.ndarray],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """What was claimed, done and found, as plain data."""
+    """Return what was claimed, done and found, as plain data."""
     found = effects(claim, values)
     also = [beside(claim, one, runs) for one in claim.also]
     environment = claim.paper.environment if scale == "paper" else next(iter(runs.values())).config["spec"]["name"]
@@ -269,7 +269,7 @@ def beside(claim: Claim, also: Also, runs: Mapping[str, Run]) -> dict[str, Any]:
 
 
 def made_with(run: Run) -> dict[str, Any]:
-    """What a run was trained with, and when."""
+    """Return what a run was trained with, and when."""
     over = datetime.date.fromtimestamp((run.directory / "evaluation.json").stat().st_mtime)
     unsaid = {"date": over.isoformat(), "cores": os.cpu_count()}  # in a run of a time when these were not kept
     return unsaid | read_json(run.directory / "versions.json")
@@ -286,7 +286,7 @@ def slug(label: str) -> str:
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:
-    """What a result says, line by line."""
+    """Return what a result says, line by line."""
     measured = result["measured"]
     place = f"arXiv {result['arxiv']}" if result["arxiv"][0].isdigit() else result["arxiv"]
     lines = [f"{result['claim']}: {result['statement']}", f"  {result['title']}, {place}"]

@@ -79,7 +79,7 @@ def stored_of(name: str, path: Path) -> Figures:
 
 
 def store(name: str, figures: Figures, path: Path) -> None:
-    """Writes a row's figures, and the table, where a folder `results` lies beside the ledger."""
+    """Write a row's figures, and the table, where a folder `results` lies beside the ledger."""
     ledger = read_json(path) if path.exists() else {}
     ledger = {key: figures if key == name else ledger[key] for key in ROWS if key in ledger or key == name}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ def check(name: str, then: Figures, measure: Callable[[str], Figures] = measure)
 
 
 def findings(then: Figures, now: Figures) -> list[Finding]:
-    """What each quantity did between two measurements of a row."""
+    """Return what each quantity did between two measurements of a row."""
     found = [judge_score(then, now), judge_threshold(then, now)]
     if why := differs(then, now):
         return found + [Finding(quantity, SKIPPED, why) for quantity in NOISY]
@@ -195,5 +195,5 @@ def verdict(found: Iterable[Finding]) -> str:
 
 
 def sentences(name: str, found: list[Finding]) -> list[str]:
-    """What a check found, line by line."""
+    """Return what a check found, line by line."""
     return [f"{name}: {verdict(found)}", *(f"  {f.quantity}: {f.verdict}; {f.said}" for f in found)]

@@ -17,7 +17,7 @@ from forage.loop.learner import Learner
 
 
 def flops_per_step(learner: Learner) -> float:
-    """Of acting and learning, for each step of one environment, once learning has begun."""
+    """Count those of acting and learning, for each step of one environment, once learning has begun."""
     agent, agents = learner.agent, learner.spec.num_agents
     envs, time = agent.num_envs, agent.rollout_length
     key, clock = prng.key(0), Clock(jax.numpy.int32(0), jax.numpy.float32(1))
@@ -45,7 +45,7 @@ def state_of(shapes: Any) -> Any:
 
 
 def count(jaxpr: Any, turns: int = 1) -> float:
-    """Of one evaluation of `jaxpr`. A loop whose number of turns is not known when it is traced takes `turns`."""
+    """Count those of one evaluation of `jaxpr`. A loop whose number of turns is unknown when traced takes `turns`."""
     total = 0.0
     for equation in jaxpr.eqns:
         name, params = equation.primitive.name, equation.params

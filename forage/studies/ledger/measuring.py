@@ -42,7 +42,7 @@ PRODUCTS = 3  # in each look
 
 
 class Yardstick:
-    """What the machine has to give at this moment: the float32 rate of a large product of matrices, in GFLOP/s."""
+    """The speed of the machine at this moment: the float32 rate of a large product of matrices, in GFLOP/s."""
 
     def __init__(self) -> None:
         # On one device: a run spreads its own arrays over several.
@@ -140,7 +140,7 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
 def train(
     runner: Runner, steps: int, yardstick: Yardstick, looks: list[float]
 ) -> tuple[tuple[np.ndarray, np.ndarray], list[float]]:
-    """Trains to the end. Returns the curve (steps, and returns `member point`) and each block's rate for one seed."""
+    """Train to the end. Return the curve (steps, and returns `member point`) and each block's rate for one seed."""
     iterations = -(-steps // runner.steps_per_iteration)
     points = np.unique(np.linspace(0, iterations, min(iterations, POINTS) + 1).astype(int))
     ends = set(np.unique(np.linspace(0, len(points) - 1, BLOCKS + 1).astype(int))[1:].tolist())
@@ -168,7 +168,7 @@ def peak_memory() -> float:
 
 
 def hardware() -> dict[str, Any]:
-    """What speed depends on: figures are held against each other only where this is the same."""
+    """Return what speed depends on: figures are held against each other only where this is the same."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {"cpu": cpu(), "cores": cores, "device": jax.devices()[0].device_kind, "system": platform.system()}
 

@@ -23,7 +23,7 @@ class Row:
     sample: bool = False  # cheap enough to be measured again every week
 
     def settings(self) -> dict[str, Any]:
-        """What decides a row's figures, as plain data."""
+        """Return what decides a row's figures, as plain data."""
         found = dataclasses.asdict(self) | {"options": {k: plain(v) for k, v in self.options.items()}}
         return {name: value for name, value in found.items() if name != "sample"}
 

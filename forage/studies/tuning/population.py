@@ -35,7 +35,7 @@ def evolve(
     path: Path,
     tell: Callable[[dict[str, Any]], None],
 ) -> Schedule:
-    """Trains a population, one member for each seed. Returns the schedule of the best.
+    """Train a population, one member for each seed. Return the schedule of the best.
 
     After each of `PARTS` parts the fifth with the lowest evaluation returns takes over what members of the highest
     fifth, drawn at random, have learned, and their settings, in which each number is then multiplied by 0.8 or 1.2, or
@@ -71,7 +71,7 @@ def evolve(
 
 
 def replay(setup: Setup, schedule: Schedule, seeds: Sequence[int], episodes: int) -> np.ndarray:
-    """Trains new seeds by a schedule. Returns each seed's mean evaluation return."""
+    """Train new seeds by a schedule. Return each seed's mean evaluation return."""
     batch = Batch(setup, [schedule.settings[0]] * len(seeds), seeds, episodes)
     for part, settings in enumerate(schedule.settings, 1):
         batch.take_over(np.arange(len(seeds)), [settings] * len(seeds))
@@ -82,7 +82,7 @@ def replay(setup: Setup, schedule: Schedule, seeds: Sequence[int], episodes: int
 
 
 def check(setup: Setup, space: Sequence[Over], size: int) -> None:
-    """Raises `ForageError` for what a population cannot search."""
+    """Raise `ForageError` for what a population cannot search."""
     for one in space:
         if one.choices or not is_traced(setup, one):
             why = "given as choices" if one.choices else "part of the program's shape"
@@ -96,7 +96,7 @@ def check(setup: Setup, space: Sequence[Over], size: int) -> None:
 
 
 def selected(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Whom each member goes on from: itself, or for the lowest fifth one of the highest fifth."""
+    """Return the member each one copies: itself, or a random one of the top fifth if it is in the bottom fifth."""
     order = np.argsort(values, kind="stable")
     few = max(1, int(SHARE * len(values)))
     source = np.arange(len(values))

@@ -44,7 +44,7 @@ class Trial(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What all trials have in common."""
+    """The settings that all trials have in common."""
 
     setup: Setup
     space: Sequence[Over]
@@ -55,7 +55,7 @@ class Plan(NamedTuple):
 
 
 def search(plan: Plan, trials: int, path: Path, tell: Callable[[list[Trial], float], None]) -> list[Trial]:
-    """Runs trials until there are `trials`; those that `path` holds already count. `tell` hears of each batch."""
+    """Run trials until there are `trials`; those that `path` holds already count. `tell` hears of each batch."""
     optuna = load_optuna()
     done, rows = read(path), Rows(path)
     # Hyperband tells brackets apart by the study's name, which is else a random one.
@@ -81,7 +81,7 @@ def search(plan: Plan, trials: int, path: Path, tell: Callable[[list[Trial], flo
 
 
 def run(plan: Plan, asked: Sequence[Any], first: int) -> list[Trial]:
-    """Trains the trials that were asked for, those that can share a program together."""
+    """Train the trials that were asked for, those that can share a program together."""
     static = [one.name for one in plan.space if not is_traced(plan.setup, one)]
 
     def fixed(index: int) -> list[tuple[str, str]]:
@@ -107,9 +107,9 @@ def run(plan: Plan, asked: Sequence[Any], first: int) -> list[Trial]:
 
 
 def trained(plan: Plan, batch: Batch, asked: Sequence[Any]) -> list[tuple[list[float | None], int, str, str]]:
-    """Trains a batch to the end, with Hyperband only those that do not fall behind.
+    """Train a batch to the end, with Hyperband only those that do not fall behind.
 
-    Returns what a `Trial` says of each: values, steps, state and why it broke.
+    Return what a `Trial` says of each: values, steps, state and why it broke.
     """
     seeds = len(plan.seeds)
     running, results = list(range(len(asked))), {}  # trials by their place in `asked`
@@ -131,7 +131,7 @@ def trained(plan: Plan, batch: Batch, asked: Sequence[Any]) -> list[tuple[list[f
 
 
 def samplers(optuna: Any, plan: Plan, done: int) -> dict[str, Any]:
-    """What proposes settings, and what stops trials. `done`: trials of earlier sittings, which it is not to repeat."""
+    """Return the sampler and the pruner. `done`: trials of earlier sittings, which are not repeated."""
     if plan.method == "random":
         return {"sampler": optuna.samplers.RandomSampler(seed=done)}
     sampler = optuna.samplers.TPESampler(seed=done, multivariate=True, constant_liar=True)

@@ -72,13 +72,13 @@ def over(text: str, setup: Setup) -> Over:
             above = " and above 0" if one.log else ""
             raise ForageError(f"--over {name} takes a lower end below the upper one{above}, not {values}.")
     for end in ends:
-        check_number(one.field, end, registry.part_name(part))
-        dataclasses.replace(part, **{one.field: end})  # which looks at itself
+        dataclasses.replace(part, **{one.field: end})  # which looks at itself, and may say more than its range
+        check_number(type(part), one.field, end, registry.part_name(part))
     return one
 
 
 def is_traced(setup: Setup, one: Over) -> bool:
-    """Whether trials that differ in it can share a program: it is a number that no shape depends on.
+    """Return whether trials that differ in it can share a program: it is a number that no shape depends on.
 
     On the host, the seeds of a program share where episodes begin.
     """

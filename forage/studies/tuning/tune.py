@@ -146,7 +146,7 @@ def tune(
 
 
 def check_directory(path: Path, words: dict[str, Any]) -> None:
-    """Raises `ForageError` where another search lies."""
+    """Raise `ForageError` where another search lies."""
     if (path / "search.json").exists():
         then = read_json(path / "search.json")
         differing = [name for name in words if then.get(name) != json.loads(json.dumps(words[name]))]
@@ -160,7 +160,7 @@ def check_directory(path: Path, words: dict[str, Any]) -> None:
 def tested(
     setup: Setup, environment: Any, seeds: Sequence[int], directory: Path, display: str, options: dict[str, Any]
 ) -> Run:
-    """Trains a setting on the test seeds, a run like any other."""
+    """Train a setting on the test seeds, a run like any other."""
     rest = {name: value for name, value in options.items() if name not in (*PORTS, "agent_options")}
     rest |= {port: getattr(setup, port) for port in PORTS} | {"steps": setup.steps, "seeds": list(seeds)}
     return training.finished(setup.agent, environment, directory=directory, display=display, **rest)
@@ -223,7 +223,7 @@ def worth(returns: list[float] | None) -> str:
 
 
 def sentences(result: dict[str, Any]) -> list[str]:
-    """What was found, line by line."""
+    """Return what was found, line by line."""
     top = result["best"]
     settings = top["settings"][-1] if isinstance(top["settings"], list) else top["settings"]
     at = "at the end " if isinstance(top["settings"], list) else ""

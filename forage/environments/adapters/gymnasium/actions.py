@@ -84,7 +84,7 @@ class Door:
 
 
 def leaves(space: spaces.Space[Any]) -> Iterator[spaces.Space[Any]]:
-    """What is inside Dicts and Tuples, in order."""
+    """Return what is inside Dicts and Tuples, in order."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         for part in space.values() if isinstance(space, spaces.Dict) else space.spaces:
             yield from leaves(part)
@@ -93,7 +93,7 @@ def leaves(space: spaces.Space[Any]) -> Iterator[spaces.Space[Any]]:
 
 
 def choices(space: Any) -> np.ndarray:
-    """How many options each choice of a leaf has."""
+    """Return how many options each choice of a leaf has."""
     if isinstance(space, spaces.Discrete):
         return np.array([int(space.n)])
     return np.ravel(space.nvec) if isinstance(space, spaces.MultiDiscrete) else np.full(int(np.prod(space.shape)), 2)

@@ -14,7 +14,7 @@ from forage.core.types import ForageError
 
 
 class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """What an agent sees of an Atari game: `uint8[size, size, stack]`, newest frame last.
+    """An Atari game as agents see it: `uint8[size, size, stack]`, newest frame last.
 
     - Up to `noop_max` times no action after a reset, at least once, so that games differ.
     - Each action is repeated `frame_skip` times; the rewards are summed.
@@ -61,7 +61,7 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @property
     def places(self) -> tuple[int] | None:
-        """How many rooms the game has, where it is known how to read the room."""
+        """Return how many rooms the game has, where it is known how to read the room."""
         room = ROOMS.get(getattr(self.env.unwrapped, "_game", ""))
         return None if room is None else (room.count,)
 
@@ -120,7 +120,7 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class Room(NamedTuple):
-    """Where a game keeps the number of the room, and how many rooms there are."""
+    """The address of a game's room number, and the number of rooms."""
 
     address: int  # in the emulator's memory of 128 bytes
     count: int
@@ -131,7 +131,7 @@ ROOMS = {"montezuma_revenge": Room(3, 24)}
 
 
 def area_taps(size: int, target: int) -> tuple[Int[np.ndarray, "taps target"], Float[np.ndarray, "taps target 1"]]:
-    """Which source pixels each target pixel covers, and by how much: area averaging along one axis.
+    """Return which source pixels each target pixel covers, and by how much: area averaging along one axis.
 
     Target pixel `t` covers `[t r, (t + 1) r)` with `r = size / target`; its weights sum to one.
     """
@@ -156,7 +156,7 @@ def shrink(
 
 
 def make_atari(id: str, preprocess: bool = True, max_episode_steps: int | None = None, **options: Any) -> Any:
-    """Makes one Atari game (`ALE/Pong-v5`), preprocessed unless told otherwise.
+    """Make one Atari game (`ALE/Pong-v5`), preprocessed unless told otherwise.
 
     Options are those of `AtariPreprocessing` (sticky actions as the id has them: 0.25 in `-v5`) and of the game
     (`full_action_space`, `difficulty`, `mode`, ...). `max_episode_steps` counts the agent's steps, not frames.
@@ -190,7 +190,7 @@ PREPROCESSING = (
 
 
 def register() -> None:
-    """Makes Gymnasium know the `ALE/...` ids. Raises `ForageError` when ale-py is missing."""
+    """Make Gymnasium know the `ALE/...` ids. Raise `ForageError` when ale-py is missing."""
     try:
         import ale_py
     except ImportError as error:
@@ -200,7 +200,7 @@ def register() -> None:
 
 
 def is_atari(id: str) -> bool:
-    """Whether an id of Gymnasium's is an Atari game: `ALE/Pong-v5`, and the older `PongNoFrameskip-v4`."""
+    """Return whether an id of Gymnasium's is an Atari game: `ALE/Pong-v5`, and the older `PongNoFrameskip-v4`."""
     if id.startswith("ALE/"):
         return True
     if id not in gymnasium.registry and importlib.util.find_spec("ale_py") is not None:

@@ -45,7 +45,7 @@ def advance(env: Any, action: Any, rewards: tuple[str, ...] = ()) -> tuple[Any, 
 
 
 def misfit_of(error: TypeError) -> Misfit | None:
-    """What an unexpected argument of `reset` means."""
+    """Return what an unexpected argument of `reset` means."""
     match = re.search(r"reset\(\) got an unexpected keyword argument '(seed|options)'", str(error))
     if match is None:
         return None
@@ -53,7 +53,7 @@ def misfit_of(error: TypeError) -> Misfit | None:
 
 
 def is_reward(value: Any, shape: tuple[int, ...]) -> bool:
-    """Whether a value is numbers in the shape of a reward."""
+    """Return whether a value is numbers in the shape of a reward."""
     try:
         array = value if isinstance(value, np.ndarray | np.generic) else np.asarray(value)
     except ValueError:  # lists of different lengths
@@ -62,7 +62,7 @@ def is_reward(value: Any, shape: tuple[int, ...]) -> bool:
 
 
 def found(value: Any) -> str:
-    """What an environment returned, in a few words."""
+    """Return what an environment returned, in a few words."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, tuple | list):
@@ -124,7 +124,7 @@ class Unmade(gymnasium.Env[Any, Any]):
 
 
 def portable(call: Callable[[], Any]) -> Any:
-    """What a call returns; what it raises as something that pickles, so that the other process does not wait for it."""
+    """Return what a call returns, or raise what it raises as something that pickles, so that nobody waits for it."""
     try:
         return call()
     except Exception as error:
@@ -161,7 +161,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
     def __init__(
         self, makers: list[Callable[[], Any]], rewards: tuple[str, ...], spaces: tuple[Any, Any], layout: Layout
     ):
-        """Raises what the making of an environment raised, and `Stopped` where its process ended before."""
+        """Raise what the making of an environment raised, and `Stopped` where its process ended before."""
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             # A script without a main guard is run again by the process it started. This ends it without a word, and
             # the first process has something to say about it.
@@ -192,7 +192,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
         raise errors[self.at]
 
     def heard(self, call: Callable[[], Any]) -> Any:
-        """What a call to all of them returns. Raises `Stopped` where one has ended by itself."""
+        """Return what a call to all of them returns. Raise `Stopped` where one has ended by itself."""
         self.at = None
         try:
             return call()
@@ -220,6 +220,6 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
 
 
 def ended(process: Any) -> bool:
-    """Whether a process is over; its pipe may be closed a moment before."""
+    """Return whether a process is over; its pipe may be closed a moment before."""
     process.join(0.2)
     return process.exitcode is not None

@@ -127,7 +127,7 @@ class GymnasiumEnvironment(HostEnvironment):
 
     @staticmethod
     def _single(target: Target, own: Mapping[str, Any], **how: Any) -> gymnasium.Env[Any, Any]:
-        """Makes one environment. Pickled to other processes."""
+        """Make one environment. Pickled to other processes."""
         return make_single(target, own=own, **how)
 
     @staticmethod
@@ -159,7 +159,7 @@ class GymnasiumEnvironment(HostEnvironment):
             self._hear(lambda: vector.step_async(actions))
 
     def _hear(self, call: Callable[[], Any]) -> Any:
-        """What the processes say; where one fails, that is the environment at fault."""
+        """Return what the processes say; where one fails, that is the environment at fault."""
         assert self._vector is not None
         try:
             return self._vector.heard(call)

@@ -66,7 +66,7 @@ def registered(id: str) -> str | None:
 
 
 def describe(id: str) -> str:
-    """What the registry says of an environment."""
+    """Return what the registry says of an environment."""
     if id.startswith("ALE/"):
         return f"Atari game {id[4:].rpartition('-')[0]}, with the standard preprocessing."
     module = str(gymnasium.registry[id].entry_point).partition(":")[0].removeprefix("gymnasium.envs.")

@@ -102,7 +102,7 @@ def mapped(env: Any) -> Any:
 
 
 def frames_per_second(env: Any) -> float | None:
-    """How fast its pictures follow one another, as its metadata say; `None` where they do not."""
+    """Return how fast its pictures follow one another, as its metadata say; `None` where they do not."""
     rate = env.metadata.get("render_fps")
     return float(rate) if isinstance(rate, int | float) and 0 < rate < 1000 else None
 

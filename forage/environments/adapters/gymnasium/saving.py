@@ -22,7 +22,7 @@ SURE = {type(None), bool, int, float, str, np.ndarray, np.random.Generator}
 
 
 def save(env: gymnasium.Env[Any, Any]) -> list[tuple[bytes, dict[str, Any]]]:
-    """Reads the state of an environment and its wrappers, outermost first.
+    """Read the state of an environment and its wrappers, outermost first.
 
     Attributes that pickle are kept together, so that shared arrays stay shared; MuJoCo's data and the Arcade
     Learning Environment's emulator are kept through their own serialisation. Nothing says that this is all there is:
@@ -32,7 +32,7 @@ def save(env: gymnasium.Env[Any, Any]) -> list[tuple[bytes, dict[str, Any]]]:
 
 
 def load(env: gymnasium.Env[Any, Any], saved: list[tuple[bytes, dict[str, Any]]], chance: bool = True) -> None:
-    """Writes back what `save` read, into an environment made the same way.
+    """Write back what `save` read, into an environment made the same way.
 
     `chance=False` leaves each layer's generator of random numbers (`np_random`) as it is, so that what happens next is
     drawn anew and not as it was then.
@@ -61,7 +61,7 @@ SIMULATORS = ("mujoco", "ale_py", "gymnasium")
 
 
 class Reader(pickle.Unpickler):
-    """Reads plain data, arrays, and objects whose class is of the environment's own library; nothing else.
+    """A reader of plain data, arrays, and objects whose class is of the environment's own library; nothing else.
 
     A pickle may name any function to be called with anything. A snapshot lies in a run's directory, which a person may
     have from somebody else, so what this does not know is refused.
@@ -100,7 +100,7 @@ def read(data: bytes, env: Any) -> Any:
 
 
 def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: int = 15) -> bool:
-    """Whether `save` and `load` continue an environment bit for bit, found by doing it.
+    """Return whether `save` and `load` continue an environment bit for bit, found by doing it.
 
     One environment is saved in mid-episode and stepped on; a second one, with another seed and other actions behind it,
     is loaded with the snapshot and must return exactly the same for the same actions, through a further reset; and that
@@ -166,12 +166,12 @@ def _save_layer(layer: Any) -> tuple[bytes, dict[str, Any]]:
 
 
 def _plain(values: dict[str, Any], layer: Any) -> bytes:
-    """What can be read again of some attributes, as one pickle; trying out each would take much longer."""
+    """Return what can be read again of some attributes, as one pickle; trying out each would take much longer."""
     return pickle.dumps({name: value for name, value in values.items() if _is_sure(value) or _pickles(value, layer)})
 
 
 def _is_sure(value: Any, depth: int = 3) -> bool:
-    """Whether a value need not be tried. What is nested deeper than `depth` is not looked at, and so is tried."""
+    """Return whether a value need not be tried. Deeper than `depth` nothing is looked at."""
     if type(value) in (tuple, list, dict):
         inner = [*value, *value.values()] if type(value) is dict else value
         return depth > 0 and all(_is_sure(item, depth - 1) for item in inner)
@@ -206,7 +206,7 @@ def _pickles(value: Any, layer: Any) -> bool:
 
 
 def _play(env: gymnasium.Env[Any, Any], actions: list[Any]) -> list[Any]:
-    """Steps through the actions with a reset halfway and at every end, and returns all that came back."""
+    """Step through the actions with a reset halfway and at every end, and returns all that came back."""
     # Copies, because some environments return the same array again and again.
     heard = []
     for number, action in enumerate(actions):

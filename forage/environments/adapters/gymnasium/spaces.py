@@ -46,7 +46,7 @@ def plain(env: Any, flatten: bool = False) -> Any:
 
 
 class MaskApart(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """Puts a mask that stands among other things beside them, where agents look for it: see `apart`."""
+    """A wrapper that puts a mask from among other things beside them, where agents look for it: see `apart`."""
 
     def __init__(self, env: Any):
         super().__init__(env)
@@ -110,7 +110,7 @@ def name_of(env: Any) -> str:
 
 
 def is_choices(space: Any) -> bool:
-    """Whether an action space is made of choices only."""
+    """Return whether an action space is made of choices only."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         return bool(space.spaces) and all(map(is_choices, parts(space)))
     return isinstance(space, CHOICES)
@@ -175,17 +175,17 @@ def unnested(mask: Any) -> list[Any]:
 
 
 def is_masked(space: spaces.Space[Any]) -> bool:
-    """Whether observations are `{"observation", "action_mask"}`."""
+    """Return whether observations are `{"observation", "action_mask"}`."""
     return isinstance(space, spaces.Dict) and set(space.spaces) == MASKED
 
 
 def has_loose_mask(space: spaces.Space[Any]) -> bool:
-    """Whether there is an `action_mask` that does not stand beside an `observation` only."""
+    """Return whether there is an `action_mask` that does not stand beside an `observation` only."""
     return isinstance(space, spaces.Dict) and "action_mask" in space.spaces and not set(space.spaces) >= MASKED
 
 
 def mask_fits(mask: spaces.Space[Any], actions: spaces.Space[Any]) -> bool:
-    """Whether a mask has one entry for each choice of an action."""
+    """Return whether a mask has one entry for each choice of an action."""
     if isinstance(actions, spaces.Discrete):
         return mask.shape == (int(actions.n),)
     return is_choices(actions) and mask.shape == (sum(sizes(actions)),)
@@ -204,14 +204,14 @@ def apart_space(parts: Any, fits: bool) -> spaces.Dict:
 
 
 def _is_ready(space: spaces.Space[Any]) -> bool:
-    """Whether observations are arrays already, or dictionaries of them."""
+    """Return whether observations are arrays already, or dictionaries of them."""
     if isinstance(space, spaces.Dict):
         return all(_is_ready(part) and not is_empty(part) for part in space.spaces.values())
     return isinstance(space, ARRAY_SPACES) and not np.any(getattr(space, "start", 0))
 
 
 def is_empty(space: Any) -> bool:
-    """Whether a part of an observation is an array without numbers; it is left out."""
+    """Return whether a part of an observation is an array without numbers; it is left out."""
     return isinstance(space, ARRAY_SPACES) and 0 in (space.shape or ())
 
 
@@ -250,7 +250,7 @@ def unreadable(name: str, space: Any, path: tuple[str, ...] = ()) -> ForageError
 
 
 def vector_size(space: spaces.Space[Any]) -> bool:
-    """Whether Gymnasium can make one vector of it; it asks spaces of other libraries, which may not know."""
+    """Return whether Gymnasium can make one vector of it; it asks spaces of other libraries, which may not know."""
     try:
         return space.is_np_flattenable
     except NotImplementedError:

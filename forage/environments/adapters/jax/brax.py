@@ -29,7 +29,7 @@ class Brax(Simulated):
     """
 
     def __init__(self, target: str, episode_length: int = 1000, action_repeat: int = 1, **options: Any):
-        """Raises `ForageError` for an option that is not there or an episode of no steps."""
+        """Raise `ForageError` for an option that is not there or an episode of no steps."""
         name = f"brax:{target}"
         check_times(name, episode_length, action_repeat)
         arguments = {"backend", *inspect.signature(envs._envs[target]).parameters} - {"kwargs"}
@@ -65,7 +65,7 @@ class Brax(Simulated):
 
 
 def check_times(name: str, episode_length: int, action_repeat: int) -> None:
-    """Raises `ForageError` where these make no episode."""
+    """Raise `ForageError` where these make no episode."""
     for option, value in (("episode_length", episode_length), ("action_repeat", action_repeat)):
         if not isinstance(value, int) or value < 1:
             raise ForageError(f"{name}'s {option} is a whole number from 1 up, not {value!r}.")

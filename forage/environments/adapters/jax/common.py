@@ -163,7 +163,7 @@ def picture(name: str, image: Any) -> UInt8[np.ndarray, "height width 3"]:
 
 
 def figure_picture(figure: Any) -> UInt8[np.ndarray, "height width 3"]:
-    """What a Matplotlib figure shows. Closes it."""
+    """Return what a Matplotlib figure shows. Closes it."""
     import matplotlib.pyplot
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 

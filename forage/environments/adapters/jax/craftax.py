@@ -43,7 +43,7 @@ class Craftax(Environment):
     parameters: Any
 
     def __init__(self, target: str, **options: Any):
-        """Raises `ForageError` for an option that is neither a parameter nor a static one."""
+        """Raise `ForageError` for an option that is neither a parameter nor a static one."""
         name = f"craftax:{target}"
         cls = library_class(target)
         static = cls.default_static_params()

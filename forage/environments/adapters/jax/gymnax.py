@@ -50,7 +50,7 @@ class Gymnax(Environment):
     parameters: Any
 
     def __init__(self, target: str, **options: Any):
-        """Raises `ForageError` for an option that is neither a parameter nor an argument of the constructor."""
+        """Raise `ForageError` for an option that is neither a parameter nor an argument of the constructor."""
         name = f"gymnax:{target}"
         arguments = inspect.signature(gymnax.registration._registry[target]).parameters
         rest = {option: value for option, value in options.items() if option in arguments}

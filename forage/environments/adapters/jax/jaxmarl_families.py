@@ -25,7 +25,7 @@ with warnings.catch_warnings(), mock.patch("builtins.print"):
 
 
 class Family(NamedTuple):
-    """What the adapter must know of a kind of environment, because the library does not say it in one way.
+    """The facts about a kind of environment that the library does not state in one way.
 
     `out_of_time(environment, state, reward)`: the clock is why it ended for an agent, not the task.
     """
@@ -114,7 +114,7 @@ def resolve(target: str, options: dict[str, Any]) -> tuple[Any, Family]:
 
 
 def check_options(name: str, env: Any, options: dict[str, Any]) -> None:
-    """Raises `ForageError` for options that the library swallows without a word."""
+    """Raise `ForageError` for options that the library swallows without a word."""
     classes = [*type(env).__mro__, *(type(env._env).__mro__ if hasattr(env, "_env") else ())]
     known = {parameter for cls in classes for parameter in inspect.signature(cls.__init__).parameters}
     known = sorted(known - {"self", "args", "kwargs", "env_kwargs"})

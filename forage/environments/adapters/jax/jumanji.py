@@ -49,7 +49,7 @@ class Jumanji(Environment):
     parts: tuple[int, ...] = equinox.field(static=True)  # of a numbered action; empty where it is the library's own
 
     def __init__(self, target: str, flatten: bool = False, joint: bool = True, **options: Any):
-        """Raises `ForageError` for an option that the environment's constructor does not take."""
+        """Raise `ForageError` for an option that the environment's constructor does not take."""
         name = f"jumanji:{target}"
         arguments = set(inspect.signature(registration.load(registration._REGISTRY[target].entry_point)).parameters)
         foreign.with_parameters(name, None, options, {*arguments, "flatten", "joint"} - {"viewer"})
@@ -132,7 +132,7 @@ class Jumanji(Environment):
         return None if spec is None else tuple(spec.shape)
 
     def _counts(self) -> tuple[int, ...]:
-        """How many values each part of a multi-discrete action has; empty for other actions."""
+        """Return how many values each part of a multi-discrete action has; empty for other actions."""
         spec, mask = self.library.action_spec, self._mask_shape()
         if isinstance(spec, specs.DiscreteArray) or not jnp.issubdtype(spec.dtype, jnp.integer):
             return ()
@@ -143,7 +143,7 @@ class Jumanji(Environment):
         return tuple(int(n) + 1 for n in np.broadcast_to(spec.maximum, spec.shape).reshape(-1))
 
     def _masks(self) -> bool:
-        """Whether the mask is of this action space: of a discrete action, or of each part by itself."""
+        """Return whether the mask is of this action space: of a discrete action, or of each part by itself."""
         shape, counts = self._mask_shape(), self._counts()
         if shape is None:
             return False

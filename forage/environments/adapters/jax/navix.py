@@ -51,7 +51,7 @@ class Navix(Environment):
     shape: tuple[tuple[int, ...], Any] = equinox.field(static=True)  # of an observation, with its dtype
 
     def __init__(self, target: str, observation: str = "", **options: Any):
-        """Raises `ForageError` for an option or a kind of observation that is not there."""
+        """Raise `ForageError` for an option or a kind of observation that is not there."""
         name = f"navix:{target}"
         known = {"max_steps", "gamma", "penality_coeff", "observation", "height", "width"}
         foreign.with_parameters(name, None, options, known)

@@ -60,7 +60,7 @@ class Simulated(Environment):
         """Entries of an action."""
 
     def shown(self, observation: PyTree[Array]) -> PyTree[Array]:
-        """What an agent sees of the library's observation."""
+        """Return what an agent sees of the library's observation."""
         return foreign.observed(dict(observation) if isinstance(observation, dict) else observation)
 
     def measured(self) -> tuple[tuple[str, tuple[int, ...], Any], ...]:
@@ -101,7 +101,7 @@ class Simulated(Environment):
         return Timed(inner, time), step
 
     def draw(self, render: Any, *arguments: Any) -> Any:
-        """What the library's renderer, which is MuJoCo's, draws."""
+        """Return what the library's renderer, which is MuJoCo's, draws."""
         name = f"{self.prefix}:{self.id}"
         hint = (
             "MUJOCO_GL=egl or MUJOCO_GL=osmesa in the environment draws without a display, with that library installed"

@@ -42,7 +42,7 @@ class Playground(Simulated):
     privileged: bool = equinox.field(static=True)
 
     def __init__(self, target: str, privileged: bool = False, **options: Any):
-        """Raises `ForageError` for an option that is not there, or for a robot whose files are not on this machine."""
+        """Raise `ForageError` for an option that is not there, or for a robot whose files are not on this machine."""
         name = f"playground:{target}"
         if target not in registry.dm_control_suite.ALL_ENVS and not mjx_env.MENAGERIE_PATH.exists():
             raise ForageError(

@@ -44,7 +44,7 @@ class XLand(Environment):
     init_tiles: Array | None
 
     def __init__(self, target: str, benchmark: str = "", ruleset: int = 0, **options: Any):
-        """Raises `ForageError` for an option, a benchmark or a ruleset that is not there."""
+        """Raise `ForageError` for an option, a benchmark or a ruleset that is not there."""
         name = f"xland:{target}"
         fixed = {"height", "width", "view_size", "max_steps", "grid_type"}
         self.library, parameters = foreign.made(name, registration.make, target)

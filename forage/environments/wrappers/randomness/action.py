@@ -23,7 +23,7 @@ class ActionNoise(Wrapper):
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap action-noise:0.3"
 
-    action_noise: float = 0.3  # the probability, in each step
+    action_noise: float = 0.3  # probability that another action is taken, in each step
 
     remembers = True  # which actions the last observation allowed
 

@@ -31,8 +31,8 @@ class Drift(Wrapper):
     example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap drift:gravity:0.5:100"
 
     field: str = equinox.field(static=True)  # the field that drifts
-    drift: float = 0.5  # how far, as a share of its value
-    drift_period: int = 100  # steps
+    drift: float = 0.5  # how far the field drifts, as a share of its value
+    drift_period: int = 100  # steps of a change, or from one to the next
     kind: str = equinox.field(static=True, default="sudden")  # sudden, cyclic or gradual
 
     remembers = True

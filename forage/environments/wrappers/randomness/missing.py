@@ -37,9 +37,11 @@ class Missing(Wrapper):
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap missing:0.25"
 
-    missing: float = 0.25  # the probability of each
-    entries: tuple[int, ...] = equinox.field(static=True, converter=tuple, default=())  # which may be missing
-    each_step: bool = equinox.field(static=True, default=False)  # drawn in every step, not once an episode
+    missing: float = 0.25  # probability that an entry is missing
+    entries: tuple[int, ...] = equinox.field(static=True, converter=tuple, default=())  # entries that may be missing;
+    # all where none are given
+    each_step: bool = equinox.field(static=True, default=False)  # what is missing is drawn in every step, not once an
+    # episode
 
     remembers = True
 
@@ -55,7 +57,7 @@ class Missing(Wrapper):
 
     @property
     def _size(self) -> int:
-        """How many entries or channels there are."""
+        """Return how many entries or channels there are."""
         shape = seen_box(self, (1, 2, 3)).shape
         return 1 if len(shape) == 2 else shape[-1]
 

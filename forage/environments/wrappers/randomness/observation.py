@@ -28,7 +28,7 @@ class ObservationNoise(Wrapper):
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap observation-noise:0.1"
 
-    observation_noise: float = 0.0  # standard deviation, in units of the observation
+    observation_noise: float = 0.0  # standard deviation of what is added to observations, in their units
     blanking: float = 0.0  # probability that nothing is seen in a step
 
     def __check_init__(self):

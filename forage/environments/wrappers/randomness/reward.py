@@ -27,7 +27,7 @@ class RewardNoise(Wrapper):
 
     changes_reward: ClassVar[bool] = True
 
-    reward_noise: float = 0.0  # standard deviation, in units of reward
+    reward_noise: float = 0.0  # standard deviation of what is added to rewards, in their units
     reward_loss: float = 0.0  # probability that a step's reward is 0
 
     def __check_init__(self):

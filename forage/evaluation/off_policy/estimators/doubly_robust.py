@@ -36,7 +36,7 @@ Fit = Callable[[Target], ActionValues]
 
 
 class Model(NamedTuple):
-    """What a model says along the episodes; 0 after their ends."""
+    """A model's values along the episodes; 0 after their ends."""
 
     q: Float[np.ndarray, "episode time"]  # Q(o_t, a_t)
     v: Float[np.ndarray, "episode time"]  # V(o_t)

@@ -74,7 +74,7 @@ class NetworkQ:
     seed: int = 0
 
     def fit(self, target: Target) -> ActionValues:
-        """Learns the action values from all of the target's episodes."""
+        """Learn the action values from all of the target's episodes."""
         _check_sizes(self.iterations, self.steps, self.batch_size)
         rows, space, count = _rows(target), _space(target.logged.observation), target.logged.transitions
         rounds = target.horizon or self.iterations

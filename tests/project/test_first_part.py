@@ -1,0 +1,58 @@
+"""The page on a part of ours: its file, line, test and claim, as they are written there."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import small
+
+from forage.config import registry
+from forage.config.setup import make_setup
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "first_part.md").read_text()
+PART, TEST, CLAIM = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def module_of(name, source, path, monkeypatch):
+    """Import a block of the page as the module that the page calls it."""
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def effort(tmp_path, monkeypatch):
+    """The part, in the wing and in its table."""
+    module = module_of("forage.rewards.effort", PART, tmp_path / "effort.py", monkeypatch)
+    name, target = re.search(r'"(\w+)": "(\w+:\w+)",', PAGE).groups()
+    monkeypatch.setitem(registry.PORTS["rewards"], name, f"forage.rewards.{target}")
+    monkeypatch.chdir(tmp_path)
+    return module
+
+
+@pytest.mark.parametrize("command", re.findall(r"^forage (?:show|train) .+", PAGE, re.MULTILINE))
+def test_commands(effort, command, capsys):
+    quick = ["--evaluation-episodes", "2", "--directory", "run", "--quiet"] if " train " in command else []
+    code, out, error = small.here(capsys, *command.split()[1:], *quick)
+    assert code == 0, error
+    assert " train " in command or "(0 or more)" in out
+
+
+def test_its_test(effort, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tests" / "rewards")
+    module = module_of("page_test", TEST, tmp_path / "page_test.py", monkeypatch)
+    module.test_strong_actions_cost()
+    module.test_choices_have_no_strength()
+
+
+def test_its_claim(effort, tmp_path, monkeypatch):
+    claim = module_of("page_claim", CLAIM, tmp_path / "claim.py", monkeypatch).CLAIM
+    assert {claim.treatment, *claim.baselines} == set(claim.arms)
+    for arm in claim.arms.values():
+        make_setup(arm.agent, claim.environment, steps=claim.laptop.steps, seeds=1, **arm.parts())
