@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.tabular import base as tabular
 from forage.core.ports import Agent, Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.ops.action_values import best
@@ -40,14 +41,16 @@ class QLearning(Agent):
     on_policy: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
 
-    learning_rate: float = 0.1  # share of the way to what a transition says
-    discount: float = 0.95  # of a reward one step later
-    initial_value: float = 0.0  # of all actions; one above what can be had makes it try everything
-    num_envs: int = equinox.field(static=True, default=1)  # environments stepped together
-    rollout_length: int = equinox.field(static=True, default=1)  # steps of each between two updates
-    updates_per_rollout: int = equinox.field(static=True, default=1)  # batches after each rollout
-    batch_size: int = equinox.field(static=True, default=1)  # transitions in each, learned one after the other
-    learning_starts: int = equinox.field(static=True, default=1)  # environment steps before the first update
+    ranges: ClassVar[Ranges] = {"initial_value": Range()}
+
+    learning_rate: float = 0.1  # share of the way to what a transition says; 1 forgets what was learned before
+    discount: float = 0.95
+    initial_value: float = 0.0  # value of all actions at first; above what can be had, everything is tried
+    num_envs: int = equinox.field(static=True, default=1)
+    rollout_length: int = equinox.field(static=True, default=1)
+    updates_per_rollout: int = equinox.field(static=True, default=1)
+    batch_size: int = equinox.field(static=True, default=1)  # transitions in each batch, learned one after the other
+    learning_starts: int = equinox.field(static=True, default=1)
 
     def check(self, spec: Spec) -> None:
         tabular.check_numbered("Q-learning", spec)
