@@ -395,7 +395,7 @@ class Moment(NamedTuple):
         self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Return what the agent's exploring `act` returns, which looks ahead where the agent does."""
-        world = {"world": self.world} if self.agent.looks_ahead else {}
+        world: dict[str, Any] = {"world": self.world} if self.agent.looks_ahead else {}
         return self.agent.act(self.agent_state, hidden, observation, key, explore=True, **world)
 
 

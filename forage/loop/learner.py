@@ -166,7 +166,7 @@ class Learner(Part):
 
         `world`: as in `act`.
         """
-        ahead = {"world": world} if self.agent.looks_ahead else {}
+        ahead: dict[str, Any] = {"world": world} if self.agent.looks_ahead else {}
 
         def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], _: Int[Array, ""]):
             def act(explore: bool) -> tuple[PyTree[Array], PyTree[Array]]:

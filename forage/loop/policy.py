@@ -51,7 +51,7 @@ class Policy:
         self.agent, self.state, self.spec, self.sampled = agent, state, spec, sampled
 
         def act(state: Any, hidden: Any, observation: Any, key: Any, explore: bool, world: World | None = None) -> Any:
-            ahead = {"world": world} if agent.looks_ahead else {}
+            ahead: dict[str, Any] = {"world": world} if agent.looks_ahead else {}
             action, hidden, _ = agent.act(state, hidden, observation, key, explore, **ahead)
             return spaces.clip(spec.action_space, action), agent.acted(state, hidden, action)
 

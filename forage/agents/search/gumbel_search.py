@@ -41,6 +41,7 @@ from forage.core.ports import Agent, Metrics, World
 from forage.core.spaces import describe, seen, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
+from forage.nn.distributions import Categorical
 from forage.nn.networks import input_size
 from forage.nn.normalise import Norms, begun, normalised, norms_of, read_after, updated
 from forage.ops.minibatches import fit
@@ -145,10 +146,10 @@ class GumbelSearch(Agent):
 
         environment = world.environment
 
-        def expand(_: Any, key: Key[Array, ""], action: Int[Array, "1"], nodes: Node) -> tuple[Any, Node]:
+        def expand(parameters: Any, rng_key: Any, action: Any, nodes: Any) -> tuple[Any, Any]:
             """Take one step from a node. Return what mctx asks of it, and the node that it leads to."""
             node = jax.tree.map(lambda x: x[0], nodes)
-            env_state, step = environment.step(node.env_state, action[0], key)
+            env_state, step = environment.step(node.env_state, action[0], rng_key)
             logits, value = self.read(state, step.observation)
             value = jnp.where(step.terminated, 0.0, value)
             discount = jnp.where(step.terminated, 0.0, self.discount)
@@ -184,7 +185,9 @@ class GumbelSearch(Agent):
     def read(self, state: SearchState, observation: PyTree[Array]) -> tuple[Float[Array, " actions"], Float[Array, ""]]:
         """Return the logits and the value of an observation."""
         observation, network = normalised(state.norm, observation), state.network
-        return network.policy(network.torso(0)(observation), observation).logits, network.value(observation)[0]
+        policy = network.policy(network.torso(0)(observation), observation)
+        assert isinstance(policy, Categorical)
+        return policy.logits, network.value(observation)[0]
 
     def learn(
         self, state: SearchState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -238,7 +241,8 @@ class GumbelSearch(Agent):
         """Compute the cross-entropy to the search's policy, and half the squared error of the values."""
         observation, weights, targets = rows
         outputs, value = network.rows(observation)
-        log_policy = jax.vmap(lambda logits, o: network.distribution(logits, o).log_probabilities)(outputs, observation)
+        masks = split_mask(observation)[1]
+        log_policy = jax.vmap(lambda logits, mask: Categorical.of(logits, mask).log_probabilities)(outputs, masks)
         return -(weights * log_policy).sum(-1).mean(), 0.5 * jnp.square(value[:, 0] - targets).mean()
 
 
