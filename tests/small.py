@@ -59,6 +59,11 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "mex": ("mex", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "rrs": ("rrs", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "redraw_interval": 16}),
     "langevin-dqn": ("langevin-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
+    "gumbel-search": (
+        "gumbel-search",
+        "CartPole-v1",
+        {"num_envs": 2, "rollout_length": 8, "simulations": 3, "minibatch_size": 8, "hidden_sizes": (8,)},
+    ),
     "open-es": ("open-es", "BitFlip-10", {"num_envs": 4, "hidden_sizes": (4,)}),
     "q-learning": ("q-learning", "tabular:Garnet-20", REPLAY),
     "ucbvi": ("ucbvi", "tabular:Chain-5", {"rollout_length": 10}),

@@ -26,6 +26,7 @@ CLAIMS = {
     "groups": ("group-baseline",),
     "ppo": ("ppo-clip", "ppo-epochs", "gae-lambda", "central-critic", "recurrence"),
     "dqn": ("target-network", "double-q-learning", "dueling-network", "n-step-returns"),
+    "gumbel-search": ("gumbel-search",),
     "sac": ("sac-sample-efficiency", "sac-temperature"),
     "td3": ("td3-delay",),
     "contexts": ("domain-randomisation",),

@@ -21,5 +21,6 @@ PARTS = {
     "bc": "offline.bc:BC",
     "iql": "offline.iql:IQL",
     "open-es": "evolution.open_es:OpenES",
+    "gumbel-search": "search.gumbel_search:GumbelSearch",
 }
 """By name: the module below this folder, and the class."""

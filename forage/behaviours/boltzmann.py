@@ -60,7 +60,7 @@ class Boltzmann(Behaviour):
         values = moment.agent.action_values(moment.agent_state, hidden.agent, observation)
         assert values is not None
         # The agent's own action is not taken, but what it remembers and wants back is asked for all the same.
-        _, memory, aux = moment.agent.act(moment.agent_state, hidden.agent, observation, act_key, explore=True)
+        _, memory, aux = moment.own(hidden.agent, observation, act_key)
         mask = split_mask(observation)[1]
         best = values.max() if mask is None else jnp.where(mask, values, -jnp.inf).max()
         action = Categorical.of((values - best) / self.temperature(moment.clock), mask).sample(draw_key)

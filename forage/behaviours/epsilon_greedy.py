@@ -39,7 +39,7 @@ class EpsilonGreedy(Behaviour):
 
     def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
         act_key, coin_key, random_key = jax.random.split(moment.key, 3)
-        action, memory, aux = moment.agent.act(moment.agent_state, hidden.agent, observation, act_key, explore=True)
+        action, memory, aux = moment.own(hidden.agent, observation, act_key)
         uniform = spaces.sample(moment.spec.action_space, random_key, spaces.split_mask(observation)[1])
         action = jnp.where(jax.random.uniform(coin_key) < self.epsilon(moment.clock), uniform, action)
         return Decision(action, hidden._replace(agent=memory), aux)

@@ -88,7 +88,7 @@ class EZGreedy(Behaviour):
         self, state: Float[Array, " longest"], hidden: Hidden, observation: PyTree[Array], moment: Moment
     ) -> Decision:
         act_key, coin_key, random_key, duration_key = jax.random.split(moment.key, 4)
-        own, memory, aux = moment.agent.act(moment.agent_state, hidden.agent, observation, act_key, explore=True)
+        own, memory, aux = moment.own(hidden.agent, observation, act_key)
         repeating: Repeating = hidden.behaviour
         mask = spaces.split_mask(observation)[1]
         repeats = (repeating.left > 0) & allowed(moment.spec, repeating.action, mask)

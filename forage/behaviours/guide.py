@@ -155,7 +155,7 @@ class Guide(Behaviour):
         begins = progress.time == 0
         guided = jnp.where(begins, self.guided_steps(state, steps_key), progress.guided)
         stage = jnp.where(begins, state.stage if isinstance(state, Curriculum) else 0, progress.stage)
-        own, memory, aux = moment.agent.act(moment.agent_state, hidden.agent, observation, agent_key, explore=True)
+        own, memory, aux = moment.own(hidden.agent, observation, agent_key)
         led, guide_memory = self.lead(progress.guide, observation, guide_key)
         leads = progress.time < guided
         action = jax.tree.map(lambda led, own: jnp.where(leads, led, own).astype(own.dtype), led, own)

@@ -175,7 +175,7 @@ class Lesson(Behaviour):
         drawn = jax.random.categorical(keys[1], jnp.log(self.shares(networks.options(observation))))
         option = jnp.where(anew, drawn, followed.option).astype(jnp.int32)
         repeated = jnp.where(anew, spaces.sample(moment.spec.action_space, keys[2], mask), followed.repeated)
-        own, memory, aux = moment.agent.act(moment.agent_state, hidden.agent, observation, keys[3], explore=True)
+        own, memory, aux = moment.own(hidden.agent, observation, keys[3])
         uniform = spaces.sample(moment.spec.action_space, keys[4], mask)
         again = repeated if mask is None else jnp.where(mask[repeated] > 0, repeated, uniform)
         action = jnp.stack([own, uniform, again, best(networks.explorer(observation), mask)])[option]

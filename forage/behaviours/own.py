@@ -31,12 +31,11 @@ class Own(Behaviour):
             check_replay("a start at random (random_steps)", agent)
 
     def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
-        agent, agent_state, key = moment.agent, moment.agent_state, moment.key
         if not self.random_steps:
-            action, memory, aux = agent.act(agent_state, hidden.agent, observation, key, explore=True)
+            action, memory, aux = moment.own(hidden.agent, observation, moment.key)
             return Decision(action, hidden._replace(agent=memory), aux)
-        act_key, random_key = jax.random.split(key)
-        action, memory, aux = agent.act(agent_state, hidden.agent, observation, act_key, explore=True)
+        act_key, random_key = jax.random.split(moment.key)
+        action, memory, aux = moment.own(hidden.agent, observation, act_key)
         _, mask = spaces.split_mask(observation)
         uniform = spaces.sample(moment.spec.action_space, random_key, mask)
         action = jnp.where(moment.clock.steps < self.random_steps, uniform, action)

@@ -97,6 +97,13 @@ class Environment(Part):
         raise NotImplementedError
 
 
+class World(NamedTuple):
+    """The environment that an agent acts in, with its task, and the state it is in."""
+
+    environment: Environment
+    state: State
+
+
 class Tasks(Part):
     """Which environment, level or context next?
 
@@ -232,6 +239,9 @@ class Agent(Part):
     offline: ClassVar[bool] = False
     """It learns from a data set alone: from a memory that is `offline`."""
 
+    looks_ahead: ClassVar[bool] = False
+    """`act` takes the `world` as well, and may step it ahead: one agent alone, in a native environment."""
+
     num_envs: equinox.AbstractVar[int]
     rollout_length: equinox.AbstractVar[int]
 
@@ -288,7 +298,18 @@ class Agent(Part):
 
         `noise`, of the shape that `noise` names, takes the place of the standard normal numbers that an exploring
         action is made from; an agent that names no shape never gets any.
+
+        An agent that `looks_ahead` has one more argument, `world: World | None = None`, and calls `seen_world`.
         """
+
+    def seen_world(self, world: World | None) -> World:
+        """Return the world. Raise `ForageError` where who asks for an action has none."""
+        if world is None:
+            raise ForageError(
+                f"{type(self).__name__} looks ahead in the environment's own state and cannot act by observations "
+                f"alone, as it would have to here; forage train, evaluate and watch give it the state."
+            )
+        return world
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
         """The shape of the standard normal numbers from which `act` makes an action; `None`: from none."""
@@ -368,6 +389,14 @@ class Moment(NamedTuple):
     clock: Clock
     key: Key[Array, ""]
     who: Int[Array, ""] = np.int32(0)  # type: ignore[assignment]  # the stream: environment * num_agents + agent
+    world: World | None = None  # for an agent that `looks_ahead`, where it acts
+
+    def own(
+        self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        """Return what the agent's exploring `act` returns, which looks ahead where the agent does."""
+        world: dict[str, Any] = {"world": self.world} if self.agent.looks_ahead else {}
+        return self.agent.act(self.agent_state, hidden, observation, key, explore=True, **world)
 
 
 class Hidden(NamedTuple):
@@ -422,6 +451,9 @@ class Behaviour(Part):
 
 class Rewards(Part):
     """What counts as good? Applied when experience is learned from, so old experience gets today's rewards."""
+
+    as_given: ClassVar[bool] = False
+    """`relabel` changes nothing: who looks ahead in the environment sees the rewards that it will learn from."""
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> State:
         return ()

@@ -24,6 +24,7 @@ from forage.core.ports import (
     Moment,
     Part,
     Rewards,
+    World,
 )
 from forage.core.types import AGENT, BONUS, GONE, NOBODY, Clock, Experience, ForageError, Spec
 
@@ -44,6 +45,7 @@ class Learner(Part):
         self.rewards.check(self.spec)
         self.agent.check(self.spec)
         check_streams(self.agent, self.rewards, self.spec)
+        check_world(self.agent, self.rewards, self.spec, environment)
         check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
         self.behaviour.check(self.agent, self.spec)
         self.memory.check(self.agent, self.spec, environment)
@@ -65,7 +67,7 @@ class Learner(Part):
         agent_state = self.agent.init(keys[0], self.spec)
         behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
         streams = self.agent.num_envs * self.spec.num_agents
-        example = self.example(agent_state, behaviour_state, mark)
+        example = self.example(agent_state, behaviour_state, mark, environment)
         example = example._replace(memo=(), note=self.rewards.note(self.spec))
         return LearnerState(
             agent_state,
@@ -74,13 +76,21 @@ class Learner(Part):
             self.memory.init(example, streams, self.agent.rollout_length, self.spec, environment),
         )
 
-    def example(self, agent_state: State, behaviour_state: State, mark: PyTree[Array] = ()) -> Experience:
+    def example(
+        self,
+        agent_state: State,
+        behaviour_state: State,
+        mark: PyTree[Array] = (),
+        environment: Environment | None = None,
+    ) -> Experience:
         """Return a zero transition of one agent, with the shapes and dtypes of a rollout."""
         observation = spaces.example(self.spec.observation_space)
 
         def decide() -> Decision:
             hidden = Hidden(self.agent.hidden(self.spec), self.behaviour.hidden(self.agent, self.spec))
             moment = Moment(self.agent, agent_state, self.spec, Clock(jnp.int32(0), jnp.float32(1)), prng.key(0))
+            if self.agent.looks_ahead and environment is not None:
+                moment = moment._replace(world=World(environment, environment.reset(prng.key(0))[0]))
             return self.behaviour.act(behaviour_state, hidden, observation, moment)
 
         decision = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(decide))
@@ -107,12 +117,17 @@ class Learner(Part):
         clock: Clock,
         key: Key[Array, ""],
         env: Int[Array, ""],
+        world: World | None = None,
     ) -> Decision:
-        """Choose the actions in environment number `env`, and tell the agents' memories of them."""
+        """Choose the actions in environment number `env`, and tell the agents' memories of them.
+
+        `world`: that environment as it stands, where it is native.
+        """
 
         def one(hidden: Hidden, observation: PyTree[Array], key: Key[Array, ""], agent: Int[Array, ""]) -> Decision:
             who = env * self.spec.num_agents + agent
-            moment = Moment(self.agent, state.agent, self.spec, clock, key, who)
+            ahead = world if self.agent.looks_ahead else None
+            moment = Moment(self.agent, state.agent, self.spec, clock, key, who, ahead)
             decision = self.behaviour.act(state.behaviour, hidden, observation, moment)
             source = decision.source
             if (present := spaces.present(observation)) is not None:
@@ -145,12 +160,17 @@ class Learner(Part):
         observation: PyTree[Array],
         key: Key[Array, ""],
         sampled: bool | Bool[Array, ""] = False,
+        world: World | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array]]:
-        """Returns the action in evaluation, and what is remembered after it; `sampled`: drawn as in training."""
+        """Returns the action in evaluation, and what is remembered after it; `sampled`: drawn as in training.
+
+        `world`: as in `act`.
+        """
+        ahead: dict[str, Any] = {"world": world} if self.agent.looks_ahead else {}
 
         def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], _: Int[Array, ""]):
             def act(explore: bool) -> tuple[PyTree[Array], PyTree[Array]]:
-                return self.agent.act(state.agent, hidden, observation, key, explore)[:2]
+                return self.agent.act(state.agent, hidden, observation, key, explore, **ahead)[:2]
 
             # Where a program serves both ways, XLA computes once what they share, which is the network.
             chosen = act(sampled) if isinstance(sampled, bool) else either(sampled, act(True), act(False))
@@ -291,6 +311,31 @@ def check_streams(agent: Agent, rewards: Rewards, spec: Spec) -> None:
                 f"{who} learns from a reward called {name} apart from the rest, and {spec.name} has {there}; take an "
                 f"environment with several rewards, and have the agent name one of them."
             )
+
+
+def check_world(agent: Agent, rewards: Rewards, spec: Spec, environment: Environment | None) -> None:
+    """Raise `ForageError` where an agent that looks ahead has no world to look ahead in, or sees other rewards there.
+
+    `environment`: as in `Learner.check`.
+    """
+    if not agent.looks_ahead:
+        return
+    who = type(agent).__name__
+    if environment is None:
+        raise ForageError(
+            f"{who} looks ahead in the environment's own state, and {spec.name} runs on the host, where that is not a "
+            f"value; use a native environment such as CartPole-v1."
+        )
+    if spec.num_agents > 1:
+        raise ForageError(
+            f"{who} looks ahead for one agent, and {spec.name} has {spec.num_agents}, whose actions it does not know "
+            f"beforehand; ppo learns there."
+        )
+    if not rewards.as_given:
+        raise ForageError(
+            f"{who} looks ahead at the environment's own rewards, and {type(rewards).__name__} makes others of them to "
+            f"learn from; use --rewards environment."
+        )
 
 
 def named(experience: Experience, spec: Spec) -> Experience:

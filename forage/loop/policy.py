@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from forage.core import prng, spaces, team
-from forage.core.ports import Agent
+from forage.core.ports import Agent, World
 from forage.core.sweep import told
 from forage.core.types import ForageError, Spec
 
@@ -50,15 +50,16 @@ class Policy:
     def __init__(self, agent: Agent, state: Any, spec: Spec, sampled: bool = False):
         self.agent, self.state, self.spec, self.sampled = agent, state, spec, sampled
 
-        def act(state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
-            action, hidden, _ = agent.act(state, hidden, observation, key, explore)
+        def act(state: Any, hidden: Any, observation: Any, key: Any, explore: bool, world: World | None = None) -> Any:
+            ahead: dict[str, Any] = {"world": world} if agent.looks_ahead else {}
+            action, hidden, _ = agent.act(state, hidden, observation, key, explore, **ahead)
             return spaces.clip(spec.action_space, action), agent.acted(state, hidden, action)
 
-        def step(state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
+        def step(state: Any, hidden: Any, observation: Any, key: Any, explore: bool, world: World | None) -> Any:
             # The key is split in here, as by itself that takes as long as a small network.
             later, key = jax.random.split(key)
             if spec.num_agents == 1:
-                return *act(state, hidden, observation, key, explore), later
+                return *act(state, hidden, observation, key, explore, world), later
             keys = jax.random.split(key, spec.num_agents)
             return *jax.vmap(act, in_axes=(None, 0, 0, 0, None))(state, hidden, observation, keys, explore), later
 
@@ -82,14 +83,16 @@ class Policy:
         self._hidden = team.repeat(self.agent.hidden(self.spec), self.spec.num_agents)
         self._key = prng.key(seed)
 
-    def act(self, observation: Any, explore: bool | None = None) -> Any:
+    def act(self, observation: Any, explore: bool | None = None, world: World | None = None) -> Any:
         """The action for one observation, as NumPy. Where there are many agents: all their actions for all they see.
 
-        `explore`: whether it is drawn as in training; unless said, as the run was evaluated.
+        `explore`: whether it is drawn as in training; unless said, as the run was evaluated. `world`: the environment
+        as it stands, for an agent that looks ahead.
         """
         explore = self.sampled if explore is None else explore
         observation = self._check(observation)
-        action, self._hidden, self._key = self._step(self.state, self._hidden, observation, self._key, explore)
+        world = world if self.agent.looks_ahead else None
+        action, self._hidden, self._key = self._step(self.state, self._hidden, observation, self._key, explore, world)
         return jax.tree.map(np.asarray, action)
 
     def probabilities(self, observations: Any, explore: bool = False) -> Any:

@@ -13,6 +13,8 @@ class EnvironmentReward(Rewards):
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --rewards environment"
 
+    as_given: ClassVar[bool] = True
+
     def check(self, spec: Spec) -> None:
         if spec.reward_names:
             names = ", ".join(spec.reward_names)

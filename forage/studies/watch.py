@@ -16,7 +16,7 @@ from forage.config.setup import from_config
 from forage.core import prng
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment
-from forage.core.ports import Environment
+from forage.core.ports import Environment, World
 from forage.core.team import as_one
 from forage.loop.policy import Policy
 from forage.runs.run import Run
@@ -75,7 +75,7 @@ def play_native(policy: Policy, environment: Environment, steps: int, episode: i
     total = 0.0
     frames.append(environment.render(state))
     for time in range(steps):
-        action = policy.act(observation)
+        action = policy.act(observation, world=World(environment, state))
         state, step = advance(state, action, time)
         observation = step.observation
         step = as_one(step, environment.num_agents)

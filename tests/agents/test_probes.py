@@ -29,10 +29,11 @@ from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.langevin_dqn import LangevinDQN
+from forage.agents.search.gumbel_search import GumbelSearch
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour, Evolver
+from forage.core.ports import Agent, Behaviour, Evolver, World
 from forage.core.types import DATASET, Experience, ForageError, Spec
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
@@ -89,6 +90,8 @@ def dqn(n_step: int = 1, **settings: Any) -> DQN:
 
 WHOLE: dict[str, Any] = {"num_envs": 16, "rollout_length": 32, "hidden_sizes": (16,), "learning_rate": 1e-2}
 WHOLE |= {"discount": DISCOUNT, "final_learning_rate": 1.0}
+SEARCH: dict[str, Any] = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (16,), "learning_rate": 1e-2}
+SEARCH |= {"discount": DISCOUNT, "simulations": 6}
 EXPLORE = EpsilonGreedy(end=0.2)
 GREEDY_AT_LAST = EpsilonGreedy(end=0.0, fraction=0.5)  # returns of several steps are those of the actions replayed
 
@@ -96,6 +99,7 @@ AGENTS = {
     "ppo": Trial(ppo(), 12_000),
     "ppo gru": Trial(ppo(memory_size=16), 120_000),
     "reinforce": Trial(Reinforce(**WHOLE), 60_000),
+    "gumbel-search": Trial(GumbelSearch(**SEARCH), 12_000),
     "dqn": Trial(dqn(), 10_000, EXPLORE),
     "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
     "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
@@ -145,6 +149,8 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, IQL):
         batch = jax.tree.map(lambda x: x[None], (observation, state.policy.actions.heard(action)))
         return twin_values(state.critics, *batch).mean()
+    if isinstance(agent, GumbelSearch):
+        return agent.read(state, observation)[1]
     if isinstance(agent, PPO):
         network = state.network
         return network.value(observation, network.remember(hidden, observation) if network.gru else None)[0]
@@ -201,6 +207,8 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         return str(error)
     if isinstance(trial.agent, BC) and form == "continuous":
         return "There are no data to imitate: the best continuous actions are not worked out."
+    if trial.agent.looks_ahead and runner != "device":
+        return "An agent that looks ahead does so in a native environment, alone."
     forgets = isinstance(trial.agent, BootstrappedDQN) or not jax.tree.leaves(trial.agent.hidden(spec(form, runner)))
     if PROBES[probe].needs == "memory" and forgets:  # which head is followed says nothing of what was seen
         return "An agent without memory cannot pass: states that ask for different actions look alike."
@@ -211,10 +219,10 @@ def fitting(trial: Trial, form: str, runner: str) -> list[str]:
     return [name for name in RUNNERS[runner] if obstacle(trial, name, form, runner) is None]
 
 
-def learner(trial: Trial, spec: Any) -> Learner:
+def learner(trial: Trial, spec: Any, environment: Probe | None = None) -> Learner:
     memory = default_memory(trial.agent) if trial.agent.on_policy else UniformReplay(capacity=4096)
     result = Learner(trial.agent, trial.behaviour or default_behaviour(trial.agent), EnvironmentReward(), memory, spec)
-    result.check()
+    result.check(environment)
     return result
 
 
@@ -222,7 +230,7 @@ def train_on_device(trial: Trial, form: str, names: Sequence[str]) -> dict[str, 
     """Trains on all probes at once, one in each seed, so that there is one program to compile."""
     probes = [build(name, form, "device") for name in names]
     kind = EvolutionLoop if isinstance(trial.agent, Evolver) else DeviceLoop
-    loop = kind(learner(trial, spec(form, "device")), probes[0], Same(), Reset())
+    loop = kind(learner(trial, spec(form, "device"), probes[0]), probes[0], Same(), Reset())
     fields = ("start", "seen", "pay", "to", "final", "cut", "allowed", "target", "curvature")
     values = {f"environment.{name}": jnp.stack([getattr(probe, name) for probe in probes]) for name in fields}
     runner = DeviceRunner(vary(loop, values), list(range(len(probes))), trial.steps)
@@ -313,15 +321,17 @@ def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
     found = []
     for expected in probe.expected(DISCOUNT):
         hidden = learner.agent.hidden(learner.spec)
+        world = World(probe, jnp.int32(expected.state))
         for observation in expected.history:
-            value, action, hidden = ask(learner, state, hidden, observation)
+            value, action, hidden = ask(learner, state, hidden, observation, world)
         found.append(Found(expected, float(value), float(np.asarray(action).reshape(()))))
     return found
 
 
 @jax.jit
-def ask(learner: Learner, state: Any, hidden: Any, observation: Any) -> Any:
-    action, later, _ = learner.agent.act(state, hidden, observation, jax.random.key(0), explore=False)
+def ask(learner: Learner, state: Any, hidden: Any, observation: Any, world: World) -> Any:
+    ahead = {"world": world} if learner.agent.looks_ahead else {}
+    action, later, _ = learner.agent.act(state, hidden, observation, jax.random.key(0), explore=False, **ahead)
     action = spaces.clip(learner.spec.action_space, action)
     return (
         estimate(learner.agent, state, hidden, observation, action),

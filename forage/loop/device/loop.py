@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
-from forage.core.ports import Agent, Environment, Hidden, Metrics, Part, Review, Starts, Tasks, Visited
+from forage.core.ports import Agent, Environment, Hidden, Metrics, Part, Review, Starts, Tasks, Visited, World
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, check_signatures, finite, select
@@ -153,9 +153,10 @@ class DeviceLoop(Part):
             step_key: Key[Array, ""],
             env: Int[Array, ""],
         ):
-            decision = self.learner.act(state.learner, hidden, at.observation, clock, act_key, env)
-            action = decision.action
             environment = equinox.combine(at.task, self.environment)
+            world = World(environment, at.env_state)
+            decision = self.learner.act(state.learner, hidden, at.observation, clock, act_key, env, world)
+            action = decision.action
             env_state, step = environment.step(at.env_state, spaces.clip(spec.action_space, action), step_key)
             experience = Experience(
                 observation=at.observation,
@@ -333,9 +334,10 @@ class DeviceLoop(Part):
 
         def one(at: Start, hidden: PyTree[Array], key: Key[Array, ""]):
             act_key, step_key = jax.random.split(key)
-            action, hidden = self.learner.play(state, hidden, at.observation, act_key, sampled)
+            world = World(equinox.combine(at.task, self.environment), at.env_state)
+            action, hidden = self.learner.play(state, hidden, at.observation, act_key, sampled, world)
             action = spaces.clip(self.learner.spec.action_space, action)
-            env_state, step = equinox.combine(at.task, self.environment).step(at.env_state, action, step_key)
+            env_state, step = world.environment.step(at.env_state, action, step_key)
             return at._replace(env_state=env_state, observation=step.observation), hidden, step
 
         def step(carry):

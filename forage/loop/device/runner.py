@@ -376,7 +376,8 @@ class DeviceRunner:
             return parts  # returns alone are kept of what is played
         one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (parts["agent"], parts["behaviour"]))
         count = len(self.places) * self.steps_per_iteration * learner.spec.num_agents
-        lived = jax.eval_shape(lambda agent, behaviour: learner.example(agent, behaviour), *one)
+        environment = self.varied.common.environment
+        lived = jax.eval_shape(lambda a, b: learner.example(a, b, environment=environment), *one)
         rollout = jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), lived)
         if learner.memory.offline:  # part of the loop, which every device has a copy of
             parts["memory"] = [learner.memory] * len(self.devices)

@@ -1,0 +1,1 @@
+"""Agents that look ahead in the environment itself: tree search."""
