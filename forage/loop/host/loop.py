@@ -195,6 +195,7 @@ class HostLoop:
             observation = self.observation
             # Acting sees the agent and the behaviour only: fewer arrays to hand over at every step.
             seen = self.state._replace(rewards=(), memory=())
+            version = jax.device_get(agent.version(seen.agent))
             self.key, executed, decision = self.act(
                 self.learner, seen, self.hidden, self.ended, observation, now, self.key
             )
@@ -227,6 +228,7 @@ class HostLoop:
                     info={name: self.for_agents(step.info[name]) for name in self.learner.spec.info_names},
                     memo=memo,
                     mark=marks,
+                    version=jax.tree.map(lambda x: np.broadcast_to(x, self.flags), version),
                 )
             )
             self.account(step)
