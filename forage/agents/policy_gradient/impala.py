@@ -172,7 +172,7 @@ class IMPALA(Agent):
         rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
         gradient, (metrics, errors) = jax.grad(self.loss, has_aux=True)(state.network, norm, experience)
         network, optimiser = self.optimiser(rate).step(gradient, state.optimiser, state.network)
-        metrics["lag"] = (state.updates - experience.version).mean()
+        metrics["lag"] = (state.updates - jnp.asarray(experience.version)).mean()
         return ImpalaState(network, optimiser, later, state.updates + 1), metrics, errors
 
     def loss(
