@@ -34,6 +34,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "ppo": ("ppo", "CartPole-v1", PPO),
     "ppo-gru": ("ppo", "CartPole-masked", PPO | {"memory_size": 4}),
     "ppo-continuous": ("ppo", "Pendulum-v1", PPO | {"normalise_observation": True}),
+    "impala": ("impala", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)}),
     "reinforce": (
         "reinforce",
         "language:Reverse-4",

@@ -4,6 +4,7 @@ PARTS = {
     "ppo": "policy_gradient.ppo:PPO",
     "reinforce": "policy_gradient.reinforce:Reinforce",
     "ppo-lagrangian": "policy_gradient.ppo_lagrangian:PPOLagrangian",
+    "impala": "policy_gradient.impala:IMPALA",
     "dqn": "q_learning.dqn:DQN",
     "sac": "actor_critic.sac:SAC",
     "sac-discrete": "actor_critic.sac_discrete:SACDiscrete",

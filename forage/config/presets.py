@@ -445,6 +445,7 @@ TD3: tuple[Preset, ...] = (
 )
 
 OTHERS: tuple[Preset, ...] = (
+    Preset("impala", "CartPole-v1 Acrobot-v1", 100_000, {"num_envs": 8, "learning_rate": 6e-3}, TUNED),
     Preset(
         "sac-discrete",
         "CartPole*",

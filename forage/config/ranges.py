@@ -45,6 +45,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "burn_in": (0, INFINITE),
     "memory_size": (0, INFINITE),
     "learning_starts": (0, INFINITE),
+    "lag": (0, INFINITE),
     "random_steps": (0, INFINITE),
     # rates and shares
     "learning_rate": (0, INFINITE),
@@ -59,6 +60,10 @@ RANGES: dict[str, tuple[float, float]] = {
     "polyak": (0, 1),
     "target_rate": (0, 1),
     "clip": (0, INFINITE),
+    "clip_rho": (0, INFINITE),
+    "clip_c": (0, INFINITE),
+    "rms_decay": (0, 1),
+    "rms_epsilon": (0, INFINITE),
     "probability": (0, 1),
     "replay_probability": (0, 1),
     "staleness": (0, 1),
@@ -93,10 +98,19 @@ RANGES: dict[str, tuple[float, float]] = {
     "beta": (0, INFINITE),
     "most_weight": (0, INFINITE),
 }
-ABOVE = {"max_gradient_norm", "initial_temperature", "initial_information", "rank_temperature", "sigma"}
+ABOVE = {
+    "max_gradient_norm",
+    "initial_temperature",
+    "initial_information",
+    "rank_temperature",
+    "sigma",
+    "clip_rho",
+    "epsilon",
+}
 """Names that are never their least number: nothing would be learned by it, its logarithm is taken, or it divides."""
-BELOW = {"norm_discount"}
-"""Names that are never their greatest number: sums across the ends of episodes would have no bound."""
+BELOW = {"norm_discount", "rms_decay"}
+"""Names that are never their greatest number: sums across the ends of episodes would have no bound, or nothing new
+would count."""
 
 
 def range_of(cls: type, field: str) -> Range | None:

@@ -122,7 +122,7 @@ class Setup:
         learner.check(self.environment if isinstance(self.environment, Environment) else None)
         _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
         if not self.offline:
-            check_learning(self.agent, self.steps)
+            check_learning(learner, self.steps)
         return learner
 
     def loop(self, learns: bool = True) -> DeviceLoop:
@@ -511,9 +511,15 @@ def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
         )
 
 
-def check_learning(agent: Agent, steps: int) -> None:
+def check_learning(learner: Learner, steps: int) -> None:
     """Raises `ForageError` for a run that is over before the agent begins to learn."""
+    agent, memory = learner.agent, learner.memory
     each = agent.num_envs * agent.rollout_length
+    if -(-steps // each) <= memory.held_back:
+        raise ForageError(
+            f"{registry.short_name(memory)} holds back {memory.held_back:,} rollouts of {each:,} steps each, and a run "
+            f"of {steps:,} steps is over before it hands out the first; take more steps, or hold back fewer."
+        )
     if -(-steps // each) * each < agent.learning_starts < MOST:
         raise ForageError(
             f"{registry.short_name(agent)} begins to learn after {agent.learning_starts:,} steps (learning_starts), "

@@ -233,6 +233,12 @@ class Agent(Part):
     marks: ClassVar[bool] = False
     """It gets the mark of each transition's start in `Experience.mark`; otherwise none are kept."""
 
+    corrects: ClassVar[bool] = False
+    """It learns as well from rollouts of its own earlier policies: it corrects for what has changed since.
+
+    Such an agent keeps the log-probabilities of its actions in `aux`, as its network will be another when it learns.
+    """
+
     acting: ClassVar[str] = "network"
     """The field of its state that holds the network it acts with, for behaviours that perturb it."""
 
@@ -328,6 +334,10 @@ class Agent(Part):
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         """The probabilities with which `act` chooses among numbered actions, of an agent without memory."""
         raise ForageError(f"{type(self).__name__} cannot say how probable its actions are.")
+
+    def version(self, state: State) -> Int[Array, ""] | tuple[()]:
+        """Return how many updates have made the policy, for `Experience.version`; `()` to keep none there."""
+        return ()
 
     def judge(self, state: State, rollout: Experience) -> Judgement:
         """Judge a rollout (leaves `time env ...`, with the rewards to learn from) that this state acted in."""
@@ -522,6 +532,11 @@ class Memory(Part):
 
     recomputes_rewards: ClassVar[bool] = False
     """It computes rewards anew as the environment does, which is one function for all tasks."""
+
+    @property
+    def held_back(self) -> int:
+        """Return how many rollouts it holds back: there is nothing to sample, and no update, before it has one more."""
+        return 0
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raises `ForageError` for an agent that does not learn from what this memory gives.

@@ -57,6 +57,7 @@ class Experience(NamedTuple):
     `info` has the numbers that `Spec.info_names` names, such as a cost or `success`, in 32-bit floats; of many agents
     each has the environment's, and NaN stands where an environment on the host did not say.
     `mark` is the mark of the start of the episode (see `Starts.begin`), kept only for agents with `Agent.marks`.
+    `version` is the number of updates that had made the policy that acted, kept only for agents with `Agent.version`.
     """
 
     observation: PyTree[Array]
@@ -72,6 +73,7 @@ class Experience(NamedTuple):
     memo: PyTree[Array] = ()
     info: dict[str, Float[Array, "*shape"]] = {}
     mark: PyTree[Array] = ()
+    version: Int[Array, "*shape"] | tuple[()] = ()
 
     @property
     def ended(self) -> Bool[Array, "*shape"]:

@@ -107,7 +107,14 @@ class Learner(Part):
             memo=decision.memo,
             info={name: jnp.zeros(()) for name in self.spec.info_names},
             mark=jax.tree.map(jnp.zeros_like, mark),
+            version=jax.tree.map(jnp.zeros_like, self.agent.version(agent_state)),
         )
+
+    @property
+    def learning_starts(self) -> int:
+        """Return the environment steps before the first update: the agent's, and those that the memory holds back."""
+        each, held = self.agent.num_envs * self.agent.rollout_length, self.memory.held_back
+        return max(self.agent.learning_starts, (held + 1) * each if held else 0)
 
     def act(
         self,
@@ -207,7 +214,7 @@ class Learner(Part):
             return self.update(carry, rewards_state, clock, sample_key, learn_key)
 
         carry, updates = (state.agent, memory_state), self.agent.updates_per_rollout
-        if updates == 1 and not self.agent.learning_starts:
+        if updates == 1 and not self.learning_starts:
             carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}
         else:
@@ -215,7 +222,7 @@ class Learner(Part):
             # a memory writes in `report`, all of it would be copied at every update. The clock is shared by all seeds,
             # so the number of turns is one number under `vmap` too. The key must depend on the turn: XLA would move
             # sampling out of the loop if it did not, and there fuse it with `add`, which then works on a copy as well.
-            count = jnp.where(clock.steps >= self.agent.learning_starts, updates, 0)
+            count = jnp.where(clock.steps >= self.learning_starts, updates, 0)
             shapes = jax.eval_shape(update, carry, sample_key, learn_key)[1]
             nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 

@@ -2,6 +2,7 @@
 
 PARTS = {
     "rollout": "rollout:LastRollout",
+    "queue": "queue:Queue",
     "uniform": "uniform:UniformReplay",
     "prioritised": "prioritised:PrioritisedReplay",
     "hindsight": "hindsight:Hindsight",

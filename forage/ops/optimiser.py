@@ -35,6 +35,16 @@ def adam(learning_rate: Any, epsilon: float = 1e-8, max_gradient_norm: Any = Non
     return Optimiser(optax.flatten(steps) if flat else steps)
 
 
+def rmsprop(learning_rate: Any, decay: Any, epsilon: Any, max_gradient_norm: Any) -> Optimiser:
+    """RMSProp: g / sqrt(m + epsilon), m the decaying mean of g^2, after clipping the norm of the gradient g.
+
+    m begins at zero. The parameters are one vector, as with `flat` Adam. Source: Tieleman and Hinton, 2012, lecture
+    6.5 of "Neural Networks for Machine Learning", as in Mnih et al., 2016, arXiv 1602.01783, equations 8 and 9.
+    """
+    steps = optax.rmsprop(learning_rate, decay=decay, eps=epsilon)
+    return Optimiser(optax.flatten(optax.chain(optax.clip_by_global_norm(max_gradient_norm), steps)))
+
+
 def blend(new: Parameters, old: Parameters, rate: Any) -> Parameters:
     """rate * new + (1 - rate) * old, leaf by leaf: Polyak averaging."""
     return jax.tree.map(lambda new, old: rate * new + (1 - rate) * old, new, old)

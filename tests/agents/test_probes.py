@@ -24,6 +24,7 @@ from forage.agents.actor_critic.td3 import TD3
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.offline.bc import BC
 from forage.agents.offline.iql import IQL
+from forage.agents.policy_gradient.impala import IMPALA
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
@@ -33,7 +34,7 @@ from forage.agents.search.gumbel_search import GumbelSearch
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour, Evolver, World
+from forage.core.ports import Agent, Behaviour, Evolver, Memory, World
 from forage.core.types import DATASET, Experience, ForageError, Spec
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
@@ -46,6 +47,7 @@ from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
 from forage.memory.dataset import Opened
+from forage.memory.queue import Queue
 from forage.memory.uniform import UniformReplay
 from forage.nn.critics import twin_values
 from forage.rewards.environment import EnvironmentReward
@@ -61,11 +63,17 @@ class Trial(NamedTuple):
     agent: Agent
     steps: int
     behaviour: Behaviour | None = None  # the agent's usual one
+    memory: Memory | None = None  # as well
 
 
 def ppo(**settings: Any) -> PPO:
     usual = {"num_envs": 16, "rollout_length": 8, "minibatches": 1, "hidden_sizes": (16,), "learning_rate": 1e-2}
     return PPO(**usual, **settings, discount=DISCOUNT)
+
+
+def impala(**settings: Any) -> IMPALA:
+    usual = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (16,), "learning_rate": 1e-2}
+    return IMPALA(**usual, **settings, discount=DISCOUNT)
 
 
 OFF_POLICY: dict[str, Any] = {
@@ -98,6 +106,9 @@ GREEDY_AT_LAST = EpsilonGreedy(end=0.0, fraction=0.5)  # returns of several step
 AGENTS = {
     "ppo": Trial(ppo(), 12_000),
     "ppo gru": Trial(ppo(memory_size=16), 120_000),
+    "impala": Trial(impala(), 40_000),
+    "impala gru": Trial(impala(memory_size=16), 120_000),
+    "impala behind": Trial(impala(), 40_000, memory=Queue(lag=4)),
     "reinforce": Trial(Reinforce(**WHOLE), 60_000),
     "gumbel-search": Trial(GumbelSearch(**SEARCH), 12_000),
     "dqn": Trial(dqn(), 10_000, EXPLORE),
@@ -151,7 +162,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
         return twin_values(state.critics, *batch).mean()
     if isinstance(agent, GumbelSearch):
         return agent.read(state, observation)[1]
-    if isinstance(agent, PPO):
+    if isinstance(agent, PPO | IMPALA):
         network = state.network
         return network.value(observation, network.remember(hidden, observation) if network.gru else None)[0]
     if isinstance(agent, BootstrappedDQN | LangevinDQN):
@@ -221,6 +232,7 @@ def fitting(trial: Trial, form: str, runner: str) -> list[str]:
 
 def learner(trial: Trial, spec: Any, environment: Probe | None = None) -> Learner:
     memory = default_memory(trial.agent) if trial.agent.on_policy else UniformReplay(capacity=4096)
+    memory = trial.memory or memory
     result = Learner(trial.agent, trial.behaviour or default_behaviour(trial.agent), EnvironmentReward(), memory, spec)
     result.check(environment)
     return result

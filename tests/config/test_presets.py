@@ -35,9 +35,9 @@ def box(size: int) -> spaces.Box:
 CHOICES = ("ppo", "dqn")
 BOUNDED = ("ppo", "sac", "td3")
 REAL: dict[str, tuple[spaces.Space, spaces.Space, tuple[str, ...]]] = {  # which agents have a preset there
-    "CartPole-v1": (vector(4), spaces.Discrete(2), (*CHOICES, "sac-discrete")),
+    "CartPole-v1": (vector(4), spaces.Discrete(2), (*CHOICES, "sac-discrete", "impala")),
     "CartPole-masked": (vector(2), spaces.Discrete(2), CHOICES),
-    "Acrobot-v1": (vector(6), spaces.Discrete(3), CHOICES),
+    "Acrobot-v1": (vector(6), spaces.Discrete(3), (*CHOICES, "impala")),
     "Pendulum-v1": (vector(3), box(1), BOUNDED),
     "gymnasium:CartPole-v1": (vector(4), spaces.Discrete(2), CHOICES),
     "gymnasium:Acrobot-v1": (vector(6), spaces.Discrete(3), CHOICES),

@@ -77,6 +77,14 @@ CASES: dict[str, Case] = {
             "tasks": part("tasks", "contexts", train=("action_noise=0:0.5", "limit=20:30")),
         },
     ),
+    # Stopped while the queue is half full and nothing was learned, and after that.
+    "impala-waits": Case("impala", lambda: {"memory": part("memory", "queue", lag=10)}),
+    "impala-stale": Case(
+        "impala",
+        lambda: {"memory": part("memory", "queue", lag=3), "rewards": part("rewards", "normalise-return")},
+        options={"memory_size": 4},
+        environment="CartPole-masked",
+    ),
     "reinforce-groups": Case(
         "reinforce", lambda: {"starts": part("starts", "groups", size=2)}, options={"baseline": "group"}
     ),
@@ -113,6 +121,9 @@ CASES: dict[str, Case] = {
     "ppo-grid": Case("ppo", environment="grid:Empty-5x5", without=("hidden_sizes",)),
     "dqn-together": Case("dqn", environment="small:Pair"),
     "host": Case("ppo", environment="gymnasium:CartPole-v1"),
+    "host-waits": Case(
+        "impala", lambda: {"memory": part("memory", "queue", lag=10)}, environment="gymnasium:CartPole-v1"
+    ),
     "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
     "host-archive": Case(
         "ppo",

@@ -169,6 +169,7 @@ class DeviceLoop(Part):
                 aux=decision.aux,
                 info=team.repeat(numbers(step.info, spec.info_names), spec.num_agents),
                 memo=decision.memo,
+                version=team.repeat(self.agent.version(state.learner.agent), spec.num_agents),
             )
             if self.agent.marks:
                 experience = experience._replace(mark=team.repeat(at.mark, spec.num_agents))

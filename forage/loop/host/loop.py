@@ -196,10 +196,11 @@ class HostLoop:
         steps: list[Any] = []
         places: list[Any] = []
         metrics: dict[str, Array] = {}
-        seen = actor_of(self.learner, self.state)
+        seen, version = actor_of(self.learner, self.state), self.version()
         for time in range(agent.rollout_length):
             now = self.clock(self.steps + time * environment.num_envs)
             observation = self.observation
+            acting = version
             self.key, executed, decision = self.act(seen, self.hidden, self.ended, observation, now, self.key)
             self.hidden = decision.hidden
             executed, action, aux, source, memo = on_host(
@@ -209,7 +210,7 @@ class HostLoop:
             if self.pending is not None:
                 earlier = self.clock(self.steps - agent.rollout_length * environment.num_envs)
                 metrics = self.learn(self.pending, earlier)
-                self.pending, seen = None, actor_of(self.learner, self.state)
+                self.pending, seen, version = None, actor_of(self.learner, self.state), self.version()
             result = environment.receive()
             marks = self.marks()  # before other episodes begin
             if self.starts is not None:
@@ -230,6 +231,7 @@ class HostLoop:
                     info={name: self.for_agents(step.info[name]) for name in self.learner.spec.info_names},
                     memo=memo,
                     mark=marks,
+                    version=acting,
                 )
             )
             self.account(step)
@@ -278,6 +280,11 @@ class HostLoop:
             return ()
         marks, agents = jax.tree.map(np.asarray, self.starts.state.marks), self.learner.spec.num_agents
         return marks if agents == 1 else jax.tree.map(lambda x: np.repeat(x[:, None], agents, 1), marks)
+
+    def version(self) -> Int[np.ndarray, "env *agent"] | tuple[()]:
+        """Return the version of the policy that acts next, for an agent that wants it."""
+        version = on_host(self.learner.agent.version(self.state.agent))
+        return jax.tree.map(lambda x: np.broadcast_to(x, self.flags), version)
 
     @property
     def mark(self) -> PyTree[Array]:

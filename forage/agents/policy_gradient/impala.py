@@ -1,0 +1,269 @@
+"""IMPALA: an actor-critic that learns from what its earlier policies did, corrected by V-trace.
+
+Espeholt et al. (2018), "IMPALA: Scalable Distributed Deep-RL with Importance Weighted Actor-Learner Architectures",
+arXiv 1802.01561. Each rollout, of a policy mu that may be older than the policy pi that learns, makes one step down
+
+    -rho A log pi(a|s)  +  value_coefficient (V(s) - v)^2 / 2  -  entropy_coefficient H(pi(.|s))
+
+summed over its transitions, with rho = min(clip_rho, pi(a|s) / mu(a|s)), the V-trace targets v (section 4.1; see
+`forage.ops.returns.vtrace`) and A = r + discount v(next) - V(s). mu(a|s) is noted when the agent acts. At the end of a
+rollout, and where an episode was truncated, V of the true next observation takes the place of v(next). Behind the
+memory `rollout` pi is mu, and the update is that of synchronous actor-critic (A2C) with n-step returns; behind `queue`
+it is not. Actions that another behaviour chose get ratio 1 and teach the value alone.
+
+`correct` false is the paper's "no correction" (section 5.2.2): it takes every rollout for its newest policy's.
+
+With `memory_size`, a GRU takes the place of the paper's LSTM: it starts from the state stored with the rollout.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from forage.core import prng
+from forage.core.ports import Agent, Judgement, Metrics
+from forage.core.spaces import seen, split_mask
+from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
+from forage.nn.actor_critic import ActorCritic, Shape
+from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
+from forage.nn.networks import Recall, input_size
+from forage.nn.normalise import Norms, begun, normalised, norms_of, read_after, updated
+from forage.ops.minibatches import weighted_mean
+from forage.ops.optimiser import Optimiser, rmsprop
+from forage.ops.returns import vtrace
+
+
+class ImpalaState(NamedTuple):
+    network: ActorCritic
+    optimiser: Any
+    norm: Norms  # of observations
+    updates: Int[Array, ""]  # made so far
+
+
+class Noted(NamedTuple):
+    """What the agent notes as it acts."""
+
+    hidden: PyTree[Array]  # before the step; `()` without memory
+    log_probability: Float[Array, ""]  # of its action, by the policy that acted
+
+
+class Read(NamedTuple):
+    """A rollout as a network reads it; leaves `time env`."""
+
+    log_probability: Float[Array, "time env"]
+    entropy: Float[Array, "time env"]
+    value: Float[Array, "time env"]
+    next_value: Float[Array, "time env"]  # of what each step led to, also where the episode ended
+    log_ratio: Float[Array, "time env"]  # log pi - log mu, and 0 where another chose the action
+
+
+class IMPALA(Agent):
+    """IMPALA, an actor-critic with V-trace (Espeholt et al., 2018, arXiv 1802.01561), also with a GRU."""
+
+    example: ClassVar[str] = "forage train impala CartPole-v1 --memory queue --memory.lag 4"
+
+    on_policy: ClassVar[bool] = True
+    stochastic: ClassVar[bool] = True
+    corrects: ClassVar[bool] = True
+
+    learning_rate: float = 6e-4  # of RMSProp; the paper's in Atari, as all numbers here without another source
+    discount: float = 0.99  # of later rewards
+    clip_rho: float = 1.0  # most that a ratio counts in V-trace's errors and the policy's gradient; rho-bar
+    clip_c: float = 1.0  # most that a ratio counts in V-trace's traces; c-bar, clip_rho or less
+    entropy_coefficient: float = 0.01  # weight of the policy's entropy
+    value_coefficient: float = 0.5  # weight of half the squared error of the value
+    max_gradient_norm: float = 40.0  # longer gradients, of sums over the rollout, are cut to this length
+    rms_decay: float = 0.99  # of RMSProp's mean of squared gradients
+    rms_epsilon: float = 0.01  # added to that mean below the root
+    final_learning_rate: float = 0.0  # reached linearly at the end of the run, as a share of learning_rate
+    num_envs: int = equinox.field(static=True, default=32)  # environments side by side; the paper's batch
+    rollout_length: int = equinox.field(static=True, default=20)  # steps of each environment between two updates
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each layer; PPO's
+    activation: str = equinox.field(static=True, default="tanh")  # between layers; PPO's
+    memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
+    correct: bool = equinox.field(static=True, default=True)  # for the change of policy; false: all ratios are 1
+    normalise_observation: bool = equinox.field(static=True, default=False)  # by running means and deviations; PPO's
+    initial_log_std: float | None = None  # of continuous actions in the unit box; none: 0, as PPO's
+
+    def check(self, spec: Spec) -> None:
+        if not isinstance(self.clip_c, Array) and self.clip_c > self.clip_rho:
+            raise ForageError(
+                f"V-trace cuts its traces (clip_c, {self.clip_c:g}) at least as low as its errors (clip_rho, "
+                f"{self.clip_rho:g}); take a smaller clip_c."
+            )
+        Actions.of(spec.action_space)
+        space = seen(spec.observation_space)
+        input_size(space)
+        if self.normalise_observation and norms_of(space, maps=True) is None:
+            raise ForageError(
+                f"Only numbers can be normalised, not bits, choices or whole numbers with bounds, and {spec.name} "
+                f"gives {spec.observation_space}; normalise_observation=false works."
+            )
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> ImpalaState:
+        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, log_std=self.initial_log_std)
+        norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
+        network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
+        return ImpalaState(network, self.optimiser(1.0).init(network), norm, jnp.int32(0))
+
+    def hidden(self, spec: Spec) -> PyTree[Array]:
+        return Recall.nothing(self.memory_size, Actions.of(spec.action_space).outputs) if self.memory_size else ()
+
+    def optimiser(self, learning_rate: Any) -> Optimiser:
+        return rmsprop(learning_rate, self.rms_decay, self.rms_epsilon, self.max_gradient_norm)
+
+    def version(self, state: ImpalaState) -> Int[Array, ""]:
+        return state.updates
+
+    def act(
+        self,
+        state: ImpalaState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, "*noise"] | None = None,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        network, before = state.network, hidden
+        observation = normalised(state.norm, observation)
+        if self.memory_size:
+            features = network.remember(hidden, observation)
+            hidden = hidden._replace(features=features)
+        else:
+            features = network.torso(0)(observation)
+        policy = network.policy(features, observation)
+        if explore and noise is not None and isinstance(policy, Gaussian):
+            action = policy.from_noise(noise)
+        else:
+            action = policy.sample(key) if explore else policy.mode()
+        noted = Noted(before, policy.log_probability(action))  # type: ignore[arg-type]
+        return action if network.actions.discrete else network.actions.to_box(action), hidden, noted
+
+    def noise(self, spec: Spec) -> tuple[int, ...] | None:
+        network = jax.eval_shape(lambda: self.init(prng.key(0), spec)).network
+        return None if network.log_std is None else network.log_std.shape
+
+    def acted(self, state: ImpalaState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+        return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
+
+    def probabilities(self, state: ImpalaState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+        if self.memory_size:
+            raise ForageError("IMPALA with memory has no probabilities for an observation by itself.")
+        observation = normalised(state.norm, observation)
+        policy = state.network.policy(state.network.torso(0)(observation), observation)
+        if not isinstance(policy, Categorical):
+            raise ForageError("IMPALA has probabilities of actions where there is one choice among numbered ones.")
+        return policy.probabilities(explore)
+
+    def learn(
+        self, state: ImpalaState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[ImpalaState, Metrics, Float[Array, " env"]]:
+        experience = batch.experience
+        later = updated(state.norm, split_mask(experience.observation)[0], experience.counts)
+        norm = begun(state.norm, later)
+
+        # As of the beginning of the newest rollout, so that without a lag the first update uses the full learning rate
+        began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
+        rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
+        gradient, (metrics, errors) = jax.grad(self.loss, has_aux=True)(state.network, norm, experience)
+        network, optimiser = self.optimiser(rate).step(gradient, state.optimiser, state.network)
+        metrics["lag"] = (state.updates - jnp.asarray(experience.version)).mean()
+        return ImpalaState(network, optimiser, later, state.updates + 1), metrics, errors
+
+    def loss(
+        self, network: ActorCritic, norm: Norms, experience: Experience
+    ) -> tuple[Float[Array, ""], tuple[Metrics, Float[Array, " env"]]]:
+        """Return the loss, a sum over the rollout as in the paper; and metrics, means, with each segment's error."""
+        read = self.read(network, norm, experience)
+        target, advantage = jax.lax.stop_gradient(self.targets(read, experience))
+        own = (experience.source == AGENT).astype(jnp.float32)
+        counts = experience.counts.astype(jnp.float32)
+        policy_loss = -own * advantage * read.log_probability
+        value_loss = 0.5 * counts * (read.value - target) ** 2
+        entropy = own * read.entropy
+        total = policy_loss + self.value_coefficient * value_loss - self.entropy_coefficient * entropy
+        metrics: Metrics = {
+            "policy_loss": weighted_mean(policy_loss, counts),
+            "value_loss": weighted_mean(value_loss, counts),
+            "entropy": weighted_mean(entropy, own),
+            "rho": weighted_mean(jnp.minimum(self.clip_rho, jnp.exp(read.log_ratio)), own),
+        }
+        return total.sum(), (metrics, jnp.abs(advantage * counts).mean(0))
+
+    def targets(self, read: Read, experience: Experience) -> tuple[Float[Array, "time env"], Float[Array, "time env"]]:
+        """Compute V-trace's value targets and the advantages of actions, which are weighted by their ratios."""
+        log_ratio = read.log_ratio if self.correct else jnp.zeros_like(read.log_ratio)
+        clips = self.discount, 1.0, self.clip_rho, self.clip_c, self.clip_rho
+        ends = experience.terminated, experience.truncated
+        return estimate(log_ratio, experience.reward, read.value, read.next_value, *ends, *clips)
+
+    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:
+        """Apply a network to the whole rollout at once."""
+        noted, raw = experience.aux, experience.action
+        observation, next_observation = (
+            over_rollout(lambda o: normalised(norm, o))(o)
+            for o in (experience.observation, experience.next_observation)
+        )
+        action = raw if network.actions.discrete else over_rollout(network.actions.to_unit)(raw)
+
+        # The policy's outputs and the values of observations and of what steps led to
+        if network.gru is None:
+            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, next_observation))
+            outputs, value = network.rows(rows[0])
+            next_value = network.values(rows[1])
+            outputs, value, next_value = (x.reshape(*experience.reward.shape, -1) for x in (outputs, value, next_value))
+        else:
+            features = remembered(network, noted.hidden, observation, experience)
+            after = Recall(features, over_rollout(network.actions.heard)(raw))
+            next_features = over_rollout(network.remember)(after, next_observation)
+            outputs, value = over_rollout(network.outputs)(features), over_rollout(network.value)(observation, features)
+            next_value = over_rollout(network.value)(next_observation, next_features)
+
+        def judge(outputs: Array, observation: PyTree[Array], action: PyTree[Array]) -> tuple[Array, Array]:
+            policy: Distribution = network.distribution(outputs, observation)
+            return policy.log_probability(action), policy.entropy()  # type: ignore[arg-type]
+
+        log_probability, entropy = over_rollout(judge)(outputs, observation, action)
+        own = experience.source == AGENT
+        log_ratio = jnp.where(own, log_probability - noted.log_probability, 0.0)
+        return Read(log_probability, entropy, value[..., 0], next_value[..., 0], log_ratio)
+
+    def judge(self, state: ImpalaState, rollout: Experience) -> Judgement:
+        """Judge a rollout by V-trace."""
+        later = updated(state.norm, split_mask(rollout.observation)[0], rollout.counts)
+        read = self.read(state.network, begun(state.norm, later), rollout)
+        ahead = jnp.where(rollout.terminated, 0.0, read.next_value)
+        td_error = rollout.reward + self.discount * ahead - read.value
+        advantage = self.targets(read, rollout)[1]
+        return Judgement(read.value, advantage * rollout.counts, td_error * rollout.counts, read.log_probability)
+
+
+def remembered(
+    network: ActorCritic, hidden: Recall, observation: PyTree[Array], experience: Experience
+) -> Float[Array, "time env memory"]:
+    """Return the GRU's state after each observation, from the one stored with the first, by today's network."""
+    assert network.gru is not None
+    gru = network.gru
+    inputs = over_rollout(lambda o, a: gru.hear(network.torso(0)(o), a))(observation, hidden.action)
+    first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
+
+    def step(memory: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+        x, first = inputs
+        memory = jax.vmap(gru.step)(jnp.where(first[:, None], 0.0, memory), x)
+        return memory, memory
+
+    return jax.lax.scan(step, hidden.features[0], (inputs, first))[1]
+
+
+estimate = jax.vmap(vtrace, in_axes=(1, 1, 1, 1, 1, 1, None, None, None, None, None), out_axes=1)
+"""V-trace of each environment of a rollout."""
+
+
+def over_rollout(function: Any) -> Any:
+    """Map a function of one transition over axes `time env`."""
+    return jax.vmap(jax.vmap(function))

@@ -1,0 +1,90 @@
+"""A queue of rollouts: each is learned from when a fixed number of newer ones have come."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+
+from forage.core.ports import Agent, Environment, Memory, Moment
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+
+
+class Queued(NamedTuple):
+    """The rollouts that wait, and the one that is due."""
+
+    waiting: Experience | tuple[()]  # leaves [lag, time, env, ...]; rollout number n is in place n modulo lag
+    due: Experience | tuple[()]  # leaves [time, env, ...]; `()` between two turns of the loop
+
+
+class Queue(Memory):
+    """Rollouts in the order in which they came, each handed out whole when `lag` newer ones have come after it.
+
+    From its second batch on, an agent learns from what an earlier policy of its own did: the batch at update n is
+    rollout n, and the policy that acted in it had learned n - `lag` times (never, in the first `lag` + 1 rollouts).
+    That is the lag of Espeholt and others' actors behind their learner, here the same in every run. There is no update
+    before `lag` + 1 rollouts have come. With `lag` 0 it is the memory `rollout`, bit for bit.
+
+    Only agents that correct for the change of policy may wait (`Agent.corrects`): PPO measures its ratio from the
+    network that learns, so that it would take an old rollout for its newest, and its advantages have no correction.
+
+    Source: Espeholt et al., 2018, "IMPALA: Scalable Distributed Deep-RL with Importance Weighted Actor-Learner
+    Architectures", arXiv 1802.01561, section 3.
+    """
+
+    example: ClassVar[str] = "forage train impala CartPole-v1 --memory queue --memory.lag 4"
+
+    on_policy: ClassVar[bool] = True
+
+    lag: int = equinox.field(static=True, default=1)  # rollouts that are newer than the one learned from; 1 is the lag
+    # of acting while the learner makes its update
+
+    @property
+    def held_back(self) -> int:
+        return self.lag
+
+    def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
+        super().check(agent, spec, environment)
+        if self.lag and not agent.corrects:
+            raise ForageError(
+                f"{type(agent).__name__} takes every rollout for one of its newest policy, and Queue hands out those "
+                f"of {self.lag} rollouts ago; use --memory rollout, or an agent that corrects for the lag, such as "
+                f"impala."
+            )
+
+    def init(
+        self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
+    ) -> Queued:
+        shape = (self.lag, rollout_length, num_envs)
+        return Queued(jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), example) if self.lag else (), ())
+
+    def add(self, state: Queued, rollout: Experience, clock: Clock) -> Queued:
+        if not self.lag:
+            return Queued((), rollout)
+        place = self.place(clock.steps, rollout.terminated.size)
+        due = jax.tree.map(lambda kept: kept[place], state.waiting)
+        waiting = jax.tree.map(lambda kept, new: kept.at[place].set(new), state.waiting, rollout)
+        return Queued(waiting, due)
+
+    def place(self, steps: Any, size: int) -> Any:
+        """Return where the rollout goes that begins after so many steps; the rollout due now is there before it."""
+        return steps // size % self.lag
+
+    def truncate(self, state: Queued, clock: Clock) -> Queued:
+        """Mark the end of the newest rollout, whose episodes are not gone on with in the one after it."""
+        if not isinstance(state.waiting, Experience):
+            return state
+        size = state.waiting.terminated[0].size
+        newest = self.place(clock.steps - size, size)
+        ends = state.waiting.truncated.at[newest, -1].set(~state.waiting.terminated[newest, -1])
+        return state._replace(waiting=state.waiting._replace(truncated=ends))
+
+    def sample(self, state: Queued, size: int, length: int, moment: Moment) -> Batch:
+        assert isinstance(state.due, Experience)
+        num_envs = state.due.reward.shape[1]
+        return Batch(state.due, jnp.ones(num_envs), jnp.arange(num_envs))
+
+    def rest(self, state: Queued) -> Queued:
+        return state._replace(due=())
