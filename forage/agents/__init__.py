@@ -5,6 +5,7 @@ PARTS = {
     "reinforce": "policy_gradient.reinforce:Reinforce",
     "ppo-lagrangian": "policy_gradient.ppo_lagrangian:PPOLagrangian",
     "dqn": "q_learning.dqn:DQN",
+    "vdn": "q_learning.vdn:VDN",
     "sac": "actor_critic.sac:SAC",
     "sac-discrete": "actor_critic.sac_discrete:SACDiscrete",
     "td3": "actor_critic.td3:TD3",
