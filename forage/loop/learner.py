@@ -48,8 +48,8 @@ class Learner(Part):
         self.behaviour.check(self.agent, self.spec)
         if self.joint and not self.memory.joint:
             raise ForageError(
-                f"{type(self.agent).__name__} learns from transitions of a whole team, and {type(self.memory).__name__} "
-                f"keeps those of single agents; use --memory uniform or prioritised."
+                f"{type(self.agent).__name__} learns from transitions of a whole team, and "
+                f"{type(self.memory).__name__} keeps those of single agents; use --memory uniform or prioritised."
             )
         self.memory.check(self.agent, self.spec, environment)
         self.check_judge(self.memory)
@@ -245,7 +245,7 @@ class Learner(Part):
         return state._replace(agent=carry[0], memory=carry[1]), metrics | {"updates": jnp.float32(1)}
 
     def relabelled(self, rewards_state: State, experience: Experience) -> Experience:
-        """Return experience with the rewards that the agent learns from; the rewards part sees each agent's by itself."""
+        """Return experience with the rewards that the agent learns from. The rewards part always sees streams."""
         if self.joint:
             experience = team.as_streams(experience, self.spec.num_agents)
         experience = self.rewards.relabel(rewards_state, named(experience, self.spec))

@@ -138,7 +138,8 @@ def kept(ring: Ring) -> Experience:
 
 def extent(ring: Ring) -> tuple[int, int]:
     """Return how many steps there is room for, and of how many environments."""
-    return kept(ring).terminated.shape[:2]
+    steps, num_envs = kept(ring).terminated.shape[:2]
+    return steps, num_envs
 
 
 def oldest(ring: Ring, newest: Int[Array, ""]) -> tuple[Int[Array, ""], Bool[Array, ""] | None]:

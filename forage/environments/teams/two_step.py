@@ -42,7 +42,7 @@ class TwoStep(Environment):
     state 2: the nearest one to all four, -1.5, 2.5, 2.5 and 6.5, makes the team prefer the 7.
 
     Source: Rashid, Samvelyan, Schroeder de Witt, Farquhar, Foerster, Whiteson (2018), "QMIX: Monotonic Value Function
-    Factorisation for Deep Multi-Agent Reinforcement Learning", arXiv 1803.11485, section 5 and table 1.
+    Factorisation for Deep Multi-Agent Reinforcement Learning", arXiv 1803.11485, the two-step game.
     """
 
     payoffs: Float[Array, "state=3 first=2 second=2"] = equinox.field(default_factory=payoffs)
