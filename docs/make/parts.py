@@ -25,6 +25,7 @@ CLAIMS = {
     "groups": ("group-baseline",),
     "ppo": ("ppo-clip", "ppo-epochs", "gae-lambda", "central-critic", "recurrence"),
     "dqn": ("target-network", "double-q-learning", "dueling-network", "n-step-returns"),
+    "vdn": ("value-decomposition",),
     "sac": ("sac-sample-efficiency", "sac-temperature"),
     "td3": ("td3-delay",),
     "contexts": ("domain-randomisation",),
