@@ -46,12 +46,12 @@ class Learner(Part):
         check_streams(self.agent, self.rewards, self.spec)
         check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
         self.behaviour.check(self.agent, self.spec)
+        self.memory.check(self.agent, self.spec, environment)
         if self.joint and not self.memory.joint:
             raise ForageError(
                 f"{type(self.agent).__name__} learns from transitions of a whole team, and "
                 f"{type(self.memory).__name__} keeps those of single agents; use --memory uniform or prioritised."
             )
-        self.memory.check(self.agent, self.spec, environment)
         self.check_judge(self.memory)
 
     def check_judge(self, part: Any) -> None:

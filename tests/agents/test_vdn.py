@@ -243,8 +243,12 @@ def test_bad_input():
 
     with pytest.raises(ForageError, match="CartPole-v1 has one agent; use dqn there"):
         made("CartPole-v1")
-    with pytest.raises(ForageError, match="VDN learns from transitions of a whole team, and Dyna keeps"):
-        made("teams:TwoStep", memory="dyna")
+
+    class Singles(UniformReplay):
+        joint = False
+
+    with pytest.raises(ForageError, match="VDN learns from transitions of a whole team, and Singles keeps those of"):
+        made("teams:TwoStep", memory=Singles())
     spec = spec_of(TwoStep(), "two steps")
     with pytest.raises(ForageError, match="VDN acts for a whole team"):
         Guide((VDN(), ()), steps=3).check(DQN(), spec)

@@ -43,7 +43,8 @@ class VDN(DQN):
 
     The loss is the squared error: of payoffs that no sum of values gives, it has one least sum, where Huber's loss has
     many. Memory, dueling streams and longer returns are options of `dqn`; the authors use an LSTM and dueling streams.
-    Replay keeps whole transitions of the team, so a batch of 32 holds 32 for each member.
+    Replay keeps whole transitions of the team, so a batch of 32 holds 32 for each member. It runs on the device and on
+    the host, in environments of two agents or more; data sets are of one agent.
     """
 
     example: ClassVar[str] = "forage train vdn teams:TwoStep --steps 20k --behaviour epsilon-greedy --behaviour.end 1"
