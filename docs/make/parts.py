@@ -27,6 +27,7 @@ CLAIMS = {
     "ppo": ("ppo-clip", "ppo-epochs", "gae-lambda", "central-critic", "recurrence"),
     "dqn": ("target-network", "double-q-learning", "dueling-network", "n-step-returns"),
     "gumbel-search": ("gumbel-search",),
+    "vdn": ("value-decomposition",),
     "sac": ("sac-sample-efficiency", "sac-temperature"),
     "td3": ("td3-delay",),
     "contexts": ("domain-randomisation",),

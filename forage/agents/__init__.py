@@ -6,6 +6,7 @@ PARTS = {
     "ppo-lagrangian": "policy_gradient.ppo_lagrangian:PPOLagrangian",
     "impala": "policy_gradient.impala:IMPALA",
     "dqn": "q_learning.dqn:DQN",
+    "vdn": "q_learning.vdn:VDN",
     "sac": "actor_critic.sac:SAC",
     "sac-discrete": "actor_critic.sac_discrete:SACDiscrete",
     "td3": "actor_critic.td3:TD3",

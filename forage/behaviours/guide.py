@@ -94,6 +94,11 @@ class Guide(Behaviour):
     def check(self, agent: Agent, spec: Spec) -> None:
         if self.trained:
             self.policy[0].check(spec)
+            if self.policy[0].joint:
+                raise ForageError(
+                    f"A guide leads each agent by itself, and {type(self.policy[0]).__name__} acts for a whole team; "
+                    f"take a guide that is no team's, such as dqn."
+                )
         elif not callable(self.policy):
             raise ForageError(
                 f"A guide is a function of (observation, key) or a pair (agent, agent_state), not "

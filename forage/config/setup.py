@@ -114,8 +114,8 @@ class Setup:
         """
         if isinstance(self.agent, Evolver):
             self.check_evolver()
-        streams = self.agent.num_envs * self.spec.num_agents
-        memory = shortened(self.memory, self.agent, streams, self.steps * self.spec.num_agents)
+        rows = 1 if self.agent.joint else self.spec.num_agents  # that a memory has for a step of one environment
+        memory = shortened(self.memory, self.agent, self.agent.num_envs * rows, self.steps * rows)
         if isinstance(memory, DataSet) and learns:
             memory = memory.opened(self.spec)
         learner = Learner(self.agent, self.behaviour, self.rewards, memory, self.spec)

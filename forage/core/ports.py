@@ -237,6 +237,11 @@ class Agent(Part):
     """It learns as well from rollouts of its own earlier policies: it corrects for what has changed since.
 
     Such an agent keeps the log-probabilities of its actions in `aux`, as its network will be another when it learns.
+=======
+    joint: ClassVar[bool] = False
+    """It learns from what a whole team experiences: the leaves of its rollouts and batches are `time batch agent ...`.
+
+    Otherwise each agent of a team is a stream of its own, `time batch ...`. Either way `act` is called for one agent.
     """
 
     acting: ClassVar[str] = "network"
@@ -290,6 +295,10 @@ class Agent(Part):
         """What the agent remembers at the start of an episode; `()` when it has no memory."""
         return ()
 
+    def member(self, hidden: PyTree[Array], number: Int[Array, ""]) -> PyTree[Array]:
+        """Return what member `number` of a team remembers at the start of an episode, of an agent that is `joint`."""
+        return hidden
+
     @abc.abstractmethod
     def act(
         self,
@@ -340,7 +349,10 @@ class Agent(Part):
         return ()
 
     def judge(self, state: State, rollout: Experience) -> Judgement:
-        """Judge a rollout (leaves `time env ...`, with the rewards to learn from) that this state acted in."""
+        """Judge a rollout (leaves `time env ...`, with the rewards to learn from) that this state acted in.
+
+        One that is `joint` gets leaves `time env agent ...`, and judges the team.
+        """
         raise ForageError(f"{type(self).__name__} does not judge its rollouts; an agent that does is ppo.")
 
     @property
@@ -526,6 +538,9 @@ class Memory(Part):
 
     judged: ClassVar[bool] = False
     """`rate` needs the agent's judgement of each rollout; it is computed for nobody else."""
+
+    joint: ClassVar[bool] = False
+    """It keeps the transitions of whole teams (leaves `time env agent ...`) for agents that are `joint`."""
 
     offline: ClassVar[bool] = False
     """It is a data set: nothing is added, and a run learns from it alone. Its steps are updates, of a batch each."""

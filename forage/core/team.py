@@ -2,7 +2,8 @@
 
 There `observation`, `action`, `reward`, `terminated` and `truncated` carry an axis `agent` behind the environment's,
 and spaces are those of one agent. Acting maps over the agents; what they experience is learned from as if each were an
-environment of its own, with shared parameters. The environment's episode is over when every agent's is.
+environment of its own, with shared parameters. An agent that is `joint` learns from whole teams: there the axis is
+kept. The environment's episode is over when every agent's is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from forage.core.types import Experience, Step
+from forage.core.ports import Agent
+from forage.core.types import Experience, Spec, Step
 
 
 def repeat(tree: PyTree[Any], num_agents: int) -> PyTree[Any]:
@@ -24,6 +26,19 @@ def repeat(tree: PyTree[Any], num_agents: int) -> PyTree[Any]:
 def as_streams(rollout: Experience, num_agents: int) -> Experience:
     """From leaves `time env agent ...` to `time stream ...`: each agent of each environment is a stream."""
     return rollout if num_agents == 1 else jax.tree.map(lambda x: x.reshape(x.shape[0], -1, *x.shape[3:]), rollout)
+
+
+def as_team(experience: Experience, num_agents: int) -> Experience:
+    """Give streams (leaves `time stream ...`) their axis back: leaves `time env agent ...`."""
+    return jax.tree.map(lambda x: x.reshape(x.shape[0], -1, num_agents, *x.shape[2:]), experience)
+
+
+def memory(agent: Agent, spec: Spec) -> PyTree[Any]:
+    """Return what the agents of one environment remember at the start of an episode, leaves `*agent ...`."""
+    many = repeat(agent.hidden(spec), spec.num_agents)
+    if not agent.joint or spec.num_agents == 1:
+        return many
+    return jax.vmap(agent.member)(many, jnp.arange(spec.num_agents))
 
 
 def as_one(told: Any, num_agents: int) -> Any:

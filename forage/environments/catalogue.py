@@ -11,6 +11,7 @@ from forage.environments.language import ids as language_ids
 from forage.environments.maze import ids as maze_ids
 from forage.environments.memory import ids as memory_ids
 from forage.environments.tabular import ids as tabular_ids
+from forage.environments.teams import ids as teams_ids
 
 
 class Suite(NamedTuple):
@@ -85,6 +86,7 @@ NATIVE: dict[str, Entry] = {
     **language_ids.ENTRIES,
     **memory_ids.ENTRIES,
     **tabular_ids.ENTRIES,
+    **teams_ids.ENTRIES,
     **grid_ids.ENTRIES,
 }
 

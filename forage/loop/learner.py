@@ -49,6 +49,11 @@ class Learner(Part):
         check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
         self.behaviour.check(self.agent, self.spec)
         self.memory.check(self.agent, self.spec, environment)
+        if self.joint and not self.memory.joint:
+            raise ForageError(
+                f"{type(self.agent).__name__} learns from transitions of a whole team, and "
+                f"{type(self.memory).__name__} keeps those of single agents; use --memory uniform or prioritised."
+            )
         self.check_judge(self.memory)
 
     def check_judge(self, part: Any) -> None:
@@ -58,6 +63,11 @@ class Learner(Part):
                 f"{type(part).__name__} needs an agent that judges its rollouts (Agent.judge), and "
                 f"{type(self.agent).__name__} does not; ppo does."
             )
+
+    @property
+    def joint(self) -> bool:
+        """Whether memory and agent get the transitions of whole teams, with the axis `agent`."""
+        return self.agent.joint and self.spec.num_agents > 1
 
     def init(
         self, key: Key[Array, ""], environment: Environment | None = None, mark: PyTree[Array] = ()
@@ -69,11 +79,14 @@ class Learner(Part):
         streams = self.agent.num_envs * self.spec.num_agents
         example = self.example(agent_state, behaviour_state, mark, environment)
         example = example._replace(memo=(), note=self.rewards.note(self.spec))
+        if self.joint:
+            example = team.repeat(example, self.spec.num_agents)
+        rows = self.agent.num_envs if self.joint else streams
         return LearnerState(
             agent_state,
             behaviour_state,
             self.rewards.init(keys[2], self.spec, streams),
-            self.memory.init(example, streams, self.agent.rollout_length, self.spec, environment),
+            self.memory.init(example, rows, self.agent.rollout_length, self.spec, environment),
         )
 
     def example(
@@ -155,10 +168,10 @@ class Learner(Part):
 
     def hidden(self, explore: bool = True) -> PyTree[Array]:
         """Return the memory of one environment at the start of an episode; `explore=False`: in evaluation."""
-        memory = self.agent.hidden(self.spec)
-        if explore:
-            memory = Hidden(memory, self.behaviour.hidden(self.agent, self.spec))
-        return team.repeat(memory, self.spec.num_agents)
+        memory = team.memory(self.agent, self.spec)
+        if not explore:
+            return memory
+        return Hidden(memory, team.repeat(self.behaviour.hidden(self.agent, self.spec), self.spec.num_agents))
 
     def play(
         self,
@@ -202,10 +215,11 @@ class Learner(Part):
         rollout = rollout._replace(memo=())
         heard = named(rollout, self.spec)
         rewards_state, note, reward_metrics = self.rewards.learn(state.rewards, heard, clock, reward_key)
-        memory_state = self.memory.add(state.memory, rollout._replace(note=note), transitions(clock, agents))
+        rollout = self.by_team(rollout._replace(note=note))
+        memory_state = self.memory.add(state.memory, rollout, self.rows(clock))
         if self.memory.judged:
-            judgement = self.judgement(state.agent, rewards_state, rollout._replace(note=note))
-            memory_state = self.memory.rate(memory_state, judgement, transitions(clock, agents))
+            judgement = self.judgement(state.agent, rewards_state, rollout)
+            memory_state = self.memory.rate(memory_state, judgement, self.rows(clock))
         clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)
 
         def update(
@@ -245,7 +259,7 @@ class Learner(Part):
     ) -> tuple[tuple[State, State], Metrics]:
         """Learn from one batch. Carries the states of agent and memory; `clock` reads as after the newest rollout."""
         agent_state, memory_state = carry
-        moment = Moment(self.agent, agent_state, self.spec, transitions(clock, self.spec.num_agents), sample_key)
+        moment = Moment(self.agent, agent_state, self.spec, self.rows(clock), sample_key)
         batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, moment)
         batch = batch._replace(experience=self.relabelled(rewards_state, batch.experience))
         agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
@@ -258,9 +272,20 @@ class Learner(Part):
         return state._replace(agent=carry[0], memory=carry[1]), metrics | {"updates": jnp.float32(1)}
 
     def relabelled(self, rewards_state: State, experience: Experience) -> Experience:
-        """Return experience with the rewards that the agent learns from."""
+        """Return experience with the rewards that the agent learns from. The rewards part always sees streams."""
+        if self.joint:
+            experience = team.as_streams(experience, self.spec.num_agents)
         experience = self.rewards.relabel(rewards_state, named(experience, self.spec))
-        return taken(experience, self.agent.streams)
+        return self.by_team(taken(experience, self.agent.streams))
+
+    def by_team(self, experience: Experience) -> Experience:
+        """Return streams (leaves `time stream ...`) as memory and agent get them."""
+        return team.as_team(experience, self.spec.num_agents) if self.joint else experience
+
+    def rows(self, clock: Clock) -> Clock:
+        """Return the clock as a memory reads it: one row for each agent's transition, or for the whole team's."""
+        agents = 1 if self.joint else self.spec.num_agents
+        return clock if agents == 1 else Clock(clock.steps * agents, clock.total * agents)
 
     def judgement(self, agent_state: State, rewards_state: State, rollout: Experience) -> Judgement:
         """Return the agent's judgement of a rollout, leaves `time stream`."""
@@ -276,8 +301,8 @@ class Learner(Part):
         rollout = team.as_streams(rollout, agents)._replace(memo=())
         heard, reward_key = named(rollout, self.spec), jax.random.split(key, 3)[0]
         rewards_state, note, _ = self.rewards.learn(state.rewards, heard, clock, reward_key)
-        judgement = self.judgement(state.agent, rewards_state, rollout._replace(note=note))
-        if agents == 1:
+        judgement = self.judgement(state.agent, rewards_state, self.by_team(rollout._replace(note=note)))
+        if agents == 1 or self.joint:
             return judgement
         return jax.tree.map(lambda x: x.reshape(len(x), -1, agents).mean(-1), judgement)
 
@@ -287,7 +312,7 @@ class Learner(Part):
             agent=self.agent.truncate(state.agent),
             behaviour=self.behaviour.truncate(state.behaviour, self.agent, clock),
             rewards=self.rewards.truncate(state.rewards),
-            memory=self.memory.truncate(state.memory, transitions(clock, self.spec.num_agents)),
+            memory=self.memory.truncate(state.memory, self.rows(clock)),
         )
 
 
@@ -357,11 +382,6 @@ def taken(experience: Experience, streams: tuple[str, ...]) -> Experience:
     if BONUS in rewards and BONUS not in streams:
         experience = experience._replace(reward=experience.reward + rewards[BONUS])
     return experience._replace(rewards={name: rewards[name] for name in streams if name in rewards})
-
-
-def transitions(clock: Clock, num_agents: int) -> Clock:
-    """The clock as a memory reads it: each agent's transition of a step is one of its own."""
-    return clock if num_agents == 1 else Clock(clock.steps * num_agents, clock.total * num_agents)
 
 
 class LearnerState(NamedTuple):

@@ -80,7 +80,7 @@ class Policy:
 
     def reset(self, seed: int = 0) -> None:
         """Forgets the episode."""
-        self._hidden = team.repeat(self.agent.hidden(self.spec), self.spec.num_agents)
+        self._hidden = team.memory(self.agent, self.spec)
         self._key = prng.key(seed)
 
     def act(self, observation: Any, explore: bool | None = None, world: World | None = None) -> Any:

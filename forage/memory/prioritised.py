@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, NamedTuple
 
 import equinox
@@ -11,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.core.ports import Environment, Memory, Moment
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.ops.ring import Ring, empty_ring, kept, oldest, read, truncate, write
+from forage.ops.ring import Ring, empty_ring, extent, oldest, read, truncate, write
 
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
 SMALLEST = 1e-6  # added to errors, so that nothing is forgotten for good
@@ -41,6 +42,8 @@ class PrioritisedReplay(Memory):
 
     example: ClassVar[str] = "forage train dqn CartPole-v1 --memory prioritised"
 
+    joint: ClassVar[bool] = True
+
     capacity: int = equinox.field(static=True, default=100_000)  # newest transitions kept, of all environments
     # together; more replay older ones
     priority_exponent: float = 0.6  # how far draws follow the errors; 0 is uniform
@@ -50,12 +53,13 @@ class PrioritisedReplay(Memory):
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
     ) -> PrioritisedState:
         experience = empty_ring(self.capacity, example, num_envs, rollout_length, spec.observation_space)
-        return PrioritisedState(experience, empty_tree(kept(experience).terminated.size), jnp.ones(()))
+        return PrioritisedState(experience, empty_tree(math.prod(extent(experience))), jnp.ones(()))
 
     def add(self, state: PrioritisedState, rollout: Experience, clock: Clock) -> PrioritisedState:
         experience = write(state.experience, rollout, clock)
-        first = clock.steps % kept(experience).terminated.size
-        tree = fill(state.tree, first, rollout.terminated.size, state.highest)
+        length, num_envs = rollout.terminated.shape[:2]
+        first = clock.steps % math.prod(extent(experience))
+        tree = fill(state.tree, first, length * num_envs, state.highest)
         return PrioritisedState(experience, tree, state.highest)
 
     def truncate(self, state: PrioritisedState, clock: Clock) -> PrioritisedState:
@@ -63,7 +67,7 @@ class PrioritisedReplay(Memory):
 
     def sample(self, state: PrioritisedState, size: int, length: int, moment: Moment) -> Batch:
         clock = moment.clock
-        capacity, num_envs = kept(state.experience).terminated.shape
+        capacity, num_envs = extent(state.experience)
         # Segments that start in the last length - 1 steps are not complete: after them comes the oldest transition.
         after = clock.steps % (capacity * num_envs)
         first, later = oldest(state.experience, clock.steps // num_envs)

@@ -19,6 +19,7 @@ class LastRollout(Memory):
     example: ClassVar[str] = "forage train ppo CartPole-v1 --memory rollout"
 
     on_policy: ClassVar[bool] = True
+    joint: ClassVar[bool] = True
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 
 from forage.core.ports import Environment, Memory, Moment
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.ops.ring import Ring, empty_ring, kept, oldest, read, truncate, write
+from forage.ops.ring import Ring, empty_ring, extent, oldest, read, truncate, write
 
 
 class UniformReplay(Memory):
     """The newest `capacity` transitions, replayed uniformly.
 
-    `capacity` counts transitions of all environments together, rounded down to whole rollouts; 100,000 suit small
+    `capacity` counts transitions of all environments together, rounded down to whole rollouts (of all agents, too, or
+    of whole teams where the agent is `joint`); 100,000 suit small
     tasks, where DQN's, SAC's and TD3's papers keep 1,000,000. A run takes memory for no more than it has steps. The
     state is one `Experience` with leaves `[time, env, ...]`. Where to write and how much is stored follow from the
     clock, which all seeds share, so that writing stays one slice, in place, under `vmap` over seeds too.
@@ -31,6 +32,8 @@ class UniformReplay(Memory):
     """
 
     example: ClassVar[str] = "forage train dqn CartPole-v1 --memory uniform --memory.capacity 50k"
+
+    joint: ClassVar[bool] = True
 
     capacity: int = equinox.field(static=True, default=100_000)  # newest transitions kept, of all environments
     # together; more replay older ones
@@ -47,7 +50,7 @@ class UniformReplay(Memory):
         return truncate(state, clock)
 
     def sample(self, state: Ring, size: int, length: int, moment: Moment) -> Batch:
-        capacity, num_envs = kept(state).terminated.shape
+        capacity, num_envs = extent(state)
         newest = moment.clock.steps // num_envs  # time steps since the run began
         first, _ = oldest(state, newest)
         # Never less than one, so that the arithmetic holds whatever comes.

@@ -1,5 +1,7 @@
 """Rings of the newest transitions, leaves `[time, env, ...]`: rollouts written in place, segments copied out.
 
+Of a whole team's transitions the leaves are `[time, env, agent, ...]`; what is seen is what all its members see.
+
 Large observations, such as pictures, are kept once: what a step leads to is what the next one begins with, and of
 pictures that are stacked all but the newest were seen before. Whether that holds is found by comparing bits as a
 rollout is written, and what does not repeat is kept beside: a segment is read as it was lived through.
@@ -103,7 +105,9 @@ def empty_ring(
 
 def empty_frames(leaf: Array, shape: tuple[int, int], rollout_length: int, space: Any) -> Frames:
     """No pictures yet. `leaf`: an observation; `shape`: the ring's steps and environments."""
-    frames, axis = (space.frames, space.axis) if isinstance(space, spaces.Stacked) else (1, 0)
+    frames, axis = 1, 0
+    if isinstance(space, spaces.Stacked):
+        frames, axis = space.frames, space.axis + leaf.ndim - len(space.shape)  # behind an axis `agent`, of a team
     one = (*leaf.shape[:axis], leaf.shape[axis] // frames, *leaf.shape[axis + 1 :])
     length, num_envs = shape
     # The oldest observation's pictures are older than it, and a rollout never runs over the end.
@@ -132,6 +136,12 @@ def kept(ring: Ring) -> Experience:
     return ring.experience if isinstance(ring, FrameRing) else ring
 
 
+def extent(ring: Ring) -> tuple[int, int]:
+    """Return how many steps there is room for, and of how many environments."""
+    steps, num_envs = kept(ring).terminated.shape[:2]
+    return steps, num_envs
+
+
 def oldest(ring: Ring, newest: Int[Array, ""]) -> tuple[Int[Array, ""], Bool[Array, ""] | None]:
     """Return the first step that can be read, and whether it is a later one than the first that the ring has room for.
 
@@ -155,7 +165,7 @@ def is_frames(node: Any) -> bool:
 
 def write(ring: Ring, rollout: Experience, clock: Clock) -> Ring:
     """Overwrites the oldest rollout. `clock` reads as it did when the new one began."""
-    capacity, num_envs = kept(ring).terminated.shape
+    capacity, num_envs = extent(ring)
     newest = clock.steps // num_envs
     position = newest % capacity  # a whole number of rollouts, so a rollout never runs over the end
     if isinstance(ring, FrameRing):
@@ -281,7 +291,7 @@ def equal(one: Array, other: Array, axes: int) -> Bool[Array, "*batch"]:
 def truncate(ring: Ring, clock: Clock) -> Ring:
     """Truncate the episodes of the newest step, which nothing will go on with. `clock` reads as after that step."""
     experience = kept(ring)
-    capacity, num_envs = experience.terminated.shape
+    capacity, num_envs = extent(ring)
     newest = (clock.steps // num_envs - 1) % capacity
     truncated = experience.truncated.at[newest].set(~experience.terminated[newest])
     experience = experience._replace(truncated=truncated)
@@ -291,7 +301,7 @@ def truncate(ring: Ring, clock: Clock) -> Ring:
 def read(ring: Ring, index: Int[Array, " batch"], length: int) -> Experience:
     """Copies out the segments of `length` transitions that start at `index = time * num_envs + env`."""
     experience = kept(ring)
-    capacity, num_envs = experience.terminated.shape
+    capacity, num_envs = extent(ring)
     if length > capacity:
         raise ForageError(
             f"A replay memory of {capacity} time steps ({num_envs} environments side by side) holds no segment of "

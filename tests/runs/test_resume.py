@@ -120,6 +120,16 @@ CASES: dict[str, Case] = {
     # Arrays without entries in its state, and images.
     "ppo-grid": Case("ppo", environment="grid:Empty-5x5", without=("hidden_sizes",)),
     "dqn-together": Case("dqn", environment="small:Pair"),
+    "vdn-parts": Case(
+        "vdn",
+        lambda: {
+            "rewards": part("rewards", "rnd", **RND),
+            "memory": part("memory", "prioritised", capacity=32),
+            "behaviour": part("behaviour", "epsilon-greedy", fraction=0.5),
+        },
+        options={"memory_size": 4, "burn_in": 1, "unroll": 2},
+        environment="small:Pair",
+    ),
     "host": Case("ppo", environment="gymnasium:CartPole-v1"),
     "host-waits": Case(
         "impala", lambda: {"memory": part("memory", "queue", lag=10)}, environment="gymnasium:CartPole-v1"

@@ -20,7 +20,7 @@ from forage.studies.claims.claim import Also, Arm, Effect, Rule, Scale, area, ef
 from forage.studies.claims.provenance import commit_of, file_of, uncommitted
 
 small.keep_compiled()
-NEEDS = {"central-critic": "jaxmarl"}
+NEEDS = {"central-critic": "jaxmarl", "value-decomposition": "jaxmarl"}
 EXAMPLE = "learning-rate-annealing"
 ROOT = Path(__file__).parents[2]
 

@@ -206,7 +206,7 @@ class DQN(Agent):
         count = state.updates + 1
         target = followed(self, state.target, state.network, count)
         start, length = self.window
-        error = jnp.abs(error) * batch.experience.counts[start : start + length]
+        error = jnp.abs(error) * self.valid(batch.experience)[start : start + length]
         return state._replace(target=target, updates=count), metrics, self.surprise(error)
 
     def descend(self, state: State, gradient: QNetwork, clock: Clock, key: Key[Array, ""]) -> State:
@@ -222,13 +222,32 @@ class DQN(Agent):
         """One number for each segment; for sequences the mixture of R2D2, section 2.3."""
         return 0.9 * error.max(0) + 0.1 * error.mean(0) if self.memory_size else error[0]
 
+    def valid(self, experience: Experience) -> Bool[Array, "time batch"]:
+        """Return where there is something to learn from."""
+        return experience.counts
+
+    def penalty(self, error: Float[Array, "time batch"]) -> Float[Array, "time batch"]:
+        """Return what is minimised of each error."""
+        return optax.huber_loss(error)
+
     def loss(
         self, network: QNetwork, target: QNetwork, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "time batch"], Metrics]]:
-        """The weighted Huber loss; beside it the errors of every step learned from, target minus estimate."""
+        """The weighted loss; beside it the errors of every step learned from, target minus estimate."""
         experience = batch.experience
         start, length = self.window
         total, last, bootstrap = self.fold(experience)
+        q, value = self.values(network, target, experience, last)
+        goal = jax.lax.stop_gradient(total + bootstrap * value)
+        error = goal - q
+        loss = jnp.mean(batch.weight * self.valid(experience)[start : start + length] * self.penalty(error))
+        return loss, (error, {"loss": loss, "q": goal.mean() - error.mean(), "error": jnp.abs(error).mean()})
+
+    def values(
+        self, network: QNetwork, target: QNetwork, experience: Experience, last: Int[Array, "time batch"]
+    ) -> tuple[Float[Array, "time batch"], Float[Array, "time batch"]]:
+        """Return Q of the actions taken, and the value of what their n-step returns, which end at `last`, lead to."""
+        start, length = self.window
         if self.memory_size:
             q, online = network.sequence(experience, start)
             _, later = target.sequence(experience, start)
@@ -242,10 +261,7 @@ class DQN(Agent):
             later = target.rows(after)
             online = network.rows(after) if self.double else later
             value = self.next_value(online, later, split_mask(after)[1])
-        goal = jax.lax.stop_gradient(total + bootstrap * value)
-        error = goal - chosen(q, experience.action[start : start + length])
-        loss = jnp.mean(batch.weight * experience.counts[start : start + length] * optax.huber_loss(error))
-        return loss, (error, {"loss": loss, "q": goal.mean() - error.mean(), "error": jnp.abs(error).mean()})
+        return chosen(q, experience.action[start : start + length]), value
 
     def fold(
         self, experience: Experience

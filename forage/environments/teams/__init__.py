@@ -1,0 +1,1 @@
+"""Small games for teams whose best values are known."""

@@ -1,0 +1,256 @@
+"""VDN: a team's target by hand, the two-step game's least squares, and what it refuses."""
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+from small import at_once, keep_compiled
+
+import forage
+from forage.agents.q_learning.dqn import DQN
+from forage.agents.q_learning.vdn import VDN
+from forage.behaviours.epsilon_greedy import EpsilonGreedy
+from forage.behaviours.guide import Guide
+from forage.config.setup import make_setup
+from forage.core import team
+from forage.core.spaces import PRESENCE, PRESENT
+from forage.core.types import AGENT, GONE, Batch, Clock, Experience, ForageError, Spec
+from forage.environments import spec_of
+from forage.environments.adapters.on_host import OnHost
+from forage.environments.teams.two_step import PAYOFFS, TwoStep
+from forage.loop.host.runner import HostRunner
+from forage.loop.learner import Learner
+from forage.memory.prioritised import PrioritisedReplay
+from forage.memory.uniform import UniformReplay
+from forage.rewards.environment import EnvironmentReward
+
+STATES = 4
+SEEN = spaces.Dict({"observation": spaces.Discrete(STATES), PRESENT: PRESENCE})
+SPEC = Spec("Table", SEEN, spaces.Discrete(2), num_agents=3)
+ONLINE = np.array([[1.0, 2.0], [3.0, 5.0], [6.0, 4.0], [0.5, 0.0]], np.float32)
+TARGET = np.array([[10.0, 20.0], [50.0, 30.0], [70.0, 40.0], [5.0, 8.0]], np.float32)
+CLOCK = Clock(jnp.int32(0), jnp.float32(100))
+DISCOUNT = 0.99
+
+
+def table(agent, values):
+    """A network whose features are the one-hot state, so that its last layer is the table of Q."""
+    network = at_once(lambda: agent.init(jax.random.key(0), SPEC)).network
+    network = jax.tree.map(np.zeros_like, network)
+    where = lambda n: (n.torso.body.layers[0].weight, n.advantage.layers[0].weight)  # noqa: E731
+    return equinox.tree_at(where, network, (np.eye(STATES), values))
+
+
+def batch(observation, action, reward, after, present, terminated=False, truncated=False):
+    """Segments of one team: arguments are lists `time`, of lists `agent`."""
+    shape = np.shape(action)
+    rows = lambda x, dtype: np.broadcast_to(np.asarray(x, dtype), shape)[:, None]  # noqa: E731
+    there = np.concatenate([np.ones((1, shape[1]), int), np.asarray(present)])  # all are there at first
+    seen = lambda x, there: {"observation": rows(x, np.int32), PRESENT: rows(there, np.int8)}  # noqa: E731
+    experience = Experience(
+        seen(observation, there[:-1]), rows(action, np.int32), rows(reward, np.float32), seen(after, there[1:]),
+        rows(terminated, bool), rows(truncated, bool), rows(np.where(there[:-1] < 0, GONE, AGENT), np.int32), (),
+    )  # fmt: skip
+    return jax.device_put(Batch(experience, np.ones(1), np.zeros(1, np.int32)))
+
+
+ALL, ONE_LEFT = [[1, 1, 1]], [[1, -1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("double", "present", "ends", "target"),
+    [
+        # Members go to states 0, 1 and 2; the team is paid the mean of 1, 2 and 6.
+        (False, ALL, {}, 3 + 0.5 * (20 + 50 + 70)),
+        (True, ALL, {}, 3 + 0.5 * (20 + 30 + 70)),  # the online network prefers action 1 in state 1
+        (True, ONE_LEFT, {"terminated": [[False, True, False]]}, 3 + 0.5 * (20 + 70)),  # the rest play on
+        (True, ALL, {"truncated": True}, 3 + 0.5 * (20 + 30 + 70)),
+        (True, ALL, {"terminated": True}, 3),
+        # Out of time for one of them: the team's value goes on from where that one is.
+        (True, ALL, {"terminated": [[True, True, False]], "truncated": [[False, False, True]]}, 63),
+    ],
+)
+def test_the_team_s_target_by_hand(double, present, ends, target):
+    agent = VDN(double=double, discount=0.5, hidden_sizes=(STATES,), identity=False)
+    online, follows = table(agent, ONLINE), table(agent, TARGET)
+    # In states 3, 0 and 1 they take 0, 1 and 1: 0.5 + 2 + 5.
+    given = batch([[3, 0, 1]], [[0, 1, 1]], [[1.0, 2.0, 6.0]], [[0, 1, 2]], present, **ends)
+    loss, (error, metrics) = jax.jit(agent.loss)(online, follows, given)
+    np.testing.assert_allclose(error, [[target - 7.5]], rtol=1e-6)
+    np.testing.assert_allclose(loss, (target - 7.5) ** 2 / 2, rtol=1e-6)
+    np.testing.assert_allclose(metrics["q"], 7.5, rtol=1e-6)
+
+
+def test_returns_of_several_steps_are_the_team_s_and_who_left_adds_nothing():
+    agent = VDN(double=False, discount=0.5, hidden_sizes=(STATES,), identity=False, n_step=2)
+    online, follows = table(agent, ONLINE), table(agent, TARGET)
+    given = batch(
+        [[3, 0, 1], [0, 1, 2]], [[0, 1, 1], [0, 0, 0]], [[1.0, 2.0, 6.0], [3.0, 0.0, 3.0]], [[0, 1, 2], [3, 1, 3]],
+        [[1, -1, 1], [1, -1, 1]], terminated=[[False, True, False], [False, True, False]],
+    )  # fmt: skip
+    _, (error, _) = jax.jit(agent.loss)(online, follows, given)
+    np.testing.assert_allclose(error, [[3 + 0.5 * 2 + 0.25 * (8 + 8) - 7.5]], rtol=1e-6)
+    # The same from the second step on, where the second member is gone: its Q of 3 counts no more.
+    later = jax.tree.map(lambda x: x[1:], given.experience)
+    one_step = VDN(double=False, discount=0.5, hidden_sizes=(STATES,), identity=False)
+    _, (error, _) = jax.jit(one_step.loss)(online, follows, given._replace(experience=later))
+    np.testing.assert_allclose(error, [[2 + 0.5 * (8 + 8) - (1 + 6)]], rtol=1e-6)
+
+
+def least_squares():
+    """The team's values `[state, first, second]` where sums of members' values fit all joint actions best.
+
+    At 2A and 2B targets are the payoffs, at 1 the discounted best sum of the state that follows.
+    """
+    joint = [(a, b) for a in (0, 1) for b in (0, 1)]
+    design = np.array([[a == 0, a == 1, b == 0, b == 1] for a, b in joint], float)
+    fit = lambda y: (design @ np.linalg.lstsq(design, y, rcond=None)[0]).reshape(2, 2)  # noqa: E731
+    safe, risky = (fit(np.array(PAYOFFS[state]).reshape(-1)) for state in (1, 2))
+    choice = fit(np.array([DISCOUNT * (safe if a == 0 else risky).max() for a, _ in joint]))
+    return np.stack([choice, safe, risky])
+
+
+def team_values(agent, state):
+    """What the agent learned, as `least_squares` has it."""
+    spec = spec_of(TwoStep(), "two steps")
+
+    @jax.jit
+    def tables(state):
+        hidden = team.memory(agent, spec)
+        of_all = jax.vmap(agent.action_values, (None, 0, None))
+        q = jax.vmap(lambda seen: of_all(state, hidden, seen))(jnp.eye(3))  # [state, member, action]
+        return q[:, 0, :, None] + q[:, 1, None, :]
+
+    return np.asarray(tables(state))
+
+
+def test_least_squares_of_the_two_step_game_by_hand():
+    found = least_squares()
+    np.testing.assert_allclose(found[1], 7, atol=1e-9)
+    np.testing.assert_allclose(found[2], [[-1.5, 2.5], [2.5, 6.5]], atol=1e-9)  # means of rows and columns, less all
+    np.testing.assert_allclose(found[0], DISCOUNT * np.array([[7, 7], [6.5, 6.5]]), atol=1e-9)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_it_learns_the_least_squares_of_the_two_step_game(double):
+    """From every joint action in every state, again and again. As in the QMIX paper, the team then earns 7, not 8."""
+    world, spec = TwoStep(), spec_of(TwoStep(), "two steps")
+    agent = VDN(double=double, hidden_sizes=(32,), learning_rate=3e-3, target_update_interval=100, discount=DISCOUNT)
+    rows = jnp.array([(s, a, b) for s in range(3) for a in (0, 1) for b in (0, 1)])
+    _, step = jax.vmap(world.step, (0, 0, None))(rows[:, 0], rows[:, 1:], jax.random.key(0))
+    seen = jnp.repeat(jnp.eye(3)[rows[:, :1]], 2, 1)
+    no = jnp.zeros_like(step.terminated)
+    experience = Experience(
+        seen, rows[:, 1:], step.reward, step.observation, step.terminated, no, jnp.full(no.shape, AGENT), ()
+    )
+    batch = Batch(jax.tree.map(lambda x: x[None], experience), jnp.ones(len(rows)), jnp.arange(len(rows)))
+
+    @jax.jit
+    def train(key):
+        def update(i, state):
+            return agent.learn(state, batch, Clock(i, jnp.float32(4000)), key)[0]
+
+        return jax.lax.fori_loop(0, 4000, update, agent.init(key, spec))
+
+    found = team_values(agent, train(jax.random.key(3)))
+    np.testing.assert_allclose(found, least_squares(), atol=0.05)
+    first = found[0].max(1).argmax()  # what the team plays: the safe game
+    assert first == 0
+
+
+EXPLORE = EpsilonGreedy(start=1.0, end=1.0)
+QUICK = {
+    "num_envs": 8,
+    "learning_rate": 3e-3,
+    "hidden_sizes": (32,),
+    "batch_size": 64,
+    "learning_starts": 256,
+    "target_update_interval": 200,
+}
+
+
+@pytest.mark.parametrize("memory", [UniformReplay(4096), PrioritisedReplay(4096)], ids=["uniform", "prioritised"])
+@pytest.mark.thorough
+def test_it_plays_the_safe_game_after_training(memory, tmp_path):
+    keep_compiled()
+    run = forage.train(
+        "vdn",
+        "teams:TwoStep",
+        steps=16_000,
+        seeds=5,
+        directory=tmp_path / "run",
+        agent_options=QUICK,
+        behaviour=EXPLORE,
+        memory=memory,
+        display="quiet",
+    )
+    assert run.evaluation["return"] == [7.0] * 5
+    policy = forage.load(tmp_path / "run")
+    _, observation = TwoStep().reset(jax.random.key(0))
+    action = policy.act(jax.device_get(observation))
+    assert action.shape == (2,) and action[0] == 0
+    np.testing.assert_allclose(team_values(policy.agent, policy.state)[1], 7, atol=0.5)
+
+
+@pytest.mark.thorough
+def test_it_learns_the_same_on_the_host():
+    agent = VDN(**QUICK, discount=DISCOUNT)
+    learner = Learner(agent, EXPLORE, EnvironmentReward(), UniformReplay(4096), spec_of(TwoStep(), "two steps"))
+    learner.check()
+    runner = HostRunner([learner], lambda num_envs: OnHost(TwoStep(), num_envs), [0], 16_000)
+    runner.begin()
+    runner.advance(16_000 // runner.steps_per_iteration)
+    found = team_values(agent, jax.device_get(runner.loops[0].state.agent))
+    np.testing.assert_allclose(found, least_squares(), atol=0.5)
+
+
+def test_a_member_that_is_told_its_number_has_values_of_its_own():
+    spec = spec_of(TwoStep(), "two steps")
+    for identity in (True, False):
+        agent = VDN(hidden_sizes=(8,), identity=identity)
+        hidden, state = team.memory(agent, spec), at_once(lambda agent=agent: agent.init(jax.random.key(0), spec))
+        np.testing.assert_array_equal(hidden.number, np.eye(2))
+        first, second = jax.jit(jax.vmap(agent.action_values, (None, 0, None)))(state, hidden, jnp.eye(3)[0])
+        assert bool((first == second).all()) is not identity
+
+
+def test_memory_within_an_episode_is_each_member_s_own():
+    """What a replayed sequence says of every step is what was said when it was acted on."""
+    spec = spec_of(TwoStep(), "two steps")
+    agent = VDN(hidden_sizes=(8,), memory_size=4, burn_in=0, unroll=2, double=False)
+    state = at_once(lambda: agent.init(jax.random.key(0), spec))
+    hidden, seen, rows, told = team.memory(agent, spec), jnp.eye(3)[jnp.array([[0, 0], [2, 2]])], [], []
+    for time, action in enumerate(([1, 0], [1, 1])):
+        told.append(jax.vmap(agent.action_values, (None, 0, 0))(state, hidden, seen[time]))
+        _, hidden, aux = jax.vmap(agent.act, (None, 0, 0, None, None))(
+            state, hidden, seen[time], jax.random.key(0), False
+        )
+        action = jnp.array(action)
+        hidden = jax.vmap(agent.acted, (None, 0, 0))(state, hidden, action)
+        over = jnp.full(2, time == 1)
+        rows.append(Experience(seen[time], action, jnp.ones(2), seen[1], over, ~over & False, jnp.zeros(2, int), aux))
+    experience = jax.tree.map(lambda *x: jnp.stack(x)[:, None], *rows)
+    q, _ = agent.values(state.network, state.target, experience, jnp.zeros((2, 1), int))
+    want = [told[0][0, 1] + told[0][1, 0], told[1][0, 1] + told[1][1, 1]]
+    np.testing.assert_allclose(q[:, 0], want, rtol=1e-5)
+
+
+def test_bad_input():
+    def made(environment, **more):
+        return make_setup("vdn", environment, steps=4000, seeds=1, **more).loop().check()
+
+    with pytest.raises(ForageError, match="CartPole-v1 has one agent; use dqn there"):
+        made("CartPole-v1")
+
+    class Singles(UniformReplay):
+        joint = False
+
+    with pytest.raises(ForageError, match="VDN learns from transitions of a whole team, and Singles keeps those of"):
+        made("teams:TwoStep", memory=Singles())
+    spec = spec_of(TwoStep(), "two steps")
+    with pytest.raises(ForageError, match="VDN acts for a whole team"):
+        Guide((VDN(), ()), steps=3).check(DQN(), spec)
+    with pytest.raises(ForageError, match="VDN acts for a team, and has no probabilities"):
+        VDN().probabilities((), jnp.zeros(3), False)
