@@ -60,7 +60,7 @@ def run(positional: list[str], words: options.Words) -> None:
     score = training.evaluate(directory, episodes, seed, actions=actions, opponent=opponent)
     run = Run(directory)
     evaluation = run.evaluation or {}
-    if opponent not in (None, run.config.get("opponent")):
+    if opponent is not None and opponent != run.config.get("opponent"):
         evaluation = run.opponents[opponent]
     scores = by_setting(evaluation["members"], evaluation["return"])
     if kind == "json":

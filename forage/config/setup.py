@@ -561,8 +561,8 @@ def from_config(
 ) -> Setup:
     """The setup that `Setup.config` wrote. What was a Python object must be given again.
 
-    `given` are parts by port, `evaluation_actions` and `opponent`, where they are not to be the run's own (or `None`). `data`:
-    where the run's data set lies now.
+    `given` are parts by port, `evaluation_actions` and `opponent`, where they are not to be the run's own (or `None`).
+    `data`: where the run's data set lies now.
     """
     stored = config["environment"]
     if environment is None and "id" not in stored:
@@ -571,7 +571,7 @@ def from_config(
             f"forage.resume(directory, environment=...)."
         )
     given = {name: value for name, value in given.items() if value is not None}
-    parts = {
+    parts: dict[str, Any] = {
         "evaluation_actions": config.get("evaluation_actions", "greedy"),
         "visits": config.get("visits", False),
         "opponent": config.get("opponent"),

@@ -267,9 +267,9 @@ def test_a_run_is_evaluated_against_opponents(tmp_path):
 def test_bad_input():
     with pytest.raises(ForageError, match="choose past or random"):
         SelfPlay(opponents="future")
-    with pytest.raises(ForageError, match=r"recent of self-play is from 0 to 1, not 2"):
+    with pytest.raises(ForageError, match="recent of self-play is from 0 to 1, not 2"):
         make_setup("ppo", "boards:TicTacToe", behaviour=SelfPlay(recent=2.0))
-    with pytest.raises(ForageError, match="environment of two agents or more, such as boards:TicTacToe; .* has one"):
+    with pytest.raises(ForageError, match=r"environment of two agents or more, such as boards:TicTacToe; .* has one"):
         SelfPlay().check(PPO(), spec_of(CartPole(), "CartPole-v1"))
     with pytest.raises(ForageError, match="its own policy draws, and DQN draws none; ppo and reinforce do"):
         SelfPlay().check(DQN(), SPEC)
