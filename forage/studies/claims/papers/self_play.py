@@ -8,10 +8,10 @@ from forage.studies.claims.claim import Arm, Claim, Paper, Scale, evaluated
 OPTIONS = {
     "num_envs": 64,
     "rollout_length": 16,
-    "epochs": 8,
-    "minibatches": 4,
-    "learning_rate": 2e-3,
-    "entropy_coefficient": 0.03,
+    "epochs": 4,
+    "minibatches": 8,
+    "learning_rate": 3e-3,
+    "entropy_coefficient": 0.1,
     "discount": 1.0,
     "activation": "relu",
 }
@@ -37,8 +37,8 @@ CLAIM = Claim(
     baselines=("random moves",),
     measure=evaluated,
     measured="return against a perfect player",
-    laptop=Scale(300_000, tuple(range(1000, 1005))),
+    laptop=Scale(250_000, tuple(range(1000, 1005))),
     smoke=Scale(1024, (1000, 1001)),
-    paper=Paper("boards:TicTacToe", 300_000, 5, "minutes", lacks="the paper's fights of simulated bodies"),
+    paper=Paper("boards:TicTacToe", 250_000, 5, "minutes", lacks="the paper's fights of simulated bodies"),
     note="A board game in place of fights of simulated bodies; the best possible return is 0, a draw in every game.",
 )
