@@ -46,17 +46,17 @@ class SelfPlay(Behaviour):
     `opponents="random"` lets moves at random, among those allowed, take the place of the past selves.
 
     Source: Bansal, Pachocki, Sidor, Sutskever, Mordatch (2018), "Emergent Complexity via Multi-Agent Competition",
-    arXiv 1710.03748, section 4.2, where opponents come from Uniform(delta v, v) of all v iterations so far. Here a pool
-    of fixed size stands for these, spread evenly over the run; there each side has a network of its own, here both
-    sides share one, and opponents are drawn for each episode instead of each rollout.
+    arXiv 1710.03748, where opponents come from Uniform(delta v, v) of all v iterations so far. Here a pool of fixed size
+    stands for these, spread evenly over the run, one network plays every seat, and each episode draws its opponent.
     """
 
     example: ClassVar[str] = "forage train ppo boards:TicTacToe --behaviour self-play"
 
     opposes: ClassVar[bool] = True
 
-    recent: float = 0.0  # share of the past, from its beginning, that no opponent is drawn from: the paper's delta
-    snapshots: int = equinox.field(static=True, default=20)  # past selves that are kept, spread evenly over the run
+    recent: float = 0.0  # share of the past, from its beginning, that no opponent is drawn from: the paper's delta;
+    # 0 draws from all of the past
+    snapshots: int = equinox.field(static=True, default=20)  # past selves that are kept, evenly over the run; ours
     opponents: str = equinox.field(static=True, default="past")  # past: the agent's past selves; random: random moves
 
     def __check_init__(self):
