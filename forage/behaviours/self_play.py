@@ -46,8 +46,8 @@ class SelfPlay(Behaviour):
     `opponents="random"` lets moves at random, among those allowed, take the place of the past selves.
 
     Source: Bansal, Pachocki, Sidor, Sutskever, Mordatch (2018), "Emergent Complexity via Multi-Agent Competition",
-    arXiv 1710.03748, where opponents come from Uniform(delta v, v) of all v iterations so far. Here a pool of fixed size
-    stands for these, spread evenly over the run, one network plays every seat, and each episode draws its opponent.
+    arXiv 1710.03748, where opponents come from Uniform(delta v, v) of all v iterations so far. Here a pool of fixed
+    size stands for these, spread evenly over the run; one network plays every seat, each episode draws an opponent.
     """
 
     example: ClassVar[str] = "forage train ppo boards:TicTacToe --behaviour self-play"
