@@ -11,5 +11,6 @@ PARTS = {
     "parameter-noise": "parameter_noise:ParameterNoise",
     "guide": "guide:Guide",
     "lesson": "lesson:Lesson",
+    "self-play": "self_play:SelfPlay",
 }
 """By name: the module below this folder, and the class."""

@@ -14,6 +14,7 @@ forage evaluate RUN [OPTIONS]
   --episodes N           episodes of each seed; 100
   --seed N               which episodes
   --actions A            greedy, or sampled as in training; auto chooses anew; otherwise as the run was told or chose
+  --opponent NAME        who plays the other seats: random, perfect or the directory of a run; the run's own
   --quiet | --json       show nothing; one JSON object
   --grid NAME=LOW:HIGH:N   set a field of the environment to each of N numbers; again for another, and all combinations
   --grid NAME=a,b,c      the same with these
@@ -21,6 +22,7 @@ forage evaluate RUN [OPTIONS]
   --wrap NAME:VALUE      play with this wrapper always
   --tasks NAME           other tasks than the run's own, with --tasks.OPTION as in training
 
+Against another opponent than its own the score of the run stays as it is, and what was found goes into opponents.json.
 With any of the last four the score of the run stays as it is, and what was found goes into robustness.json.
 """
 
@@ -36,24 +38,31 @@ def run(positional: list[str], words: options.Words) -> None:
         from forage.loop.policy import check_actions
 
         check_actions(actions)
+    opponent = str(words.pop("opponent")) if "opponent" in words else None
     elsewhere = {name: wrappers(words, name) for name in ("wrap", "under")}
     axes = options.many(words, "grid")
     words.pop("grid", None)
     tasks = port_part("tasks", words)
-    nothing_left(words, "evaluate", ["episodes", "seed", "actions", "grid", "under", "wrap", "tasks", "json", "quiet"])
+    known = ["episodes", "seed", "actions", "opponent", "grid", "under", "wrap", "tasks", "json", "quiet"]
+    nothing_left(words, "evaluate", known)
     if axes or tasks is not None or any(elsewhere.values()):
+        if opponent is not None:
+            raise ForageError("In a changed environment the run's own opponent plays; leave out --opponent.")
         evaluate_elsewhere(
             directory, kind, axes, tasks=tasks, episodes=episodes, seed=seed, actions=actions, **elsewhere
         )
         return
     from forage.runs import training
-    from forage.runs.run import Run, scored
+    from forage.runs.run import Run, by_setting, scored
     from forage.runs.scoring import how_scored
 
     training.use_compilation_cache()
-    score = training.evaluate(directory, episodes, seed, actions=actions)
+    score = training.evaluate(directory, episodes, seed, actions=actions, opponent=opponent)
     run = Run(directory)
-    evaluation, scores = run.evaluation or {}, run.scores
+    evaluation = run.evaluation or {}
+    if opponent is not None and opponent != run.config.get("opponent"):
+        evaluation = run.opponents[opponent]
+    scores = by_setting(evaluation["members"], evaluation["return"])
     if kind == "json":
         plain = {"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}
         say((plain if len(scores) == 1 else {}) | scored(scores, evaluation))

@@ -17,6 +17,7 @@ import numpy as np
 
 from forage.config import registry
 from forage.config.defaults import chosen, default_behaviour, default_memory, default_steps, suggest
+from forage.config.opponents import check_opponent, default_opponent, opponent_of
 from forage.config.ranges import check_ranges
 from forage.config.teachers import taught
 from forage.config.wrapping import wrap as wrap_environment
@@ -76,6 +77,7 @@ class Setup:
     steps_from: str = ""  # why so many steps, when nobody said how many
     evaluation_actions: str = "auto"  # or greedy, or sampled
     visits: bool = False  # where the agent goes is counted
+    opponent: str | None = None  # who plays the other seats in evaluation: random, perfect or a run's directory
 
     @property
     def native(self) -> bool:
@@ -132,7 +134,8 @@ class Setup:
         check_environment(self.environment, self.name)
         starts = taught(self.starts, self.environment)
         kind = OfflineLoop if self.offline else EvolutionLoop if isinstance(self.agent, Evolver) else DeviceLoop
-        loop = kind(learner, self.environment, self.tasks, starts, self.visits)
+        opponent = opponent_of(self.opponent, self.environment, self.spec)
+        loop = kind(learner, self.environment, self.tasks, starts, self.visits, opponent)
         loop.check()
         return loop
 
@@ -220,6 +223,7 @@ class Setup:
             "sweep": self.sweep,
             "evaluation_actions": self.evaluation_actions,
             "visits": self.visits,
+            "opponent": self.opponent,
             "spec": {
                 "name": self.spec.name,
                 "observation_space": spaces.to_json(self.spec.observation_space),
@@ -370,6 +374,7 @@ def make_setup(
     why: str = "",
     evaluation_actions: str = "auto",
     visits: bool = False,
+    opponent: str | os.PathLike[str] | None = None,
     data: str | os.PathLike[str] | None = None,
     **parts: Any,
 ) -> Setup:
@@ -378,6 +383,8 @@ def make_setup(
     `evaluation_actions`: `greedy`, the agent's best guess, `sampled`, drawn from its policy as in training, or `auto`,
     which of the two did better in episodes played for that; see `forage.runs.scoring.choose`.
     `visits`: where the agent goes is counted, on the environment's map.
+    `opponent`: who plays every seat but the agent's own in evaluation: `random` (the default where agents play against
+    one another), `perfect`, or the directory of a run.
     `data`: the file of a data set, short for `memory=DataSet(file)`; `steps` are then updates.
 
     Raises `ForageError` for what cannot be.
@@ -454,6 +461,8 @@ def make_setup(
     if not 1 <= steps <= most:
         raise ForageError(f"A run takes from 1 to {most:,} steps of each seed, not {steps:,}.")
     check_actions(evaluation_actions)
+    against = default_opponent(environment, by_port["behaviour"]) if opponent is None else os.fspath(opponent)
+    check_opponent(against, environment, spec)
     return Setup(
         name=name,
         environment=environment,
@@ -469,6 +478,7 @@ def make_setup(
         steps_from=steps_from,
         evaluation_actions=evaluation_actions,
         visits=visits,
+        opponent=against,
     )
 
 
@@ -557,8 +567,8 @@ def from_config(
 ) -> Setup:
     """The setup that `Setup.config` wrote. What was a Python object must be given again.
 
-    `given` are parts by port and `evaluation_actions`, where they are not to be the run's own (or `None`). `data`:
-    where the run's data set lies now.
+    `given` are parts by port, `evaluation_actions` and `opponent`, where they are not to be the run's own (or `None`).
+    `data`: where the run's data set lies now.
     """
     stored = config["environment"]
     if environment is None and "id" not in stored:
@@ -567,9 +577,10 @@ def from_config(
             f"forage.resume(directory, environment=...)."
         )
     given = {name: value for name, value in given.items() if value is not None}
-    parts = {
+    parts: dict[str, Any] = {
         "evaluation_actions": config.get("evaluation_actions", "greedy"),
         "visits": config.get("visits", False),
+        "opponent": config.get("opponent"),
         **given,
     }
     if data is not None:

@@ -71,6 +71,11 @@ class Environment(Part):
         """
         return ()
 
+    @property
+    def competitive(self) -> bool:
+        """Whether its agents play against one another, so that a score is of one of them, against an `Opponent`."""
+        return False
+
     @abc.abstractmethod
     def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
         """Returns `(state, observation)` at the start of an episode."""
@@ -237,7 +242,8 @@ class Agent(Part):
     """It learns as well from rollouts of its own earlier policies: it corrects for what has changed since.
 
     Such an agent keeps the log-probabilities of its actions in `aux`, as its network will be another when it learns.
-=======
+    """
+
     joint: ClassVar[bool] = False
     """It learns from what a whole team experiences: the leaves of its rollouts and batches are `time batch agent ...`.
 
@@ -441,6 +447,9 @@ class Decision(NamedTuple):
 class Behaviour(Part):
     """How is an action chosen while learning?"""
 
+    opposes: ClassVar[bool] = False
+    """It gives some seats of a team to opponents of the agent (`OPPONENT`), so the agent's own return counts alone."""
+
     def check(self, agent: Agent, spec: Spec) -> None:
         """Raise `ForageError` when the combination cannot work."""
 
@@ -469,6 +478,20 @@ class Behaviour(Part):
         `clock` reads as it does after the newest rollout. The loop resets `Hidden`.
         """
         return state
+
+
+class Opponent(Part):
+    """The player of every seat but the agent's own in an evaluation of a competitive environment."""
+
+    def hidden(self, spec: Spec) -> PyTree[Array]:
+        """Return what it remembers at the start of an episode; `()` when it has no memory."""
+        return ()
+
+    @abc.abstractmethod
+    def act(
+        self, hidden: PyTree[Array], observation: PyTree[Array], spec: Spec, key: Key[Array, ""]
+    ) -> tuple[PyTree[Array], PyTree[Array]]:
+        """Return the action for one observation, and the memory after it."""
 
 
 class Rewards(Part):

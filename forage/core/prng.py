@@ -40,8 +40,10 @@ SOLVED_LEVELS = 6_100_027
 """Keys of the levels that a solver teaches, apart from those that training and evaluation draw."""
 FRESH = 6_100_033
 """A rollout's key is folded with it for the episodes that begin before its first step, for agents of whole ones."""
+OPPONENT = 6_100_039
+"""The key of an action in evaluation is folded with it for the opponent's, so that the agent's is what it is."""
 STREAMS = CHOICE, EVALUATION, EVALUATION_AT_POINTS, EVALUATION_AGAIN, TUNING
-STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, TASKS, SOLVED_LEVELS, FRESH
+STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, TASKS, SOLVED_LEVELS, FRESH, OPPONENT
 """Every number that a stream of its own is made from: all are different, and below 2^31."""
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

@@ -12,10 +12,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree
 
 from forage.core.ports import Agent
-from forage.core.types import Experience, Spec, Step
+from forage.core.types import OPPONENT, Experience, Spec, Step
 
 
 def repeat(tree: PyTree[Any], num_agents: int) -> PyTree[Any]:
@@ -55,6 +55,13 @@ def as_one(told: Any, num_agents: int) -> Any:
     out_of_time = ended & told.truncated.any(-1)
     reward = told.reward.mean(told.terminated.ndim - 1)
     return told._replace(reward=reward, terminated=ended & ~out_of_time, truncated=out_of_time)
+
+
+def own_reward(rollout: Experience) -> Float[Array, "time env *objectives"]:
+    """Return the mean reward of the agents of a rollout (leaves `time env agent ...`) that are no opponents."""
+    own = rollout.source != OPPONENT
+    weight = own.reshape(own.shape + (1,) * (rollout.reward.ndim - own.ndim))
+    return jnp.where(weight, rollout.reward, 0.0).sum(2) / jnp.maximum(weight.sum(2), 1)
 
 
 def truncated(told: Any, cut: Any) -> Any:

@@ -14,11 +14,12 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from forage.core.errors import ForageError as ForageError
 
-AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY, GONE = range(7)
+AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY, GONE, OPPONENT = range(8)
 """Who chose an action: the values of `Experience.source`.
 
 `NOBODY`: the agent waited, and its action was not heard; what came of it is experience all the same.
 `GONE`: it had left, so there is nothing to learn from.
+`OPPONENT`: another policy plays this seat against the agent, which learns nothing from that seat's steps.
 `MODEL`: nobody took the step; a memory imagined it (see `Memory.sample`). It is never in a rollout.
 """
 
@@ -82,8 +83,8 @@ class Experience(NamedTuple):
 
     @property
     def counts(self) -> Bool[Array, "*shape"]:
-        """Return whether there is something to learn from: one of many agents may have left before the others."""
-        return self.source != GONE
+        """Return whether there is something to learn from: one of many may have left, or be another's opponent."""
+        return (self.source != GONE) & (self.source != OPPONENT)
 
 
 class Batch(NamedTuple):

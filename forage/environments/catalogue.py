@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from forage.environments.boards import ids as boards_ids
 from forage.environments.entry import Entry
 from forage.environments.grid import ids as grid_ids
 from forage.environments.language import ids as language_ids
@@ -82,6 +83,7 @@ NATIVE: dict[str, Entry] = {
     "minatar:Freeway": Entry("minatar.freeway:Freeway", "MinAtar: cross a road."),
     "minatar:Seaquest": Entry("minatar.seaquest:Seaquest", "MinAtar: rescue divers before the oxygen runs out."),
     "minatar:SpaceInvaders": Entry("minatar.space_invaders:SpaceInvaders", "MinAtar: shoot rows of aliens."),
+    **boards_ids.ENTRIES,
     **maze_ids.ENTRIES,
     **language_ids.ENTRIES,
     **memory_ids.ENTRIES,

@@ -26,7 +26,7 @@ from forage.core.ports import (
     Rewards,
     World,
 )
-from forage.core.types import AGENT, BONUS, GONE, NOBODY, Clock, Experience, ForageError, Spec
+from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, Clock, Experience, ForageError, Spec
 
 State = Any
 
@@ -151,7 +151,8 @@ class Learner(Part):
             decision = self.behaviour.act(state.behaviour, hidden, observation, moment)
             source = decision.source
             if (present := spaces.present(observation)) is not None:
-                source = jnp.where(present == 1, source, jnp.where(present == 0, NOBODY, GONE))
+                waits = jnp.where(source == OPPONENT, OPPONENT, NOBODY)
+                source = jnp.where(present == 1, source, jnp.where(present == 0, waits, GONE))
             memory = self.agent.acted(state.agent, decision.hidden.agent, decision.action)
             return decision._replace(hidden=decision.hidden._replace(agent=memory), source=source)
 

@@ -77,6 +77,12 @@ class Run:
         return read_json(path) if path.exists() else None
 
     @property
+    def opponents(self) -> dict[str, dict[str, Any]]:
+        """Evaluations against other opponents than the run's own, by their names."""
+        path = self.directory / "opponents.json"
+        return read_json(path) if path.exists() else {}
+
+    @property
     def actions(self) -> str:
         """How the agent plays unless told otherwise: `greedy` or `sampled`."""
         return actions_of(self.config, self.evaluation)
@@ -160,7 +166,8 @@ def scored(scores: dict[str, Score], evaluation: dict[str, Any]) -> dict[str, An
     if len(scores) > 1:
         each = {"settings": [{"setting": label} | plain(one) for label, one in scores.items()]}
     return each | {
-        name: evaluation.get(name) for name in ("episodes", "actions", "choice", "cut", "cut_after", "reward")
+        name: evaluation.get(name)
+        for name in ("episodes", "actions", "choice", "cut", "cut_after", "reward", "opponent")
     }
 
 

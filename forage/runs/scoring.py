@@ -120,6 +120,7 @@ def how_scored(evaluation: dict[str, Any]) -> list[str]:
     """Say what a score is made of, in lines."""
     how = f", played {ACTIONS[evaluation['actions']]}"
     of = f", of the reward {evaluation['reward']}" if evaluation["reward"] else ""
+    how += f" against {opponent}" if (opponent := evaluation.get("opponent")) else ""
     episodes = evaluation["episodes"]
     said = [f"interquartile mean over seeds of {episodes} evaluation episodes each{how}, 95 % interval{of}"]
     return said + choice_sentences(evaluation) + ([cut] if (cut := cut_sentence(evaluation)) else [])
@@ -139,6 +140,8 @@ def evaluate_agents(
     evaluation: dict[str, Any] = {"steps": runner.steps, "episodes": episodes, "members": setup.members}
     evaluation["actions"] = actions
     evaluation["reward"] = setup.scored
+    if setup.opponent is not None:
+        evaluation["opponent"] = setup.opponent
     for i, name in enumerate(setup.spec.reward_names):
         evaluation[f"return/{name}"] = to_float(returns[..., i].mean(1))
     returns = setup.rewards.score(returns, setup.spec)

@@ -22,7 +22,7 @@ from forage.runs import display as progress
 from forage.runs.capacity import check_memory
 from forage.runs.locking import locked
 from forage.runs.provenance import differences, versions
-from forage.runs.run import Run, read_json, write_json
+from forage.runs.run import Run, by_setting, read_json, write_json
 from forage.runs.scoring import load_agents, score_agents
 from forage.runs.session import Session
 from forage.runs.trackers import check_trackers, open_trackers
@@ -161,28 +161,34 @@ def evaluate(
     seed: int = 0,
     environment: Any = None,
     actions: str | None = None,
+    opponent: str | os.PathLike[str] | None = None,
 ) -> Score:
     """Evaluates a run's newest checkpoint again, on episodes chosen by `seed`. Returns the score; writes it too.
 
     None of the episodes is one that the run itself was evaluated on. Of a sweep the score is the best setting's:
     `Run.scores` has every one's. `actions`: `greedy`, `sampled`, or `auto`, which chooses between them anew; unless
     said, as the run was told, or chose when it was evaluated.
+    `opponent`: who plays the other seats; where that is not the run's own opponent, its score stays as it is, and what
+    was found goes into opponents.json.
     Only the agents are read, and what is played is not saved: no code in the run's files is executed.
     """
     if episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
     run = Run(directory)
-    setup = from_config(run.config, environment, evaluation_actions=actions)
+    setup = from_config(run.config, environment, evaluation_actions=actions, opponent=opponent)
     runner = setup.runner(learns=False)
     try:
         load_agents(run, runner)
         runner.retire()
         choice = None if actions == AUTO else run.choice
         evaluation = score_agents(runner, setup, episodes, prng.EVALUATION_AGAIN + seed, choice)
-        write_json(run.directory / "evaluation.json", evaluation)
+        if setup.opponent == run.config.get("opponent"):
+            write_json(run.directory / "evaluation.json", evaluation)
+        else:
+            write_json(run.directory / "opponents.json", run.opponents | {setup.opponent: evaluation})
     finally:
         runner.close()
-    return max(run.scores.values(), key=lambda one: one.value)
+    return max(by_setting(setup.members, evaluation["return"]).values(), key=lambda one: one.value)
 
 
 def new_directory(setup: Setup, suffix: str = "") -> Path:

@@ -116,6 +116,11 @@ CASES: dict[str, Case] = {
         "ppo-lagrangian",
         lambda: {"rewards": part("rewards", "weighted", names=("reward",), weights=(1.0,))},
     ),
+    "ppo-self-play": Case(
+        "ppo",
+        lambda: {"behaviour": part("behaviour", "self-play", snapshots=3)},
+        environment="boards:TicTacToe",
+    ),
     "ppo-together": Case("ppo", options={"central_critic": True}, environment="small:Pair"),
     # Arrays without entries in its state, and images.
     "ppo-grid": Case("ppo", environment="grid:Empty-5x5", without=("hidden_sizes",)),

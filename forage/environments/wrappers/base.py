@@ -83,6 +83,10 @@ class Wrapper(Environment):
     def info_names(self) -> tuple[str, ...]:
         return self.environment.info_names
 
+    @property
+    def competitive(self) -> bool:
+        return self.environment.competitive
+
     def __getattr__(self, name: str) -> Any:
         """Return what only the inner environment has, such as the levels that a tasks part asks for."""
         if name.startswith("_") or name == "environment":

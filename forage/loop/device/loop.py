@@ -20,7 +20,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
-from forage.core.ports import Agent, Environment, Hidden, Metrics, Part, Review, Starts, Tasks, Visited, World
+from forage.core.ports import (
+    Agent,
+    Environment,
+    Hidden,
+    Metrics,
+    Opponent,
+    Part,
+    Review,
+    Starts,
+    Tasks,
+    Visited,
+    World,
+)
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, check_signatures, finite, select
@@ -88,6 +100,7 @@ class DeviceLoop(Part):
     tasks: Tasks
     starts: Starts
     measured: bool = equinox.field(static=True, default=False)  # visits are counted
+    opponent: Opponent | None = None  # plays every seat but one in evaluation; `None`: the agent plays all of them
 
     @property
     def agent(self) -> Agent:
@@ -207,7 +220,7 @@ class DeviceLoop(Part):
             step, carry, (keys, jnp.arange(length))
         )
         # Returns and lengths in bulk, as no step needs them: what was under way, and came in, and is not under way.
-        told = team.as_one(rollout, spec.num_agents)
+        told = self.as_one(rollout)
         ended, one_each = told.ended, jnp.ones(told.ended.shape, jnp.int32)
         episode_return = under_way(state.actors.episode_return, told.reward, ended)
         episode_length = under_way(state.actors.episode_length, one_each, ended)
@@ -222,6 +235,11 @@ class DeviceLoop(Part):
         visited = Visited(env_states, marks, gone, state.actors.episode_length == 0, tasks)
         actors = Actors(at, hidden, episode_return, episode_length)
         return Collected(pool, actors, episodes, rollout, visited, places)
+
+    def as_one(self, rollout: Experience) -> Experience:
+        """Return a rollout as its environments see it; of a team with opponents, with the reward of the others."""
+        told = team.as_one(rollout, self.learner.spec.num_agents)
+        return told._replace(reward=team.own_reward(rollout)) if self.learner.behaviour.opposes else told
 
     def drop_unfinished(self, state: DeviceState, key: Key[Array, ""]) -> DeviceState:
         """Begin new episodes in place of those under way, which count nowhere."""
@@ -275,7 +293,7 @@ class DeviceLoop(Part):
         if self.agent.whole_episodes:
             after = clock._replace(steps=clock.steps + self.steps_per_iteration)
             learner = self.learner.truncate(learner, after)
-        told = team.as_one(rollout, self.learner.spec.num_agents)
+        told = self.as_one(rollout)
         review = Review(self.environment, visited, clock, starts_key)
         if self.tasks.judged or self.starts.judged:
             review = review._replace(judgement=self.learner.judge(state.learner, rollout, clock, learn_key))
@@ -314,7 +332,7 @@ class DeviceLoop(Part):
 
         The tasks are those that `tasks.evaluation()` draws; `pinned`, shaped like one, says what every one of them has.
         An episode that has not ended after `max_steps`, or the horizon of its own task where that is later, counts as
-        it stands.
+        it stands. Where there is an opponent the agent takes each seat in turn, and only its own reward counts.
         """
         start_key, tasks_key, key = jax.random.split(key, 3)
         tasks = self.tasks.evaluation()
@@ -331,12 +349,15 @@ class DeviceLoop(Part):
         at, limits = jax.vmap(begin)(jax.random.split(start_key, episodes))
         last = limits.max()
         hidden = self.learner.hidden(explore=False)
+        if self.opponent is not None:
+            hidden = Hidden(hidden, team.repeat(self.opponent.hidden(self.learner.spec), self.learner.spec.num_agents))
         hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (episodes, *x.shape)), hidden)
+        seats = jnp.arange(episodes) % self.learner.spec.num_agents
 
-        def one(at: Start, hidden: PyTree[Array], key: Key[Array, ""]):
+        def one(at: Start, hidden: PyTree[Array], key: Key[Array, ""], seat: Int[Array, ""]):
             act_key, step_key = jax.random.split(key)
             world = World(equinox.combine(at.task, self.environment), at.env_state)
-            action, hidden = self.learner.play(state, hidden, at.observation, act_key, sampled, world)
+            action, hidden = self.play(state, hidden, at.observation, act_key, sampled, seat, world)
             action = spaces.clip(self.learner.spec.action_space, action)
             env_state, step = world.environment.step(at.env_state, action, step_key)
             return at._replace(env_state=env_state, observation=step.observation), hidden, step
@@ -344,8 +365,10 @@ class DeviceLoop(Part):
         def step(carry):
             time, at, hidden, running, total, length, infos = carry
             keys = jax.random.split(jax.random.fold_in(key, time), episodes)
-            at, hidden, step = jax.vmap(one)(at, hidden, keys)
-            step = team.as_one(step, self.learner.spec.num_agents)
+            at, hidden, brought = jax.vmap(one)(at, hidden, keys, seats)
+            step = team.as_one(brought, self.learner.spec.num_agents)
+            if self.opponent is not None:
+                step = step._replace(reward=brought.reward[jnp.arange(episodes), seats])
             total, length = total + select(running, step.reward, 0), length + running
             infos = select(running, numbers(step.info, self.learner.spec.info_names), infos)
             return time + 1, at, hidden, running & ~(step.terminated | step.truncated), total, length, infos
@@ -355,7 +378,34 @@ class DeviceLoop(Part):
         infos = {name: jnp.full(episodes, jnp.nan) for name in self.learner.spec.info_names}
         carry = (jnp.int32(0), at, hidden, jnp.ones(episodes, bool), total, jnp.zeros(episodes, jnp.int32), infos)
         carry = jax.lax.while_loop(lambda carry: carry[3].any() & (carry[0] < last), step, carry)
-        return Played(*carry[4:])
+        total, length, infos = carry[4:]
+        if self.opponent is not None:
+            results = {"win": total > 0, "draw": total == 0, "loss": total < 0}
+            infos = numbers(results, tuple(results)) | infos
+        return Played(total, length, infos)
+
+    def play(
+        self,
+        state: LearnerState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        sampled: bool | Bool[Array, ""],
+        seat: Int[Array, ""],
+        world: World,
+    ) -> tuple[PyTree[Array], PyTree[Array]]:
+        """Choose the actions of one environment in evaluation: the agent's in its `seat`, an opponent's elsewhere."""
+        if self.opponent is None:
+            return self.learner.play(state, hidden, observation, key, sampled, world)
+        opponent, spec = self.opponent, self.learner.spec
+
+        def act(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], _: Int[Array, ""]):
+            return opponent.act(hidden, observation, spec, key)
+
+        own, memory = self.learner.play(state, hidden.agent, observation, key, sampled)
+        key = jax.random.fold_in(key, prng.OPPONENT)
+        others, theirs = self.learner.by_agent(act)(hidden.behaviour, observation, key)
+        return select(jnp.arange(spec.num_agents) == seat, own, others), Hidden(memory, theirs)
 
 
 def numbers(info: dict[str, Any], names: tuple[str, ...]) -> dict[str, Float[Array, "*env"]]:

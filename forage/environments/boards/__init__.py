@@ -1,0 +1,1 @@
+"""Board games for two players, who move in turns."""
