@@ -28,6 +28,7 @@ from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Re
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError, Spec
 from forage.environments import HostFactory, make, spec_of
+from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
 from forage.environments.loading import name_of
 from forage.environments.plain import from_plain, to_plain
@@ -175,10 +176,11 @@ class Setup:
         if isinstance(self.starts, Reset) and isinstance(self.tasks, Same):
             return
         if not (isinstance(self.tasks, Same) and self.starts.on_host):
+            why = f" with {registry.short_name(self.behaviour)}" if self.behaviour.on_host else ""
             raise ForageError(
-                f"{self.name} runs on the host, where episodes begin as it says or where they have been (--starts "
+                f"{self.name} runs on the host{why}, where episodes begin as it says or where they have been (--starts "
                 f"archive, go-explore, latent-go-explore); other tasks and starts need a native environment such as "
-                f"CartPole-v1."
+                f"CartPole-v1{' and a behaviour that does not intervene' if why else ''}."
             )
         check_signatures(self.starts, report="state, rollout, review")
         assert not isinstance(self.environment, Environment)
@@ -423,6 +425,12 @@ def make_setup(
     if isinstance(by_port["memory"], DataSet):
         by_port["memory"] = by_port["memory"].sealed()
         check_collects_nothing(agent, by_port["behaviour"], by_port["starts"], visits)
+    behaviour = by_port["behaviour"]
+    if getattr(behaviour, "inner", behaviour) is None:
+        inner: dict[str, Any] = {"inner": default_behaviour(agent)}
+        by_port["behaviour"] = behaviour = dataclasses.replace(behaviour, **inner)
+    if behaviour.on_host and native and not isinstance(agent, Evolver):
+        environment = functools.partial(OnHost, environment, name=name)
     agent_name = registry.part_name(agent)
     check_ranges(agent, agent_name)
     for part in by_port.values():

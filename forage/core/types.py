@@ -17,6 +17,7 @@ from forage.core.errors import ForageError as ForageError
 AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY, GONE = range(7)
 """Who chose an action: the values of `Experience.source`.
 
+`PERSON`: somebody on the host took the action over (see `Behaviour.intervene`).
 `NOBODY`: the agent waited, and its action was not heard; what came of it is experience all the same.
 `GONE`: it had left, so there is nothing to learn from.
 `MODEL`: nobody took the step; a memory imagined it (see `Memory.sample`). It is never in a rollout.

@@ -108,7 +108,10 @@ class Learner(Part):
         key: Key[Array, ""],
         env: Int[Array, ""],
     ) -> Decision:
-        """Choose the actions in environment number `env`, and tell the agents' memories of them."""
+        """Choose the actions in environment number `env`, and tell the agents' memories of them.
+
+        Where the behaviour intervenes on the host, the host tells them.
+        """
 
         def one(hidden: Hidden, observation: PyTree[Array], key: Key[Array, ""], agent: Int[Array, ""]) -> Decision:
             who = env * self.spec.num_agents + agent
@@ -117,10 +120,16 @@ class Learner(Part):
             source = decision.source
             if (present := spaces.present(observation)) is not None:
                 source = jnp.where(present == 1, source, jnp.where(present == 0, NOBODY, GONE))
-            memory = self.agent.acted(state.agent, decision.hidden.agent, decision.action)
-            return decision._replace(hidden=decision.hidden._replace(agent=memory), source=source)
+            decision = decision._replace(source=source)
+            if self.behaviour.on_host:
+                return decision
+            return decision._replace(hidden=self.acted(state, decision.hidden, decision.action))
 
         return self.by_agent(one)(hidden, observation, key)
+
+    def acted(self, state: LearnerState, hidden: Hidden, action: PyTree[Array]) -> Hidden:
+        """Tell the memory of one agent which action was taken."""
+        return hidden._replace(agent=self.agent.acted(state.agent, hidden.agent, action))
 
     def by_agent(self, act: Callable[..., Any]) -> Callable[..., Any]:
         """Map `act(hidden, observation, key, agent)` of one agent over all agents of one environment."""
