@@ -11,5 +11,6 @@ PARTS = {
     "parameter-noise": "parameter_noise:ParameterNoise",
     "guide": "guide:Guide",
     "lesson": "lesson:Lesson",
+    "takeover": "takeover:Takeover",
 }
 """By name: the module below this folder, and the class."""
