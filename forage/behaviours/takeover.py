@@ -28,7 +28,7 @@ class Person(abc.ABC):
     memory; what `self` keeps, such as a window, is made anew when a run is resumed.
     """
 
-    def check(self, spec: Spec) -> None:
+    def check(self, spec: Spec) -> None:  # noqa: B027
         """Raise `ForageError` where this person cannot act."""
 
     def begin(self, spec: Spec) -> PyTree[np.ndarray]:
@@ -91,7 +91,7 @@ class Pump(Script):
 SCRIPTS: dict[str, Script] = {
     "CartPole": Balance(),
     "MountainCar": Pump(0, 2),
-    "MountainCarContinuous": Pump(np.float32([-1]), np.float32([1])),
+    "MountainCarContinuous": Pump(np.full(1, -1.0), np.full(1, 1.0)),
 }
 """By the name of the environment, without library and version."""
 
@@ -115,7 +115,7 @@ class Scripted(Person):
             )
 
     def begin(self, spec: Spec) -> np.ndarray:
-        return np.bool_(False)  # whether the person has taken over
+        return np.zeros((), bool)  # whether the person has taken over
 
     def act(self, memory: Any, scene: Scene) -> tuple[Any, Any]:
         script = self.script(scene.spec)

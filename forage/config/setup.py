@@ -30,7 +30,7 @@ from forage.core.types import ForageError, Spec
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
-from forage.environments.loading import name_of
+from forage.environments.loading import name_of, short, whole
 from forage.environments.plain import from_plain, to_plain
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
@@ -268,12 +268,12 @@ def resolve_environment(
             return resolve_environment(found, options)
         # The class itself: to find it by its name the script that runs would be run again.
         _, environment, _ = resolve_object(given, options, found)
-        return found, environment, {"id": found, "options": to_plain(found, options)}
+        return short(found), environment, {"id": whole(found), "options": to_plain(found, options)}
     if isinstance(given, str):
         kept = to_plain(given, options)
         made = make(given, **options)
-        name = made.id if isinstance(made, HostFactory) else given
-        return name, made.build if isinstance(made, HostFactory) else made, {"id": given, "options": kept}
+        name = short(made.id if isinstance(made, HostFactory) else given)
+        return name, made.build if isinstance(made, HostFactory) else made, {"id": whole(given), "options": kept}
     return resolve_object(given, options)
 
 
@@ -356,7 +356,7 @@ def environment_spec(name: str, environment: Any) -> Spec:
         return spec_of(environment, name)
     batch = environment(1)
     batch.close()
-    return batch.spec
+    return dataclasses.replace(batch.spec, name=name)
 
 
 def make_setup(

@@ -435,7 +435,7 @@ class Behaviour(Part):
         return state
 
     def attend(self, spec: Spec, num_envs: int) -> PyTree[np.ndarray]:
-        """Return what `intervene` remembers when a run begins: NumPy arrays, which checkpoints keep; `()` for nothing."""
+        """Return what `intervene` remembers when a run begins, NumPy arrays that checkpoints keep; `()` for nothing."""
         return ()
 
     def intervene(self, state: PyTree[np.ndarray], scene: Scene) -> Intervention:

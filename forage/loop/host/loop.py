@@ -179,13 +179,13 @@ class HostLoop:
             for name in (metrics[0] if metrics else {})
         }
         if self.onlooker is not None:
-            latest = latest | {"taken_over": np.float32(self.onlooker.taken)}
+            latest |= {"taken_over": np.float32(self.onlooker.taken)}
         return Report(
             Episodes(np.float32(self.count), np.asarray(self.total, np.float32), np.float32(self.length)),  # type: ignore[arg-type]
             means | {"updates": np.float32(updates)},  # type: ignore[operator]
             np.bool_(True),  # type: ignore[arg-type]  # every step was checked as it came
             np.asarray(sound(self.state)),  # type: ignore[arg-type]
-            latest,
+            latest,  # type: ignore[arg-type]
             {name: (total, count) for name, (total, count) in self.infos.items()},  # type: ignore[arg-type]
         )
 

@@ -51,8 +51,8 @@ class Onlooker:
         taken = np.asarray(taken)
         if taken.shape != source.shape or taken.dtype != bool:
             raise ForageError(
-                f"{self.name} answered {when} with taken of {taken.dtype}{list(taken.shape)}; it is whether each action "
-                f"is taken over, bool{list(source.shape)}."
+                f"{self.name} answered {when} with taken of {taken.dtype}{list(taken.shape)}; whether each action is "
+                f"taken over is bool{list(source.shape)}."
             )
         state = self.arrays(state)
         if jax.tree.structure(state) != jax.tree.structure(self.state):
