@@ -113,6 +113,11 @@ CASES: dict[str, Case] = {
     "ppo-grid": Case("ppo", environment="grid:Empty-5x5", without=("hidden_sizes",)),
     "dqn-together": Case("dqn", environment="small:Pair"),
     "host": Case("ppo", environment="gymnasium:CartPole-v1"),
+    "host-takeover": Case(
+        "dqn-gru",
+        lambda: {"behaviour": part("behaviour", "takeover", fraction=0.6, takes=0.05, gives=0.01)},
+        environment="CartPole-v1",  # native, and stepped on the host
+    ),
     "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
     "host-archive": Case(
         "ppo",
