@@ -12,6 +12,7 @@ from tiers import gated
 
 from forage.behaviours.own import Own
 from forage.config.setup import make_setup
+from forage.core.checkpoint import is_key
 from forage.core.errors import Interrupted
 from forage.core.ports import Intervention
 from forage.core.types import AGENT, GONE, NOBODY, PERSON, Clock, ForageError, Spec
@@ -58,8 +59,15 @@ class Second(Own):
 def host_loop(agent: str, behaviour: Any, **more: Any) -> HostLoop:
     name, environment, options = small.AGENTS[agent]
     environment = more.pop("environment", environment)
-    setup = make_setup(name, environment, steps=480, seeds=[3], agent_options=options | more, behaviour=behaviour)
+    parts = {"behaviour": behaviour}
+    if agent == "ppo-lagrangian":
+        parts |= {"rewards": small.registry.build("rewards", "weighted", {"names": ("reward",), "weights": (1.0,)})}
+    setup = make_setup(name, environment, steps=480, seeds=[3], agent_options=options | more, **parts)
     return setup.runner().loops[0]  # type: ignore[attr-defined]
+
+
+def plain(leaf: Any) -> np.ndarray:
+    return np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
 
 
 POLICY_GRADIENT = {"ppo", "ppo-gru", "ppo-continuous", "reinforce", "ppo-lagrangian"}
@@ -81,7 +89,9 @@ def test_every_agent_learns_from_a_persons_steps_as_it_should(agent):
     ours, theirs = states
     assert small.differing(ours, before)
     if agent not in POLICY_GRADIENT:
-        assert small.differing(ours, theirs) == []
+        # What was executed is within the bounds, and may differ from what the agent says in the last bit.
+        close = jax.tree.map(lambda a, b: np.allclose(plain(a), plain(b), rtol=1e-3, atol=2e-5), ours, theirs)
+        assert all(jax.tree.leaves(close)), close
         return
     actors = [leaf for leaf in small.differing(ours, before) if ".network.actor" in leaf]
     assert actors and not [leaf for leaf in small.differing(theirs, before) if ".network.actor" in leaf]
