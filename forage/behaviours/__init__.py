@@ -12,5 +12,6 @@ PARTS = {
     "guide": "guide:Guide",
     "lesson": "lesson:Lesson",
     "self-play": "self_play:SelfPlay",
+    "takeover": "takeover:Takeover",
 }
 """By name: the module below this folder, and the class."""

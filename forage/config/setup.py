@@ -29,8 +29,9 @@ from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Re
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError, Spec
 from forage.environments import HostFactory, make, spec_of
+from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
-from forage.environments.loading import name_of
+from forage.environments.loading import name_of, short, whole
 from forage.environments.plain import from_plain, to_plain
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
@@ -178,10 +179,11 @@ class Setup:
         if isinstance(self.starts, Reset) and isinstance(self.tasks, Same):
             return
         if not (isinstance(self.tasks, Same) and self.starts.on_host):
+            why = f" with {registry.short_name(self.behaviour)}" if self.behaviour.on_host else ""
             raise ForageError(
-                f"{self.name} runs on the host, where episodes begin as it says or where they have been (--starts "
+                f"{self.name} runs on the host{why}, where episodes begin as it says or where they have been (--starts "
                 f"archive, go-explore, latent-go-explore); other tasks and starts need a native environment such as "
-                f"CartPole-v1."
+                f"CartPole-v1{' and a behaviour that does not intervene' if why else ''}."
             )
         check_signatures(self.starts, report="state, rollout, review")
         assert not isinstance(self.environment, Environment)
@@ -270,12 +272,12 @@ def resolve_environment(
             return resolve_environment(found, options)
         # The class itself: to find it by its name the script that runs would be run again.
         _, environment, _ = resolve_object(given, options, found)
-        return found, environment, {"id": found, "options": to_plain(found, options)}
+        return short(found), environment, {"id": whole(found), "options": to_plain(found, options)}
     if isinstance(given, str):
         kept = to_plain(given, options)
         made = make(given, **options)
-        name = made.id if isinstance(made, HostFactory) else given
-        return name, made.build if isinstance(made, HostFactory) else made, {"id": given, "options": kept}
+        name = short(made.id if isinstance(made, HostFactory) else given)
+        return name, made.build if isinstance(made, HostFactory) else made, {"id": whole(given), "options": kept}
     return resolve_object(given, options)
 
 
@@ -358,7 +360,7 @@ def environment_spec(name: str, environment: Any) -> Spec:
         return spec_of(environment, name)
     batch = environment(1)
     batch.close()
-    return batch.spec
+    return dataclasses.replace(batch.spec, name=name)
 
 
 def make_setup(
@@ -430,6 +432,12 @@ def make_setup(
     if isinstance(by_port["memory"], DataSet):
         by_port["memory"] = by_port["memory"].sealed()
         check_collects_nothing(agent, by_port["behaviour"], by_port["starts"], visits)
+    behaviour = by_port["behaviour"]
+    if getattr(behaviour, "inner", behaviour) is None:
+        inner: dict[str, Any] = {"inner": default_behaviour(agent)}
+        by_port["behaviour"] = behaviour = dataclasses.replace(behaviour, **inner)
+    if behaviour.on_host and native and not isinstance(agent, Evolver):
+        environment = functools.partial(OnHost, environment, name=name)
     agent_name = registry.part_name(agent)
     check_ranges(agent, agent_name)
     for part in by_port.values():

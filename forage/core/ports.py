@@ -444,11 +444,33 @@ class Decision(NamedTuple):
     memo: PyTree[Array] = ()  # what the behaviour wants back in `report`
 
 
+class Scene(NamedTuple):
+    """What a behaviour on the host is shown before a step: NumPy arrays that are read-only, leaves `env *agent ...`."""
+
+    observation: PyTree[np.ndarray]
+    action: PyTree[np.ndarray]  # that is taken unless somebody intervenes
+    begins: Bool[np.ndarray, "env *agent"]  # whether the step begins an episode
+    spec: Spec
+    clock: Clock
+    seed: int
+
+
+class Intervention(NamedTuple):
+    """What somebody on the host makes of a scene."""
+
+    action: PyTree[np.ndarray]  # leaves `env *agent ...`; looked at where `taken`
+    taken: Bool[np.ndarray, "env *agent"]
+    state: PyTree[np.ndarray]
+
+
 class Behaviour(Part):
     """How is an action chosen while learning?"""
 
     opposes: ClassVar[bool] = False
     """It gives some seats of a team to opponents of the agent (`OPPONENT`), so the agent's own return counts alone."""
+
+    on_host: ClassVar[bool] = False
+    """It has a method `intervene`, so the loop runs on the host, for native environments too."""
 
     def check(self, agent: Agent, spec: Spec) -> None:
         """Raise `ForageError` when the combination cannot work."""
@@ -471,6 +493,18 @@ class Behaviour(Part):
         means nothing.
         """
         return state
+
+    def attend(self, spec: Spec, num_envs: int) -> PyTree[np.ndarray]:
+        """Return what `intervene` remembers when a run begins, NumPy arrays that checkpoints keep; `()` for nothing."""
+        return ()
+
+    def intervene(self, state: PyTree[np.ndarray], scene: Scene) -> Intervention:
+        """Take over actions that `act` chose, before the environments take them.
+
+        It is called in Python with NumPy, never traced, and may take its time, as people do. `Experience.source` is
+        `PERSON` where an action was taken over, and `Agent.acted` gets the action that was taken.
+        """
+        raise NotImplementedError
 
     def truncate(self, state: State, agent: Agent, clock: Clock) -> State:
         """Truncate the episodes under way: they were lost, and the next rollout begins with others.

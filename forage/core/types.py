@@ -17,6 +17,7 @@ from forage.core.errors import ForageError as ForageError
 AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY, GONE, OPPONENT = range(8)
 """Who chose an action: the values of `Experience.source`.
 
+`PERSON`: somebody on the host took the action over (see `Behaviour.intervene`).
 `NOBODY`: the agent waited, and its action was not heard; what came of it is experience all the same.
 `GONE`: it had left, so there is nothing to learn from.
 `OPPONENT`: another policy plays this seat against the agent, which learns nothing from that seat's steps.

@@ -27,8 +27,7 @@ class Own:
 
     @classmethod
     def named(cls, target: str) -> Own:
-        source, _, name = target.rpartition(":")
-        return cls(f"{Path(source).expanduser().resolve()}:{name}" if source.endswith(".py") else target)
+        return cls(whole(target))
 
     @property
     def cls(self) -> type[Any]:
@@ -76,6 +75,18 @@ def name_of(cls: type[Any]) -> str | None:
     if path.suffix != ".py":
         return None
     return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{cls.__qualname__}"
+
+
+def whole(target: str) -> str:
+    """Return `file.py:Class` with the file's whole path, and any other name as it is."""
+    source, _, name = target.rpartition(":")
+    return f"{Path(source).expanduser().resolve()}:{name}" if source.endswith(".py") else target
+
+
+def short(target: str) -> str:
+    """Return `file.py:Class` without the file's folder, and any other name as it is."""
+    source, _, name = target.rpartition(":")
+    return f"{Path(source).name}:{name}" if source.endswith(".py") else target
 
 
 importing: list[str] = []

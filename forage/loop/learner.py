@@ -141,7 +141,8 @@ class Learner(Part):
     ) -> Decision:
         """Choose the actions in environment number `env`, and tell the agents' memories of them.
 
-        `world`: that environment as it stands, where it is native.
+        Where the behaviour intervenes on the host, the host tells them. `world`: that environment as it stands, where
+        it is native.
         """
 
         def one(hidden: Hidden, observation: PyTree[Array], key: Key[Array, ""], agent: Int[Array, ""]) -> Decision:
@@ -153,10 +154,16 @@ class Learner(Part):
             if (present := spaces.present(observation)) is not None:
                 waits = jnp.where(source == OPPONENT, OPPONENT, NOBODY)
                 source = jnp.where(present == 1, source, jnp.where(present == 0, waits, GONE))
-            memory = self.agent.acted(state.agent, decision.hidden.agent, decision.action)
-            return decision._replace(hidden=decision.hidden._replace(agent=memory), source=source)
+            decision = decision._replace(source=source)
+            if self.behaviour.on_host:
+                return decision
+            return decision._replace(hidden=self.acted(state, decision.hidden, decision.action))
 
         return self.by_agent(one)(hidden, observation, key)
+
+    def acted(self, state: LearnerState, hidden: Hidden, action: PyTree[Array]) -> Hidden:
+        """Tell the memory of one agent which action was taken."""
+        return hidden._replace(agent=self.agent.acted(state.agent, hidden.agent, action))
 
     def by_agent(self, act: Callable[..., Any]) -> Callable[..., Any]:
         """Map `act(hidden, observation, key, agent)` of one agent over all agents of one environment."""

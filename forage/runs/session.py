@@ -202,10 +202,12 @@ class Session:
             return self.runner.advance(count)
         except Unsound:
             raise
-        except ForageError:
-            # An environment failed, and the agent is whole. Without progress the checkpoint there is says more.
+        except ForageError as error:
+            # An environment or a person failed, and the agent is whole. Without progress the checkpoint says more.
             if self.runner.steps != self.checkpoints.steps:
                 self.save(quietly=True)
+            if isinstance(error, Interrupted):
+                raise Interrupted(f"{error} Continue with: forage resume {self.directory}") from None
             raise
 
     def append(self, rows: Rows, row: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import sys
 import warnings
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -280,7 +281,9 @@ def test_what_is_handed_over_works_or_is_answered():
         assert spec.observation_space.shape == (3,)
         assert rewards(HostFactoryLike(build), 2) == [3.0, 3.0]
     assert made_by(base)[2] == {"id": "my_package:Base", "options": {}}
-    assert made_by(named, info=2)[2] == {"id": "my_package.py:Named", "options": {"info": 2}}
+    spec, _, config = made_by(named, info=2)  # found again from anywhere
+    assert config == {"id": str(Path("my_package.py:Named").absolute()), "options": {"info": 2}}
+    assert spec.name == made_by(config["id"], info=2)[0].name == "my_package.py:Named"
     assert made_by(functools.partial(base), max_episode_steps=2)[0].horizon == 2
 
     class Local(base):

@@ -139,6 +139,11 @@ CASES: dict[str, Case] = {
     "host-waits": Case(
         "impala", lambda: {"memory": part("memory", "queue", lag=10)}, environment="gymnasium:CartPole-v1"
     ),
+    "host-takeover": Case(
+        "dqn-gru",
+        lambda: {"behaviour": part("behaviour", "takeover", fraction=0.6, takes=0.05, gives=0.01)},
+        environment="CartPole-v1",  # native, and stepped on the host
+    ),
     "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
     "host-archive": Case(
         "ppo",

@@ -113,6 +113,11 @@ class DeviceLoop(Part):
     def check(self) -> None:
         """Raises `ForageError` where parts and environment do not fit together."""
         self.learner.check(self.environment)
+        if self.learner.behaviour.on_host:
+            raise ForageError(
+                f"{type(self.learner.behaviour).__name__} intervenes on the host, and this loop runs on the device; "
+                f"forage.train runs it on the host, and so does HostLoop."
+            )
         self.tasks.check(self.environment)
         self.starts.check(self.environment, self.tasks)
         for part in (self.tasks, self.starts):

@@ -21,6 +21,7 @@ from forage.core.host import HostEnvironment
 from forage.core.ports import Decision, Hidden, Starts
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
+from forage.loop.host.onlooker import Onlooker
 from forage.loop.host.starts import Hosted, HostStarts, HostStartsState
 from forage.loop.learner import Episodes, Learner, LearnerState, Report, select
 from forage.loop.soundness import Unsound, learned_sentence, search, sound
@@ -43,6 +44,7 @@ class HostState(NamedTuple):
     starts: HostStartsState | tuple[()]  # where episodes begin as a part says
     kept: np.ndarray  # the simulator's states that the part keeps, as bytes
     visits: Visits | tuple[()]  # where the agent has been, in a run that is asked to measure it
+    onlooker: np.ndarray | tuple[()] = ()  # what a behaviour that intervenes remembers, as bytes
 
 
 def begin(learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()) -> tuple[Key[Array, ""], LearnerState]:
@@ -87,6 +89,13 @@ def act(
     return key, spaces.clip(learner.spec.action_space, decision.action), decision
 
 
+def acted(actor: Flat, hidden: Hidden, action: PyTree[Array]) -> Hidden:
+    """Tell the agents' memories which actions were taken, once it is known whether somebody intervened."""
+    learner, state = actor.tree
+    tell = jax.vmap(learner.acted, in_axes=(None, 0, 0))
+    return (tell if learner.spec.num_agents == 1 else jax.vmap(tell, in_axes=(None, 0, 0)))(state, hidden, action)
+
+
 def judge(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
     return learner.judge(state, rollout, clock, key)
 
@@ -117,6 +126,10 @@ class HostLoop:
         self.begun, self.act = shared(same, begin, once=True), shared(same, act, static_argnames="explore")
         self.learned = shared(same, learn, donate_argnames="state")
         self.judged = shared(same, judge)
+        self.acted = shared(same, acted)
+        self.onlooker: Onlooker | None = None
+        if learner.behaviour.on_host:
+            self.onlooker = Onlooker(learner.behaviour, learner.spec, environment.num_envs, seed)
         self.way = way
         self.starts: HostStarts | None = None
         if way.starts is not None:
@@ -144,6 +157,8 @@ class HostLoop:
         self.episode_return = np.zeros((num_envs, len(names)) if names else num_envs, np.float32)
         self.episode_length = np.zeros(num_envs, np.int32)
         self.observation = self.environment.reset(self.seed)
+        if self.onlooker is not None:
+            self.onlooker.begin()
 
     def advance(self, iterations: int) -> Report:
         objectives = self.episode_return.shape[1:]
@@ -170,12 +185,14 @@ class HostLoop:
             name: np.float32(sum(m[name] * m["updates"] for m in metrics) / max(updates, 1))
             for name in (metrics[0] if metrics else {})
         }
+        if self.onlooker is not None:
+            latest |= {"taken_over": np.float32(self.onlooker.taken)}
         return Report(
             Episodes(np.float32(self.count), np.asarray(self.total, np.float32), np.float32(self.length)),  # type: ignore[arg-type]
             means | {"updates": np.float32(updates)},  # type: ignore[operator]
             np.bool_(True),  # type: ignore[arg-type]  # every step was checked as it came
             np.asarray(sound(self.state)),  # type: ignore[arg-type]
-            latest,
+            latest,  # type: ignore[arg-type]
             {name: (total, count) for name, (total, count) in self.infos.items()},  # type: ignore[arg-type]
         )
 
@@ -206,6 +223,9 @@ class HostLoop:
             executed, action, aux, source, memo = on_host(
                 (executed, decision.action, decision.aux, decision.source, decision.memo)
             )
+            if self.onlooker is not None:
+                executed, action, source = self.onlooker.ask(observation, executed, action, source, self.ended, now)
+                self.hidden = self.acted(seen, self.hidden, action)
             environment.send(executed)
             if self.pending is not None:
                 earlier = self.clock(self.steps - agent.rollout_length * environment.num_envs)
@@ -237,6 +257,8 @@ class HostLoop:
             self.account(step)
         rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
         told = team.as_one(rollout, self.learner.spec.num_agents)
+        if self.onlooker is not None:
+            self.onlooker.count(rollout)
         if self.starts is not None:
             judgement = None
             if self.starts.part.judged:
@@ -328,6 +350,7 @@ class HostLoop:
             () if self.starts is None else self.starts.state,
             np.frombuffer(b"" if self.starts is None else self.starts.dump(), np.uint8),
             self.visits,
+            () if self.onlooker is None else np.frombuffer(self.onlooker.dump(), np.uint8),
         )
 
     def shapes(self) -> HostState:
@@ -348,6 +371,7 @@ class HostLoop:
             () if self.starts is None else jax.eval_shape(self.starts.initial, prng.key(0)),
             Bytes(),  # type: ignore[arg-type]
             self.visits,
+            () if self.onlooker is None else Bytes(),  # type: ignore[arg-type]
         )
 
     def restore(self, saved: HostState) -> None:
@@ -357,6 +381,8 @@ class HostLoop:
         self.steps = int(saved.steps)
         self.pending = saved.pending if saved.is_pending else None
         self.visits = saved.visits
+        if self.onlooker is not None:
+            self.onlooker.restore(saved.onlooker.tobytes())  # type: ignore[union-attr]
         if self.starts is not None:
             self.starts.restore(saved.starts, saved.kept.tobytes())  # type: ignore[arg-type]
         if saved.environment.size:
