@@ -18,6 +18,7 @@ forage train [AGENT] ENVIRONMENT [OPTIONS]
   --evaluation-episodes N   episodes of each seed that the score is made of
   --evaluation-every N      also evaluate every N steps of each seed, apart from training
   --evaluation-actions A    greedy, or sampled as in training; auto, what did better in episodes of their own
+  --devices N            how many devices share the run; all accelerators, and on the CPU one for each seed
   --visits                  count where the agent goes on the environment's map, and when it is first paid
   --checkpoint-seconds S    how often to save
   --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
@@ -46,7 +47,13 @@ def run(positional: list[str], words: options.Words) -> None:
     if agent is not None:
         registry.part_class("agent", agent)  # an unknown name is answered at once
     arguments["display"] = display(words)
-    kinds = {"steps": int, "evaluation_episodes": int, "evaluation_every": int, "evaluation_actions": str}
+    kinds = {
+        "steps": int,
+        "evaluation_episodes": int,
+        "evaluation_every": int,
+        "devices": int,
+        "evaluation_actions": str,
+    }
     for name, kind in (kinds | {"checkpoint_seconds": float, "directory": str}).items():
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), kind)
@@ -86,6 +93,7 @@ def run(positional: list[str], words: options.Words) -> None:
             "evaluation-episodes",
             "evaluation-every",
             "evaluation-actions",
+            "devices",
             "checkpoint-seconds",
             "sweep",
             "data",
