@@ -47,14 +47,8 @@ def run(positional: list[str], words: options.Words) -> None:
     if agent is not None:
         registry.part_class("agent", agent)  # an unknown name is answered at once
     arguments["display"] = display(words)
-    kinds = {
-        "steps": int,
-        "evaluation_episodes": int,
-        "evaluation_every": int,
-        "devices": int,
-        "evaluation_actions": str,
-    }
-    for name, kind in (kinds | {"checkpoint_seconds": float, "directory": str}).items():
+    kinds = {"steps": int, "evaluation_episodes": int, "evaluation_every": int, "evaluation_actions": str}
+    for name, kind in (kinds | {"devices": int, "checkpoint_seconds": float, "directory": str}).items():
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), kind)
     if "seeds" in words:

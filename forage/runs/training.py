@@ -84,8 +84,8 @@ def train(
     runner = setup.runner(devices)
     if devices and devices > (here := len(jax.local_devices())):
         raise ForageError(
-            f"A run on {devices} devices needs as many, and JAX has {here} here; ask for {here} or fewer, or on the CPU "
-            f"before JAX is in use."
+            f"A run on {devices} devices needs as many, and JAX has {here} here; ask for {here} or fewer, or, on the "
+            f"CPU, before JAX is in use."
         )
     check_memory(runner)
     if setup.offline and evaluation_every is None:  # no episodes of training make a curve
