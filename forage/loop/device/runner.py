@@ -196,7 +196,7 @@ def shape_of(seeds: int, units: int, here: list[jax.Device], asked: mesh.Devices
     on_cpu = here[0].platform == "cpu"
     if on_cpu and asked is None:
         asked = mesh.forced_devices()
-    if isinstance(asked, mesh.Shape) and mesh.size_of(asked) <= len(here):
+    if isinstance(asked, mesh.Shape) and mesh.size_of(asked) <= len(here) and asked.seed <= seeds:
         return asked
     count = min(asked, len(here)) if isinstance(asked, int) else len(here)
     return mesh.shape_for(seeds, 1 if on_cpu and asked is None else units, count, doubles=not on_cpu)
@@ -250,11 +250,11 @@ class DeviceRunner:
         everywhere = NamedSharding(self.mesh, P())
         return Varied(jax.device_put(varied.common, everywhere), self._spread(varied.members))
 
-    def _spread(self, tree: PyTree[Array]) -> PyTree[Array]:
+    def _spread(self, tree: PyTree[Array], to: PyTree[NamedSharding] | None = None) -> PyTree[Array]:
         """Puts every seed's row of the leaves in its places on the devices."""
         if len(self.places) > len(self.seeds):
             tree = jax.tree.map(lambda leaf: leaf[self.places], tree)
-        return jax.device_put(tree, self._placement)
+        return jax.device_put(tree, to or self._placement)
 
     def _placements(self, state: DeviceState) -> PyTree[NamedSharding]:
         """Where each leaf of a state lies: with its seed, and what counts environments with these."""
@@ -430,8 +430,7 @@ class DeviceRunner:
 
     def restore(self, state: DeviceState, steps: int) -> None:
         """Continues from a saved state: leaves `seed ...`, and what more rows they have is not looked at."""
-        state = self._spread(state)
-        self.state = jax.device_put(state, self._placements(state)) if self.mesh.shape[mesh.ENV] > 1 else state
+        self.state = self._spread(state, self._placements(state))
         self.steps = steps
 
     def save(self, path: Path, header: dict[str, Any]) -> None:
