@@ -147,7 +147,7 @@ def test_all_four_devices_are_used(seeds, shape):
         (1, 6, 4, (1, 3)),  # what does not divide is left out
         (1, 1, 4, (1, 1)),
         (5, 1, 4, (3, 1)),  # one seed runs twice
-        (5, 6, 4, (1, 3)),
+        (5, 6, 4, (2, 2)),
         (3, 8, 8, (1, 8)),
         (6, 8, 4, (2, 2)),
         (16, 8, 4, (4, 1)),
