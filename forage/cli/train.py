@@ -19,6 +19,7 @@ forage train [AGENT] ENVIRONMENT [OPTIONS]
   --evaluation-every N      also evaluate every N steps of each seed, apart from training
   --evaluation-actions A    greedy, or sampled as in training; auto, what did better in episodes of their own
   --opponent NAME           who plays the other seats in evaluation: random, perfect or the directory of a run
+  --devices N            how many devices share the run; all accelerators, and on the CPU one for each seed
   --visits                  count where the agent goes on the environment's map, and when it is first paid
   --checkpoint-seconds S    how often to save
   --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
@@ -53,6 +54,7 @@ def run(positional: list[str], words: options.Words) -> None:
         "evaluation_every": int,
         "evaluation_actions": str,
         "opponent": str,
+        "devices": int,
     }
     for name, kind in (kinds | {"checkpoint_seconds": float, "directory": str}).items():
         if name in words:
@@ -94,6 +96,7 @@ def run(positional: list[str], words: options.Words) -> None:
             "evaluation-every",
             "evaluation-actions",
             "opponent",
+            "devices",
             "checkpoint-seconds",
             "sweep",
             "data",

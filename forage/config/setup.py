@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import inspect
@@ -25,6 +24,7 @@ from forage.core import prng, spaces
 from forage.core.compiling import check_precision
 from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
+from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError, Spec
@@ -140,23 +140,21 @@ class Setup:
         loop.check()
         return loop
 
-    def runner(self, devices: int | None = None, learns: bool = True) -> Runner:
+    def runner(self, devices: Devices = None, learns: bool = True) -> Runner:
         """Build what runs the loop for every member. Raise `ForageError` where the parts do not fit.
 
         On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
-        Without `learns` it only evaluates.
+        `XLA_FLAGS=--xla_force_host_platform_device_count=N` asks for N. Without `learns` it only evaluates.
         """
         members = self.members
         numbers = {f"learner.agent.{name}": [member[name] for member in members] for name in self.sweep}
         return self.runner_of([member["seed"] for member in members], numbers, devices, learns)
 
-    def runner_of(
-        self, seeds: Sequence[int], numbers: Numbers, devices: int | None = None, learns: bool = True
-    ) -> Runner:
+    def runner_of(self, seeds: Sequence[int], numbers: Numbers, devices: Devices = None, learns: bool = True) -> Runner:
         """Build what runs the loop for these seeds, each with its own numbers; see `runner`."""
         if isinstance(self.environment, Environment):
-            prepare_devices(devices or len(seeds))
-            return DeviceRunner(vary(self.loop(learns), as_arrays(numbers)), list(seeds), self.steps)
+            prepare_devices(size_of(devices) if devices else forced_devices() or len(seeds))
+            return DeviceRunner(vary(self.loop(learns), as_arrays(numbers)), list(seeds), self.steps, devices)
         if self.offline:
             raise ForageError(
                 f"{self.name} runs on the host, and a run with --data evaluates in a native environment such as "
@@ -236,17 +234,6 @@ class Setup:
                 "info_names": list(self.spec.info_names),
             },
         }
-
-
-def prepare_devices(count: int) -> None:
-    """On CPU, asks for a device for each member, so that all cores work on seeds. Must precede JAX's first use.
-
-    What was asked for already (`JAX_NUM_CPU_DEVICES`) stays when it is as many.
-    """
-    count = min(count, 64)
-    if getattr(jax.config, "jax_num_cpu_devices", -1) < count:
-        with contextlib.suppress(RuntimeError):  # JAX is in use already: the members share the devices there are
-            jax.config.update("jax_num_cpu_devices", count)
 
 
 def resolve_environment(

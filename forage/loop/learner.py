@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core import prng, spaces, team
+from forage.core import mesh, prng, spaces, team
 from forage.core.ports import (
     Agent,
     Behaviour,
@@ -269,7 +269,8 @@ class Learner(Part):
         agent_state, memory_state = carry
         moment = Moment(self.agent, agent_state, self.spec, self.rows(clock), sample_key)
         batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, moment)
-        batch = batch._replace(experience=self.relabelled(rewards_state, batch.experience))
+        experience = self.relabelled(rewards_state, batch.experience)
+        batch = batch._replace(experience=mesh.split(experience, 1))
         agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
         return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
 

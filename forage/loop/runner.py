@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from forage.core.mesh import Shape
 from forage.core.types import Experience
 from forage.loop.learner import Learner, Report
 from forage.loop.soundness import Bad
@@ -38,6 +39,10 @@ class Runner(Protocol):
     def learner(self) -> Learner: ...
     @property
     def devices(self) -> list[jax.Device]: ...  # that share the members
+    @property
+    def shape(self) -> Shape: ...  # of the mesh that they make
+    @property
+    def spread(self) -> str: ...  # how they share the members, in words; empty where there is nothing to say
     @property
     def steps(self) -> int: ...  # that each member has taken
     @property

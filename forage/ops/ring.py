@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
-from forage.core import spaces
+from forage.core import mesh, spaces
 from forage.core.types import Clock, Experience, ForageError
 
 LARGE = 1024
@@ -315,7 +315,7 @@ def read(ring: Ring, index: Int[Array, " batch"], length: int) -> Experience:
             f"observations are as large as here, and holds no segment of {length}; give it a larger capacity."
         )
     time = (index // num_envs + jnp.arange(length)[:, None]) % capacity
-    segments = jax.tree.map(lambda x: x[time, index % num_envs], experience)
+    segments = mesh.whole(jax.tree.map(lambda x: x[time, index % num_envs], experience))
     if not isinstance(ring, FrameRing):
         return segments
 

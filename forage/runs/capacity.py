@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -53,15 +54,24 @@ def bytes_of(runner: Runner) -> dict[str, int]:
 
 
 def tree_bytes(tree: Any) -> int:
-    """The bytes of a tree of arrays or shapes."""
+    """The bytes of a tree of arrays or shapes, on all devices together."""
     total = 0
     for _, leaf in named_leaves(tree):
         if isinstance(leaf, Bytes):
             continue
         shape = jax.eval_shape(jax.random.key_data, leaf) if is_key(leaf) else leaf
         # In whole numbers of Python's, which do not overflow.
-        total += int(np.prod([int(n) for n in shape.shape], dtype=object)) * np.dtype(shape.dtype).itemsize
+        one = int(np.prod([int(n) for n in shape.shape], dtype=object)) * np.dtype(shape.dtype).itemsize
+        total += one * copies(getattr(leaf, "sharding", None))
     return total
+
+
+def copies(sharding: Any) -> int:
+    """How many devices have each number of what is laid out so: those that share a seed have what they do not split."""
+    if not isinstance(sharding, jax.sharding.NamedSharding):
+        return 1
+    split = [name for names in sharding.spec if names for name in ([names] if isinstance(names, str) else names)]
+    return sharding.mesh.size // math.prod(sharding.mesh.shape[name] for name in split)
 
 
 def free_on(devices: list[Any]) -> int | None:

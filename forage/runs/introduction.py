@@ -21,8 +21,8 @@ def title(setup: Setup) -> str:
     return f"{short_name(setup.agent)} on {setup.name}, {many}"
 
 
-def introduction(setup: Setup, directory: Path, steps: int) -> list[str]:
-    """Say at the start of a run of so many steps what decides most of it."""
+def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") -> list[str]:
+    """Say at the start of a run of so many steps what decides most of it. `spread`: how devices share its members."""
     lines = [f"in {directory}"]
     if wrapped := setup.environment_config.get("wrap"):
         lines.append(f"{setup.name} in {', '.join(wrapped)}")
@@ -30,6 +30,8 @@ def introduction(setup: Setup, directory: Path, steps: int) -> list[str]:
         lines.append(f"{short_name(setup.agent)} because {setup.why}")
     if setup.settings_from:
         lines.append(f"{setup.settings_from}: {sizes(setup)}")
+    if spread:
+        lines.append(spread)
     if isinstance(memory := setup.memory, DataSet):
         lines.append(f"from {memory.file}; each step is an update, and none is taken in the environment")
     if setup.steps_from:

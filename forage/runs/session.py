@@ -66,7 +66,8 @@ class Session:
         """Trains to the end; from the beginning unless a checkpoint was restored."""
         self.display.settings = self.setup.settings
         steps = self.iterations * self.runner.steps_per_iteration
-        self.display.start(title(self.setup), introduction(self.setup, self.directory, steps), steps)
+        said = introduction(self.setup, self.directory, steps, self.runner.spread)
+        self.display.start(title(self.setup), said, steps)
         previous = self.catch_signals()
         try:
             if self.checkpoints.steps is None:

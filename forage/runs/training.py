@@ -14,6 +14,7 @@ import jax
 from forage.config.registry import short_name
 from forage.config.setup import PORTS, Setup, from_config, make_setup, prepare_devices
 from forage.core import prng
+from forage.core.mesh import Shape
 from forage.core.types import ForageError
 from forage.environments.loading import check_not_importing
 from forage.evaluation.statistics import Score
@@ -37,6 +38,7 @@ def train(
     directory: str | os.PathLike[str] | None = None,
     evaluation_episodes: int | None = None,
     evaluation_every: int | None = None,
+    devices: int | None = None,
     checkpoint_seconds: float = 30.0,
     display: str | progress.Progress = "auto",
     extras: Sequence[str] = (),
@@ -54,6 +56,8 @@ def train(
     better in episodes played for that.
     `evaluation_every` steps of each seed, and before the first, the agent plays `evaluation_episodes` apart from
     training, whose course and clock that does not touch; see `Run.evaluations`.
+    `devices`: how many share the run, of a native environment; unless said all accelerators, and on the CPU one for
+    each seed. Where they are more than the seeds divide among them, several share the environments of one.
     `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
 
     >>> import forage
@@ -65,6 +69,8 @@ def train(
         raise ForageError(f"A score takes 1 evaluation episode or more, not {evaluation_episodes}.")
     if evaluation_every is not None and evaluation_every < 1:
         raise ForageError(f"Steps from one evaluation to the next are 1 or more, not {evaluation_every:,}.")
+    if devices is not None and devices < 1:
+        raise ForageError(f"A run is on 1 device or more, not {devices}.")
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
     check_trackers(extras)
@@ -73,7 +79,14 @@ def train(
         raise ForageError(
             f"{directory} already holds a run; forage resume {directory} continues it, or name another directory."
         )
-    runner = setup.runner()
+    if devices and not setup.native:
+        raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
+    runner = setup.runner(devices)
+    if devices and devices > (here := len(jax.local_devices())):
+        raise ForageError(
+            f"A run on {devices} devices needs as many, and JAX has {here} here; ask for {here} or fewer, or, on the "
+            f"CPU, before JAX is in use."
+        )
     check_memory(runner)
     if setup.offline and evaluation_every is None:  # no episodes of training make a curve
         evaluation_every = -(-setup.steps // 10)
@@ -83,6 +96,7 @@ def train(
         "checkpoint_seconds": checkpoint_seconds,
         "extras": list(extras),
         "devices": len(runner.devices),
+        "devices_per_seed": runner.shape.env,
     }
     path = Path(directory) if directory is not None else new_directory(setup)
     with locked(path):
@@ -119,10 +133,12 @@ def resume(
             )
 
     then = run.config.get("devices")
+    split = run.config.get("devices_per_seed", 1)
+    shape = Shape(then // split, split) if then else None
     prepare_devices(then or 1)  # before anything, even a look at the versions, makes JAX settle on its devices
     differs(differences(read_json(run.directory / "versions.json")))
     setup = from_config(run.config, environment, data=data, **parts)
-    runner = setup.runner(then)
+    runner = setup.runner(shape)
     if then not in (None, len(runner.devices)):
         differs(f"its members on {then} devices (here {len(runner.devices)})")
     check_memory(runner)

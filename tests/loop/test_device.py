@@ -7,8 +7,9 @@ import small
 
 from forage.config import setup
 from forage.core import checkpoint
+from forage.core.mesh import Shape, shape_for
 from forage.loop.device import runner as device
-from forage.loop.device.runner import DeviceRunner, devices_for
+from forage.loop.device.runner import DeviceRunner
 from forage.runs.capacity import bytes_of
 
 
@@ -34,9 +35,9 @@ def test_an_advance_traces_nothing_and_sends_no_numbers(monkeypatch):
     [(5, 1, 1, 5), (5, 2, 2, 3), (5, 3, 3, 2), (5, 4, 3, 2), (5, 8, 5, 1), (6, 4, 3, 2), (7, 4, 4, 2), (24, 4, 4, 6)],
 )
 def test_members_are_on_as_many_devices_as_make_the_run_shorter(members, devices, count, each):
-    assert devices_for(members, devices, "gpu") == count and -(-members // count) == each
-    shared = devices_for(members, devices, "cpu")
-    assert members % shared == 0 and shared <= devices  # there, nothing is run twice
+    assert shape_for(members, 1, devices) == (count, 1) and -(-members // count) == each
+    shared = shape_for(members, 1, devices, doubles=False).seed
+    assert shared == max(n for n in range(1, devices + 1) if members % n == 0)  # there, nothing is run twice
 
 
 def numbers(tree):
@@ -49,7 +50,7 @@ def test_members_in_places_left_over_are_seen_by_nobody(monkeypatch, tmp_path):
     name, environment, options = small.AGENTS["ppo"]
 
     def runner_of(rates, devices):
-        monkeypatch.setattr(device, "devices_for", lambda *_: devices)
+        monkeypatch.setattr(device, "shape_of", lambda *_: Shape(devices, 1))
         made = setup.make_setup(
             name, environment, steps=64, seeds=[3], agent_options=options, sweep={"learning_rate": rates}
         )

@@ -22,9 +22,9 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core import prng
+from forage.core import mesh, prng
 from forage.core.ports import Agent, Judgement, Metrics
 from forage.core.spaces import central, present, seen, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
@@ -221,12 +221,20 @@ class PPO(Agent):
             gradient, metrics = jax.grad(self.loss, has_aux=True)(network, *data)
             return optimiser.step(gradient, optimiser_state, network), metrics
 
-        def epoch(carry, bits):
-            observations, cut, sequences = self.cut(bits, observation, targets, sequence)
+        def prepared(observations, cut, sequences):
             advantage = standardised(cut.advantage, cut.by_agent) if self.normalise_advantage else cut.advantage
-            return jax.lax.scan(
-                minibatch, carry, (observations, cut._replace(advantage=advantage * cut.by_agent), sequences)
-            )
+            return observations, cut._replace(advantage=advantage * cut.by_agent), sequences
+
+        def one_by_one(carry, order):
+            data = prepared(*self.cut(order, 1, observation, targets, sequence))
+            return minibatch(carry, jax.tree.map(lambda x: x[0], data))
+
+        def epoch(carry, bits):
+            order = shuffled(bits)
+            if mesh.ways() > 1:  # so that no device ever has the others' part of the rollout, but of one minibatch
+                return jax.lax.scan(one_by_one, carry, order.reshape(self.minibatches, -1))
+            data = prepared(*self.cut(order, self.minibatches, observation, targets, sequence))
+            return jax.lax.scan(minibatch, carry, data)
 
         units = advantage.size if sequence is None else advantage.shape[1]
         bits = jax.random.bits(key, (self.epochs, units))
@@ -257,7 +265,7 @@ class PPO(Agent):
             log_probability, _, value = self.forward(network, observation, action, sequence)
         else:
             sequence = None
-            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action))
+            rows = mesh.split(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action)))
             log_probability, _, value = self.forward(network, rows[0], rows[1], sequence)
             log_probability = log_probability.reshape(experience.reward.shape)
             value = value.reshape(*experience.reward.shape, -1)
@@ -298,16 +306,20 @@ class PPO(Agent):
         return jnp.stack([own, bonus], -1)
 
     def cut(
-        self, bits: UInt32[Array, " units"], observation: PyTree[Array], targets: Targets, sequence: Sequence | None
+        self,
+        order: Int[Array, " units"],
+        minibatches: int,
+        observation: PyTree[Array],
+        targets: Targets,
+        sequence: Sequence | None,
     ) -> tuple[PyTree[Array], Targets, Sequence | None]:
-        """Shuffles once, then cuts into minibatches: transitions, or with memory whole segments."""
-        order = shuffled(bits)
+        """Put into this order and cut into minibatches: transitions, or with memory whole segments."""
         if sequence is None:
-            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, targets))
-            return *jax.tree.map(lambda x: x[order].reshape(self.minibatches, -1, *x.shape[1:]), rows), None
+            rows = mesh.drawn((observation, targets), order)
+            return *jax.tree.map(lambda x: x.reshape(minibatches, -1, *x.shape[1:]), rows), None
 
         def segments(x: Array) -> Array:
-            return x[:, order].reshape(x.shape[0], self.minibatches, -1, *x.shape[2:]).swapaxes(0, 1)
+            return mesh.split(x[:, order], 1).reshape(x.shape[0], minibatches, -1, *x.shape[2:]).swapaxes(0, 1)
 
         start = segments(sequence.start[None])[:, 0]
         first, before = segments(sequence.first), segments(sequence.action)
@@ -383,7 +395,7 @@ class PPO(Agent):
         if self.memory_size:
             return over_rollout(remembering)(experience.aux, observation, experience.action, next_observation)
         time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
-        rows = jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation)
+        rows = mesh.split(jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation))
         return network.values(rows).reshape(time, envs, -1)
 
 

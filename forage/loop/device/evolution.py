@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
+from forage.core import mesh
 from forage.core.ports import Evolver, Metrics
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop.device.loop import DeviceLoop, sums_said
@@ -78,9 +79,10 @@ class EvolutionLoop(DeviceLoop):
 
         def play(member: State, key: Key[Array, ""]):
             learner = state.learner._replace(agent=before._replace(**{agent.acting: member}))
-            return self.evaluate(learner, key, agent.episodes, agent.rollout_length)
+            return self.evaluate(learner, key, agent.episodes, agent.rollout_length, split=False)
 
-        episodes = jax.vmap(play)(population, jax.random.split(play_key, agent.population))
+        members = mesh.split(population), mesh.split(jax.random.split(play_key, agent.population))
+        episodes = jax.vmap(play)(*members)
         returns, played = episodes.returns.mean(-1), state.played + episodes.lengths.sum()
         after = agent.tell(before, population, returns, clock._replace(steps=played))
 

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core import prng, spaces, team
+from forage.core import mesh, prng, spaces, team
 from forage.core.ports import (
     Agent,
     Environment,
@@ -153,6 +153,13 @@ class DeviceLoop(Part):
         measured = visits.nothing(self.environment) if self.measured else ()
         return DeviceState(key, learner_state, tasks_state, starts_state, pool, actors, measured)
 
+    def mark(self) -> PyTree[jax.ShapeDtypeStruct]:
+        """Return the shapes of an episode's mark, for an agent that wants them; `()` for others."""
+        if not self.agent.marks:
+            return ()
+        marks = jax.eval_shape(lambda key: self.init(key), prng.key(0)).pool.starts.mark
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), marks)
+
     def new_start(self, tasks_state: State, starts_state: State, keys: Key[Array, "2"], index: Int[Array, ""]) -> Start:
         task = self.tasks.next(tasks_state, self.environment, keys[0])
         return Start(task, *self.starts.begin(starts_state, equinox.combine(task, self.environment), keys[1], index))
@@ -200,6 +207,7 @@ class DeviceLoop(Part):
         ):
             pool, at, hidden, age = carry
             keys, time = inputs
+            (at, hidden, age), keys = mesh.split((at, hidden, age)), mesh.whole(keys)
             now = clock._replace(steps=clock.steps + time * num_envs)
             at, hidden, experience, place = jax.vmap(one, in_axes=(0, 0, None, 0, 0, 0))(
                 at, hidden, now, keys[:num_envs], keys[num_envs:-1], jnp.arange(num_envs)
@@ -224,6 +232,7 @@ class DeviceLoop(Part):
         (pool, at, hidden, _), (rollout, played, visited, places) = jax.lax.scan(
             step, carry, (keys, jnp.arange(length))
         )
+        rollout = mesh.split(rollout, 1)
         # Returns and lengths in bulk, as no step needs them: what was under way, and came in, and is not under way.
         told = self.as_one(rollout)
         ended, one_each = told.ended, jnp.ones(told.ended.shape, jnp.int32)
@@ -332,12 +341,14 @@ class DeviceLoop(Part):
         max_steps: int,
         pinned: PyTree[Array | None] = None,
         sampled: bool | Bool[Array, ""] = False,
+        split: bool = True,
     ) -> Played:
         """Play fresh episodes, greedily or `sampled`, apart from training (leaves `episode ...`).
 
         The tasks are those that `tasks.evaluation()` draws; `pinned`, shaped like one, says what every one of them has.
         An episode that has not ended after `max_steps`, or the horizon of its own task where that is later, counts as
-        it stands. Where there is an opponent the agent takes each seat in turn, and only its own reward counts.
+        it stands. Where there is an opponent the agent takes each seat in turn, and only its own reward counts. The
+        devices of a seed share the episodes if they are to be `split`.
         """
         start_key, tasks_key, key = jax.random.split(key, 3)
         tasks = self.tasks.evaluation()
@@ -368,7 +379,8 @@ class DeviceLoop(Part):
             return at._replace(env_state=env_state, observation=step.observation), hidden, step
 
         def step(carry):
-            time, at, hidden, running, total, length, infos = carry
+            time, *rest = carry
+            at, hidden, running, total, length, infos = mesh.split(rest) if split else rest
             keys = jax.random.split(jax.random.fold_in(key, time), episodes)
             at, hidden, brought = jax.vmap(one)(at, hidden, keys, seats)
             step = team.as_one(brought, self.learner.spec.num_agents)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -13,10 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core import checkpoint, prng
+from forage.core import checkpoint, mesh, prng
 from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known, terminating
 from forage.core.ports import Evolver
 from forage.core.types import Clock, Experience
@@ -51,12 +53,39 @@ def advance(
     metrics = {name: v if name == "updates" else v / updates for name, v in tally.metrics.items()}
     latest = over_seeds(varied, lambda e, state: e.latest(state), state)
     found = jax.vmap(sound)(state.learner)
-    return state, clock, Report(tally.episodes, metrics, tally.faults == 0, found, latest, tally.infos)
+    report = Report(tally.episodes, metrics, tally.faults == 0, found, latest, tally.infos)
+    return laid_out(varied, state), clock, report
 
 
 def init(varied: Varied, keys: Key[Array, " seed"]) -> DeviceState:
     """The first state of every seed."""
-    return over_seeds(varied, lambda e, key: e.init(key), keys)
+    return laid_out(varied, over_seeds(varied, lambda e, key: e.init(key), keys))
+
+
+def laid_out(varied: Varied, state: DeviceState) -> DeviceState:
+    """Lay a state (leaves `seed ...`) out over the devices of each seed, and leave none of that to XLA."""
+    if mesh.ways() == 1:
+        return state
+    return jax.tree.map(lambda x, axis: mesh.split(x, axis) if axis else mesh.whole(x), state, env_axes(varied, state))
+
+
+def env_axes(varied: Varied, state: DeviceState) -> PyTree[int]:
+    """Return which axis of each leaf (`seed ...`) counts environments; 0: each device has all of it.
+
+    Of what is remembered the transitions lie with their environments. Parts may keep more by environment, of which
+    every device has a copy.
+    """
+    learner = varied.common.learner
+    streams = learner.agent.num_envs * learner.spec.num_agents
+
+    def kept(node: Any) -> Any:
+        by_env = isinstance(node, Experience) and node.terminated.shape[2:3] == (streams,)
+        return jax.tree.map(lambda _: 2 if by_env else 0, node)
+
+    axes = jax.tree.map(lambda _: 0, state)
+    memory = jax.tree.map(kept, state.learner.memory, is_leaf=lambda node: isinstance(node, Experience))
+    learner = axes.learner._replace(memory=memory)
+    return axes._replace(learner=learner, actors=jax.tree.map(lambda _: 1, state.actors))
 
 
 def next_rollout(varied: Varied, state: DeviceState, clock: Clock) -> Experience:
@@ -123,7 +152,7 @@ def alone(agent: PyTree[Array]) -> LearnerState:
 @functools.lru_cache(maxsize=128)
 def jitted(
     kind: Hashable,
-    mesh: jax.sharding.Mesh,
+    devices: jax.sharding.Mesh,
     function: Any,
     inputs: tuple[bool, ...],
     outputs: Any,
@@ -135,7 +164,7 @@ def jitted(
 
     Runners of one `kind` of loop share it, and with it what JAX has traced and compiled: a run that differs from
     one before it in numbers alone begins at once. The kinds used last are kept. What runs `once` is compiled quickly
-    rather than well.
+    rather than well. What devices share of a seed is left to XLA (`core/mesh.py`).
     """
 
     def place(split: bool) -> Any:
@@ -144,49 +173,68 @@ def jitted(
     tree = Varied(P(), P("seed"))  # type: ignore[arg-type]  # a prefix of the pytree
     mapped = jax.shard_map(
         functools.partial(function, *settings),
-        mesh=mesh,
+        mesh=devices,
         in_specs=(tree, *map(place, inputs)),
         out_specs=jax.tree.map(place, outputs),
+        axis_names={mesh.SEED} if devices.shape[mesh.ENV] > 1 else set(devices.axis_names),
         check_vma=False,
     )
     options = IN_ORDER | terminating()
-    if mesh.devices.flat[0].platform == "cpu":
+    if devices.devices.flat[0].platform == "cpu":
         options |= SUMS_IN_ONE_PIECE
     if once:
         options |= QUICK
     return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=known(options))
 
 
-def devices_for(members: int, devices: int, platform: str) -> int:
-    """Return how many devices share the members: the fewest with which each has as few of them as can be.
+def shape_of(seeds: int, units: int, here: list[jax.Device], asked: mesh.Devices) -> mesh.Shape:
+    """Return the shape of the mesh, of all devices that are here unless others were asked for.
 
-    Where that leaves places free, members are run twice (`DeviceRunner`). On the CPU none is, as what its devices take
-    they take from each other; there members are shared out evenly.
+    On the CPU, whose devices take from each other what they take, no seed runs twice, and environments are split only
+    where devices were asked for.
     """
-    if platform == "cpu":
-        return max(n for n in range(1, devices + 1) if members % n == 0)
-    most = -(-members // devices)
-    return -(-members // most)
+    on_cpu = here[0].platform == "cpu"
+    if on_cpu and asked is None:
+        asked = mesh.forced_devices()
+    if isinstance(asked, mesh.Shape) and mesh.size_of(asked) <= len(here) and asked.seed <= seeds:
+        return asked
+    count = min(asked, len(here)) if isinstance(asked, int) else len(here)
+    return mesh.shape_for(seeds, 1 if on_cpu and asked is None else units, count, doubles=not on_cpu)
+
+
+def shared(loop: DeviceLoop) -> tuple[int, str]:
+    """Return what the devices that share one seed must divide, and what that is."""
+    agent, memory = loop.agent, loop.learner.memory
+    if isinstance(agent, Evolver):
+        return agent.population, f"populations of {agent.population}"
+    if memory.offline:
+        return agent.batch_size, f"batches of {agent.batch_size}"
+    if memory.on_policy:
+        return agent.num_envs, f"num_envs {agent.num_envs}"
+    both = f"num_envs {agent.num_envs} and batches of {agent.batch_size}"
+    return math.gcd(agent.num_envs, agent.batch_size), both
 
 
 class DeviceRunner:
-    """Runs a loop's seeds on this machine's devices, as many seeds on each.
+    """Runs a loop's seeds on a mesh of this machine's devices, as many seeds on each.
 
-    Where the devices do not divide the seeds, the first seeds run once more in the places left over, and nobody gets to
-    see that: results, states that are saved and those that are restored have a row for each seed.
+    Several devices share a seed where that leaves each of them less to do: then each has some of its environments. A
+    state that was saved on one shape of mesh continues on any other. Where the devices do not divide the seeds, the
+    first seeds run once more in the places left over, and nobody gets to see that: results, states that are saved and
+    those that are restored have a row for each seed.
     On CPU there may be a device for every seed (`jax_num_cpu_devices`), which keeps all cores busy
     with programs that are each as quick as a single seed's. Programs compile in another thread.
     """
 
-    def __init__(self, varied: Varied, seeds: list[int], total_steps: int):
+    def __init__(self, varied: Varied, seeds: list[int], total_steps: int, devices: mesh.Devices = None):
         self.seeds = seeds
         self.total_steps = total_steps
         self.steps_per_iteration = varied.steps_per_iteration
-        devices = jax.local_devices()
-        count = devices_for(len(seeds), len(devices), devices[0].platform)
-        self.places = np.arange(-(-len(seeds) // count) * count) % len(seeds)  # the seed that runs in each
-        self.mesh = jax.sharding.Mesh(np.array(devices[:count]), ("seed",))
-        self._placement = jax.sharding.NamedSharding(self.mesh, P("seed"))
+        self.asked, here = devices, jax.local_devices()
+        shape = shape_of(len(seeds), shared(varied.common)[0], here, devices)
+        self.places = np.arange(-(-len(seeds) // shape.seed) * shape.seed) % len(seeds)  # the seed that runs in each
+        self.mesh = mesh.make(shape, here)
+        self._placement = NamedSharding(self.mesh, P(mesh.SEED))
         self.varied = self.placed(varied)
         self.steps = 0
         self.state: DeviceState | None = None  # leaves `place ...`
@@ -199,14 +247,23 @@ class DeviceRunner:
 
     def placed(self, varied: Varied) -> Varied:
         """Puts the loop's numbers on the devices, or they would be sent there anew with every call."""
-        everywhere = jax.sharding.NamedSharding(self.mesh, P())
+        everywhere = NamedSharding(self.mesh, P())
         return Varied(jax.device_put(varied.common, everywhere), self._spread(varied.members))
 
-    def _spread(self, tree: PyTree[Array]) -> PyTree[Array]:
+    def _spread(self, tree: PyTree[Array], to: PyTree[NamedSharding] | None = None) -> PyTree[Array]:
         """Puts every seed's row of the leaves in its places on the devices."""
         if len(self.places) > len(self.seeds):
             tree = jax.tree.map(lambda leaf: leaf[self.places], tree)
-        return jax.device_put(tree, self._placement)
+        return jax.device_put(tree, to or self._placement)
+
+    def _placements(self, state: DeviceState) -> PyTree[NamedSharding]:
+        """Where each leaf of a state lies: with its seed, and what counts environments with these."""
+
+        def placement(axis: int) -> NamedSharding:
+            return NamedSharding(self.mesh, P(mesh.SEED, *[None] * (axis - 1), mesh.ENV)) if axis else self._placement
+
+        axes = env_axes(self.varied, state) if self.mesh.shape[mesh.ENV] > 1 else jax.tree.map(lambda _: 0, state)
+        return jax.tree.map(placement, axes)
 
     def _seeds(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Every seed's row of leaves `place ...`."""
@@ -252,7 +309,7 @@ class DeviceRunner:
 
     def _in_place(self, state: DeviceState) -> DeviceState:
         """JAX spreads arrays without entries over devices as it likes, and then will not have them back so."""
-        return jax.tree.map(lambda x: x if x.size else jax.device_put(x, self._placement), state)
+        return jax.tree.map(lambda x, to: x if x.size else jax.device_put(x, to), state, self._placements(state))
 
     def prepare(self, episodes: int, max_steps: int) -> None:
         """Begins to compile an evaluation, so that it is there when training ends."""
@@ -299,6 +356,24 @@ class DeviceRunner:
     def devices(self) -> list[jax.Device]:
         """The devices that share the members. How many each has decides the last bits of its numbers."""
         return list(self.mesh.devices.flat)
+
+    @property
+    def shape(self) -> mesh.Shape:
+        """How many devices share the seeds, and how many of them each seed's environments."""
+        return mesh.Shape(*self.mesh.devices.shape)
+
+    @property
+    def spread(self) -> str:
+        """Say how devices share seeds, and why some have nothing to do; empty where a device's seeds are its own."""
+        here = jax.local_devices()
+        asked = mesh.forced_devices() if here[0].platform == "cpu" and self.asked is None else self.asked
+        quiet = here[0].platform == "cpu" and asked is None
+        wanted = min(mesh.size_of(asked), len(here)) if asked else len(here)
+        used, env, what = len(self.devices), self.shape.env, shared(self.varied.common)[1]
+        many = f"on {used} device{'s' if used > 1 else ''}"
+        if used < wanted and not quiet:
+            return f"{many} of {wanted}, which is how {len(self.seeds)} seeds with {what} can be shared out evenly"
+        return f"{many}, {env} of which share each seed's environments" if env > 1 else ""
 
     @property
     def exact(self) -> bool:
@@ -349,11 +424,13 @@ class DeviceRunner:
         shapes = jax.eval_shape(self._init, self.varied, self._keys)
         if not placed:
             return jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(self.seeds), *x.shape[1:]), x.dtype), shapes)
-        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._placement), shapes)
+        return jax.tree.map(
+            lambda x, to: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=to), shapes, self._placements(shapes)
+        )
 
     def restore(self, state: DeviceState, steps: int) -> None:
         """Continues from a saved state: leaves `seed ...`, and what more rows they have is not looked at."""
-        self.state = self._spread(state)
+        self.state = self._spread(state, self._placements(state))
         self.steps = steps
 
     def save(self, path: Path, header: dict[str, Any]) -> None:
@@ -375,9 +452,10 @@ class DeviceRunner:
         if isinstance(learner.agent, Evolver):
             return parts  # returns alone are kept of what is played
         one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (parts["agent"], parts["behaviour"]))
+        mark = self.varied.common.mark()
         count = len(self.places) * self.steps_per_iteration * learner.spec.num_agents
         environment = self.varied.common.environment
-        lived = jax.eval_shape(lambda a, b: learner.example(a, b, environment=environment), *one)
+        lived = jax.eval_shape(lambda *parts: learner.example(*parts, environment), *one, mark)
         rollout = jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), lived)
         if learner.memory.offline:  # part of the loop, which every device has a copy of
             parts["memory"] = [learner.memory] * len(self.devices)
@@ -417,7 +495,7 @@ class DeviceRunner:
         chosen = np.array(rows)
         members, state = jax.device_get((self._seeds(self.varied.members), self.state))
         varied = Varied(self.varied.common, jax.tree.map(lambda leaf: leaf[chosen], members))
-        runner = DeviceRunner(varied, [self.seeds[row] for row in rows], self.total_steps)
+        runner = DeviceRunner(varied, [self.seeds[row] for row in rows], self.total_steps, self.asked)
         runner.restore(jax.tree.map(lambda leaf: leaf[chosen], state), self.steps)
         return runner
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, PyTree
 from forage.core import checkpoint, prng, team
 from forage.core.compiling import on_host
 from forage.core.host import HostEnvironment
+from forage.core.mesh import Shape
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import soundness
 from forage.loop.host.loop import PLAIN, HostLoop, HostState, Way, actor_of
@@ -64,6 +65,16 @@ class HostRunner:
     def devices(self) -> list[jax.Device]:
         """The device that learns."""
         return jax.local_devices()[:1]
+
+    @property
+    def shape(self) -> Shape:
+        """Return the shape of a mesh of one device."""
+        return Shape(1, 1)
+
+    @property
+    def spread(self) -> str:
+        """Return nothing: one device learns."""
+        return ""
 
     @property
     def replays(self) -> bool:

@@ -16,13 +16,16 @@ from forage.core.types import Clock
 from forage.loop.learner import Learner
 
 
-def flops_per_step(learner: Learner) -> float:
-    """Count those of acting and learning, for each step of one environment, once learning has begun."""
+def flops_per_step(learner: Learner, mark: Any = ()) -> float:
+    """Count those of acting and learning, for each step of one environment, once learning has begun.
+
+    `mark` has the shapes of an episode's mark, for an agent that wants them.
+    """
     agent, agents = learner.agent, learner.spec.num_agents
     envs, time = agent.num_envs, agent.rollout_length
     key, clock = prng.key(0), Clock(jax.numpy.int32(0), jax.numpy.float32(1))
-    state = jax.eval_shape(learner.init, key)
-    example = jax.eval_shape(lambda: learner.example(state_of(state.agent), state_of(state.behaviour)))
+    state = jax.eval_shape(lambda mark: learner.init(key, mark=mark), mark)
+    example = jax.eval_shape(lambda *parts: learner.example(*parts), state.agent, state.behaviour, mark)
     axes = () if agents == 1 else (agents,)
     rollout = jax.tree.map(lambda x: jax.ShapeDtypeStruct((time, envs, *axes, *x.shape), x.dtype), example)
     observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), rollout.observation)
@@ -38,10 +41,6 @@ def flops_per_step(learner: Learner) -> float:
     acting = count(jax.make_jaxpr(act)(state, hidden, observation).jaxpr)
     learning = jax.make_jaxpr(lambda state, rollout: learner.learn(state, rollout, clock, key))(state, rollout)
     return (time * acting + count(learning.jaxpr, agent.updates_per_rollout)) / (time * envs)
-
-
-def state_of(shapes: Any) -> Any:
-    return jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), shapes)
 
 
 def count(jaxpr: Any, turns: int = 1) -> float:

@@ -113,6 +113,7 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
     speed = statistics.median(r / y for r, y in zip(rates, between, strict=True))  # steps for each GFLOP
     times = first_reached(curve[0], curve[1], settings["threshold"])
     returns = evaluation["return"]
+    mark = setup.loop().mark() if setup.native else ()
     total = score(np.array(returns)) if None not in returns else None
     return {
         "returns": returns,
@@ -124,7 +125,7 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
         "yardstick_gflops": round(statistics.median(between), 1),  # as others left it
         "speed": speed,
         "peak_gflops": round(yardstick.peak, 1),
-        "fraction_of_peak": flops_per_step(setup.learner()) * speed / 1e9,
+        "fraction_of_peak": flops_per_step(setup.learner(), mark) * speed / 1e9,
         "compile_seconds": round(compiled, 2),
         "compile_work": compiled * (looks[0] + looks[1]) / 2,
         "memory_mib": round(memory, 1),

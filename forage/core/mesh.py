@@ -1,0 +1,109 @@
+"""A mesh of devices: seeds along its first axis, and along the second the environments of each seed.
+
+Seeds never speak to each other, and what runs on their axis is written for the seeds of one device (`shard_map`). The
+axis of environments is left to XLA: where a program says by `split` that an axis counts environments (or rows of a
+batch, members of a population), each device computes its share, and a mean over them, such as a gradient, is summed
+over the devices. What a program computes does not depend on it, but for the order of sums.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Int, PyTree
+
+SEED, ENV = "seed", "env"
+
+
+class Shape(NamedTuple):
+    """How many devices share the seeds, and how many the environments of each."""
+
+    seed: int
+    env: int
+
+
+Devices = int | Shape | None
+"""The devices that a run is asked to use: so many, a mesh of this shape, or `None`: what suits."""
+
+
+def size_of(devices: int | Shape) -> int:
+    """Return how many devices were asked for."""
+    return math.prod(devices) if isinstance(devices, Shape) else devices
+
+
+def forced_devices() -> int | None:
+    """Return how many devices `XLA_FLAGS` makes of the CPU, which JAX's own setting would overrule."""
+    found = re.findall(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    return int(found[-1]) if found and getattr(jax.config, "jax_num_cpu_devices", -1) < 0 else None
+
+
+def prepare_devices(count: int) -> None:
+    """On CPU, asks for a device for each member, so that all cores work on seeds. Must precede JAX's first use.
+
+    What was asked for already (`JAX_NUM_CPU_DEVICES`, `XLA_FLAGS`) stays when it is as many.
+    """
+    count = min(count, 64)
+    if (forced_devices() or getattr(jax.config, "jax_num_cpu_devices", -1)) < count:
+        with contextlib.suppress(RuntimeError):  # JAX is in use already: the members share the devices there are
+            jax.config.update("jax_num_cpu_devices", count)
+
+
+def shape_for(seeds: int, num_envs: int, devices: int, doubles: bool = True) -> Shape:
+    """Return the shape with which each device has least to do.
+
+    Of several such shapes, the one that splits environments least, as those speak to each other at every step; then
+    the one of the fewest devices. Where the devices of a shape do not divide the seeds, some seeds run twice; without
+    `doubles` there is no such shape.
+    """
+    shapes = [Shape(seed, devices // seed) for seed in range(1, min(seeds, devices) + 1)]
+    shapes = [Shape(seed, max(n for n in range(1, env + 1) if num_envs % n == 0)) for seed, env in shapes]
+    shapes = [shape for shape in shapes if doubles or seeds % shape.seed == 0]
+    return min(shapes, key=lambda shape: (-(-seeds // shape.seed) / shape.env, shape.env, shape.seed))
+
+
+def make(shape: Shape, devices: list[jax.Device]) -> jax.sharding.Mesh:
+    """Return the mesh of this shape of the first of these devices."""
+    return jax.sharding.Mesh(np.array(devices[: shape.seed * shape.env]).reshape(shape), (SEED, ENV))
+
+
+def ways() -> int:
+    """Return how many devices share the environments of the program that is being traced."""
+    mesh = jax.sharding.get_abstract_mesh()
+    kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    return mesh.shape[ENV] if kinds.get(ENV) == jax.sharding.AxisType.Auto else 1
+
+
+def split(tree: PyTree[Array], axis: int = 0) -> PyTree[Array]:
+    """Share an axis of all leaves out over the devices of a seed. What does not divide is left as it is."""
+    devices = ways()
+    if devices == 1:
+        return tree
+
+    def leaf(x: Array) -> Array:
+        divides = x.ndim > axis and x.shape[axis] % devices == 0
+        return jax.lax.with_sharding_constraint(x, P(*[None] * axis, ENV)) if divides else x
+
+    return jax.tree.map(leaf, tree)
+
+
+def whole(tree: PyTree[Array]) -> PyTree[Array]:
+    """Give every device of a seed all of these leaves."""
+    return tree if ways() == 1 else jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, P()), tree)
+
+
+def drawn(rollout: PyTree[Array], rows: Int[Array, " row"]) -> PyTree[Array]:
+    """Return these rows, `time * num_envs + env`, of a rollout (leaves `time env ...`).
+
+    Each device gives what it has of them, and the sum is shared out over them.
+    """
+    if ways() == 1:
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[rows], rollout)
+    envs = jax.tree.leaves(rollout)[0].shape[1]
+    return split(whole(jax.tree.map(lambda x: x[rows // envs, rows % envs], rollout)))
