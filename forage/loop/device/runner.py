@@ -455,7 +455,7 @@ class DeviceRunner:
         mark = self.varied.common.mark()
         count = len(self.places) * self.steps_per_iteration * learner.spec.num_agents
         environment = self.varied.common.environment
-        lived = jax.eval_shape(lambda *parts: learner.example(*parts, environment), *one, mark)
+        lived = jax.eval_shape(lambda a, b, mark: learner.example(a, b, mark, environment), *one, mark)
         rollout = jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), lived)
         if learner.memory.offline:  # part of the loop, which every device has a copy of
             parts["memory"] = [learner.memory] * len(self.devices)

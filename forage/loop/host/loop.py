@@ -246,12 +246,12 @@ class HostLoop:
                     next_observation=step.observation,
                     terminated=step.terminated,
                     truncated=step.truncated,
-                    source=source,
+                    source=source,  # type: ignore[arg-type]
                     aux=aux,
                     info={name: self.for_agents(step.info[name]) for name in self.learner.spec.info_names},
                     memo=memo,
                     mark=marks,
-                    version=acting,
+                    version=acting,  # type: ignore[arg-type]
                 )
             )
             self.account(step)
