@@ -14,6 +14,7 @@ from jaxtyping import Array, Key, PyTree
 from forage.behaviours.own import Own
 from forage.core import spaces
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Intervention, Moment, Scene
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.loading import Own as OwnClass
 from forage.environments.loading import load_class, name_of
@@ -167,9 +168,11 @@ class Takeover(Behaviour):
     on_host: ClassVar[bool] = True
     example: ClassVar[str] = "forage train dqn gymnasium:MountainCar-v0 --behaviour takeover --behaviour.fraction 0.3"
 
-    person: str | Person = equinox.field(static=True, default=SCRIPTED, converter=by_name)  # who looks on
+    ranges: ClassVar[Ranges] = {"takes": Range(0), "gives": Range(0)}
+
+    person: str | Person = equinox.field(static=True, default=SCRIPTED, converter=by_name)  # the one who looks on
     takes: float = 0.5  # danger above which the scripted person takes over
-    gives: float = 0.2  # danger below which it gives back
+    gives: float = 0.2  # danger below which the scripted person gives back
     fraction: float = 1.0  # share of the run, from its beginning, in which the person looks on
     inner: Behaviour | None = None  # how the agent acts meanwhile; its usual behaviour
 

@@ -71,7 +71,7 @@ def show_wrapper(name: str) -> None:
 
 
 def show_environment(name: str) -> None:
-    from forage.config.setup import environment_spec, resolve_environment
+    from forage.config.environment import environment_spec, resolve_environment
     from forage.environments import make
     from forage.environments.registry import maker_of
 

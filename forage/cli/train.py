@@ -79,7 +79,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
     if agent is None:
         from forage.config.defaults import suggest
-        from forage.config.setup import environment_spec, resolve_environment
+        from forage.config.environment import environment_spec, resolve_environment
 
         name, made, _ = resolve_environment(environment, environment_options, arguments["wrap"])
         agent, why = suggest(environment_spec(name, made), not callable(made))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,12 +12,16 @@ from gymnasium import spaces
 
 from forage.config.presets import ATARI, PRESETS, SMALL_IMAGES, SMALL_PPO, Preset, normalised
 from forage.config.registry import from_config, part_class, part_name
-from forage.core.ports import Agent, Behaviour, Memory
+from forage.core.ports import Agent, Behaviour, Memory, Rewards
 from forage.core.spaces import describe, is_bounded_box, seen
 from forage.core.types import Spec
 from forage.nn.encoders import is_image
 from forage.nn.layers import is_large
 from forage.nn.normalise import is_map
+from forage.rewards.bonuses.base import Bonus
+from forage.rewards.environment import EnvironmentReward
+from forage.starts.reset import Reset
+from forage.tasks.same import Same
 
 
 class Rule(NamedTuple):
@@ -278,3 +283,28 @@ def make_agent(name: str, environment: str, options: dict[str, Any]) -> Agent:
     """The agent called `name`, with `options` over its preset's settings."""
     known = preset(name, environment)
     return part_class("agent", name)(**((known.settings if known else {}) | options))
+
+
+def usual_parts(agent: Agent) -> dict[str, Any]:
+    """Return the parts, by port, that stand beside an agent when nothing is named."""
+    return {
+        "behaviour": default_behaviour(agent),
+        "rewards": EnvironmentReward(),
+        "memory": default_memory(agent),
+        "tasks": Same(),
+        "starts": Reset(),
+    }
+
+
+def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """What was given, over the preset's parts; but bonuses stand beside what the preset makes of the reward."""
+
+    def beside(part: Rewards) -> Rewards:
+        if isinstance(part, Bonus):
+            return dataclasses.replace(part, inner=beside(part.inner))
+        return known["rewards"] if isinstance(part, EnvironmentReward) else part
+
+    parts = known | given
+    if "rewards" in known and isinstance(parts["rewards"], Bonus):
+        parts["rewards"] = beside(parts["rewards"])
+    return parts

@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox
-import gymnasium
-import jax
 import numpy as np
 
 from forage.config import registry
-from forage.config.defaults import chosen, default_behaviour, default_memory, default_steps, suggest
+from forage.config.checks import MOST, check_collects_nothing, check_learning, check_sizes
+from forage.config.defaults import chosen, default_behaviour, default_steps, suggest, upon, usual_parts
+from forage.config.environment import environment_spec, resolve_environment
 from forage.config.opponents import check_opponent, default_opponent, opponent_of
 from forage.config.ranges import check_ranges
 from forage.config.teachers import taught
-from forage.config.wrapping import wrap as wrap_environment
-from forage.core import prng, spaces
-from forage.core.compiling import check_precision
+from forage.core import spaces
 from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
 from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError, Spec
-from forage.environments import HostFactory, make, spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
-from forage.environments.loading import name_of, short, whole
-from forage.environments.plain import from_plain, to_plain
+from forage.environments.plain import from_plain
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, as_arrays, vary
@@ -45,15 +40,11 @@ from forage.loop.offline.loop import OfflineLoop
 from forage.loop.policy import check_actions
 from forage.loop.runner import Numbers, Runner
 from forage.memory.dataset import DataSet
-from forage.nn.encoders import is_image
-from forage.rewards.bonuses.base import Bonus
-from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
 PORTS = {"behaviour": Behaviour, "rewards": Rewards, "memory": Memory, "tasks": Tasks, "starts": Starts}
 UPDATES = 50_000  # of a run from a data set where nobody says how many: minutes of a laptop
-MOST = 2**31 - 1  # steps of a seed, and the largest seed: both are counted in 32 bits
 
 
 @dataclasses.dataclass
@@ -236,120 +227,6 @@ class Setup:
         }
 
 
-def resolve_environment(
-    given: Any, options: dict[str, Any], wrap: Sequence[str] = ()
-) -> tuple[str, Any, dict[str, Any]]:
-    """Returns the environment's name, the environment (or a function that builds a batch of it), and its config.
-
-    `wrap` names what is put around it, the first innermost.
-    """
-    check_precision()  # or the environment would be blamed for numbers that are not what its spaces say
-    if wrap:
-        name, environment, config = resolve_environment(given, options)
-        for words in wrap:
-            registry.check_wrapper(words.partition(":")[0])
-        if not isinstance(environment, Environment):
-            raise ForageError(
-                f"{name} is stepped on the host, and wrappers by name go around native environments such as "
-                f"CartPole-v1; wrap it in its own library instead and name it as module:Class."
-            )
-        return name, wrap_environment(environment, wrap), config | {"wrap": list(wrap)}
-    if isinstance(given, type) and (found := name_of(given)):
-        if given.__module__ != "__main__":
-            return resolve_environment(found, options)
-        # The class itself: to find it by its name the script that runs would be run again.
-        _, environment, _ = resolve_object(given, options, found)
-        return short(found), environment, {"id": whole(found), "options": to_plain(found, options)}
-    if isinstance(given, str):
-        kept = to_plain(given, options)
-        made = make(given, **options)
-        name = short(made.id if isinstance(made, HostFactory) else given)
-        return name, made.build if isinstance(made, HostFactory) else made, {"id": whole(given), "options": kept}
-    return resolve_object(given, options)
-
-
-def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple[str, Any, dict[str, Any]]:
-    """What `resolve_environment` returns for an object, a class or a function."""
-    if isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
-        raise ForageError(one_environment(given))
-    if isinstance(given, type) and issubclass(given, Environment):
-        given, options = given(**options), {}
-    if isinstance(given, type) and issubclass(given, HostEnvironment):
-        given, options = functools.partial(given, **options), {}
-    if options and (isinstance(given, Environment | HostFactory) or not callable(given) or takes_a_number(given)):
-        raise ForageError(
-            "Options of an environment go with its id, its class or a function that makes one; an object already has "
-            "its own."
-        )
-    if isinstance(given, HostFactory):
-        return given.id, given.build, {"id": given.id, "options": to_plain(given.id, given.options)}
-    if isinstance(given, Environment):
-        return type(given).__name__, given, {"object": repr(type(given))}
-    if callable(given):
-        name = name or name_of_maker(given)
-        if takes_a_number(given):
-            return name, checked(given, name), {"object": repr(given)}
-        return name, HostFactory(name, options, given).build, {"object": repr(given)}
-    raise ForageError(
-        f"An environment is an id such as CartPole-v1, a forage Environment, a class, or a function that makes a "
-        f"gymnasium.Env or, from a number of environments, a HostEnvironment; not a {type(given).__name__}."
-    )
-
-
-def one_environment(given: Any) -> str:
-    """Says what to give in place of one environment, where a run makes several."""
-    cls = type(getattr(given, "unwrapped", given)).__name__
-    id = getattr(getattr(given, "spec", None), "id", None)
-    if isinstance(given, gymnasium.vector.VectorEnv):
-        return f"A {cls} is many environments already; give an id, a class, or a function that makes one environment."
-    give = f"'gymnasium:{id}' or lambda: gymnasium.make('{id}')" if id else f"{cls} itself or lambda: {cls}(...)"
-    return f"This {cls} is one environment, and a run makes several of its own; give {give}."
-
-
-def name_of_maker(function: Any) -> str:
-    """How an environment is called that a function or a class makes."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    name = getattr(function, "__name__", type(function).__name__)
-    return "environment" if name == "<lambda>" else name
-
-
-def takes_a_number(function: Any) -> bool:
-    """Whether a function must be given something: the number of environments."""
-    if isinstance(function, type):
-        return False
-    try:
-        inspect.signature(function).bind()
-    except TypeError:
-        return True
-    except ValueError:  # no signature to be read
-        return True
-    return False
-
-
-def checked(build: Callable[[int], Any], name: str) -> Callable[[int], HostEnvironment]:
-    """The same function. What it returns is looked at before anything else is done with it."""
-
-    def built(num_envs: int) -> HostEnvironment:
-        made = build(num_envs)
-        if not isinstance(made, HostEnvironment):
-            raise ForageError(
-                f"The function {name} made a {type(made).__name__} of a number of environments; it should make a "
-                f"forage.core.host.HostEnvironment, or take no number and make one gymnasium.Env."
-            )
-        return made
-
-    return built
-
-
-def environment_spec(name: str, environment: Any) -> Spec:
-    if isinstance(environment, Environment):
-        return spec_of(environment, name)
-    batch = environment(1)
-    batch.close()
-    return dataclasses.replace(batch.spec, name=name)
-
-
 def make_setup(
     agent: Agent | str | None,
     environment: Any,
@@ -477,61 +354,6 @@ def make_setup(
     )
 
 
-def usual_parts(agent: Agent) -> dict[str, Any]:
-    """Return the parts, by port, that stand beside an agent when nothing is named."""
-    return {
-        "behaviour": default_behaviour(agent),
-        "rewards": EnvironmentReward(),
-        "memory": default_memory(agent),
-        "tasks": Same(),
-        "starts": Reset(),
-    }
-
-
-def check_collects_nothing(agent: Agent, behaviour: Behaviour, starts: Starts, visits: bool) -> None:
-    """Raise `ForageError` for what is about collecting, in a run from a data set."""
-    for what, named in (
-        ("behaviour", type(behaviour) is not type(default_behaviour(agent))),
-        ("starts", not isinstance(starts, Reset)),
-        ("visits", visits),
-    ):
-        if named:
-            raise ForageError(f"A run that learns from a data set takes no environment steps; leave out --{what}.")
-
-
-def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
-    """Raises `ForageError` where `hidden_sizes` is given to an agent that sees images and has no use for it."""
-    if "hidden_sizes" not in given or not is_image(spaces.seen(spec.observation_space)):
-        return
-
-    def shapes(agent: Agent) -> Any:
-        return jax.eval_shape(lambda: agent.init(prng.key(0), spec))
-
-    agent.check(spec)
-    changed: dict[str, Any] = {"hidden_sizes": (*given["hidden_sizes"], 1)}
-    if equinox.tree_equal(shapes(agent), shapes(dataclasses.replace(agent, **changed))):
-        raise ForageError(
-            f"hidden_sizes has no effect on {registry.short_name(agent)} in {spec.name}, which shows images: its "
-            f"convolutions are followed by one layer of a size of their own. Leave it out."
-        )
-
-
-def check_learning(learner: Learner, steps: int) -> None:
-    """Raises `ForageError` for a run that is over before the agent begins to learn."""
-    agent, memory = learner.agent, learner.memory
-    each = agent.num_envs * agent.rollout_length
-    if -(-steps // each) <= memory.held_back:
-        raise ForageError(
-            f"{registry.short_name(memory)} holds back {memory.held_back:,} rollouts of {each:,} steps each, and a run "
-            f"of {steps:,} steps is over before it hands out the first; take more steps, or hold back fewer."
-        )
-    if -(-steps // each) * each < agent.learning_starts < MOST:
-        raise ForageError(
-            f"{registry.short_name(agent)} begins to learn after {agent.learning_starts:,} steps (learning_starts), "
-            f"and this run has {steps:,}; take more steps, or a smaller learning_starts."
-        )
-
-
 def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:
     """The same memory with no more places than a run of so many transitions can fill, in whole rollouts."""
     capacity = getattr(memory, "capacity", None)
@@ -541,20 +363,6 @@ def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> M
         return memory
     shorter: dict[str, Any] = {"capacity": fills}
     return dataclasses.replace(memory, **shorter)
-
-
-def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """What was given, over the preset's parts; but bonuses stand beside what the preset makes of the reward."""
-
-    def beside(part: Rewards) -> Rewards:
-        if isinstance(part, Bonus):
-            return dataclasses.replace(part, inner=beside(part.inner))
-        return known["rewards"] if isinstance(part, EnvironmentReward) else part
-
-    parts = known | given
-    if "rewards" in known and isinstance(parts["rewards"], Bonus):
-        parts["rewards"] = beside(parts["rewards"])
-    return parts
 
 
 def from_config(

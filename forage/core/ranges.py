@@ -30,7 +30,9 @@ class Range(NamedTuple):
         lower = f"above {self.low:g}" if self.above else f"{self.low:g}"
         if self.high == math.inf:
             return lower if self.above else f"{lower} or more"
-        return f"{lower} and {upper}" if self.above else f"from {lower} to {upper}"
+        if self.above:
+            return f"{lower} and {upper}" if self.below else f"{lower} and at most {upper}"
+        return f"from {lower} to {upper}"
 
 
 Ranges = Mapping[str, Range]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forage.config import registry
-from forage.config.setup import resolve_environment
+from forage.config.environment import resolve_environment
 from forage.core.errors import ForageError
 from forage.core.fields import value_of
 from forage.environments.plain import from_plain

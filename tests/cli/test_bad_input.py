@@ -111,7 +111,10 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo CartPole-v1 --sweep learning-rate", "A sweep takes one or more different values"),
     ("train ppo CartPole-v1 --sweep learning-rate=1,a", "--sweep is a number, not 'a'"),
     ("train ppo CartPole-v1 --sweep learning-rate=-1,1", "learning-rate of ppo is 0 or more"),
-    ("train bootstrapped-dqn DeepSea-5 --sweep mask-probability=0,0.5", "mask_probability is 0.0; it is above 0"),
+    (
+        "train bootstrapped-dqn DeepSea-5 --sweep mask-probability=0,0.5",
+        "is above 0 and at most 1, not 0",
+    ),
     ("train psrl tabular:Chain-5 --sweep prior=1,-1", "prior_shape and prior_rate are above 0"),
     ("train ppo CartPole-v1 --sweep lerning-rate=1,2", "did you mean learning_rate"),
     ("train ppo CartPole-v1 --sweep num-envs=1,2", "A sweep is over a number of the agent, not 'num_envs'"),

@@ -11,8 +11,9 @@ from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.config import registry
+from forage.config.checks import check_sizes
 from forage.config.defaults import chosen
-from forage.config.setup import check_sizes, make_setup
+from forage.config.setup import make_setup
 from forage.core.types import ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.together import Together

@@ -14,7 +14,7 @@ import pytest
 import small
 
 import forage
-from forage.config.setup import environment_spec, resolve_environment
+from forage.config.environment import environment_spec, resolve_environment
 from forage.core.types import ForageError
 from forage.environments import canonical_id, make
 from forage.environments.adapters.gymnasium.calls import sendable

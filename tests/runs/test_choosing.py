@@ -207,7 +207,8 @@ def test_runs_of_before_are_evaluated_as_they_were():
 
 def test_agents_say_whether_they_learn_to_draw():
     drawing = {name for name in registry.PORTS["agent"] if registry.part_class("agent", name).stochastic}
-    assert drawing == {"ppo", "ppo-lagrangian", "reinforce", "sac", "sac-discrete", "maxinfo-sac", "mex", "bc", "iql"}
+    policy_gradients = {"ppo", "ppo-lagrangian", "reinforce", "impala"}
+    assert drawing == policy_gradients | {"sac", "sac-discrete", "maxinfo-sac", "mex", "bc", "iql"}
 
 
 def test_a_search_plays_all_trials_one_way(tmp_path):

@@ -71,14 +71,14 @@ class IMPALA(Agent):
     stochastic: ClassVar[bool] = True
     corrects: ClassVar[bool] = True
 
-    learning_rate: float = 6e-4  # of RMSProp; the paper's in Atari, as all numbers here without another source
-    discount: float = 0.99  # of later rewards
+    learning_rate: float = 6e-4  # step size of RMSProp; the paper's in Atari, as all numbers without another source
+    discount: float = 0.99  # worth of a reward one step later
     clip_rho: float = 1.0  # most that a ratio counts in V-trace's errors and the policy's gradient; rho-bar
     clip_c: float = 1.0  # most that a ratio counts in V-trace's traces; c-bar, clip_rho or less
     entropy_coefficient: float = 0.01  # weight of the policy's entropy
     value_coefficient: float = 0.5  # weight of half the squared error of the value
     max_gradient_norm: float = 40.0  # longer gradients, of sums over the rollout, are cut to this length
-    rms_decay: float = 0.99  # of RMSProp's mean of squared gradients
+    rms_decay: float = 0.99  # share of RMSProp's mean of squared gradients that stays at each step
     rms_epsilon: float = 0.01  # added to that mean below the root
     final_learning_rate: float = 0.0  # reached linearly at the end of the run, as a share of learning_rate
     num_envs: int = equinox.field(static=True, default=32)  # environments side by side; the paper's batch
@@ -86,9 +86,13 @@ class IMPALA(Agent):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each layer; PPO's
     activation: str = equinox.field(static=True, default="tanh")  # between layers; PPO's
     memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
-    correct: bool = equinox.field(static=True, default=True)  # for the change of policy; false: all ratios are 1
+    correct: bool = equinox.field(
+        static=True, default=True
+    )  # correct for how the policy changed; false: all ratios are 1
     normalise_observation: bool = equinox.field(static=True, default=False)  # by running means and deviations; PPO's
-    initial_log_std: float | None = None  # of continuous actions in the unit box; none: 0, as PPO's
+    initial_log_std: float | None = (
+        None  # log deviation of continuous actions in the unit box at first; none: 0, as PPO's
+    )
 
     def check(self, spec: Spec) -> None:
         if not isinstance(self.clip_c, Array) and self.clip_c > self.clip_rho:

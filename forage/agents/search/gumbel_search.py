@@ -81,8 +81,8 @@ class GumbelSearch(Agent):
     on_policy: ClassVar[bool] = True
     looks_ahead: ClassVar[bool] = True
 
-    learning_rate: float = 3e-3  # of Adam; in CartPole-v1 it does better than 1e-3
-    discount: float = 0.99  # of rewards, in the search and in what is learned; PPO's
+    learning_rate: float = 3e-3  # step size of Adam; in CartPole-v1 it does better than 1e-3
+    discount: float = 0.99  # worth of a reward one step later, in the search and in what is learned; PPO's
     trace_lambda: float = 0.95  # 1: returns of what was lived through, 0: of one step; as PPO's gae_lambda
     value_coefficient: float = 0.5  # weight of the value loss; PPO's
     value_scale: float = 0.02  # how much q counts beside the logits; the paper's c_scale, 0.1 for Atari and 1 for Go,
