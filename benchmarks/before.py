@@ -6,7 +6,7 @@
 The other commit is laid beside this one as a work tree for as long as the measurement takes; each side runs its own
 `peers/forage_.py`, with this Python's packages. Both are warm, and compile before what is timed. The ratio of a row
 is the median over repeats of the two runs of one repeat, so that a machine that slows down slows both. Writes
-`results/BEFORE.md`, where rows that are not measured this time keep their lines.
+`results/BEFORE-COMMIT.md`, where rows that are not measured this time keep their lines.
 """
 
 from __future__ import annotations
@@ -51,7 +51,11 @@ def main() -> None:
         f"packages, on {about['cpu']}, {about['cores']} cores. The ratio is the median over the pairs, with the "
         f"lowest and the highest.\n\n{HEAD}"
     )
-    (RESULTS / "BEFORE.md").write_text(text + "\n".join(lines[name] for name in ROWS if name in lines) + "\n")
+    page_of(arguments.commit).write_text(text + "\n".join(lines[name] for name in ROWS if name in lines) + "\n")
+
+
+def page_of(other: str) -> Path:
+    return RESULTS / f"BEFORE-{other[:7]}.md"
 
 
 def title(other: str) -> str:
@@ -60,7 +64,7 @@ def title(other: str) -> str:
 
 def kept(other: str) -> dict[str, str]:
     """Return the lines of the page as it stands, by row, where it is about the same commit."""
-    page = RESULTS / "BEFORE.md"
+    page = page_of(other)
     text = page.read_text() if page.exists() else ""
     if not text.startswith(f"{title(other)}\n"):
         return {}
