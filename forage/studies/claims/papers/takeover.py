@@ -44,10 +44,11 @@ CLAIM = Claim(
         10_000,
         3,
         "a test car and its drivers",
-        lacks="the simulator, the drivers, and imitation of the person's steps alone",
+        lacks="the simulator, the drivers, and imitation of the person's steps alone; the steps and seeds said here are "
+        "not the paper's, whose numbers were not at hand",
     ),
     note="The paper's expert is a driver, and its novice imitates the driver's steps; here the person is scripted, and "
     "DQN learns from the rewards of all steps, its own too. What is tested of the paper is that the person decides "
     "when to take over and when to give back. Steps, rates and the two dangers were chosen on seeds 0 and 1, with the "
-    "person; alone, other rates were tried on the same seeds.",
+    "person; alone, one other rate was tried on the same seeds.",
 )
