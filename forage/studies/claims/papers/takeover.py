@@ -44,8 +44,8 @@ CLAIM = Claim(
         10_000,
         3,
         "a test car and its drivers",
-        lacks="the simulator, the drivers, and imitation of the person's steps alone; the steps and seeds said here are "
-        "not the paper's, whose numbers were not at hand",
+        lacks="the simulator, the drivers, and imitation of the person's steps alone; the steps and seeds said here "
+        "are not the paper's, whose numbers were not at hand",
     ),
     note="The paper's expert is a driver, and its novice imitates the driver's steps; here the person is scripted, and "
     "DQN learns from the rewards of all steps, its own too. What is tested of the paper is that the person decides "
