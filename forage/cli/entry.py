@@ -22,7 +22,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage resume RUN                  continue a run as if it had never stopped
   forage evaluate RUN                play fresh episodes and print the score with its interval;
                                      also with other numbers, wrappers and tasks (forage evaluate --help)
-  forage watch RUN                   make a GIF or MP4 of the trained agent
+  forage watch RUN                   make a film of the trained agent
   forage compare RUN RUN ...         one picture of all curves, and which is better
   forage tune AGENT ENVIRONMENT      search hyper-parameters, and judge the best on seeds that it has not seen
   forage data record RUN             write transitions of a trained run, to learn from without an environment

@@ -23,7 +23,8 @@ forage evaluate RUN [OPTIONS]
   --tasks NAME           other tasks than the run's own, with --tasks.OPTION as in training
 
 Against another opponent than its own the score of the run stays as it is, and what was found goes into opponents.json.
-With any of the last four the score of the run stays as it is, and what was found goes into robustness.json.
+With any of the last four the score of the run stays as it is, and what was found goes into robustness.json, and as a
+picture into robustness.png.
 """
 
 
@@ -86,3 +87,5 @@ def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: 
         say(result.data())
     elif kind != "quiet":
         print(result)
+        if result.picture is not None:
+            print(f"  picture {result.picture}")

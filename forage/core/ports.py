@@ -44,6 +44,9 @@ class Environment(Part):
     reward_names: ClassVar[tuple[str, ...]] = ()
     """Names of the entries of a vector reward; empty when the reward is a scalar."""
 
+    frames_per_second: ClassVar[float | None] = None
+    """Steps a second that a film of it shows; `None` where it does not say."""
+
     @property
     @abc.abstractmethod
     def observation_space(self) -> gymnasium.Space[Any]: ...
@@ -92,6 +95,10 @@ class Environment(Part):
     def place(self, state: State) -> Int[Array, ""]:
         """Where a state is on that map, its cells numbered row by row from 0."""
         raise ForageError(f"{type(self).__name__} has no map to say where its states are.")
+
+    def reachable(self) -> Any:
+        """Which places of the map can be reached: `bool[places]` in NumPy; `None` where that is not known."""
+        return None
 
     def kept(self, observation: PyTree[Array]) -> PyTree[Array]:
         """What a start keeps of an observation beside its state: all, but where the state brings it back by itself."""

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from forage.core.errors import ForageError
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.profiles import Profile
-from forage.evaluation.statistics import FEW
+from forage.evaluation.statistics import FEW, Score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +39,7 @@ def curve(
     confidence: float = 0.95,
     size: tuple[float, float] = (7.2, 4.2),
     span: tuple[float, float] | None = None,
+    finals: Sequence[tuple[int, float, Score]] = (),
 ) -> pathlib.Path:
     """Draw learning curves into one picture, a PNG or an SVG by the path's suffix, and returns the path.
 
@@ -46,49 +47,17 @@ def curve(
     (see `aggregate_curve`), with its label at the line's end. A run alone shows its seeds as thin lines, too.
     `references` are dashed levels with a label, such as a random policy's return. `size` is in inches.
     `span` is a range of the horizontal axis that is shaded, such as that of the contexts that were trained on.
+    `finals` are scores of final evaluations, drawn as diamonds with their intervals: the number of the run whose colour
+    it has, the step, and the score.
     """
     path = pathlib.Path(path)
     if path.suffix not in (".png", ".svg"):
         raise ForageError(f"A picture is a .png or a .svg, and {path.name} is neither.")
     if not runs:
         raise ForageError(f"{path.name} has nothing to show: give at least one run, a (label, steps, values).")
-    figure = _figure(runs, title, ylabel, xlabel, references, confidence, size)
+    figure = _figure(runs, title, ylabel, xlabel, references, confidence, size, finals)
     if span is not None:
         figure.axes[0].axvspan(*span, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
-
-
-def heat_map(path: str | pathlib.Path, counts: Float[np.ndarray, "*map"], title: str) -> pathlib.Path:
-    """Draw how often each place of a map was visited, darker for more, on a logarithmic scale; returns the path.
-
-    Places that were never visited stay white. A map of one row of places is drawn as a line of cells.
-    """
-    from matplotlib.colors import LinearSegmentedColormap, LogNorm
-    from matplotlib.figure import Figure
-
-    counts = np.atleast_2d(np.asarray(counts, float))
-    rows, columns = counts.shape
-    width = min(7.2, max(3.6, 4.6 * columns / rows))
-    figure = Figure(
-        figsize=(width + 0.9, min(7.2, max(1.9, width * rows / columns + 0.7))), dpi=150, layout="constrained"
-    )
-    axes = figure.add_subplot()
-    shades = LinearSegmentedColormap.from_list("visits", ["#dbe7f8", PALETTE[0], "#0b1f4b"])
-    shown = np.ma.masked_equal(counts, 0)
-    image = axes.imshow(shown, cmap=shades, norm=LogNorm(1, max(counts.max(), 10)), interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_color(QUIET)
-    axes.set_title(title, fontsize=9.5, color=INK, loc="left")
-    axes.set_xlabel(f"{(counts > 0).mean():.0%} of {counts.size} places visited", fontsize=8.5, color=QUIET)
-    bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.02)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=8, colors=QUIET)
-    bar.set_label("steps", fontsize=8.5, color=QUIET)
-    path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     return path
@@ -153,6 +122,7 @@ def _figure(
     references: Sequence[tuple[str, float]],
     confidence: float,
     size: tuple[float, float],
+    finals: Sequence[tuple[int, float, Score]] = (),
 ) -> Figure:
     from matplotlib.figure import Figure  # a third of a second, which only those who draw should pay
 
@@ -168,10 +138,14 @@ def _figure(
         axes.axhline(level, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         labels.append((label, level, QUIET))
 
+    for number, step, one in finals:
+        draw_final(axes, step, one, PALETTE[number % len(PALETTE)])
+
     style(axes, ylabel, xlabel)
     axes.set_xlim(0, max(np.max(steps) for _, steps, _ in runs) or 1)
     axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=20)
     subtitle = _describe([len(values) for _, _, values in runs], confidence)
+    subtitle += "; diamond: final evaluation" if finals else ""
     said = axes.annotate(subtitle, (0, 1), (0, 6), "axes fraction", "offset points", color=QUIET, fontsize=8.5)
     said.set_in_layout(False)  # its room is the title's padding; it may run on over the labels' margin
     _label_ends(figure, axes, [entry for entry in labels if entry[0]])
@@ -191,6 +165,16 @@ def draw_run(
     if len(known) == 1:  # a line through one point is invisible; a dot is not
         line.set(marker="o", markersize=5, clip_on=False)
     return float(middle[known[-1]]) if len(known) else math.nan
+
+
+def draw_final(axes: Axes, step: float, score: Score, color: str) -> None:
+    """Draw the score of a final evaluation, and its interval where there is one."""
+    if not math.isfinite(score.value):
+        return
+    look: dict[str, Any] = {"color": color, "zorder": 5, "clip_on": False}
+    if score.low is not None and score.high is not None:
+        axes.plot([step, step], [score.low, score.high], linewidth=1.6, **look)
+    axes.plot([step], [score.value], marker="D", markersize=6, markeredgecolor="white", **look)
 
 
 def style(axes: Axes, ylabel: str, xlabel: str) -> None:

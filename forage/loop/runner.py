@@ -51,6 +51,8 @@ class Runner(Protocol):
     def replays(self) -> bool: ...  # training from a checkpoint again gives the same, bit for bit
     @property
     def visits(self) -> np.ndarray | None: ...  # `member *place`, where they are counted on a map
+    @property
+    def begun(self) -> np.ndarray | None: ...  # episodes that began at each, where the loop sees them begin
 
     # Training and evaluation
     def begin(self) -> None:

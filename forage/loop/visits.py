@@ -18,20 +18,37 @@ class Visits(NamedTuple):
 
     counts: Int[Array, " place"]  # steps that led to each place of the environment's map; empty without a map
     first: Int[Array, ""]  # environment steps until the first reward above zero, that one included; -1: none yet
+    begun: Int[Array, " place"] | tuple[()] = ()  # episodes that began at each place; where the loop knows it
+
+
+class Places(NamedTuple):
+    """Where the steps of a rollout were."""
+
+    led: Int[Array, "time env"]  # where each step led to
+    begun: Int[Array, "time env"]  # where an episode's first step began; for all others a place beyond the map
 
 
 def nothing(environment: Environment) -> Visits:
     """Before the first step."""
-    return Visits(jnp.zeros(math.prod(environment.places) if environment.places else 0, jnp.int32), jnp.int32(-1))
+    none = jnp.zeros(math.prod(environment.places) if environment.places else 0, jnp.int32)
+    return Visits(none, jnp.int32(-1), none)
 
 
-def hear(visits: Visits, places: Int[Array, "time env"] | tuple[()], rollout: Experience, clock: Clock) -> Visits:
-    """Counts a rollout. `clock` reads as it did when it began."""
-    counts = visits.counts if isinstance(places, tuple) else visits.counts.at[places.reshape(-1)].add(1)
+def hear(
+    visits: Visits, places: Places | Int[Array, "time env"] | tuple[()], rollout: Experience, clock: Clock
+) -> Visits:
+    """Counts a rollout. `clock` reads as it did when it began. `places` may know only where steps led to."""
+    counts, begun = visits.counts, visits.begun
+    if isinstance(places, Places):
+        assert not isinstance(begun, tuple)
+        begun = begun.at[places.begun.reshape(-1)].add(1, mode="drop")
+        places = places.led
+    if not isinstance(places, tuple):
+        counts = counts.at[places.reshape(-1)].add(1)
     reward = rollout.reward.reshape(*rollout.reward.shape[:2], -1).sum(-1)
     paid = (reward > 0).any(1)
     now = clock.steps + (jnp.argmax(paid) + 1) * reward.shape[1]
-    return Visits(counts, jnp.where((visits.first < 0) & paid.any(), now, visits.first).astype(jnp.int32))
+    return Visits(counts, jnp.where((visits.first < 0) & paid.any(), now, visits.first).astype(jnp.int32), begun)
 
 
 def measures(visits: Visits) -> dict[str, Float[Array, ""]]:

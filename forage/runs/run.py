@@ -8,6 +8,8 @@ DIRECTORY/agent.npz          the agents alone, to act with
 DIRECTORY/evaluation.json    episodes played apart from training, and the score
 DIRECTORY/evaluations.jsonl  the same at points during training, where that was asked for
 DIRECTORY/curve.png
+DIRECTORY/visits.npy         how often steps led to each place of the environment's map, where that was asked for
+DIRECTORY/begun.npy          how many episodes began there
 """
 
 from __future__ import annotations
@@ -75,6 +77,14 @@ class Run:
     def evaluation(self) -> dict[str, Any] | None:
         path = self.directory / "evaluation.json"
         return read_json(path) if path.exists() else None
+
+    @property
+    def final(self) -> tuple[int, Score] | None:
+        """The step of the final evaluation, and its score; nothing before it, and for a sweep, which has several."""
+        evaluation = self.evaluation
+        if evaluation is None or self.config["sweep"] or not self.rows:
+            return None
+        return evaluation.get("steps", self.rows[-1]["steps"]), self.score
 
     @property
     def opponents(self) -> dict[str, dict[str, Any]]:
@@ -181,7 +191,8 @@ def draw_curve(run: Run) -> Path:
             curves = [("evaluated", *run.curve(evaluated=True))]
         elif run.evaluations:
             curves = [("in training", steps, values), (f"evaluated{run.evaluated_how}", *run.curve(evaluated=True))]
-        return curve(path, curves, title=run.title)
+        last = run.final
+        return curve(path, curves, title=run.title, finals=[] if last is None else [(len(curves) - 1, *last)])
     members = members_of(sweep, run.config["seeds"])
     labels = [label_of(member) for member in members]
     runs = [(label, steps, values[[i for i, x in enumerate(labels) if x == label]]) for label in dict.fromkeys(labels)]

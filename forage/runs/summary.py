@@ -9,7 +9,8 @@ import numpy as np
 
 from forage.config.registry import short_name
 from forage.config.setup import Setup
-from forage.evaluation.plots import heat_map
+from forage.core.ports import Environment
+from forage.evaluation.maps import heat_map
 from forage.loop.runner import Runner
 from forage.runs.display import duration
 from forage.runs.run import Run, by_setting, draw_curve, scored, write_json
@@ -22,7 +23,7 @@ def conclude(
     """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show."""
     write_json(directory / "evaluation.json", evaluation)
     picture = draw_curve(Run(directory))
-    where = write_visits(directory, runner)
+    where = write_visits(directory, setup, runner)
     scores = by_setting(setup.members, evaluation["return"])
     lines = []
     for label, found in scores.items():
@@ -48,15 +49,23 @@ def conclude(
     return result, lines
 
 
-def write_visits(directory: Path, runner: Runner) -> Path | None:
-    """Write how often each member was at each place of the map (`visits.npy`), and draw it, where that is measured."""
+def write_visits(directory: Path, setup: Setup, runner: Runner) -> Path | None:
+    """Write how often steps led to each place of the map, and episodes began there, and draw both in one picture.
+
+    They are `visits.npy` and `begun.npy`, `[member, ...]`; of a run that does not count them there is none.
+    """
     counts = runner.visits
     if counts is None:
         return None
     with (directory / "visits.npy").open("wb") as file:
         np.save(file, counts)
-    title = f"{Run(directory).title}: where it went"
-    return heat_map(directory / "visits.png", counts.sum(0), title=title)
+    title, seen = f"{Run(directory).title}: where it went", counts.sum(0)
+    if runner.begun is not None:
+        with (directory / "begun.npy").open("wb") as file:
+            np.save(file, runner.begun)
+        seen = seen + runner.begun.sum(0)
+    reachable = setup.environment.reachable() if isinstance(setup.environment, Environment) else None
+    return heat_map(directory / "visits.png", seen, title, reachable)
 
 
 def device_failure(error: Exception, steps: int) -> str:

@@ -35,7 +35,9 @@ class Compared(NamedTuple):
 def compare(directories: Sequence[str], output: str) -> list[str]:
     """Draw the curves of several runs into `output`. Return lines that say how they compare."""
     runs = gather(directories)
-    path = curve(output, [(one.label, *one.run.curve()) for one in runs], runs[0].run.config["spec"]["name"])
+    curves = [(one.label, *one.run.curve()) for one in runs]
+    finals = [(number, *one.run.final) for number, one in enumerate(runs) if one.run.final is not None]
+    path = curve(output, curves, runs[0].run.config["spec"]["name"], finals=finals)
     return [*verdicts(runs), str(path)]
 
 

@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,6 +26,7 @@ from forage.core import prng
 from forage.core.fields import replace, value_of
 from forage.core.ports import Environment, Tasks
 from forage.core.types import ForageError
+from forage.evaluation.conditions import Cell, conditions
 from forage.evaluation.statistics import Score, score
 from forage.loop.policy import AUTO
 from forage.runs.run import Run, write_json
@@ -51,6 +53,12 @@ class Robustness:
     title: str
     episodes: int  # of each seed, at each point
     points: list[Point]
+    picture: Path | None = None  # where they are drawn
+
+    def draw(self, path: str | os.PathLike[str]) -> Path | None:
+        """Draw all points, where they differ in at most two fields; see `conditions`."""
+        cells = [Cell(point.under, point.fields, point.score) for point in self.points]
+        return conditions(Path(path), cells, f"{self.title}, elsewhere")
 
     @property
     def mean(self) -> Score:
@@ -113,7 +121,8 @@ def evaluate_under(
     environment: Any = None,
     actions: str | None = None,
 ) -> Robustness:
-    """Plays a run's agents, as they were saved last, in other environments. Writes robustness.json, too.
+    """Plays a run's agents, as they were saved last, in other environments. Write robustness.json and
+    robustness.png, too.
 
     `grid` maps fields to values: all combinations are played, in one program. What is not on it is as the tasks that
     evaluation draws have it; `tasks` are others than the run's own. `under` and `wrap` name wrappers
@@ -166,7 +175,7 @@ def evaluate_under(
     result = Robustness(run.title, episodes, points)
     described = {"wrap": list(wrap), "tasks": to_config(tasks or setup.tasks), "actions": acted}
     write_json(run.directory / "robustness.json", result.data() | described)
-    return result
+    return dataclasses.replace(result, picture=result.draw(run.directory / "robustness.png"))
 
 
 def play(

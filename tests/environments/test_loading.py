@@ -431,26 +431,35 @@ def test_an_evaluation_takes_as_many_environments_as_training_and_shares_no_epis
 def test_films_are_what_the_environment_draws(tmp_path, monkeypatch):
     import imageio.v3 as imageio
 
-    from forage.studies import watch
+    from forage.studies import film
+    from forage.studies.film import Frame
 
-    frames = [np.full((21 + i, 33, 3), 200, np.uint8) for i in range(3)]
-    watch.prepare(tmp_path / "new" / "a.gif")
-    watch.write(tmp_path / "new" / "a.gif", frames, 10)
-    film = imageio.imread(tmp_path / "new" / "a.gif")
-    assert film.shape[:3] == (3, 23, 33) and film[0, 20].mean() == 200 and film[0, 22].mean() == 0
+    pictures = [np.full((300 + 10 * i, 401, 3), 200, np.uint8) for i in range(3)]
+
+    def write(path):
+        film.prepare(path)
+        film.Film(path, 10, "seed 3", frames=[Frame(picture, "return 1") for picture in pictures]).write()
+
+    write(tmp_path / "new" / "a.gif")
+    shown = imageio.imread(tmp_path / "new" / "a.gif")
+    strip = shown.shape[1] - 320
+    assert shown.shape == (3, 320 + strip, 401, 3) and 20 < strip < 40
+    assert shown[0, 200].mean() == 200 and shown[0, 315].mean() == 0 and shown[0, -1].mean() == 255
+    assert shown[0, 320:].min() < 100  # the caption
     assert imageio.immeta(tmp_path / "new" / "a.gif")["duration"] == 100
+    write(tmp_path / "a.webp")
+    assert imageio.imread(tmp_path / "a.webp", plugin="pillow", index=...).shape == shown.shape
     (tmp_path / "file").write_text("")
     (tmp_path / "b.gif").mkdir()
     for path in (tmp_path / "file" / "a.gif", tmp_path / "file" / "a.mp4", tmp_path / "b.gif"):
-        assert "Could not write" in said(watch.prepare, path)
-    assert watch.same_size(frames, even=True)[0].shape == (24, 34, 3)
-    if not watch.importlib.util.find_spec("imageio_ffmpeg"):
-        assert "forage-rl[video]" in said(watch.prepare, tmp_path / "a.mp4")
+        assert "Could not write" in said(film.prepare, path)
+    if not film.importlib.util.find_spec("imageio_ffmpeg"):
+        assert "forage-rl[video]" in said(film.prepare, tmp_path / "a.mp4")
         return
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        watch.write(tmp_path / "a.mp4", frames, 10)
-    assert imageio.imread(tmp_path / "a.mp4", plugin="FFMPEG").shape == (3, 24, 34, 3)
+        write(tmp_path / "a.mp4")
+    assert imageio.imread(tmp_path / "a.mp4", plugin="FFMPEG").shape == (3, 320 + strip + strip % 2, 402, 3)
 
 
 def test_json_is_alone_on_standard_output(folder, tmp_path):

@@ -15,6 +15,7 @@ from matplotlib.colors import to_hex
 
 from forage.core.types import ForageError
 from forage.evaluation import plots
+from forage.evaluation.statistics import Score
 
 NAN = np.nan
 STEPS = np.array([100_000, 200_000, 300_000])
@@ -84,6 +85,18 @@ def test_few_or_no_points_are_shown_for_what_they_are():
     assert dot.get_marker() == "o"
     assert np.isnan(none.get_ydata()).all()
     assert [text.get_text() for text in axes.texts[1:]] == ["dot", "none (no score yet)"]
+
+
+def test_the_final_evaluation_is_a_diamond_with_its_interval():
+    wide, none = Score(90.0, 10.0, 95.0, 5), Score(float("nan"), None, None, 5)
+    runs = [("ppo", STEPS, FIVE), ("dqn", STEPS, FIVE)]
+    figure = plots._figure(runs, "Title", "return", "steps", (), 0.95, (7.2, 4.2), [(1, 300_000, wide), (0, 3, none)])
+    axes = figure.axes[0]
+    (diamond,) = [line for line in axes.lines if line.get_marker() == "D"]
+    assert diamond.get_color() == plots.PALETTE[1]
+    assert (diamond.get_xdata()[0], diamond.get_ydata()[0]) == (300_000, 90)
+    assert [10, 95] in [list(line.get_ydata()) for line in axes.lines]
+    assert axes.get_ylim()[1] > 95 and axes.texts[0].get_text().endswith("; diamond: final evaluation")
 
 
 def test_files(tmp_path):

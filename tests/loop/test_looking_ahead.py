@@ -1,6 +1,7 @@
 """Agents that look ahead: which world they get, and where there is none for them."""
 
 import dataclasses
+from pathlib import Path
 
 import equinox
 import jax
@@ -26,6 +27,7 @@ from forage.loop.policy import Policy
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
+from forage.studies.film import Film
 from forage.studies.watch import play_native
 from forage.tasks.same import Same
 
@@ -87,7 +89,7 @@ def test_a_policy_acts_where_it_gets_the_world_and_refuses_where_not(monkeypatch
     loop = loop_of(Same(), environment)
     policy = Policy(loop.agent, loop.agent.init(KEY, loop.learner.spec), loop.learner.spec)
     monkeypatch.setattr(Tabular, "render", lambda self, state: np.zeros((1, 1, 3), np.uint8))
-    assert play_native(policy, environment, 9, 0, []) == 5.0
+    assert play_native(policy, environment, 9, 0, Film(Path("a.gif"), 30)) == 5.0
     state, observation = environment.reset(KEY)
     assert policy.act(observation, world=World(environment, state)) == int(state.index)
     with pytest.raises(ForageError, match=r"Greedy looks ahead in the environment's own state and cannot act by obs"):

@@ -10,7 +10,9 @@ import pytest
 import forage
 from forage.core.types import Clock, Experience
 from forage.environments.classic.deep_sea import DeepSea
-from forage.loop.visits import Visits, hear, measures, nothing
+from forage.environments.registry import make
+from forage.environments.tabular.mdp import Tabular
+from forage.loop.visits import Places, Visits, hear, measures, nothing
 
 PPO = {"num_envs": 4, "rollout_length": 10, "minibatches": 1, "hidden_sizes": (8,)}
 
@@ -42,6 +44,56 @@ def test_a_place_may_be_visited_more_often_than_a_float_can_count():
         visits, jnp.array([[0, 0], [0, 1]]), rollout_of([[0, 0], [0, 0]]), Clock(jnp.int32(0), jnp.float32(1))
     )
     assert visits.counts.tolist() == [2**24 + 3, 1]
+
+
+def test_where_episodes_begin_is_counted_apart():
+    visits = nothing(DeepSea(2))
+    places = Places(jnp.array([[1, 2], [3, 3]]), jnp.array([[0, 4], [4, 0]]))  # 4 is beyond the map of four places
+    visits = hear(visits, places, rollout_of([[0, 0], [0, 0]]), Clock(jnp.int32(0), jnp.float32(9)))
+    assert visits.counts.tolist() == [0, 1, 1, 2] and visits.begun.tolist() == [2, 0, 0, 0]
+    assert measures(visits)["places_visited"] == 3  # of where steps led to, as before
+
+
+def test_the_loop_sees_where_episodes_begin():
+    from forage.config.setup import make_setup
+
+    setup = make_setup("ppo", "DeepSea-5", steps=100, seeds=1, visits=True, agent_options=PPO)
+    runner = setup.runner()
+    runner.begin()
+    runner.advance(2)
+    assert runner.begun.shape == (1, 5, 5) and runner.begun.sum() == runner.begun[0, 0, 0] == 16
+    assert runner.visits.sum() == 80 and runner.visits[0, 0, 0] == 0
+
+
+@pytest.mark.parametrize("name", ["DeepSea-5", "tabular:FrozenLake-4", "maze:UMaze"])
+def test_what_is_reached_can_be_reached(name):
+    environment = make(name)
+    can = environment.reachable()
+    assert can.shape == environment.places and can.any()
+
+    def step(carry, key):
+        state, keys = carry, jax.random.split(key, 3)
+        action = jax.random.randint(keys[0], (), 0, getattr(environment.action_space, "n", 2))
+        if environment.action_space.shape:
+            action = jax.random.uniform(keys[0], environment.action_space.shape, minval=-1.0, maxval=1.0)
+        following, told = environment.step(state, action, keys[1])
+        fresh, _ = environment.reset(keys[2])
+        over = told.terminated | told.truncated
+        places = environment.place(state), environment.place(following)
+        return jax.tree.map(lambda a, b: jnp.where(over, a, b), fresh, following), places
+
+    first, _ = environment.reset(jax.random.key(0))
+    _, places = jax.lax.scan(step, first, jax.random.split(jax.random.key(1), 1000))
+    reached = np.unique(np.concatenate(places))
+    assert len(reached) > 1 and can.reshape(-1)[reached].all()
+
+
+def test_states_behind_a_wall_cannot_be_reached():
+    assert DeepSea(3).reachable().tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+    transition = np.zeros((4, 1, 4))
+    transition[0, 0, 1] = transition[1, 0, 2] = transition[2, 0, 3] = transition[3, 0, 3] = 1
+    chain = Tabular(transition, np.zeros((4, 1)), np.array([1.0, 0, 0, 0]), np.array([False, False, True, False]))
+    assert chain.reachable().tolist() == [True, True, True, False]  # what lies behind the end
 
 
 def test_without_a_map_only_the_first_reward_is_known():

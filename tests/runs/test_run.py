@@ -370,7 +370,7 @@ def test_a_film_opens_and_moves(finished, tmp_path):
     assert len(frames) > 5
     assert frames.shape[-1] == 3
     assert len({frame.tobytes() for frame in frames}) > 1
-    with pytest.raises(ForageError, match="neither"):
+    with pytest.raises(ForageError, match="is none of them"):
         watch(finished.directory, tmp_path / "film.png")
     with pytest.raises(ForageError, match="1 episode or more, not 0"):
         watch(finished.directory, tmp_path / "film.gif", episodes=0)

@@ -3,6 +3,7 @@
 import html.parser
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,11 @@ import pytest
 import small
 
 from forage.core.types import ForageError
-from forage.studies.report import flattened, report
+from forage.runs.run import Run
+from forage.studies.film import MOST
+from forage.studies.report import report
+from forage.studies.report.charts import plain, thinned
+from forage.studies.report.settings import differing, flattened, same
 
 small.keep_compiled()
 
@@ -52,14 +57,65 @@ def test_one_page_that_fetches_nothing(runs, tmp_path):
     text = path.read_text()
     page = Page(text)
     assert page.fetched == [] and "@import" not in text and "url(http" not in text
-    assert page.tags.count("svg") >= 1 and page.tags.count("img") == 2  # curves, and two films
+    assert page.tags.count("img") + page.tags.count("video") == 2  # the films
+    assert [chart["y"].split(",")[0] for chart in charts(text)] == ["return", "share of seeds above it"]
     words = " ".join(page.text)
     assert "two<b>" in words and "<b>" not in text
     for said in ("agent.learning_rate", "0.02", "steps until 5", "2 seeds of 2 evaluation episodes"):
         assert said in words, said
     # What is the same in both is folded away, what differs is not.
-    differs = words[words.index("What differs") : words.index("What is the same")]
+    differs = words[words.index("What differs") : words.index("What is the same,")]
     assert "learning_rate" in differs and "gae_lambda" not in differs
+
+
+def charts(text):
+    """Return what the page's charts are drawn from."""
+    return [json.loads(found) for found in re.findall(r'<script type="application/json">(.*?)</script>', text)]
+
+
+def test_the_chart_holds_every_seed_and_the_final_evaluation(runs, tmp_path):
+    text = report(runs, str(tmp_path / "page.html")).read_text()
+    learning = charts(text)[0]
+    assert learning["arms"] == ["one", "two<b>"] and "two<b>" not in text
+    kinds = [(one["name"], one["kind"]) for one in learning["series"]]
+    final = "final evaluation"
+    assert kinds == [
+        ("one", "training"),
+        ("one", "evaluated"),
+        ("one", final),
+        ("two<b>", "training"),
+        ("two<b>", final),
+    ]
+    training, evaluated, last = learning["series"][:3]
+    run = Run(runs[0])
+    steps, values = run.curve()
+    assert training["x"] == steps.tolist()
+    for seed, kept in zip(training["seeds"], values, strict=True):
+        np.testing.assert_allclose([np.nan if y is None else y for y in seed["y"]], kept, rtol=1e-5)
+    assert evaluated["x"] == [row["steps"] for row in run.evaluations]
+    assert last["x"] == [160] and last["value"][0] == pytest.approx(run.score.value, rel=1e-5)
+    assert [seed["y"][0] for seed in last["seeds"]] == pytest.approx(run.evaluation["return"], rel=1e-5)
+    # Colours follow the reader's choice of light or dark, and nothing is smaller than 12 pixels.
+    assert "color-scheme: light dark" in text
+    assert min(float(size) for size in re.findall(r"font-size: ([.0-9]+)rem", text)) * 16 >= 12
+    assert set(re.findall(r"font-size: (\d+)px", text)) == {"12"}
+
+
+def test_long_curves_are_thinned_and_keep_their_end():
+    steps = np.arange(1, 1002)
+    x, y = thinned(steps, np.stack([steps, 2 * steps]))
+    assert len(x) <= 400 and x[-1] == 1001 and (y[1] == 2 * x).all() and len(set(np.diff(x))) == 1
+    assert plain([1 / 3, None, np.nan, 60_416, 1_234_567]) == [0.333333, None, None, 60_416, 1_234_567]
+
+
+def test_a_film_that_cannot_be_made_is_said(runs, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise ForageError("Mine cannot be drawn.")
+
+    monkeypatch.setattr("forage.studies.report.page.watch", refuse)
+    run = shutil.copytree(runs[0], tmp_path / "run", ignore=lambda *_: {f"agent{suffix}" for suffix in MOST})
+    text = report([str(run)], str(tmp_path / "page.html"), film=True).read_text()
+    assert "No film of ppo: Mine cannot be drawn." in text
 
 
 def test_a_run_alone(runs, tmp_path):
@@ -73,6 +129,28 @@ def test_a_run_alone(runs, tmp_path):
 def test_settings_are_flat():
     config = {"a": {"b": 1, "c": [1, 2]}, "d": [{"e": 2}, {"e": 3}], "f": {}}
     assert flattened(config) == {"a.b": "1", "a.c": "1, 2", "d.0.e": "2", "d.1.e": "3", "f": "{}"}
+
+
+def test_only_settings_that_matter_differ():
+    one = {
+        "agent": {"part": "ppo", "clip": 0.2, "learning_rate": 3e-4},
+        "seeds": [0],
+        "checkpoint_seconds": 30.0,
+        "spec": {"name": "A"},
+        "visits": True,
+    }
+    other = {
+        "agent": {"part": "dqn", "learning_rate": 3.0000001e-4, "double": True},
+        "seeds": [0, 1],
+        "checkpoint_seconds": 60.0,
+        "spec": {"name": "B"},
+        "opponent": None,
+    }
+    matter, partly, rest = differing([one, other])
+    assert matter == ["agent.part", "seeds"]
+    assert partly == ["agent.clip", "agent.double"]
+    assert set(rest) == {"agent.learning_rate", "checkpoint_seconds", "spec.name", "visits", "opponent"}
+    assert not same("0.001", "0.0011") and same("<A object at 0x7f>", "<A object at 0x8e>") and same("nan", "nan")
 
 
 def test_bad_input(runs, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import gymnasium
 import jax.numpy as jnp
@@ -34,6 +34,8 @@ class TicTacToe(Environment):
     - Reward: 1 to who has three in a row and -1 to the other, at the move that makes them; 0 for a draw.
     - Terminated: when somebody has won or the board is full. Each move is a step.
     """
+
+    frames_per_second: ClassVar[float] = 2.0
 
     @property
     def observation_space(self) -> gymnasium.spaces.Dict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import gymnasium
 import jax
@@ -37,6 +37,8 @@ class Acrobot(Environment):
     Source: Sutton (1996), "Generalization in reinforcement learning: successful examples using sparse coarse coding";
     Sutton and Barto (1998), "Reinforcement Learning: An Introduction", section 11.3.
     """
+
+    frames_per_second: ClassVar[float] = 15.0
 
     gravity: float = 9.8  # m/s²
     link_length_1: float = 1.0  # m

@@ -33,6 +33,8 @@ class BitFlip(Environment):
     Source: Andrychowicz et al. (2017), "Hindsight Experience Replay" (arXiv 1707.01495), section 3.1.
     """
 
+    frames_per_second: ClassVar[float] = 5.0
+
     draws_goals: ClassVar[bool] = True
 
     size: int = equinox.field(default=20, static=True)

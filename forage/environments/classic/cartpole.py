@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import gymnasium
 import jax
@@ -43,6 +43,8 @@ class CartPole(Environment):
     Source: Barto, Sutton and Anderson (1983), "Neuronlike adaptive elements that can solve difficult learning control
     problems", without the friction of the cart on its track and of the hinge.
     """
+
+    frames_per_second: ClassVar[float] = 50.0
 
     gravity: float = 9.8  # m/s²
     cart_mass: float = 1.0  # kg

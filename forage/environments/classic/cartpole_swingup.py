@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -32,6 +34,8 @@ class CartPoleSwingUp(Environment):
     Source: Osband, Doron, Hessel, Aslanides, Sezener, Saraiva, McKinney, Lattimore, Szepesvari, Singh, Van Roy, Sutton,
     Silver, van Hasselt (2019), "Behaviour Suite for Reinforcement Learning", arXiv 1908.03568.
     """
+
+    frames_per_second: ClassVar[float] = 100.0
 
     height: float = 0.5
     slow: float = 1.0  # rad/s

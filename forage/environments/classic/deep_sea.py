@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -44,6 +44,8 @@ class DeepSea(Environment):
     `mapping_seed` is bsuite's own, whose sweep uses seed 42 and sizes 10, 12, ..., 50.
     """
 
+    frames_per_second: ClassVar[float] = 5.0
+
     size: int = equinox.field(default=10, static=True)
     stochastic: bool = equinox.field(default=False, static=True)
     randomize_actions: bool = equinox.field(default=True, static=True)  # otherwise action 1 is right everywhere
@@ -80,6 +82,9 @@ class DeepSea(Environment):
     def place(self, state: DeepSeaState) -> Int[Array, ""]:
         """The diver's cell; on the floor, the last one it passed in its column."""
         return jnp.minimum(state.time, self.size - 1) * self.size + state.column
+
+    def reachable(self) -> np.ndarray:
+        return np.tri(self.size, dtype=bool)  # a step leads down, and at most one column to the right
 
     def reset(self, key: Key[Array, ""]) -> tuple[DeepSeaState, Float[Array, "row column"]]:
         state = DeepSeaState(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))

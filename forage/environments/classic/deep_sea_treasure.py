@@ -58,6 +58,8 @@ class DeepSeaTreasure(Environment):
     reinforcement learning algorithms".
     """
 
+    frames_per_second: ClassVar[float] = 5.0
+
     reward_names: ClassVar[tuple[str, ...]] = ("treasure", "time")
 
     treasure_map: Float[Array, "row column"] = equinox.field(default_factory=treasure_map)

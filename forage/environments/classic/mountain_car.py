@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -41,6 +41,8 @@ class MountainCar(Environment):
 
     Source: Moore (1990), "Efficient memory-based learning for robot control"; Sutton and Barto (2018), example 10.1.
     """
+
+    frames_per_second: ClassVar[float] = 30.0
 
     gravity: float = 0.0025
     force: float = 0.001
@@ -102,6 +104,8 @@ class MountainCarContinuous(Environment):
 
     Source: Moore (1990), "Efficient memory-based learning for robot control".
     """
+
+    frames_per_second: ClassVar[float] = 30.0
 
     gravity: float = 0.0025
     force: float = 0.0015

@@ -40,6 +40,8 @@ class Pendulum(Environment):
     "Reinforcement learning in continuous time and space".
     """
 
+    frames_per_second: ClassVar[float] = 30.0
+
     gravity: float = 10.0  # m/s²
     mass: float = 1.0  # kg
     length: float = 1.0  # m

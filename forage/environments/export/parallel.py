@@ -43,7 +43,7 @@ class ParallelExport(ParallelEnv):
         self.metadata = {
             "name": self.name,
             "render_modes": render_modes(environment),
-            "render_fps": 30,
+            "render_fps": environment.frames_per_second or 30,
             "is_parallelizable": True,
         }
         # PettingZoo wants the same object at every call, and samples of each agent to be its own.

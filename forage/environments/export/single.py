@@ -36,7 +36,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
         check_alone(self.name, environment)
         check_render_mode(self.name, environment, render_mode)
         self.environment, self.render_mode = environment, render_mode
-        self.metadata = {"render_modes": render_modes(environment), "render_fps": 30}
+        self.metadata = {"render_modes": render_modes(environment), "render_fps": environment.frames_per_second or 30}
         self.observation_space = environment.observation_space
         self.action_space = environment.action_space
         self.reward_names = environment.reward_names

@@ -57,7 +57,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.environment, self.num_envs, self.render_mode = environment, num_envs, render_mode
         self.metadata = {
             "render_modes": render_modes(environment),
-            "render_fps": 30,
+            "render_fps": environment.frames_per_second or 30,
             "autoreset_mode": self.autoreset_mode,
         }
         self.single_observation_space = environment.observation_space

@@ -29,6 +29,7 @@ from forage.environments.grid.cells import (
     LAVA,
     LOCKED_DOOR,
     TOGGLED,
+    WALL_CELL,
     encode,
     look_up,
 )
@@ -99,6 +100,8 @@ class GridWorld(Environment):
     With `level` set, every episode begins there; otherwise `generate` draws one. `level` is a traced field like any
     other, so copies of the environment with levels of their own are one batch.
     """
+
+    frames_per_second: ClassVar[float] = 10.0
 
     max_steps: int | None = equinox.field(default=None, kw_only=True)  # None: as many as the package allows
     level: Level | None = equinox.field(default=None, kw_only=True)
@@ -175,6 +178,14 @@ class GridWorld(Environment):
     def place(self, state: GridState) -> Number:
         """The cell that the agent stands on."""
         return state.y * self.width + state.x
+
+    def reachable(self) -> np.ndarray:
+        """All but the walls: those of the level, or where levels are drawn, the walls around them."""
+        if self.level is not None and np.ndim(self.level.grid) == 2:
+            return np.asarray(self.level.grid) != WALL_CELL
+        inside = np.zeros((self.height, self.width), bool)
+        inside[1:-1, 1:-1] = True
+        return inside
 
     def reset(self, key: Key[Array, ""]) -> tuple[GridState, PyTree[Array]]:
         state = begin(self.generate(key) if self.level is None else self.level)

@@ -57,6 +57,7 @@ class PointMass(Environment):
     """
 
     draws_goals: ClassVar[bool] = True
+    frames_per_second: ClassVar[float] = 100.0
 
     walls: Bool[Array, "row column"] = equinox.field(converter=_flags)
     starts: Bool[Array, "row column"] = equinox.field(converter=_flags)
@@ -141,6 +142,9 @@ class PointMass(Environment):
     def places(self) -> tuple[int, int]:
         rows, columns = self.walls.shape
         return rows, columns
+
+    def reachable(self) -> np.ndarray:
+        return ~np.asarray(self.walls)
 
     def place(self, state: PointMassState) -> Int[Array, ""]:
         """The cell that the ball's middle is in."""

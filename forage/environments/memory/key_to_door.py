@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import gymnasium
 import jax
@@ -98,6 +98,8 @@ class KeyToDoor(Environment):
     (arXiv 1810.06721), in the rooms and rewards of Ni, Ma, Eysenbach and Bacon (2023), "When Do Transformers Shine in
     RL?" (arXiv 2307.03864). They show the same cells as colours.
     """
+
+    frames_per_second: ClassVar[float] = 10.0
 
     explore_steps: int = 15
     orchard_steps: int = 60  # the distractor phase: how long the key must be credited for

@@ -74,6 +74,8 @@ class MinAtar(Environment):
     Unlike the package, where the last action outlives the episode, `reset` sets it to no-op.
     """
 
+    frames_per_second: ClassVar[float] = 20.0
+
     sticky_action_prob: float = 0.1
     """Chance that the previous action is repeated in place of the chosen one, in each step."""
     max_steps: int | None = equinox.field(static=True, default=None)

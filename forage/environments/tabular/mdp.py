@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -53,6 +53,8 @@ class Tabular(Environment):
     `values.py` has the exact values, occupancies and best policies; `makers.py` well-known MDPs.
     Raises `ForageError` for arrays that do not fit one another and for rows that are not probabilities.
     """
+
+    frames_per_second: ClassVar[float] = 5.0
 
     transition: Float[Array, "state action next"] = equinox.field(converter=_floats)
     reward: Float[Array, "state action *next"] = equinox.field(converter=_floats)
@@ -122,6 +124,17 @@ class Tabular(Environment):
     def place(self, state: TabularState) -> Int[Array, ""]:
         """The number of the state."""
         return state.index
+
+    def reachable(self) -> np.ndarray:
+        """The states that some actions lead to from where episodes begin."""
+        leads = np.asarray(self.transition > 0).any(-2) & ~np.asarray(self.terminal)[:, None]  # state following
+        found = np.asarray(self.initial) > 0
+        for _ in range(self.num_states):
+            following = found | leads[found].any(0)
+            if (following == found).all():
+                break
+            found = following
+        return found
 
     def reset(self, key: Key[Array, ""]) -> tuple[TabularState, Float[Array, " state"]]:
         index = draw(self.initial, key)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox
 import gymnasium
 import jax
@@ -44,6 +46,8 @@ class TwoStep(Environment):
     Source: Rashid, Samvelyan, Schroeder de Witt, Farquhar, Foerster, Whiteson (2018), "QMIX: Monotonic Value Function
     Factorisation for Deep Multi-Agent Reinforcement Learning", arXiv 1803.11485, the two-step game.
     """
+
+    frames_per_second: ClassVar[float] = 2.0
 
     payoffs: Float[Array, "state=3 first=2 second=2"] = equinox.field(default_factory=payoffs)
 

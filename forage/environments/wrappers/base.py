@@ -76,6 +76,10 @@ class Wrapper(Environment):
         return getattr(self.environment, "num_agents", 1)
 
     @property
+    def frames_per_second(self) -> float | None:
+        return self.environment.frames_per_second
+
+    @property
     def horizon(self) -> int | None:
         return self.environment.horizon
 
@@ -111,6 +115,9 @@ class Wrapper(Environment):
 
     def place(self, state: State) -> Int[Array, ""]:
         return self.environment.place(state.inner if self.remembers else state)
+
+    def reachable(self) -> Any:
+        return self.environment.reachable()
 
     def render(self, state: State) -> Any:
         return self.environment.render(state.inner if self.remembers else state)

@@ -143,6 +143,10 @@ class GoalConditioned(Environment):
         return self.environment.action_space
 
     @property
+    def frames_per_second(self) -> float | None:
+        return self.environment.frames_per_second
+
+    @property
     def horizon(self) -> int | None:
         return self.environment.horizon
 
@@ -204,6 +208,9 @@ class GoalConditioned(Environment):
             "achieved_goal": self._achieved(state.inner),
             "desired_goal": state.goal,
         }
+
+    def reachable(self) -> Any:
+        return self.environment.reachable()
 
     def render(self, state: GoalState) -> Any:
         """The environment's own picture, with the goal in it where it can draw one."""

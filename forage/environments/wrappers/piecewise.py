@@ -78,6 +78,10 @@ class Piecewise(Environment):
         return self.phase(0).action_space
 
     @property
+    def frames_per_second(self) -> float | None:
+        return self.environment.frames_per_second
+
+    @property
     def horizon(self) -> int | None:
         phases = range(len(self.times) + 1)
         limits = [jax.tree.map(lambda leaf, i=i: leaf[i], self.environment).horizon for i in phases]

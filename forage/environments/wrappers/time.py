@@ -110,6 +110,11 @@ class ActionRepeat(Wrapper):
         check_least(self, "repeats", self.repeats, 1)
 
     @property
+    def frames_per_second(self) -> float | None:
+        inner = self.environment.frames_per_second
+        return None if inner is None else inner / self.repeats
+
+    @property
     def horizon(self) -> int | None:
         inner = self.environment.horizon
         return None if inner is None else -(-inner // self.repeats)

@@ -61,6 +61,10 @@ class Together(Environment):
         return self.environment.action_space
 
     @property
+    def frames_per_second(self) -> float | None:
+        return self.environment.frames_per_second
+
+    @property
     def horizon(self) -> int | None:
         return self.environment.horizon
 

@@ -11,6 +11,7 @@ Python or C++.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, check_signatures, finite, select
 from forage.loop.runner import Played
-from forage.loop.visits import Visits
+from forage.loop.visits import Places, Visits
 
 LARGE = 2**14
 """Bytes of an environment's state from which on starts are copied one by one, as episodes end."""
@@ -89,7 +90,7 @@ class Collected(NamedTuple):
     episodes: Episodes
     rollout: Experience  # leaves `time env *agent ...`
     visited: Visited
-    places: Int[Array, "time env"] | tuple[()]  # where each step led to on the environment's map, where measured
+    places: Places | tuple[()]  # where the steps were on the environment's map, where measured
 
 
 class DeviceLoop(Part):
@@ -198,7 +199,9 @@ class DeviceLoop(Part):
             )
             if self.agent.marks:
                 experience = experience._replace(mark=team.repeat(at.mark, spec.num_agents))
-            place = environment.place(env_state) if self.measured and environment.places else ()
+            place = ()
+            if self.measured and environment.places:
+                place = environment.place(env_state), environment.place(at.env_state)
             return at._replace(env_state=env_state, observation=step.observation), decision.hidden, experience, place
 
         def step(
@@ -212,6 +215,9 @@ class DeviceLoop(Part):
             at, hidden, experience, place = jax.vmap(one, in_axes=(0, 0, None, 0, 0, 0))(
                 at, hidden, now, keys[:num_envs], keys[num_envs:-1], jnp.arange(num_envs)
             )
+            if place:
+                beyond = math.prod(self.environment.places or ())
+                place = Places(place[0], jnp.where(age == 0, place[1], beyond))
             gone = team.as_one(experience, spec.num_agents).ended
             if self.starts.cuts:
                 cut = jax.vmap(self.starts.cut)(at.mark, age + 1)

@@ -419,6 +419,14 @@ class DeviceRunner:
             return None
         return np.asarray(measured.counts)[: self.rows].reshape(-1, *places)
 
+    @property
+    def begun(self) -> np.ndarray | None:
+        """How many episodes of each seed began at each place of that map, `seed *place`."""
+        measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
+        if not isinstance(measured, visits.Visits) or not places:
+            return None
+        return np.asarray(measured.begun)[: self.rows].reshape(-1, *places)
+
     def shapes(self, placed: bool = False) -> DeviceState:
         """The shapes and dtypes of a state to `restore`; when `placed` of `state`, and on which devices it lies."""
         shapes = jax.eval_shape(self._init, self.varied, self._keys)

@@ -115,6 +115,11 @@ class HostRunner:
         places = self.loops[0].environment.places
         return np.stack(counts).reshape(-1, *places) if counts and places else None
 
+    @property
+    def begun(self) -> np.ndarray | None:
+        """Environments on the host say only where steps led to."""
+        return None
+
     def begin(self) -> None:
         for loop in self.loops:
             loop.begin()

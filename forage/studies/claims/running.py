@@ -35,7 +35,7 @@ from forage.studies.claims.claim import Also, Claim, Measure, Scale, effects, ve
 from forage.studies.claims.picture import draw
 from forage.studies.claims.provenance import commit_of, file_of, uncommitted
 from forage.studies.compare import without_address
-from forage.studies.report import flattened
+from forage.studies.report.settings import flattened
 
 SCALES = ("laptop", "smoke", "paper")
 SMOKE_CAPACITY = 10_000

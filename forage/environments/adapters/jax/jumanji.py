@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import gymnasium
@@ -41,6 +41,8 @@ class Jumanji(Environment):
       otherwise. Most of Jumanji's environments end with a discount of 0 also when their `time_limit` is up; which it
       was follows from asking the same environment without the limit.
     """
+
+    frames_per_second: ClassVar[float] = 5.0
 
     library: Any = equinox.field(static=True)
     endless: Any = equinox.field(static=True)  # the same without a time limit; None where it has none

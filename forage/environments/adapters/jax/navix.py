@@ -7,7 +7,7 @@ arXiv 2407.19396, https://github.com/epignatelli/navix.
 # Where types are checked without the library, this file itself is taken for it.
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import gymnasium
@@ -45,6 +45,8 @@ class Navix(Environment):
     - Observation: pictures `uint8`; the others `int32`, as they are names of things and no brightness.
     - Terminated and truncated: the library's step types. Truncated after `max_steps` steps.
     """
+
+    frames_per_second: ClassVar[float] = 10.0
 
     library: Any = equinox.field(static=True)
     id: str = equinox.field(static=True)

@@ -46,6 +46,11 @@ class Simulated(Environment):
     episode_length: int
 
     @property
+    def frames_per_second(self) -> float | None:
+        seconds = getattr(self.library, "dt", None)  # of one step; only simulators have it
+        return None if seconds is None else 1 / (float(seconds) * self.action_repeat)
+
+    @property
     def clocked(self) -> bool:
         """The library's `done` includes the time limit, and at that step cannot be told from it."""
         return False

@@ -7,7 +7,7 @@ Learning Environments in JAX", NeurIPS, arXiv 2312.12044, https://github.com/dun
 # Where types are checked without the library, this file itself is taken for it.
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import gymnasium
@@ -35,6 +35,8 @@ class XLand(Environment):
     - Action: forward, right, left, pick up, put down, toggle.
     - Terminated: the goal is reached, as the library's discount says. Truncated: after `max_steps` steps.
     """
+
+    frames_per_second: ClassVar[float] = 10.0
 
     library: Any = equinox.field(static=True)
     id: str = equinox.field(static=True)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import html
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +12,21 @@ import numpy as np
 
 from forage.core import checkpoint
 from forage.core.errors import ForageError
-from forage.evaluation.plots import curve, profiles
-from forage.evaluation.profiles import score_distribution
 from forage.evaluation.statistics import score
 from forage.evaluation.thresholds import first_reached, median_time
 from forage.runs.display import duration
 from forage.runs.run import read_json
 from forage.studies.compare import Compared, actions_of, cut_of, gather, reward_of, steps_of, verdicts
+from forage.studies.film import MOST
+from forage.studies.report.charts import learning, profiles
+from forage.studies.report.settings import differing, flattened
+from forage.studies.watch import watch
 
-STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1f2430; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
-.quiet { color: #6b7280; font-size: .9rem; } .said { font-size: 1.05rem; margin: .35rem 0; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .92rem; width: 100%; }
-th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid #e6e8ec; }
-th, td { vertical-align: top; min-width: 4.5rem; }
-th { font-weight: 600; } td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
-svg, img { max-width: 100%; height: auto; } .films { display: flex; flex-wrap: wrap; gap: 1rem; }
-figure { margin: 0; } figcaption { font-size: .85rem; color: #6b7280; }
-blockquote { border-left: 3px solid #2563c9; margin: .6rem 0; padding: .2rem 0 .2rem 1rem; }
-code { font-size: .88em; overflow-wrap: anywhere; } details { margin-top: .6rem; }
-"""
+HERE = Path(__file__).parent
+READING = (
+    "A line is the interquartile mean over seeds in its 95 % interval; a diamond is the final evaluation. Point at a "
+    "chart for its values, drag across it to zoom in, click a name to hide its line."
+)
 
 
 def report(directories: Sequence[str], output: str, threshold: float | None = None, film: bool = False) -> Path:
@@ -56,9 +47,9 @@ def report(directories: Sequence[str], output: str, threshold: float | None = No
         f"<h1>{escape(agents)} on {escape(name)}</h1>",
         f'<p class="quiet">{escape(budget(runs))}</p>',
         *(f'<p class="said">{escape(line)}</p>' for line in verdicts(runs)),
-        section("Learning", drawn_curves(runs, name)),
+        section("Learning", learning(runs, name) + f'<p class="quiet">{escape(READING)}</p>'),
         section("Scores", table(*scores(runs, threshold))),
-        section("How many seeds score how high", drawn_profiles(runs)),
+        section("How many seeds score how high", profiles(runs)),
         section("What differs" if len(runs) > 1 else "Settings", configurations(runs)),
         section("Films", films(runs, film)),
         section("As a paper would print it", "".join(f"<blockquote>{escape(s)}</blockquote>" for s in printed(runs))),
@@ -67,9 +58,11 @@ def report(directories: Sequence[str], output: str, threshold: float | None = No
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(agents)} on {escape(name)}</title><style>{STYLE}</style></head>\n<body>\n"
+        f"<title>{escape(agents)} on {escape(name)}</title>\n"
+        f"<style>\n{(HERE / 'style.css').read_text()}</style></head>\n<body>\n"
+        '<button id="theme" type="button" hidden>light or dark</button>\n'
         + "\n".join(part for part in sections if part)
-        + "\n</body></html>\n"
+        + f"\n<script>\n{(HERE / 'chart.js').read_text()}</script>\n</body></html>\n"
     )
     checkpoint.write_atomically(path, lambda file: file.write(text.encode()))
     return path
@@ -102,42 +95,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; what is short and begins with a digit or a sign is set as a number."""
 
     def cell(text: str) -> str:
-        number = ' class="number"' if len(text) < 16 and text[:1] in "-+0123456789" else ""
+        number = ' class="number"' if len(text) < 40 and text[:1] in "-+0123456789" else ""
         return f"<td{number}>{escape(text)}</td>"
 
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>\n" for row in rows)
     heads = "".join(f"<th>{escape(text)}</th>" for text in head)
     return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n{body}</tbody></table></div>'
-
-
-def drawn_curves(runs: Sequence[Compared], name: str) -> str:
-    lines = []
-    for one in runs:
-        lines.append((one.label if not one.run.evaluations else f"{one.label}, in training", *one.run.curve()))
-        if one.run.evaluations:
-            lines.append((f"{one.label}, evaluated{one.run.evaluated_how}", *one.run.curve(evaluated=True)))
-    return vector(lambda path: curve(path, lines, name))
-
-
-def drawn_profiles(runs: Sequence[Compared]) -> str:
-    """The share of seeds above each return."""
-    scored = [(one.label, one.scores) for one in runs if one.scores is not None]
-    together = np.concatenate([values for _, values in scored]) if scored else np.zeros(0)
-    if not len(together) or together.min() == together.max():
-        return ""  # one score, or none: nothing to tell apart
-    margin = 0.05 * (together.max() - together.min())
-    levels = np.linspace(together.min() - margin, together.max() + margin, 200)
-    found = [(label, score_distribution(values, levels)) for label, values in scored]
-    return vector(lambda path: profiles(path, found))
-
-
-def vector(draw: Any) -> str:
-    """A picture as SVG, to stand in the page itself."""
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "picture.svg"
-        draw(path)
-        text = path.read_text()
-    return text[text.index("<svg") :]
 
 
 def scores(runs: Sequence[Compared], threshold: float | None) -> tuple[list[str], list[list[str]]]:
@@ -163,50 +126,52 @@ def scores(runs: Sequence[Compared], threshold: float | None) -> tuple[list[str]
 
 
 def configurations(runs: Sequence[Compared]) -> str:
-    """Return what is not the same in all runs; all settings of a run alone, and of every run folded away."""
+    """Write which settings differ and may matter; below them, folded away, what only some runs have, and the rest."""
     flat = [flattened(one.run.config) for one in runs]
-    names = list(dict.fromkeys(name for settings in flat for name in settings))
-    differing = [n for n in names if len({settings.get(n) for settings in flat}) > 1]
-    rest = [n for n in names if n not in differing]
     head = ["setting", *(one.label for one in runs)]
-    parts = []
-    if differing:
-        parts.append(table(head, [[n, *(settings.get(n, "") for settings in flat)] for n in differing]))
-    elif len(runs) > 1:
-        parts.append("<p>Nothing but the directory: the same settings were run again.</p>")
-    same = table(["setting", "value"], [[n, flat[0][n]] for n in rest])
-    word = "All settings" if len(runs) == 1 else "What is the same in all"
-    parts.append(f"<details><summary>{word}</summary>{same}</details>")
-    return "\n".join(parts)
 
+    def rows(names: Sequence[str]) -> str:
+        return table(head, [[name, *(settings.get(name, "") for settings in flat)] for name in names])
 
-def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """`{"agent.part": "ppo", ...}`."""
-    found: dict[str, str] = {}
-    for name, value in config.items():
-        if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
-            value = {str(number): item for number, item in enumerate(value)}
-        if isinstance(value, Mapping) and value:
-            found |= flattened(value, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return found
+    def folded(title: str, content: str) -> str:
+        return f"<details><summary>{title}</summary>{content}</details>"
+
+    if len(runs) == 1:
+        return folded("All settings", rows(list(flat[0])))
+    matter, partly, rest = differing([one.run.config for one in runs])
+    parts = [rows(matter)] if matter else []
+    if not matter and not partly:
+        parts.append("<p>Nothing that matters: the same settings were run again.</p>")
+    if partly:
+        parts.append(folded("Settings that only some of them have", rows(partly)))
+    return "\n".join([*parts, folded("What is the same, or makes no difference to learning", rows(rest))])
 
 
 def films(runs: Sequence[Compared], film: bool) -> str:
+    """Show each run's film; with `film`, make those that are missing, or say why one cannot be made."""
     parts = []
     for one in runs:
-        path = one.run.directory / "agent.gif"
-        if film and not path.exists():
-            from forage.studies.watch import watch
-
-            with contextlib.suppress(ForageError):  # what cannot be drawn has no film
-                watch(one.run.directory, steps=300)
-        if path.exists():
-            data = base64.b64encode(path.read_bytes()).decode()
-            image = f'<img alt="{escape(one.label)} at play" src="data:image/gif;base64,{data}">'
-            parts.append(f"<figure>{image}<figcaption>{escape(one.label)}</figcaption></figure>")
+        found = [path for suffix in MOST if (path := one.run.directory / f"agent{suffix}").exists()]
+        why = ""
+        if film and not found:
+            try:
+                found = [watch(one.run.directory, steps=300, megabytes=3)[0]]
+            except ForageError as error:
+                why = f"No film of {one.label}: {error}"
+        if found:
+            parts.append(f"<figure>{shown(found[0], one.label)}<figcaption>{escape(one.label)}</figcaption></figure>")
+        elif why:
+            parts.append(f'<p class="quiet">{escape(why)}</p>')
     return f'<div class="films">{"".join(parts)}</div>' if parts else ""
+
+
+def shown(film: Path, label: str) -> str:
+    """A film within the page itself."""
+    data = base64.b64encode(film.read_bytes()).decode()
+    if film.suffix == ".mp4":
+        look = "controls loop muted playsinline"
+        return f'<video {look} aria-label="{escape(label)} at play" src="data:video/mp4;base64,{data}"></video>'
+    return f'<img alt="{escape(label)} at play" src="data:image/{film.suffix[1:]};base64,{data}">'
 
 
 def printed(runs: Sequence[Compared]) -> list[str]:

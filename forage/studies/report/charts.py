@@ -1,0 +1,92 @@
+"""What a report's charts show, as plain numbers that `chart.js` draws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from forage.evaluation.curves import aggregate_curve
+from forage.evaluation.profiles import score_distribution
+from forage.studies.compare import Compared
+
+POINTS = 400  # of a line; a screen shows no more, and the file stays small
+
+
+def learning(runs: Sequence[Compared], name: str) -> str:
+    """Chart how each run learned, in training and in evaluations, and its final score."""
+    series = []
+    for arm, one in enumerate(runs):
+        labels = [f"seed {seed}" for seed in one.run.config["seeds"]]
+        lines = {"training": one.run.curve()}
+        if one.run.evaluations:
+            lines["evaluated"] = one.run.curve(evaluated=True)
+        for kind, (steps, values) in lines.items():
+            if np.isfinite(values).any():
+                series.append(line(one.label, arm, kind, *thinned(steps, values), labels))
+        if one.run.final is not None:
+            series.append(final(one, arm, labels))
+    return chart("learning", series, [one.label for one in runs], "environment steps", f"return, {name}", 0)
+
+
+def line(
+    name: str, arm: int, kind: str, steps: np.ndarray, values: Float[np.ndarray, "seeds points"], labels: list[str]
+) -> dict[str, Any]:
+    """Summarise a curve over its seeds, as `aggregate_curve` does."""
+    _, middle, low, high = aggregate_curve(steps, values)
+    seeds = [{"name": label, "y": plain(y)} for label, y in zip(labels, values, strict=True)]
+    bounds = {"value": plain(middle), "low": plain(low), "high": plain(high)}
+    return {"name": name, "arm": arm, "kind": kind, "x": plain(steps), **bounds, "seeds": seeds}
+
+
+def final(one: Compared, arm: int, labels: list[str]) -> dict[str, Any]:
+    """Return the score of a run as a curve of one point."""
+    assert one.scores is not None and one.run.final is not None
+    steps, total = one.run.final
+    seeds = [{"name": label, "y": plain([y])} for label, y in zip(labels, one.scores, strict=True)]
+    bounds = {"value": [total.value], "low": [total.low], "high": [total.high]}
+    plained = {name: plain(value) for name, value in bounds.items()}
+    return {"name": one.label, "arm": arm, "kind": "final evaluation", "x": [steps], **plained, "seeds": seeds}
+
+
+def profiles(runs: Sequence[Compared]) -> str:
+    """Chart the share of seeds above each return; nothing where all scores are one."""
+    scored = [(arm, one) for arm, one in enumerate(runs) if one.scores is not None]
+    together = np.concatenate([np.zeros(0), *(one.scores for _, one in scored if one.scores is not None)])
+    if not len(together) or together.min() == together.max():
+        return ""
+    margin = 0.05 * (together.max() - together.min())
+    levels = np.linspace(together.min() - margin, together.max() + margin, 200)
+    series = []
+    for arm, one in scored:
+        assert one.scores is not None
+        found = score_distribution(one.scores, levels)
+        bounds = {"value": plain(found.share), "low": plain(found.low), "high": plain(found.high)}
+        series.append({"name": one.label, "arm": arm, "kind": "share", "x": plain(levels), **bounds, "seeds": []})
+    return chart("profiles", series, [one.label for one in runs], "return", "share of seeds above it", float(levels[0]))
+
+
+def chart(name: str, series: list[dict[str, Any]], arms: list[str], x: str, y: str, start: float) -> str:
+    """Write a place in the page for one chart, with its numbers."""
+    data = {"arms": arms, "x": x, "y": y, "from": start, "series": series}
+    # Within a script element only its end has to be kept from the parser.
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<div class="chart" id="{name}"><script type="application/json">{text}</script></div>'
+
+
+def thinned(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Keep at most `POINTS` points, the last one among them."""
+    every = -(-len(steps) // POINTS)
+    kept = np.arange(len(steps) - 1, -1, -every)[::-1]
+    return steps[kept], values[:, kept]
+
+
+def plain(values: Any) -> list[float | None]:
+    """Numbers for JSON, to six digits; what is not a number becomes null."""
+    numbers = np.asarray([np.nan if value is None else value for value in values], float)
+    return [
+        float(f"{value:.6g}") if abs(value) < 1e5 else round(value) if np.isfinite(value) else None for value in numbers
+    ]

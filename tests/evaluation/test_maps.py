@@ -1,0 +1,53 @@
+"""Pictures of maps and of conditions: what they show and say."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.collections import PatchCollection
+
+from forage.evaluation import conditions, maps
+from forage.evaluation.conditions import Cell
+from forage.evaluation.statistics import score
+
+
+def cell(under, value, **fields):
+    return Cell(under, fields, score(np.array([value - 1.0, value, value + 1.0])))
+
+
+def test_places_that_cannot_be_reached_are_not_those_that_were_not_visited(tmp_path):
+    counts, able = np.array([[5, 0], [0, 0]]), np.array([[True, False], [True, True]])
+    axes = maps.draw(counts, "Title", able).axes[0]
+    assert axes.get_xlabel() == "33% of 3 places visited; hatched: cannot be reached"
+    (hatched,) = [drawn for drawn in axes.collections if isinstance(drawn, PatchCollection)]
+    assert [path.vertices.min(0).tolist() for path in hatched.get_paths()] == [[0.5, -0.5]]
+    assert axes.images[0].get_array().mask.tolist() == [[False, True], [True, True]]
+    # What was visited can be reached, whatever is said; without a word all can.
+    assert maps.draw(np.array([[1, 1], [0, 0]]), "", able).axes[0].get_xlabel() == "50% of 4 places visited"
+    assert maps.draw(counts, "", None).axes[0].get_xlabel() == "25% of 4 places visited"
+    assert maps.heat_map(tmp_path / "new" / "a.png", counts, "Title", able).stat().st_size > 1000
+
+
+def test_one_number_is_a_line_for_each_condition():
+    cells = [cell(under, value * 10, length=value) for under in ("", "noise:0.1") for value in (2.0, 1.0)]
+    axes = conditions.draw(cells, "Title").axes[0]
+    assert [line.get_label() for line in axes.lines] == ["as it is", "noise:0.1"]
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), [1, 2])
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), [10, 20])
+    assert axes.get_xlabel() == "length" and len(axes.collections) == 2
+
+
+def test_two_numbers_are_a_map_with_the_score_in_each_cell():
+    cells = [cell("", 10 * a + b, length=a, force=b) for a in (1.0, 2.0) for b in (3.0, 4.0, 5.0)]
+    axes = conditions.draw(cells, "Title").axes[0]
+    np.testing.assert_array_equal(axes.images[0].get_array(), [[13, 14, 15], [23, 24, 25]])
+    assert [text.get_text() for text in axes.texts] == ["13", "14", "15", "23", "24", "25"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("force", "length")
+
+
+def test_conditions_alone_are_dots_and_more_numbers_are_not_drawn(tmp_path):
+    axes = conditions.draw([cell("", 3), cell("noise:0.1", 2)], "Title").axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["as it is", "noise:0.1"]
+    assert [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o"] == [3, 2]
+    many = [cell("", 1, a=1.0, b=1.0, c=1.0)]
+    assert conditions.conditions(tmp_path / "a.png", many, "Title") is None and not list(tmp_path.iterdir())
+    assert conditions.conditions(tmp_path / "a.png", [cell("", 1, a=1.0)], "Title").stat().st_size > 1000
