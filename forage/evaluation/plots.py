@@ -13,7 +13,7 @@ from jaxtyping import Float
 from forage.core.errors import ForageError
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.profiles import Profile
-from forage.evaluation.statistics import FEW
+from forage.evaluation.statistics import FEW, Score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +26,7 @@ Run = tuple[str, Float[np.ndarray, " points"], Float[np.ndarray, "seeds points"]
 PALETTE = ("#2563c9", "#e4652b", "#129473", "#a8327d", "#d29a06", "#6a4bc4", "#2aa5c9", "#6b7280")
 DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 INK, QUIET, FAINT = "#1f2430", "#6b7280", "#e6e8ec"
+RAMP = ("#a9cdf7", PALETTE[0], "#0b1f4b")  # of values in order, the first lightest
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -39,6 +40,7 @@ def curve(
     confidence: float = 0.95,
     size: tuple[float, float] = (7.2, 4.2),
     span: tuple[float, float] | None = None,
+    ordered: bool = False,
 ) -> pathlib.Path:
     """Draw learning curves into one picture, a PNG or an SVG by the path's suffix, and returns the path.
 
@@ -46,13 +48,14 @@ def curve(
     (see `aggregate_curve`), with its label at the line's end. A run alone shows its seeds as thin lines, too.
     `references` are dashed levels with a label, such as a random policy's return. `size` is in inches.
     `span` is a range of the horizontal axis that is shaded, such as that of the contexts that were trained on.
+    `ordered`: runs are of values in order, and take their colours from one ramp, light to dark.
     """
     path = pathlib.Path(path)
     if path.suffix not in (".png", ".svg"):
         raise ForageError(f"A picture is a .png or a .svg, and {path.name} is neither.")
     if not runs:
         raise ForageError(f"{path.name} has nothing to show: give at least one run, a (label, steps, values).")
-    figure = _figure(runs, title, ylabel, xlabel, references, confidence, size)
+    figure = _figure(runs, title, ylabel, xlabel, references, confidence, size, ordered)
     if span is not None:
         figure.axes[0].axvspan(*span, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,6 +91,54 @@ def heat_map(path: str | pathlib.Path, counts: Float[np.ndarray, "*map"], title:
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, colors=QUIET)
     bar.set_label("steps", fontsize=8.5, color=QUIET)
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    return path
+
+
+def ramp(number: int) -> list[str]:
+    """Return colours from light to dark, for values in order."""
+    from matplotlib.colors import LinearSegmentedColormap, to_hex
+
+    shades = LinearSegmentedColormap.from_list("ramp", RAMP)
+    return [to_hex(shades(share)) for share in np.linspace(0, 1, number)]
+
+
+def against(
+    path: str | pathlib.Path,
+    lines: Sequence[tuple[str, Sequence[float], Sequence[Score]]],
+    title: str,
+    xlabel: str,
+    ylabel: str = "return",
+) -> pathlib.Path:
+    """Draw scores against the values of a setting, with their intervals as bars, and return the path.
+
+    Each line is a label, values in order, and their scores; several are of another setting's values in order. Values
+    that are all above 0 and lie a factor of 20 or more apart are on a logarithmic axis. A score that is not finite is
+    left out.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 3.8), dpi=200, layout="constrained", facecolor="white")
+    axes = figure.add_subplot()
+    for (label, values, scores), color in zip(lines, ramp(len(lines)) if len(lines) > 1 else PALETTE, strict=False):
+        known = [(value, one) for value, one in zip(values, scores, strict=True) if math.isfinite(one.value)]
+        middle = [one.value for _, one in known]
+        below = [0.0 if one.low is None else one.value - one.low for _, one in known]
+        above = [0.0 if one.high is None else one.high - one.value for _, one in known]
+        look: dict[str, Any] = {"color": color, "marker": "o", "capsize": 3, "label": label}
+        axes.errorbar([value for value, _ in known], middle, [below, above], **look)
+    style(axes, ylabel, xlabel)
+    every = [value for _, values, _ in lines for value in values]
+    if min(every) > 0 and max(every) >= 20 * min(every):
+        axes.set_xscale("log")
+    axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=20)
+    subtitle = _describe([one.seeds for _, _, scores in lines for one in scores], 0.95, "as bars")
+    said = axes.annotate(subtitle, (0, 1), (0, 6), "axes fraction", "offset points", color=QUIET, fontsize=8.5)
+    said.set_in_layout(False)
+    if len(lines) > 1:
+        axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
@@ -153,20 +204,22 @@ def _figure(
     references: Sequence[tuple[str, float]],
     confidence: float,
     size: tuple[float, float],
+    ordered: bool = False,
 ) -> Figure:
     from matplotlib.figure import Figure  # a third of a second, which only those who draw should pay
 
     figure = Figure(figsize=size, dpi=200, layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     labels = []
+    shades = ramp(len(runs)) if ordered else PALETTE
     for index, (label, steps, values) in enumerate(runs):
-        color = PALETTE[index % len(PALETTE)]
-        dashes = DASHES[index // len(PALETTE) % len(DASHES)]
+        color = shades[index % len(shades)]
+        dashes = DASHES[index // len(shades) % len(DASHES)]
         end = draw_run(axes, steps, values, {"color": color, "linestyle": dashes}, confidence, len(runs) == 1)
-        labels.append((label, end, color))
+        labels.append((label, end, color, "bold"))
     for label, level in references:
         axes.axhline(level, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        labels.append((label, level, QUIET))
+        labels.append((label, level, QUIET, "normal"))
 
     style(axes, ylabel, xlabel)
     axes.set_xlim(0, max(np.max(steps) for _, steps, _ in runs) or 1)
@@ -212,24 +265,23 @@ def style(axes: Axes, ylabel: str, xlabel: str) -> None:
         axes.yaxis.set_major_formatter(FuncFormatter(count))
 
 
-def _describe(seeds: list[int], confidence: float) -> str:
+def _describe(seeds: list[int], confidence: float, shown: str = "shaded") -> str:
     """Return what the line and the band are: a picture that does not say so cannot be trusted."""
     if max(seeds) == 1:
         return "1 seed, no interval" if len(seeds) == 1 else "1 seed each, no interval"
     number = f"{seeds[0]}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
-    thin = ", each seed a thin line" if len(seeds) == 1 else ""
+    thin = ", each seed a thin line" if len(seeds) == 1 and shown == "shaded" else ""
     narrow = " (too narrow for so few)" if min(seeds) < FEW else ""
-    return f"interquartile mean of {number} seeds, {confidence * 100:g} % interval{narrow} shaded{thin}"
+    return f"interquartile mean of {number} seeds, {confidence * 100:g} % interval{narrow} {shown}{thin}"
 
 
-def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str]]) -> None:
+def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str, str]]) -> None:
     """Write each label to the right of the axes, at the height its line ends, moved just enough not to overlap."""
     bottom, top = axes.get_ylim()
     texts = []
-    for label, end, color in labels:
+    for label, end, color, weight in labels:
         text = label if math.isfinite(end) else f"{label} (no score yet)"
         height = min(max(end, bottom), top) if math.isfinite(end) else bottom
-        weight = "normal" if color == QUIET else "bold"
         look = {"color": color, "fontsize": 9, "fontweight": weight, "va": "center"}
         place = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
         texts.append(axes.annotate(text, (1, height), (7, 0), **place, **look))

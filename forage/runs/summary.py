@@ -12,7 +12,7 @@ from forage.config.setup import Setup
 from forage.evaluation.plots import heat_map
 from forage.loop.runner import Runner
 from forage.runs.display import duration
-from forage.runs.run import Run, by_setting, draw_curve, scored, write_json
+from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, scored, write_json
 from forage.runs.scoring import how_scored
 
 
@@ -21,7 +21,7 @@ def conclude(
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show."""
     write_json(directory / "evaluation.json", evaluation)
-    picture = draw_curve(Run(directory))
+    picture, settings = draw_curve(Run(directory)), draw_sweep(Run(directory))
     where = write_visits(directory, runner)
     scores = by_setting(setup.members, evaluation["return"])
     lines = []
@@ -33,7 +33,9 @@ def conclude(
     lines += [
         *(f"  {line}" for line in how_scored(evaluation)),
         f"  {runner.steps:,} {unit} a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)",
-        f"  curve {picture}" + (f", visits {where}" if where else ""),
+        f"  curve {picture}"
+        + (f", score by value {settings}" if settings else "")
+        + (f", visits {where}" if where else ""),
         f"  watch it: forage watch {directory}",
     ]
     result = {

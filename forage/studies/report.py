@@ -6,7 +6,7 @@ import base64
 import contextlib
 import html
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from forage.evaluation.plots import curve, profiles
 from forage.evaluation.profiles import score_distribution
 from forage.evaluation.statistics import score
 from forage.evaluation.thresholds import first_reached, median_time
+from forage.runs.changes import flattened, history
 from forage.runs.display import duration
 from forage.runs.run import read_json
 from forage.studies.compare import Compared, actions_of, cut_of, gather, reward_of, steps_of, verdicts
@@ -60,6 +61,7 @@ def report(directories: Sequence[str], output: str, threshold: float | None = No
         section("Scores", table(*scores(runs, threshold))),
         section("How many seeds score how high", drawn_profiles(runs)),
         section("What differs" if len(runs) > 1 else "Settings", configurations(runs)),
+        section("Changed on the way", changes(runs)),
         section("Films", films(runs, film)),
         section("As a paper would print it", "".join(f"<blockquote>{escape(s)}</blockquote>" for s in printed(runs))),
         section("Made with", table(*made_with(runs))),
@@ -180,17 +182,10 @@ def configurations(runs: Sequence[Compared]) -> str:
     return "\n".join(parts)
 
 
-def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """`{"agent.part": "ppo", ...}`."""
-    found: dict[str, str] = {}
-    for name, value in config.items():
-        if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
-            value = {str(number): item for number, item in enumerate(value)}
-        if isinstance(value, Mapping) and value:
-            found |= flattened(value, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return found
+def changes(runs: Sequence[Compared]) -> str:
+    """Return which run each came from, and what was changed in it on the way; nothing where nothing was."""
+    rows = [[one.label, said] for one in runs for said in history(one.run)]
+    return table(["run", "what"], rows) if rows else ""
 
 
 def films(runs: Sequence[Compared], film: bool) -> str:

@@ -10,7 +10,8 @@ import pytest
 import small
 
 from forage.core.types import ForageError
-from forage.studies.report import flattened, report
+from forage.runs.changes import flattened
+from forage.studies.report import report
 
 small.keep_compiled()
 
