@@ -12,7 +12,7 @@ import equinox
 import numpy as np
 
 from forage.config import registry
-from forage.config.checks import MOST, check_collects_nothing, check_learning, check_sizes
+from forage.config.checks import MOST, check_collects_nothing, check_learning, check_sizes, seed_numbers
 from forage.config.defaults import chosen, default_behaviour, default_steps, suggest, upon, usual_parts
 from forage.config.environment import environment_spec, resolve_environment
 from forage.config.opponents import check_opponent, default_opponent, opponent_of
@@ -308,9 +308,7 @@ def make_setup(
         check_ranges(part, registry.short_name(part))
     if seeds is None:
         seeds = 5 if native else 3
-    seeds = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
-    if not seeds or len(set(seeds)) != len(seeds) or not all(0 <= seed <= MOST for seed in seeds):
-        raise ForageError(f"Seeds are one or more different whole numbers from 0 to {MOST:,}, not {seeds}.")
+    seeds = seed_numbers(seeds)
     swept = {key: [float(v) for v in values] for key, values in (sweep or {}).items()}
     numbers = [f.name for f in dataclasses.fields(agent) if isinstance(getattr(agent, f.name), float)]
     for key, values in swept.items():
