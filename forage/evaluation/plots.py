@@ -13,7 +13,7 @@ from jaxtyping import Float
 from forage.core.errors import ForageError
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.profiles import Profile
-from forage.evaluation.statistics import FEW, Score
+from forage.evaluation.statistics import FEW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,46 +105,6 @@ def ramp(number: int) -> list[str]:
     return [to_hex(shades(share)) for share in np.linspace(0, 1, number)]
 
 
-def against(
-    path: str | pathlib.Path,
-    lines: Sequence[tuple[str, Sequence[float], Sequence[Score]]],
-    title: str,
-    xlabel: str,
-    ylabel: str = "return",
-) -> pathlib.Path:
-    """Draw scores against the values of a setting, with their intervals as bars, and return the path.
-
-    Each line is a label, values in order, and their scores; several are of another setting's values in order. Values
-    that are all above 0 and lie a factor of 20 or more apart are on a logarithmic axis. A score that is not finite is
-    left out.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 3.8), dpi=200, layout="constrained", facecolor="white")
-    axes = figure.add_subplot()
-    for (label, values, scores), color in zip(lines, ramp(len(lines)) if len(lines) > 1 else PALETTE, strict=False):
-        known = [(value, one) for value, one in zip(values, scores, strict=True) if math.isfinite(one.value)]
-        middle = [one.value for _, one in known]
-        below = [0.0 if one.low is None else one.value - one.low for _, one in known]
-        above = [0.0 if one.high is None else one.high - one.value for _, one in known]
-        look: dict[str, Any] = {"color": color, "marker": "o", "capsize": 3, "label": label}
-        axes.errorbar([value for value, _ in known], middle, [below, above], **look)
-    style(axes, ylabel, xlabel)
-    every = [value for _, values, _ in lines for value in values]
-    if min(every) > 0 and max(every) >= 20 * min(every):
-        axes.set_xscale("log")
-    axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=20)
-    subtitle = _describe([one.seeds for _, _, scores in lines for one in scores], 0.95, "as bars")
-    said = axes.annotate(subtitle, (0, 1), (0, 6), "axes fraction", "offset points", color=QUIET, fontsize=8.5)
-    said.set_in_layout(False)
-    if len(lines) > 1:
-        axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
-
-
 def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlabel: str = "return") -> pathlib.Path:
     """Draw performance profiles, the share of seeds that score above each level, and returns the path."""
     from matplotlib.figure import Figure
@@ -224,7 +184,7 @@ def _figure(
     style(axes, ylabel, xlabel)
     axes.set_xlim(0, max(np.max(steps) for _, steps, _ in runs) or 1)
     axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=20)
-    subtitle = _describe([len(values) for _, _, values in runs], confidence)
+    subtitle = describe([len(values) for _, _, values in runs], confidence)
     said = axes.annotate(subtitle, (0, 1), (0, 6), "axes fraction", "offset points", color=QUIET, fontsize=8.5)
     said.set_in_layout(False)  # its room is the title's padding; it may run on over the labels' margin
     _label_ends(figure, axes, [entry for entry in labels if entry[0]])
@@ -265,7 +225,7 @@ def style(axes: Axes, ylabel: str, xlabel: str) -> None:
         axes.yaxis.set_major_formatter(FuncFormatter(count))
 
 
-def _describe(seeds: list[int], confidence: float, shown: str = "shaded") -> str:
+def describe(seeds: list[int], confidence: float, shown: str = "shaded") -> str:
     """Return what the line and the band are: a picture that does not say so cannot be trusted."""
     if max(seeds) == 1:
         return "1 seed, no interval" if len(seeds) == 1 else "1 seed each, no interval"

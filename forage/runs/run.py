@@ -25,8 +25,9 @@ from forage.config.saved import load_policy
 from forage.core import checkpoint
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError
-from forage.evaluation.plots import against, curve
+from forage.evaluation.plots import curve
 from forage.evaluation.statistics import Score, Statistic, interquartile_mean, score
+from forage.evaluation.sweep_plot import against
 from forage.loop.policy import AUTO, Policy, actions_of
 from forage.runs.curve import read_rows
 
