@@ -23,6 +23,7 @@ from forage.runs import training
 from forage.runs.locking import locked
 from forage.runs.provenance import versions
 from forage.runs.run import Run, read_json, write_json
+from forage.runs.scoring import cut_sentence
 from forage.studies.compare import verdict
 from forage.studies.tuning.population import check, evolve, replay
 from forage.studies.tuning.search import METHODS, Plan, Trial, best, load_optuna, read, search
@@ -117,6 +118,7 @@ def tune(
         seconds = time.monotonic() - started
 
         broke: dict[str, str] = {}
+        cut: dict[str, str] = {}
 
         def tested_with(settings: dict[str, Any], name: str, what: str) -> np.ndarray | None:
             try:
@@ -126,6 +128,8 @@ def tune(
             except ForageError as error:
                 broke[what] = str(error)
                 return None
+            if said := cut_sentence(run.evaluation or {}):
+                cut[what] = said
             return returns_of(run, setup)
 
         default = tested_with({}, "default", "default")
@@ -141,7 +145,7 @@ def tune(
         "search_seconds": round(seconds, 3), "trials_per_minute": round(60 * new / max(seconds, 1e-9), 2),
         "together": [one.name for one in ranges if is_traced(setup, one)],
         "default": None if default is None else default.tolist(), "tuned": None if values is None else values.tolist(),
-        "broke": broke, "verdict": judged(values, default, broke),
+        "broke": broke, "cut": cut, "verdict": judged(values, default, broke),
         "versions": versions() | {"cores": os.cpu_count()},
     }  # fmt: skip
     write_json(path / "tune.json", result)
@@ -235,6 +239,7 @@ def sentences(result: dict[str, Any]) -> list[str]:
         f"best of {result['trials']} trials {at}: {written(settings)}".replace(" :", ":"),
         f"  on its tuning seeds {value:.4g}, which flatters it: it was chosen there",
         f"  on {len(result['seeds'])} test seeds: tuned {worth(result['tuned'])}, default {worth(result['default'])}",
+        *(f"  {what}: {said}" for what, said in result["cut"].items()),
         f"  {result['verdict']}",
         f"  {result['trials_per_minute']:.1f} trials a minute",
     ]
