@@ -26,7 +26,7 @@ Run = tuple[str, Float[np.ndarray, " points"], Float[np.ndarray, "seeds points"]
 PALETTE = ("#2563c9", "#e4652b", "#129473", "#a8327d", "#d29a06", "#6a4bc4", "#2aa5c9", "#6b7280")
 DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 INK, QUIET, FAINT = "#1f2430", "#6b7280", "#e6e8ec"
-RAMP = ("#a9cdf7", PALETTE[0], "#0b1f4b")  # of values in order, the first lightest
+RAMP = ("#74aaf0", PALETTE[0], "#0b1f4b")  # of values in order, the first lightest
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -184,7 +184,7 @@ def _figure(
     style(axes, ylabel, xlabel)
     axes.set_xlim(0, max(np.max(steps) for _, steps, _ in runs) or 1)
     axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=20)
-    subtitle = describe([len(values) for _, _, values in runs], confidence)
+    subtitle = _describe([len(values) for _, _, values in runs], confidence)
     said = axes.annotate(subtitle, (0, 1), (0, 6), "axes fraction", "offset points", color=QUIET, fontsize=8.5)
     said.set_in_layout(False)  # its room is the title's padding; it may run on over the labels' margin
     _label_ends(figure, axes, [entry for entry in labels if entry[0]])
@@ -225,14 +225,14 @@ def style(axes: Axes, ylabel: str, xlabel: str) -> None:
         axes.yaxis.set_major_formatter(FuncFormatter(count))
 
 
-def describe(seeds: list[int], confidence: float, shown: str = "shaded") -> str:
+def _describe(seeds: list[int], confidence: float) -> str:
     """Return what the line and the band are: a picture that does not say so cannot be trusted."""
     if max(seeds) == 1:
         return "1 seed, no interval" if len(seeds) == 1 else "1 seed each, no interval"
     number = f"{seeds[0]}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
-    thin = ", each seed a thin line" if len(seeds) == 1 and shown == "shaded" else ""
+    thin = ", each seed a thin line" if len(seeds) == 1 else ""
     narrow = " (too narrow for so few)" if min(seeds) < FEW else ""
-    return f"interquartile mean of {number} seeds, {confidence * 100:g} % interval{narrow} {shown}{thin}"
+    return f"interquartile mean of {number} seeds, {confidence * 100:g} % interval{narrow} shaded{thin}"
 
 
 def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str, str]]) -> None:

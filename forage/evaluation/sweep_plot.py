@@ -7,8 +7,10 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from forage.evaluation.plots import INK, PALETTE, QUIET, describe, ramp, style
+from forage.evaluation.plots import INK, PALETTE, QUIET, ramp, style
 from forage.evaluation.statistics import Score
+
+MOST_TICKS = 10  # of values that are all written below the axis
 
 
 def against(
@@ -36,11 +38,17 @@ def against(
         look: dict[str, Any] = {"color": color, "marker": "o", "capsize": 3, "label": label}
         axes.errorbar([value for value, _ in known], middle, [below, above], **look)
     style(axes, ylabel, xlabel)
-    every = [value for _, values, _ in lines for value in values]
-    if min(every) > 0 and max(every) >= 20 * min(every):
+    every = sorted({value for _, values, _ in lines for value in values})
+    if every[0] > 0 and every[-1] >= 20 * every[0]:
         axes.set_xscale("log")
+    if len(every) <= MOST_TICKS:
+        axes.set_xticks(every, labels=[f"{value:g}" for value in every])
+        axes.set_xticks([], minor=True)
     axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=20)
-    subtitle = describe([one.seeds for _, _, scores in lines for one in scores], 0.95, "as bars")
+    seeds = {one.seeds for _, _, scores in lines for one in scores}
+    number = f"{min(seeds)}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
+    middle = "mean" if max(seeds) < 4 else "interquartile mean"
+    subtitle = f"{middle} of {number} seeds, 95 % interval as bars" if max(seeds) > 1 else "1 seed each, no interval"
     said = axes.annotate(subtitle, (0, 1), (0, 6), "axes fraction", "offset points", color=QUIET, fontsize=8.5)
     said.set_in_layout(False)
     if len(lines) > 1:

@@ -106,6 +106,7 @@ def test_scores_stand_above_their_values(tmp_path, monkeypatch):
     against(tmp_path / "sweep.png", [("", [1e-4, 1e-3, 1e-2], scores)], "a title", "learning rate")
     (axes,) = figures[0].axes
     assert axes.get_xscale() == "log" and axes.get_xlabel() == "learning rate"
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0.0001", "0.001", "0.01"]
     line, _, bars = axes.containers[0]
     assert line.get_xdata().tolist() == [1e-4, 1e-2] and line.get_ydata().tolist() == [1.0, 3.0]
     assert [segment[:, 1].tolist() for segment in bars[0].get_segments()] == [[0.5, 2.0], [2.0, 3.5]]
