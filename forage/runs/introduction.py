@@ -31,6 +31,8 @@ def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") ->
         lines.append(f"{short_name(setup.agent)} because {setup.why}")
     if setup.settings_from:
         lines.append(f"{setup.settings_from}: {sizes(setup)}")
+    if setup.left_out:
+        lines.append(setup.left_out)
     if spread:
         lines.append(spread)
     if isinstance(memory := setup.memory, DataSet):
