@@ -11,6 +11,7 @@ from forage.cli.arguments import nothing_left
 from forage.config import options, registry
 from forage.config.ranges import range_words
 from forage.core.errors import ForageError, nearest
+from forage.core.ranges import declared
 
 
 def run(positional: list[str], words: options.Words) -> None:
@@ -103,6 +104,8 @@ def show_environment(name: str) -> None:
     elif not callable(environment):
         print(inspect.cleandoc(type(made).__doc__ or ""), "\n\noptions")
         for field in registry.fields(type(made)):
-            print(f"  --env.{field.name:24} {getattr(made, field.name)!s:14} {field.help}")
+            allowed = declared(type(made), field.name)
+            words = f"{field.help} ({allowed.words()})" if allowed else field.help
+            print(f"  --env.{field.name:24} {getattr(made, field.name)!s:14} {words.strip()}")
     print(f"\nobservation {spec.observation_space}\naction      {spec.action_space}")
     print(f"horizon     {spec.horizon or 'none'}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import gymnasium
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments import drawing
 
@@ -43,6 +44,19 @@ class CartPole(Environment):
     Source: Barto, Sutton and Anderson (1983), "Neuronlike adaptive elements that can solve difficult learning control
     problems", without the friction of the cart on its track and of the hinge.
     """
+
+    ranges: ClassVar[Ranges] = {
+        "gravity": Range(0),
+        "cart_mass": Range(0, above=True),
+        "pole_mass": Range(0, above=True),
+        "length": Range(0, above=True),
+        "force": Range(0),
+        "tau": Range(0, above=True),
+        "angle_threshold": Range(0, above=True),
+        "position_threshold": Range(0, above=True),
+        "reset_range": Range(0),
+        "max_steps": Range(1),
+    }
 
     gravity: float = 9.8  # m/s²
     cart_mass: float = 1.0  # kg

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 from forage.environments import drawing
 
@@ -43,6 +44,8 @@ class DeepSea(Environment):
     Russo and Wen (2019), "Deep exploration via randomized value functions" (arXiv 1703.07608). The mapping for a given
     `mapping_seed` is bsuite's own, whose sweep uses seed 42 and sizes 10, 12, ..., 50.
     """
+
+    ranges: ClassVar[Ranges] = {"size": Range(1), "mapping_seed": Range(0), "move_cost": Range(0)}
 
     size: int = equinox.field(default=10, static=True)
     stochastic: bool = equinox.field(default=False, static=True)

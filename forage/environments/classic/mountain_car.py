@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments import drawing
 
@@ -41,6 +42,19 @@ class MountainCar(Environment):
 
     Source: Moore (1990), "Efficient memory-based learning for robot control"; Sutton and Barto (2018), example 10.1.
     """
+
+    ranges: ClassVar[Ranges] = {
+        "gravity": Range(0),
+        "force": Range(0),
+        "min_position": Range(),
+        "max_position": Range(),
+        "max_speed": Range(0, above=True),
+        "goal_position": Range(),
+        "goal_velocity": Range(),
+        "reset_low": Range(),
+        "reset_high": Range(),
+        "max_steps": Range(1),
+    }
 
     gravity: float = 0.0025
     force: float = 0.001
@@ -102,6 +116,21 @@ class MountainCarContinuous(Environment):
 
     Source: Moore (1990), "Efficient memory-based learning for robot control".
     """
+
+    ranges: ClassVar[Ranges] = {
+        "gravity": Range(0),
+        "force": Range(0),
+        "min_position": Range(),
+        "max_position": Range(),
+        "max_speed": Range(0, above=True),
+        "goal_position": Range(),
+        "goal_velocity": Range(),
+        "goal_reward": Range(),
+        "effort_cost": Range(0),
+        "reset_low": Range(),
+        "reset_high": Range(),
+        "max_steps": Range(1),
+    }
 
     gravity: float = 0.0025
     force: float = 0.0015

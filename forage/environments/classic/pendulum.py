@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments import drawing
 
@@ -39,6 +40,21 @@ class Pendulum(Environment):
     Source: Gymnasium (Towers et al., 2024, arXiv 2407.17032), after the swing-up of Doya (2000),
     "Reinforcement learning in continuous time and space".
     """
+
+    ranges: ClassVar[Ranges] = {
+        "gravity": Range(0),
+        "mass": Range(0, above=True),
+        "length": Range(0, above=True),
+        "max_speed": Range(0, above=True),
+        "max_torque": Range(0, above=True),
+        "tau": Range(0, above=True),
+        "speed_cost": Range(0),
+        "torque_cost": Range(0),
+        "reset_angle": Range(0),
+        "reset_velocity": Range(0),
+        "max_steps": Range(1),
+        "upright": Range(0, above=True),
+    }
 
     gravity: float = 10.0  # m/s²
     mass: float = 1.0  # kg
@@ -119,6 +135,8 @@ class PendulumCost(Pendulum):
     """
 
     reward_names: ClassVar[tuple[str, ...]] = ("reward", "cost")
+
+    ranges: ClassVar[Ranges] = {"gentle": Range(0)}
 
     gentle: float = 1.0  # N m
 

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import ForageError, Step
 from forage.environments.grid import missions, view
@@ -99,6 +100,8 @@ class GridWorld(Environment):
     With `level` set, every episode begins there; otherwise `generate` draws one. `level` is a traced field like any
     other, so copies of the environment with levels of their own are one batch.
     """
+
+    ranges: ClassVar[Ranges] = {"max_steps": Range(1)}
 
     max_steps: int | None = equinox.field(default=None, kw_only=True)  # None: as many as the package allows
     level: Level | None = equinox.field(default=None, kw_only=True)

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 
 SIZE = 10
@@ -73,6 +74,8 @@ class MinAtar(Environment):
     An ended episode must be reset: what `step` makes of a terminal state has no meaning.
     Unlike the package, where the last action outlives the episode, `reset` sets it to no-op.
     """
+
+    ranges: ClassVar[Ranges] = {"sticky_action_prob": Range(0, 1), "max_steps": Range(1)}
 
     sticky_action_prob: float = 0.1
     """Chance that the previous action is repeated in place of the chosen one, in each step."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -14,6 +14,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import OneHot
 from forage.core.types import ForageError, Step
 from forage.environments import drawing
@@ -53,6 +54,8 @@ class Tabular(Environment):
     `values.py` has the exact values, occupancies and best policies; `makers.py` well-known MDPs.
     Raises `ForageError` for arrays that do not fit one another and for rows that are not probabilities.
     """
+
+    ranges: ClassVar[Ranges] = {"max_steps": Range(1)}
 
     transition: Float[Array, "state action next"] = equinox.field(converter=_floats)
     reward: Float[Array, "state action *next"] = equinox.field(converter=_floats)
