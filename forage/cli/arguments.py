@@ -32,6 +32,12 @@ def port_part(port: str, words: options.Words) -> Any:
     return registry.build(port, name, options.fill(words, fields, port, name))
 
 
+def seeds(words: options.Words, option: str = "seeds") -> int | tuple[int, ...]:
+    """Take out how many seeds are asked for, or which: `5`, or `0,1,2`, or `3,` for number 3 alone."""
+    text = str(words.pop(option))
+    return options.parse(option, text, tuple[int, ...] if "," in text else int)
+
+
 def wrappers(words: options.Words, option: str) -> list[str]:
     """Return what `--wrap NAME:VALUE ...` names; an unknown name is answered at once."""
     given = options.many(words, option)

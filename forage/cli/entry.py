@@ -30,7 +30,8 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage claim [NAME]                run a paper's claim: does it hold here?
   forage ledger check ROW            measure a row of the ledger again: did anything get worse?
   forage list [KIND]                 agents, environments and the parts of every port
-  forage show PART                   what a part is, its hyper-parameters and its source
+  forage show PART | RUN             what a part is, its hyper-parameters and its source; what a run is, its score,
+                                     its settings and what was changed on the way
 
 Examples
   forage train CartPole-v1

@@ -1,27 +1,35 @@
-"""`forage show`: print what a part is. Imports only what is asked for."""
+"""`forage show`: print what a part or a run is. Imports only what is asked for."""
 
 from __future__ import annotations
 
 import inspect
 import sys
+from pathlib import Path
 from typing import Any
 
 from forage.cli.arguments import nothing_left
 from forage.config import options, registry
 from forage.config.ranges import range_words
 from forage.core.errors import ForageError, nearest
+from forage.core.ranges import declared
 
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage show` ask for."""
     nothing_left(words, "show", [])
     if len(positional) != 1:
-        raise ForageError("forage show takes the name of a part: forage show ppo.")
+        raise ForageError("forage show takes the name of a part or a run's directory: forage show ppo.")
     show(positional[0])
 
 
 def show(name: str) -> None:
-    """Print what a part, a wrapper or an environment is."""
+    """Print what a run, a part, a wrapper or an environment is."""
+    if (Path(name) / "config.json").exists():
+        from forage.runs.description import described
+        from forage.runs.run import Run
+
+        print(*described(Run(name)), sep="\n")
+        return
     if name in registry.WRAPPERS:
         show_wrapper(name)
         return
@@ -96,6 +104,8 @@ def show_environment(name: str) -> None:
     elif not callable(environment):
         print(inspect.cleandoc(type(made).__doc__ or ""), "\n\noptions")
         for field in registry.fields(type(made)):
-            print(f"  --env.{field.name:24} {getattr(made, field.name)!s:14} {field.help}")
+            allowed = declared(type(made), field.name)
+            words = f"{field.help} ({allowed.words()})" if allowed else field.help
+            print(f"  --env.{field.name:24} {getattr(made, field.name)!s:14} {words.strip()}")
     print(f"\nobservation {spec.observation_space}\naction      {spec.action_space}")
     print(f"horizon     {spec.horizon or 'none'}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage.cli.arguments import PORTS, display, port_part, wrappers
+from forage.cli.arguments import PORTS, display, port_part, seeds, wrappers
 from forage.config import options, registry
 from forage.core.errors import ForageError, nearest
 
@@ -13,7 +13,7 @@ forage train [AGENT] ENVIRONMENT [OPTIONS]
 
   --steps N              environment steps of each seed (500k, 5M, 1e6); with --data updates
   --data FILE            learn from a data set alone (forage data record), without environment steps
-  --seeds N | a,b,c      how many seeds, or which; 5, and 3 on the host
+  --seeds N | a,b,c      how many seeds, or which (3, with its comma: number 3 alone); 5, and 3 on the host
   --directory PATH       where the run is kept; runs/AGENT-ENVIRONMENT-TIME
   --evaluation-episodes N   episodes of each seed that the score is made of
   --evaluation-every N      also evaluate every N steps of each seed, apart from training
@@ -60,8 +60,7 @@ def run(positional: list[str], words: options.Words) -> None:
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), kind)
     if "seeds" in words:
-        text = str(words.pop("seeds"))
-        arguments["seeds"] = options.parse("seeds", text, tuple[int, ...] if "," in text else int)
+        arguments["seeds"] = seeds(words)
     if "data" in words:
         arguments["data"] = str(words.pop("data"))
     if words.pop("visits", False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage.cli.arguments import PORTS, display, nothing_left, port_part, say, wrappers
+from forage.cli.arguments import PORTS, display, nothing_left, port_part, say, seeds, wrappers
 from forage.config import options, registry
 from forage.core.errors import ForageError
 
@@ -16,8 +16,9 @@ forage tune AGENT ENVIRONMENT --over NAME=RANGE [--over ...] [OPTIONS]
   --method tpe | random | hyperband | pbt   how settings are proposed; pbt changes them while it trains
   --trials N             settings tried, or the size of the population; 32
   --batch N              trials at once, in one program where their shapes allow it; 8
-  --tuning-seeds a,b,c   seeds that every trial trains on, but those of pbt; 0,1,2
-  --seeds a,b,c          seeds that the best and the default are judged on; ten others
+  --tuning-seeds N | a,b,c   how many seeds every trial trains on, but those of pbt, or which; 0,1,2
+  --seeds N | a,b,c      how many seeds the best and the default are judged on, or which (3, with its comma: number 3
+                         alone); 10, from 5000 on
   --steps, --directory, --evaluation-actions, --wrap, --env.NAME, ports and the agent's options   as of forage train
 
 The same call again, with the same --directory, goes on with a search that was stopped.
@@ -42,7 +43,7 @@ def run(positional: list[str], words: options.Words) -> None:
             arguments[name] = options.parse(name, words.pop(name), wanted)
     for name in ("seeds", "tuning_seeds"):
         if name in words:
-            arguments[name] = options.parse(name, words.pop(name), tuple[int, ...])
+            arguments[name] = seeds(words, name)
     arguments["environment_options"] = {w[4:]: options.guess(words.pop(w)) for w in list(words) if w.startswith("env.")}
     for port in PORTS:
         if (chosen := port_part(port, words)) is not None:

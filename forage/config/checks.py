@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import equinox
@@ -18,6 +19,14 @@ from forage.nn.encoders import is_image
 from forage.starts.reset import Reset
 
 MOST = 2**31 - 1  # steps of a seed, and the largest seed: both are counted in 32 bits
+
+
+def seed_numbers(given: int | Sequence[int], first: int = 0) -> list[int]:
+    """Return which seeds are meant: as many from `first` on, or these. Raise `ForageError` where they cannot be."""
+    seeds = list(range(first, first + given)) if isinstance(given, int) else [int(seed) for seed in given]
+    if not seeds or len(set(seeds)) != len(seeds) or not all(0 <= seed <= MOST for seed in seeds):
+        raise ForageError(f"Seeds are one or more different whole numbers from 0 to {MOST:,}, not {seeds}.")
+    return seeds
 
 
 def check_collects_nothing(agent: Agent, behaviour: Behaviour, starts: Starts, visits: bool) -> None:

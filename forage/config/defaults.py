@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
 from forage.config.presets import ATARI, PRESETS, SMALL_IMAGES, SMALL_PPO, Preset, normalised
-from forage.config.registry import from_config, part_class, part_name
+from forage.config.registry import PORTS, fields, from_config, part_class, part_name
 from forage.core.ports import Agent, Behaviour, Memory, Rewards
 from forage.core.spaces import describe, is_bounded_box, seen
 from forage.core.types import Spec
@@ -127,6 +127,30 @@ def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[s
         return whole_episodes(agent, spec, given)
     why = f"settings for {found.what} ({found.source})"
     return Chosen(fitted(found.settings, given), built(found.parts, given), why)
+
+
+def left_out(agent: Agent, environment: str, spec: Spec, native: bool, given: Collection[str]) -> str:
+    """Say which settings an agent's name brings here and an object lacks; empty where nothing is lacking.
+
+    An object cannot tell what was set from what was not, so it keeps its class's defaults. `given`: ports with a part.
+    """
+    name = part_name(agent)
+    if name not in PORTS["agent"]:
+        return ""
+    under = chosen(name, environment, spec, native, {})
+    usual = {field.name: field.default for field in fields(type(agent))}
+    lost = [
+        f"{field.replace('_', ' ')} {value}"
+        for field, value in under.settings.items()
+        if value != usual[field] == getattr(agent, field)
+    ]
+    lost += [f"{port} {part_name(part)}" for port, part in under.parts.items() if port not in given]
+    if not lost:
+        return ""
+    return (
+        f"{name} as an object keeps its class's defaults, without the {under.why}: {', '.join(lost)}; "
+        f"agent={name!r} with agent_options has both"
+    )
 
 
 def whole_episodes(agent: str, spec: Spec, given: dict[str, Any]) -> Chosen:

@@ -15,6 +15,7 @@ from forage.config.wrapping import wrap as wrap_environment
 from forage.core.compiling import check_precision
 from forage.core.host import HostEnvironment
 from forage.core.ports import Environment
+from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.loading import name_of, short, whole
@@ -69,6 +70,7 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
     if isinstance(given, HostFactory):
         return given.id, given.build, {"id": given.id, "options": to_plain(given.id, given.options)}
     if isinstance(given, Environment):
+        check_all_declared(given, type(given).__name__)
         return type(given).__name__, given, {"object": repr(type(given))}
     if callable(given):
         name = name or name_of_maker(given)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from forage.core.errors import ForageError
-from forage.core.ranges import Range
+from forage.core.ranges import Range, declared
 
 INFINITE = math.inf
 RANGES: dict[str, tuple[float, float]] = {
@@ -117,9 +117,8 @@ would count."""
 
 def range_of(cls: type, field: str) -> Range | None:
     """Return what numbers a part's field may hold: as the class says, else as all parts share it; `None` if neither."""
-    for base in cls.__mro__:
-        if found := vars(base).get("ranges", {}).get(field):
-            return found
+    if (found := declared(cls, field)) is not None:
+        return found
     return Range(*RANGES[field], field in ABOVE, field in BELOW) if field in RANGES else None
 
 

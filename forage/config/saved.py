@@ -15,6 +15,7 @@ from forage.core import checkpoint, prng, spaces
 from forage.core.compiling import check_precision
 from forage.core.sweep import best, members_of
 from forage.core.types import ForageError, Spec
+from forage.evaluation.statistics import interquartile_mean
 from forage.loop.policy import Policy, actions_of
 
 
@@ -25,6 +26,8 @@ def load_policy(
     **settings: float,
 ) -> Policy:
     """The agent of the best member in evaluation (the first, if there was none), which `member` then names.
+
+    Of a sweep it is the best seed of the setting with the best score.
 
     `seed`, and `settings` of a sweep such as `learning_rate=0.001`, say among which members.
     `actions`: `greedy` or `sampled`; unless said, as the run was told or, with `auto`, as its evaluation chose.
@@ -42,13 +45,15 @@ def load_policy(
     evaluated = path / "evaluation.json"
     evaluation = json.loads(evaluated.read_text()) if evaluated.exists() else None
     wanted = settings if seed is None else {"seed": seed} | settings
-    index = best(str(path), members, evaluation and evaluation["return"], wanted)
+    index = best(str(path), members, evaluation and evaluation["return"], wanted, interquartile_mean)
     one = jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(members), *x.shape), x.dtype), one)
     states, _ = checkpoint.load(path / "agent.npz", like)
     sampled = actions_of(config, evaluation, actions) == "sampled"
     policy = Policy(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
-    policy.member, policy.members = members[index], sum(wanted.items() <= member.items() for member in members)
+    fits = [member for member in members if wanted.items() <= member.items()]
+    policy.member, policy.members = members[index], len(fits)
+    policy.settings = len({tuple(member.values())[1:] for member in fits})
     policy.evaluated = evaluation is not None
     return policy
 

@@ -12,8 +12,8 @@ import equinox
 import numpy as np
 
 from forage.config import registry
-from forage.config.checks import MOST, check_collects_nothing, check_learning, check_sizes
-from forage.config.defaults import chosen, default_behaviour, default_steps, suggest, upon, usual_parts
+from forage.config.checks import MOST, check_collects_nothing, check_learning, check_sizes, seed_numbers
+from forage.config.defaults import chosen, default_behaviour, default_steps, left_out, suggest, upon, usual_parts
 from forage.config.environment import environment_spec, resolve_environment
 from forage.config.opponents import check_opponent, default_opponent, opponent_of
 from forage.config.ranges import check_ranges
@@ -66,6 +66,7 @@ class Setup:
     sweep: dict[str, list[float]]
     why: str = ""  # why this agent, when nobody named one
     settings_from: str = ""  # the preset or rule behind the agent's settings
+    left_out: str = ""  # what of it an agent that was given as an object lacks
     steps_from: str = ""  # why so many steps, when nobody said how many
     evaluation_actions: str = "auto"  # or greedy, or sampled
     visits: bool = False  # where the agent goes is counted
@@ -276,6 +277,7 @@ def make_setup(
     if agent is None:
         agent, why = suggest(spec, native)
     settings_from = ""
+    by_name = isinstance(agent, str)
     if isinstance(agent, str):
         options = agent_options or {}
         made = registry.build("agent", agent, options)  # options are checked before a preset is laid under them
@@ -291,6 +293,8 @@ def make_setup(
         raise ForageError(
             f"An agent is a forage.core.ports.Agent or its name, such as 'ppo'; not a {type(agent).__name__}."
         )
+    named = {port for port, part in parts.items() if part is not None}
+    lacks = "" if by_name else left_out(agent, name, spec, native, named)
     by_port = {port: parts.get(port) or part for port, part in usual_parts(agent).items()}
     offline = by_port["memory"].offline
     if isinstance(by_port["memory"], DataSet):
@@ -308,9 +312,7 @@ def make_setup(
         check_ranges(part, registry.short_name(part))
     if seeds is None:
         seeds = 5 if native else 3
-    seeds = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
-    if not seeds or len(set(seeds)) != len(seeds) or not all(0 <= seed <= MOST for seed in seeds):
-        raise ForageError(f"Seeds are one or more different whole numbers from 0 to {MOST:,}, not {seeds}.")
+    seeds = seed_numbers(seeds)
     swept = {key: [float(v) for v in values] for key, values in (sweep or {}).items()}
     numbers = [f.name for f in dataclasses.fields(agent) if isinstance(getattr(agent, f.name), float)]
     for key, values in swept.items():
@@ -347,6 +349,7 @@ def make_setup(
         sweep=swept,
         why=why,
         settings_from=settings_from,
+        left_out=lacks,
         steps_from=steps_from,
         evaluation_actions=evaluation_actions,
         visits=visits,
@@ -400,7 +403,7 @@ def from_config(
                 f"In this run {str(error).rstrip('.')}; continue it from Python with "
                 f"forage.resume(directory, {port}=...)."
             ) from None
-    return make_setup(
+    setup = make_setup(
         parts.pop("agent"),
         stored["id"] if environment is None else environment,
         steps=config["steps"],
@@ -410,3 +413,4 @@ def from_config(
         wrap=stored.get("wrap", ()),
         **parts,
     )
+    return dataclasses.replace(setup, left_out="")  # what the run was made of is all there

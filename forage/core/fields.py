@@ -14,6 +14,7 @@ import equinox
 import jax
 
 from forage.core.ports import Environment
+from forage.core.ranges import check_declared
 from forage.core.types import ForageError
 
 
@@ -50,6 +51,12 @@ def depth_of(environment: Environment, name: str) -> int:
     if near:
         raise ForageError(f"{problem}; the nearest are {', '.join(near)}.")
     raise ForageError(f"{problem}; it has {', '.join(every) or 'none that can be set'}.")
+
+
+def check_value(environment: Environment, name: str, value: Any) -> None:
+    """Raise `ForageError` where the field cannot hold a number, as its class declares it."""
+    layer = layers(environment)[depth_of(environment, name)]
+    check_declared(type(layer), name, value, type(layer).__name__)
 
 
 def value_of(environment: Environment, name: str) -> Any:

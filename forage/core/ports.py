@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from forage.core.ranges import Ranges
 from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec, Step
 
 State = Any
@@ -40,6 +41,9 @@ class Judgement(NamedTuple):
 
 class Environment(Part):
     """What happens next? Pure functions of a state that is a value: returning to a state is copying it."""
+
+    ranges: ClassVar[Ranges] = {}
+    """The numbers that its fields may hold, by name; others are refused wherever a field is set."""
 
     reward_names: ClassVar[tuple[str, ...]] = ()
     """Names of the entries of a vector reward; empty when the reward is a scalar."""

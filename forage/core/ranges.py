@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from forage.core.errors import ForageError
 
 
 class Range(NamedTuple):
@@ -37,3 +39,29 @@ class Range(NamedTuple):
 
 Ranges = Mapping[str, Range]
 """By the name of a field. A part's `ranges: ClassVar[Ranges]` go before those that all parts share."""
+
+
+def declared(cls: type, field: str) -> Range | None:
+    """Return what numbers a field may hold as its class, or one that it inherits from, declares it; `None` if none."""
+    for base in cls.__mro__:
+        if found := vars(base).get("ranges", {}).get(field):
+            return found
+    return None
+
+
+def check_declared(cls: type, field: str, value: Any, name: str) -> None:
+    """Raise `ForageError` for a number that the class says its field cannot hold. `name`: how its part is called.
+
+    What stands in for a number while a program is traced, and arrays, are not looked at.
+    """
+    wanted = declared(cls, field)
+    if wanted is not None and isinstance(value, int | float) and not wanted.fits(value):
+        raise ForageError(f"{field} of {name} is {wanted.words()}, not {value:g}.")
+
+
+def check_all_declared(part: Any, name: str) -> None:
+    """Raise `ForageError` for the first field of a part, or of an environment within it, that cannot be as it is."""
+    while part is not None:
+        for field, value in vars(part).items():
+            check_declared(type(part), field, value, name)
+        part = getattr(part, "environment", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,17 @@ def settings_of(sweep: dict[str, list[float]]) -> list[dict[str, Any]]:
 
 
 def best(
-    what: str, members: list[dict[str, Any]], returns: Sequence[float | None] | None, wanted: dict[str, Any]
+    what: str,
+    members: list[dict[str, Any]],
+    returns: Sequence[float | None] | None,
+    wanted: dict[str, Any],
+    aggregate: Callable[[np.ndarray], float] = np.mean,
 ) -> int:
     """Return the number of the best member among those that are as wanted; the first, where there are no returns.
 
-    `wanted` names a seed, or settings of the sweep. Raises `ForageError` where no member is so.
+    Of a sweep that is a seed of the best setting: settings are judged over all their seeds, by `aggregate`, so that one
+    lucky seed does not decide. `wanted` names a seed, or settings of the sweep. Raises `ForageError` where no member is
+    so.
     """
     for name, value in wanted.items():
         if name not in members[0]:
@@ -39,7 +45,10 @@ def best(
             )
     fits = [number for number, member in enumerate(members) if wanted.items() <= member.items()]
     values = [-np.inf if value is None else value for value in returns or [0.0] * len(members)]
-    return max(fits, key=values.__getitem__)
+    seeds = len({member["seed"] for member in members})
+    groups = [values[start : start + seeds] for start in range(0, len(values), seeds)]  # settings one after the other
+    worth = [float(aggregate(np.array(group))) if np.isfinite(group).all() else -np.inf for group in groups]
+    return max(fits, key=lambda number: (worth[number // seeds], values[number]))
 
 
 def told(member: dict[str, Any]) -> str:

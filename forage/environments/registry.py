@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
 from forage.environments.catalogue import NATIVE, SUITES, Suite
 
@@ -118,7 +119,9 @@ def make(id: str, /, **options: Any) -> Environment | HostFactory:
 
     if issubclass(cls, Environment):
         _check_options(name, cls, options)
-        return _call(name, cls, {}, options)
+        made = _call(name, cls, {}, options)
+        check_all_declared(made, name)
+        return made
     return HostFactory(name, options)
 
 
@@ -186,6 +189,7 @@ def _make_native(name: str, entry: Entry, fields: Mapping[str, Any], options: Ma
     cls = _load(entry.target)
     _check_options(name, cls, options)
     environment = _call(name, cls, {**entry.fields, **fields}, options)
+    check_all_declared(environment, name)
     if entry.keep:
         return _load("wrappers:Masked")(environment, entry.keep)
     return environment

@@ -26,6 +26,7 @@ Run = tuple[str, Float[np.ndarray, " points"], Float[np.ndarray, "seeds points"]
 PALETTE = ("#2563c9", "#e4652b", "#129473", "#a8327d", "#d29a06", "#6a4bc4", "#2aa5c9", "#6b7280")
 DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 INK, QUIET, FAINT = "#1f2430", "#6b7280", "#e6e8ec"
+RAMP = ("#74aaf0", PALETTE[0], "#0b1f4b")  # of values in order, the first lightest
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -40,6 +41,7 @@ def curve(
     size: tuple[float, float] = (7.2, 4.2),
     span: tuple[float, float] | None = None,
     finals: Sequence[tuple[int, float, Score]] = (),
+    ordered: bool = False,
 ) -> pathlib.Path:
     """Draw learning curves into one picture, a PNG or an SVG by the path's suffix, and returns the path.
 
@@ -49,18 +51,27 @@ def curve(
     `span` is a range of the horizontal axis that is shaded, such as that of the contexts that were trained on.
     `finals` are scores of final evaluations, drawn as diamonds with their intervals: the number of the run whose colour
     it has, the step, and the score.
+    `ordered`: runs are of values in order, and take their colours from one ramp, light to dark.
     """
     path = pathlib.Path(path)
     if path.suffix not in (".png", ".svg"):
         raise ForageError(f"A picture is a .png or a .svg, and {path.name} is neither.")
     if not runs:
         raise ForageError(f"{path.name} has nothing to show: give at least one run, a (label, steps, values).")
-    figure = _figure(runs, title, ylabel, xlabel, references, confidence, size, finals)
+    figure = _figure(runs, title, ylabel, xlabel, references, confidence, size, finals, ordered)
     if span is not None:
         figure.axes[0].axvspan(*span, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     return path
+
+
+def ramp(number: int) -> list[str]:
+    """Return colours from light to dark, for values in order."""
+    from matplotlib.colors import LinearSegmentedColormap, to_hex
+
+    shades = LinearSegmentedColormap.from_list("ramp", RAMP)
+    return [to_hex(shades(share)) for share in np.linspace(0, 1, number)]
 
 
 def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlabel: str = "return") -> pathlib.Path:
@@ -123,23 +134,25 @@ def _figure(
     confidence: float,
     size: tuple[float, float],
     finals: Sequence[tuple[int, float, Score]] = (),
+    ordered: bool = False,
 ) -> Figure:
     from matplotlib.figure import Figure  # a third of a second, which only those who draw should pay
 
     figure = Figure(figsize=size, dpi=200, layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     labels = []
+    shades = ramp(len(runs)) if ordered else PALETTE
     for index, (label, steps, values) in enumerate(runs):
-        color = PALETTE[index % len(PALETTE)]
-        dashes = DASHES[index // len(PALETTE) % len(DASHES)]
+        color = shades[index % len(shades)]
+        dashes = DASHES[index // len(shades) % len(DASHES)]
         end = draw_run(axes, steps, values, {"color": color, "linestyle": dashes}, confidence, len(runs) == 1)
-        labels.append((label, end, color))
+        labels.append((label, end, color, "bold"))
     for label, level in references:
         axes.axhline(level, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        labels.append((label, level, QUIET))
+        labels.append((label, level, QUIET, "normal"))
 
     for number, step, one in finals:
-        draw_final(axes, step, one, PALETTE[number % len(PALETTE)])
+        draw_final(axes, step, one, shades[number % len(shades)])
 
     style(axes, ylabel, xlabel)
     axes.set_xlim(0, max(np.max(steps) for _, steps, _ in runs) or 1)
@@ -206,14 +219,13 @@ def _describe(seeds: list[int], confidence: float) -> str:
     return f"interquartile mean of {number} seeds, {confidence * 100:g} % interval{narrow} shaded{thin}"
 
 
-def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str]]) -> None:
+def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str, str]]) -> None:
     """Write each label to the right of the axes, at the height its line ends, moved just enough not to overlap."""
     bottom, top = axes.get_ylim()
     texts = []
-    for label, end, color in labels:
+    for label, end, color, weight in labels:
         text = label if math.isfinite(end) else f"{label} (no score yet)"
         height = min(max(end, bottom), top) if math.isfinite(end) else bottom
-        weight = "normal" if color == QUIET else "bold"
         look = {"color": color, "fontsize": 9, "fontweight": weight, "va": "center"}
         place = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
         texts.append(axes.annotate(text, (1, height), (7, 0), **place, **look))

@@ -45,7 +45,7 @@ class Policy:
     member: dict[str, Any] = {}
     """The seed, and the settings of a sweep, with which this agent was trained; empty where it is of no run."""
 
-    members, evaluated = 1, False  # among how many it was chosen, and whether by their evaluation
+    members, settings, evaluated = 1, 1, False  # among how many, of how many settings, it was chosen by evaluation
 
     def __init__(self, agent: Agent, state: Any, spec: Spec, sampled: bool = False):
         self.agent, self.state, self.spec, self.sampled = agent, state, spec, sampled
@@ -73,6 +73,8 @@ class Policy:
         if self.members < 2:
             return ""
         why = "the best in evaluation" if self.evaluated else "the first, as none is evaluated yet,"
+        if self.evaluated and self.settings > 1:
+            why = f"the best seed of the best of {self.settings} settings in evaluation,"
         names = " and ".join(["seed", *(name for name in self.member if name != "seed")])
         return (
             f"Took {told(self.member)}: {why} of {self.members} trained agents; {names} can be named to take another."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,38 @@ class Totals:
             for name in (sum.removeprefix("info ") for sum in sorted(self.sums) if sum.startswith("info ")):
                 point[free(name, point)] = to_float(self.sums[f"info {name}"] / self.sums[f"infos {name}"])
         return point
+
+
+NEWEST = 100  # episodes of a member that a display shows the mean of
+
+
+def newest(rows: Sequence[dict[str, Any]], least: int = NEWEST) -> list[float | None]:
+    """Return each member's mean return over its newest points with `least` episodes or more; over all, of fewer.
+
+    `None` for a member of which no episode has ended. A point alone may be without episodes, or hold none but the short
+    ones between two time limits.
+    """
+    count = total = np.zeros(len(rows[-1]["episodes"]))
+    for row in reversed(rows):
+        wanted = count < least
+        if not wanted.any():
+            break
+        episodes = np.where(wanted, np.array(row["episodes"], float), 0.0)
+        total = total + episodes * np.array([0.0 if value is None else value for value in row["return"]])
+        count = count + episodes
+    with np.errstate(invalid="ignore"):
+        return to_float(total / count)
+
+
+def quiet_since(rows: Sequence[dict[str, Any]]) -> int | None:
+    """Return the step since which no episode has ended, where that is a whole point or more; else `None`.
+
+    `rows`: the points of the curve, and what there is of the next.
+    """
+    ended = [number for number, row in enumerate(rows) if any(row["episodes"])]
+    if ended and ended[-1] >= len(rows) - 2:
+        return None
+    return rows[ended[-1]]["steps"] if ended else 0
 
 
 def columns(evaluation: dict[str, Any]) -> dict[str, list[float | None]]:

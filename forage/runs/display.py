@@ -27,7 +27,11 @@ class Progress:
         """Called once, before the first step."""
 
     def update(self, row: dict[str, Any], seconds_left: float) -> None:
-        """Called about once a second with the newest numbers; each value is a list over seeds."""
+        """Called about once a second with the newest numbers; each value is a list over seeds.
+
+        But in a run from a data set, `newest` has the mean return of each seed's last episodes, and `quiet_since` the
+        step since which none has ended, where that is long ago.
+        """
 
     def row(self, row: dict[str, Any]) -> None:
         """Called at each point of the curve."""
@@ -76,7 +80,7 @@ class Json(Progress):
     """One JSON object a line: each point of the curve, then the result."""
 
     def row(self, row: dict[str, Any]) -> None:
-        say({"event": "row", **row})
+        say({"event": "row"} | {name: value for name, value in row.items() if name not in SHOWN})
 
     def note(self, text: str) -> None:
         say({"event": "note", "text": text})
@@ -149,9 +153,9 @@ class Live(Progress):
             f"{duration(seconds_left)} left",
         )
         lines: list[Any] = [Text(self.title, style="bold"), Padding(head, (0, 0, 0, 2))]
-        if len(finite_values(row["return"])):
-            what = shown_return(row["return"], self.settings).partition(" ")[2]
-            lines.append(Text.assemble("  return  ", (what, "bold green"), f"   {self.curve()}"))
+        if "newest" in row:
+            what, _, since = returns(row, self.settings).removeprefix("return ").partition("; ")
+            lines.append(Text.assemble("  return  ", (what, "bold green"), f"   {since}   {self.curve()}"))
         shown = [
             f"{name.replace('_', ' ')} {np.mean(finite_values(row[name])):.3g}"
             for name in row
@@ -164,7 +168,7 @@ class Live(Progress):
         return sparkline(self.history, 40) if len(self.history) > 1 else ""
 
     def row(self, row: dict[str, Any]) -> None:
-        values = finite_values(row["return"])
+        values = best_setting(row.get("newest", []), self.settings)
         self.history.append(float(np.mean(values)) if len(values) else float("nan"))
 
     def note(self, text: str) -> None:
@@ -178,7 +182,10 @@ class Live(Progress):
             self.console.print(line, highlight=False, markup=False)
 
 
-NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "episodes", "updates"}
+SHOWN = {"newest", "quiet_since"}
+"""What a row has for displays alone."""
+
+NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "episodes", "updates", *SHOWN}
 
 
 def make(kind: str | Progress) -> Progress:
@@ -200,19 +207,29 @@ def finite_values(values: Any) -> np.ndarray:
 
 
 def summary(row: dict[str, Any], settings: int = 1) -> str:
-    """The return and the speed, in a line."""
-    return f"{shown_return(row['return'], settings)}   {pace(row)}"
+    """The return of the newest episodes and the speed, in a line."""
+    return f"{returns(row, settings)}   {pace(row)}" if "newest" in row else pace(row)
+
+
+def returns(row: dict[str, Any], settings: int = 1) -> str:
+    """`return 483 [471, 490] (5 seeds); none has ended since step 90,000`."""
+    since = row["quiet_since"]
+    said = shown_return(row["newest"], settings) if len(finite_values(row["newest"])) else ""
+    if since is None:
+        return said
+    return f"{said}; none has ended since step {since:,}" if said else f"no episode has ended since step {since:,}"
 
 
 def shown_return(values: Sequence[float | None], settings: int = 1) -> str:
     """`return 483 [471, 490] (5 seeds)`; of a sweep the best setting's, and that it is."""
-    groups = [
-        found for group in np.array_split(np.array(values, object), settings) if len(found := finite_values(group))
-    ]
-    if not groups:
-        return "no episode ended in these steps"
-    best = max(groups, key=lambda group: group.mean())
+    best = best_setting(values, settings)
     return f"return {score(best)}" + (f", the best of {settings} settings" if settings > 1 else "")
+
+
+def best_setting(values: Sequence[float | None], settings: int) -> np.ndarray:
+    """Return what the seeds of the best setting have, of those that have something; empty where none has."""
+    groups = [finite_values(group) for group in np.array_split(np.array(values, object), settings)]
+    return max((group for group in groups if len(group)), key=lambda group: group.mean(), default=np.zeros(0))
 
 
 def pace(row: dict[str, Any]) -> str:

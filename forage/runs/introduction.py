@@ -11,6 +11,7 @@ from forage.core.ports import Evolver
 from forage.core.spaces import reading
 from forage.memory.dataset import DataSet
 from forage.rewards.environment import EnvironmentReward
+from forage.runs.curve import NEWEST
 
 
 def title(setup: Setup) -> str:
@@ -30,10 +31,14 @@ def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") ->
         lines.append(f"{short_name(setup.agent)} because {setup.why}")
     if setup.settings_from:
         lines.append(f"{setup.settings_from}: {sizes(setup)}")
+    if setup.left_out:
+        lines.append(setup.left_out)
     if spread:
         lines.append(spread)
     if isinstance(memory := setup.memory, DataSet):
         lines.append(f"from {memory.file}; each step is an update, and none is taken in the environment")
+    else:
+        lines.append(f"returns on the way are means of each seed's last {NEWEST} training episodes or more")
     if setup.steps_from:
         lines.append(f"{setup.steps:,} steps of each seed, {setup.steps_from}; --steps changes it")
     if isinstance(agent := setup.agent, Evolver):

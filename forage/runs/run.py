@@ -1,6 +1,7 @@
 """A run on disk: configuration, progress, metrics, checkpoints, resume.
 
-DIRECTORY/config.json        what was asked for: parts, settings, steps, seeds
+DIRECTORY/config.json        what was asked for: parts, settings, steps, seeds; and the run it began from
+DIRECTORY/changes.jsonl      where it was resumed with others: what changed at which step
 DIRECTORY/versions.json      versions, git state and machine
 DIRECTORY/metrics.jsonl      a line for each point of the curve; every value a list over members
 DIRECTORY/checkpoints/       the two newest checkpoints: everything to continue from
@@ -10,6 +11,7 @@ DIRECTORY/evaluations.jsonl  the same at points during training, where that was 
 DIRECTORY/curve.png
 DIRECTORY/visits.npy         how often steps led to each place of the environment's map, where that was asked for
 DIRECTORY/begun.npy          how many episodes began there
+DIRECTORY/sweep.png          of a sweep: the score of each setting against its value
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ import numpy as np
 
 from forage.config.saved import load_policy
 from forage.core import checkpoint
-from forage.core.sweep import members_of
+from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError
 from forage.evaluation.plots import curve
 from forage.evaluation.statistics import Score, Statistic, interquartile_mean, score
+from forage.evaluation.sweep_plot import against
 from forage.loop.policy import AUTO, Policy, actions_of
 from forage.runs.curve import read_rows
 
@@ -72,6 +75,19 @@ class Run:
         The columns are those of `evaluation` with one number for each member, such as what `--env.info` names.
         """
         return read_rows(self.directory / "evaluations.jsonl")
+
+    @property
+    def parent(self) -> dict[str, Any] | None:
+        """The `directory` of the run that this one began from and its `steps` then; `None` without one."""
+        return self.config.get("parent")
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """What was changed on the way, oldest first: `settings` by name, as they were and as they are from `steps` on.
+
+        And `versions`, where the run went on with other code or versions than it began with.
+        """
+        return read_rows(self.directory / "changes.jsonl")
 
     @property
     def evaluation(self) -> dict[str, Any] | None:
@@ -193,10 +209,28 @@ def draw_curve(run: Run) -> Path:
             curves = [("in training", steps, values), (f"evaluated{run.evaluated_how}", *run.curve(evaluated=True))]
         last = run.final
         return curve(path, curves, title=run.title, finals=[] if last is None else [(len(curves) - 1, *last)])
-    members = members_of(sweep, run.config["seeds"])
-    labels = [label_of(member) for member in members]
-    runs = [(label, steps, values[[i for i, x in enumerate(labels) if x == label]]) for label in dict.fromkeys(labels)]
-    return curve(path, runs, title=run.title)
+    labels = [label_of(member) for member in members_of(sweep, run.config["seeds"])]
+    ordered = [label_of(setting) for setting in sorted(settings_of(sweep), key=lambda setting: tuple(setting.values()))]
+    runs = [(label, steps, values[[i for i, x in enumerate(labels) if x == label]]) for label in ordered]
+    return curve(path, runs, title=run.title, ordered=True)
+
+
+def draw_sweep(run: Run) -> Path | None:
+    """Draw the score of each setting of a sweep against its value (`sweep.png`); nothing for a run without one.
+
+    Of a sweep over several numbers, against the first; the others' values are lines.
+    """
+    if not run.config["sweep"]:
+        return None
+    name, *others = run.config["sweep"]
+    ordered = sorted(settings_of(run.config["sweep"]), key=lambda setting: tuple(setting.values()))
+    scores, lines = run.scores, {}
+    for setting in ordered:
+        line = lines.setdefault(label_of({other: setting[other] for other in others}), ([], []))
+        line[0].append(setting[name])
+        line[1].append(scores[label_of(setting)])
+    drawn = [(label, *line) for label, line in lines.items()]
+    return against(run.directory / "sweep.png", drawn, run.title, name.replace("_", " "))
 
 
 def read_json(path: Path) -> dict[str, Any]:

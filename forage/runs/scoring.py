@@ -164,10 +164,13 @@ def mean_of(values: np.ndarray) -> float | None:
 
 def cut_sentence(evaluation: dict[str, Any]) -> str:
     """Say how many episodes of an evaluation were cut; nothing where none was, or an older version did not count."""
-    cut, every = evaluation.get("cut", 0), np.size(evaluation["episode_lengths"])
-    if not cut:
-        return ""
+    cut = evaluation.get("cut", 0)
+    return cut_words(cut, np.size(evaluation["episode_lengths"]), evaluation["cut_after"]) if cut else ""
+
+
+def cut_words(cut: int, episodes: int, after: int) -> str:
+    """Say how many episodes were cut, and what that means for a score."""
     return (
-        f"{cut:,} of {every:,} episodes were cut after {evaluation['cut_after']:,} steps; the score counts what they "
-        f"had brought by then"
+        f"{cut:,} of {episodes:,} episodes were cut after {after:,} steps; the score counts what they had brought by "
+        f"then"
     )

@@ -20,7 +20,7 @@ from forage.loop.runner import Runner
 from forage.loop.soundness import NotFinite, Unsound
 from forage.runs import display as progress
 from forage.runs.checkpoints import Checkpoints
-from forage.runs.curve import Rows, Totals, columns, read_rows
+from forage.runs.curve import Rows, Totals, columns, newest, quiet_since, read_rows
 from forage.runs.finite import Finite
 from forage.runs.introduction import introduction, title
 from forage.runs.run import Run
@@ -50,6 +50,7 @@ class Session:
         self.evaluate_every = every and -(-every // runner.steps_per_iteration)  # iterations between evaluations
         self.rows, self.evaluations = Rows(directory / "metrics.jsonl"), Rows(directory / "evaluations.jsonl")
         self.totals = Totals()  # since the last point
+        self.points: list[dict[str, Any]] = []  # of the curve, so far
         self.earlier = 0.0  # seconds of earlier sittings
         self.started: float | None = None  # when this one's loop began
         self.interrupted: str | None = None
@@ -136,7 +137,7 @@ class Session:
             row |= self.totals.point(self.setup.spec.reward_names, self.score)
             done_here = done - compiled_at
             left = (now - learning) / done_here * (self.iterations - done) if done_here else float("nan")
-            self.display.update(row, left)
+            self.display.update(self.shown(row), left)
             if done == mark:
                 self.note_missing()
                 self.write_row(row)
@@ -218,10 +219,18 @@ class Session:
             if len(rows.waiting) == 1:  # said once
                 self.display.note(f"{error} Training goes on and will try again.")
 
+    def shown(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row as displays get it: with each member's newest episodes, and since when none has ended."""
+        if self.setup.offline:
+            return row
+        rows = [*self.points, row]
+        return row | {"newest": newest(rows), "quiet_since": quiet_since(rows)}
+
     def write_row(self, row: dict[str, Any]) -> None:
         self.append(self.rows, row)
-        self.display.row(row)
+        self.display.row(self.shown(row))
         self.track(row)
+        self.points.append(row)
 
     def save(self, quietly: bool = False) -> None:
         """Write a checkpoint and the agents. A full disk does not stop the run while it can go on and try again."""
@@ -247,6 +256,7 @@ class Session:
         header = self.checkpoints.load(run)
         for rows in (self.rows, self.evaluations):
             rows.drop_after(-1 if header is None else header["steps"])
+        self.points = read_rows(self.rows.path)
         if header is None:
             return
         self.earlier, self.totals = header["seconds"], Totals(header["since"])

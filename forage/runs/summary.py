@@ -13,7 +13,7 @@ from forage.core.ports import Environment
 from forage.evaluation.maps import heat_map
 from forage.loop.runner import Runner
 from forage.runs.display import duration
-from forage.runs.run import Run, by_setting, draw_curve, scored, write_json
+from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, scored, write_json
 from forage.runs.scoring import how_scored
 
 
@@ -22,7 +22,7 @@ def conclude(
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show."""
     write_json(directory / "evaluation.json", evaluation)
-    picture = draw_curve(Run(directory))
+    picture, settings = draw_curve(Run(directory)), draw_sweep(Run(directory))
     where = write_visits(directory, setup, runner)
     scores = by_setting(setup.members, evaluation["return"])
     lines = []
@@ -34,7 +34,9 @@ def conclude(
     lines += [
         *(f"  {line}" for line in how_scored(evaluation)),
         f"  {runner.steps:,} {unit} a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)",
-        f"  curve {picture}" + (f", visits {where}" if where else ""),
+        f"  curve {picture}"
+        + (f", score by value {settings}" if settings else "")
+        + (f", visits {where}" if where else ""),
         f"  watch it: forage watch {directory}",
     ]
     result = {

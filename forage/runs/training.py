@@ -21,9 +21,10 @@ from forage.evaluation.statistics import Score
 from forage.loop.policy import AUTO
 from forage.runs import display as progress
 from forage.runs.capacity import check_memory
+from forage.runs.changes import record
 from forage.runs.locking import locked
 from forage.runs.provenance import differences, versions
-from forage.runs.run import Run, by_setting, read_json, write_json
+from forage.runs.run import Run, by_setting, draw_sweep, read_json, write_json
 from forage.runs.scoring import load_agents, score_agents
 from forage.runs.session import Session
 from forage.runs.trackers import check_trackers, open_trackers
@@ -119,9 +120,9 @@ def resume(
     """Continues a run from its newest whole checkpoint, as if it had never stopped.
 
     An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
-    one (`behaviour=`, ...). `data`: where a run's data set lies now, if it was moved. Raises `ForageError` when code or
-    versions differ from those it was made with, unless
-    `anyway`.
+    one (`behaviour=`, ...). What is given otherwise than it was holds from here on: config.json says what is, and
+    changes.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. Raises
+    `ForageError` when code or versions differ from those it was made with, unless `anyway`.
     """
     shown = progress.make(display)
     run = Run(directory)
@@ -136,7 +137,8 @@ def resume(
     split = run.config.get("devices_per_seed", 1)
     shape = Shape(then // split, split) if then else None
     prepare_devices(then or 1)  # before anything, even a look at the versions, makes JAX settle on its devices
-    differs(differences(read_json(run.directory / "versions.json")))
+    other = differences(read_json(run.directory / "versions.json"))
+    differs(other)
     setup = from_config(run.config, environment, data=data, **parts)
     runner = setup.runner(shape)
     if then not in (None, len(runner.devices)):
@@ -147,6 +149,7 @@ def resume(
         session.restore(run)
         session.trackers = open_trackers(run.config["extras"], run.directory, again=True)
         session.track_again(run)
+        record(run, setup.config(), session.checkpoints.steps or 0, other)
         return session.run()
 
 
@@ -200,6 +203,7 @@ def evaluate(
         evaluation = score_agents(runner, setup, episodes, prng.EVALUATION_AGAIN + seed, choice)
         if setup.opponent == run.config.get("opponent"):
             write_json(run.directory / "evaluation.json", evaluation)
+            draw_sweep(run)
         else:
             write_json(run.directory / "opponents.json", run.opponents | {setup.opponent: evaluation})
     finally:

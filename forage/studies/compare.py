@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from forage.evaluation.comparison import probability_of_improvement, welch_diffe
 from forage.evaluation.plots import curve
 from forage.evaluation.power import seeds_needed
 from forage.loop.policy import AUTO
+from forage.runs.changes import without_address
 from forage.runs.run import Run
 from forage.runs.scoring import choice_sentences
 from forage.tasks.contexts import Draws
@@ -145,11 +145,6 @@ def in_words(value: Any) -> str:
     return without_address(str(value))
 
 
-def without_address(text: str) -> str:
-    """Return what Python says of an object, less the place in memory, which is another in each process."""
-    return re.sub(r" at 0x[0-9a-f]*", "", text)
-
-
 def labels(runs: Sequence[Run]) -> list[str]:
     """The agents' names where they differ, else the directories', else whole paths."""
     for named in (
@@ -190,23 +185,33 @@ def verdicts(runs: Sequence[Compared]) -> list[str]:
 
 
 def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
-    """Return which of two is better, by how much, how often, and how many seeds would settle what is open."""
+    """Return which of two is better and by how much; where that is open, how many seeds would settle it.
+
+    How often a seed of one beats one of the other is said of a difference that is shown: of a few seeds it may be 1.00
+    [1.00, 1.00] where the means are not told apart.
+    """
     if min(len(a), len(b)) < 2:
         return f"One seed says nothing about others, so whether {better} is better than {worse} is open; train more."
     value, low, high = welch_difference(a, b)
     if value == 0:
         return f"{better} and {worse} have the same mean, {a.mean():.4g}, over {len(a)} and {len(b)} seeds."
-    chance = probability_of_improvement(a, b)
-    interval = f" [{low:.4g}, {high:.4g}]" if np.isfinite(low) else " (fewer than 5 seeds, without any spread)"
-    by = f"by {value:.4g}{interval} on average, and a seed of it wins with probability {chance.value:.2f}"
-    by += f" [{chance.low:.2f}, {chance.high:.2f}]"
+    of = f"{len(a)} seeds each" if len(a) == len(b) else f"{len(a)} and {len(b)} seeds"
+    interval = (
+        f"95 % CI {low:.4g} to {high:.4g}, {of}" if np.isfinite(low) else f"no interval: {of}, without any spread"
+    )
     if low > 0:
-        return f"{better} is better than {worse}, {by}."
+        chance = probability_of_improvement(a, b)
+        how_often = f"{chance.value:.2f}, 95 % CI {chance.low:.2f} to {chance.high:.2f}"
+        return (
+            f"{better} is better than {worse}: its mean return is {value:.4g} higher ({interval}). One of its seeds "
+            f"beats one of {worse}'s with probability {how_often}."
+        )
     needed = seeds_needed(a, b)
     if needed.seeds is None:
-        rest = f"were it the true difference, not even {needed.most} seeds of each would show it"
+        confirm = f"not even {needed.most} seeds each would confirm it"
     else:
-        rest = (
-            f"were it the true difference, {needed.seeds} seeds of each would show it ({max(1, needed.more or 0)} more)"
-        )
-    return f"{better} is not shown to be better than {worse}: ahead {by}; {rest}."
+        confirm = f"about {needed.seeds} seeds each would confirm it ({max(1, needed.more or 0)} more)"
+    return (
+        f"Inconclusive: {better}'s mean return is {value:.4g} higher than {worse}'s ({interval}), which is not "
+        f"significant. If that difference is real, {confirm}."
+    )

@@ -23,14 +23,14 @@ from forage.config.registry import to_config
 from forage.config.setup import Setup, from_config
 from forage.config.wrapping import innermost
 from forage.core import prng
-from forage.core.fields import replace, value_of
+from forage.core.fields import check_value, replace, value_of
 from forage.core.ports import Environment, Tasks
 from forage.core.types import ForageError
 from forage.evaluation.conditions import Cell, conditions
 from forage.evaluation.statistics import Score, score
 from forage.loop.policy import AUTO
 from forage.runs.run import Run, write_json
-from forage.runs.scoring import acting, load_agents, step_limit
+from forage.runs.scoring import acting, cut_words, load_agents, step_limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Point:
     under: str  # what was put around the environment; empty: nothing
     fields: dict[str, float]  # the numbers that were set
     returns: list[float]  # each seed's mean return
+    cut: int = 0  # episodes that went on when they were cut
+    cut_after: int = 0  # steps
 
     @property
     def score(self) -> Score:
@@ -105,6 +107,9 @@ class Robustness:
         ]
         if len(rows) > 1:
             lines += [f"mean over {len(rows)} rows: return {self.mean}", f"worst case: return {self.worst_case}"]
+        if cut := sum(point.cut for point in self.points):
+            every = self.episodes * sum(len(point.returns) for point in self.points)
+            lines.append(cut_words(cut, every, max(point.cut_after for point in self.points if point.cut)))
         return "\n".join([f"{self.title}, {self.episodes} episodes of each seed", *lines])
 
 
@@ -170,8 +175,9 @@ def evaluate_under(
     acted, _ = acting(runner, setup, episodes, None if actions == AUTO else run.choice)
     agents, points = runner.agent_states(), []
     for words, other in setups.items():
-        means = play(other, agents, combinations, episodes, prng.EVALUATION_AGAIN + seed, acted == "sampled")
-        points += [Point(words, fields, returns) for fields, returns in zip(combinations, means, strict=True)]
+        played = play(other, agents, combinations, episodes, prng.EVALUATION_AGAIN + seed, acted == "sampled")
+        after = step_limit(other)
+        points += [Point(words, fields, *one, after) for fields, one in zip(combinations, played, strict=True)]
     result = Robustness(run.title, episodes, points)
     described = {"wrap": list(wrap), "tasks": to_config(tasks or setup.tasks), "actions": acted}
     write_json(run.directory / "robustness.json", result.data() | described)
@@ -180,8 +186,8 @@ def evaluate_under(
 
 def play(
     setup: Setup, agents: PyTree[Array], combinations: list[dict[str, float]], episodes: int, seed: int, sampled: bool
-) -> list[list[float]]:
-    """Return each combination's mean return of every seed's agent."""
+) -> list[tuple[list[float], int]]:
+    """Return each combination's mean return of every seed's agent, and how many of its episodes were cut."""
     assert isinstance(setup.environment, Environment)
     environment, runner = setup.environment, setup.runner(learns=False)
     runner.use_agents(agents)
@@ -191,11 +197,16 @@ def play(
         values = jnp.array([fields[name] for fields in combinations], jnp.result_type(value))
         values = jnp.broadcast_to(values.reshape(-1, *(1,) * jnp.ndim(value)), (len(values), *jnp.shape(value)))
         points = replace(points, environment, name, values)
+    limit = step_limit(setup)
     if combinations[0]:
-        returns = np.asarray(runner.evaluate_points(points, episodes, step_limit(setup), seed, sampled).returns, float)
+        played = runner.evaluate_points(points, episodes, limit, seed, sampled)
+        returns, lengths = np.asarray(played.returns, float), np.asarray(played.lengths)
     else:
-        returns = np.asarray(runner.evaluate(episodes, step_limit(setup), seed, sampled).returns, float)[:, None]
-    return setup.rewards.score(returns, setup.spec).mean(-1).T.tolist()
+        played = runner.evaluate(episodes, limit, seed, sampled)
+        returns, lengths = np.asarray(played.returns, float)[:, None], np.asarray(played.lengths)[:, None]
+    means = setup.rewards.score(returns, setup.spec).mean(-1).T.tolist()
+    cut = (lengths >= limit).sum((0, 2)) if setup.spec.horizon is None else np.zeros(len(means), int)
+    return list(zip(means, cut.tolist(), strict=True))
 
 
 def check_grid(environment: Environment, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
@@ -209,6 +220,7 @@ def check_grid(environment: Environment, grid: Mapping[str, Sequence[float]]) ->
                 raise ForageError(f"A grid is of numbers, and {name} has {value}.")
             if whole and value != int(value):
                 raise ForageError(f"{name} is a whole number, and {value:g} on the grid is none.")
+            check_value(environment, name, float(value))
     return [dict(zip(grid, map(float, values), strict=True)) for values in itertools.product(*grid.values())]
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.core.fields import replace, value_of
+from forage.core.fields import check_value, replace, value_of
 from forage.core.ports import Environment, Review, Tasks
 from forage.core.types import Experience, ForageError
 from forage.tasks.distributions import Distribution, distribution
@@ -44,6 +44,8 @@ class Draws(Tasks):
         for one in self.chosen:
             whole = is_whole(value_of(environment, one.field))
             one.check(whole)
+            for value in one.ends():
+                check_value(environment, one.field, value)
             if self.region != "all" and (whole or not one.continuous):
                 raise ForageError(
                     f"A split cuts a range of numbers in parts, and {one.field} has none; give test contexts instead, "

@@ -44,6 +44,10 @@ class Distribution(Part):
     def check(self, whole: bool) -> None:
         """Raise `ForageError` where nothing can be drawn for a field of this kind."""
 
+    def ends(self) -> tuple[Any, ...]:
+        """Return the least and the greatest value that can be drawn, or every value where there are few."""
+        return ()
+
 
 class Fixed(Distribution):
     """Always `value`."""
@@ -53,6 +57,9 @@ class Fixed(Distribution):
 
     def quantile(self, u: Array, steps: Array, whole: bool) -> Array:
         return jnp.broadcast_to(jnp.asarray(self.value), u.shape)
+
+    def ends(self) -> tuple[float, ...]:
+        return (self.value,)
 
     def check(self, whole: bool) -> None:
         if whole and known(self.value) and self.value != int(self.value):
@@ -82,6 +89,9 @@ class Uniform(Distribution):
         if whole and known(low) and known(high) and math.ceil(low) > math.floor(high):
             raise ForageError(f"{self.field} is a whole number and there is none between {low} and {high}.")
 
+    def ends(self) -> tuple[float, ...]:
+        return self.low, self.high
+
 
 class LogUniform(Distribution):
     """`exp(z)` with z uniform from `log low` to `log high`: every factor is as likely as every other."""
@@ -102,6 +112,9 @@ class LogUniform(Distribution):
         # Rounding must not lead out of the range.
         value = jnp.clip(jnp.exp(low + u * (high - low)), self.low, self.high)
         return jnp.round(value) if whole else value
+
+    def ends(self) -> tuple[float, ...]:
+        return self.low, self.high
 
 
 class Normal(Distribution):
@@ -124,6 +137,9 @@ class Normal(Distribution):
         value = self.mean + self.std * jax.scipy.special.ndtri(beyond + u * (1 - 2 * beyond))
         return jnp.round(value) if whole else value
 
+    def ends(self) -> tuple[float, ...]:
+        return self.mean - self.limit * self.std, self.mean + self.limit * self.std
+
 
 class Choice(Distribution):
     """One of `values`, each as likely as the others."""
@@ -142,6 +158,9 @@ class Choice(Distribution):
     def check(self, whole: bool) -> None:
         for value in self.values:
             Fixed(self.field, value).check(whole)
+
+    def ends(self) -> tuple[float, ...]:
+        return self.values
 
 
 class Linear(Distribution):
@@ -164,6 +183,9 @@ class Linear(Distribution):
     def quantile(self, u: Array, steps: Array, whole: bool) -> Array:
         value = self.start + (self.end - self.start) * jnp.minimum(steps / self.steps, 1.0)
         return jnp.broadcast_to(jnp.round(value) if whole else value, u.shape)
+
+    def ends(self) -> tuple[float, ...]:
+        return self.start, self.end
 
 
 KINDS: dict[str, tuple[Callable[..., Distribution], int, str]] = {

@@ -155,6 +155,8 @@ COMMANDS: list[tuple[str, str]] = [
         "PPO learns only from actions it chose itself, so a start at random .random_steps. would mislead it",
     ),
     ("train ppo CartPole-v1 --env.gravty 3", "CartPole-v1 has no option gravty; the nearest are gravity"),
+    ("train ppo CartPole-v1 --env.length -1", "length of CartPole-v1 is above 0, not -1"),
+    ("tune ppo CartPole-v1 --over clip=0.1,0.2 --seeds 0", "Seeds are one or more different whole numbers"),
     ("train sac CartPole-v1", "continuous.*Discrete"),
     ("train dqn Pendulum-v1", "Pendulum-v1"),
     ("train ppo gymnasium:CartPole-v1 --starts levels", "need a native environment"),

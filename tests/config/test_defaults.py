@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from forage.agents.q_learning.dqn import DQN
 from forage.config import registry
 from forage.config.checks import check_sizes
 from forage.config.defaults import chosen
-from forage.config.setup import make_setup
+from forage.config.setup import from_config, make_setup
 from forage.core.types import ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.together import Together
@@ -21,6 +22,7 @@ from forage.rewards.bonuses.icm import ICM
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import NormaliseReturn, Scale
+from forage.runs.introduction import introduction
 
 USUAL = {  # agent: environment, behaviour, memory
     "ppo": ("CartPole-v1", "Own", "LastRollout"),
@@ -46,6 +48,20 @@ def test_presets_are_laid_under_what_is_named():
     setup = make_setup("ppo", "CartPole-v1", agent_options={"epochs": 3})
     assert (setup.agent.epochs, setup.agent.learning_rate, setup.steps) == (3, 1e-3, 100_000)
     assert type(make_setup("ppo", "gymnasium:HalfCheetah-v5").rewards).__name__ == "NormaliseReturn"
+
+
+def test_an_object_says_which_settings_it_lacks():
+    """An object cannot tell what was set: a preset is not laid under it, and the start of a run says so."""
+    setup = make_setup(PPO(hidden_sizes=(128, 128)), "CartPole-v1")
+    (said,) = [line for line in introduction(setup, Path("runs/x"), 1000) if "object" in line]
+    assert said.startswith("ppo as an object keeps its class's defaults, without the preset for CartPole*")
+    assert "learning rate 0.001, epochs 10" in said and "agent='ppo' with agent_options has both" in said
+    assert make_setup("ppo", "CartPole-v1").left_out == "" and make_setup("ppo", "CartPole-v1").settings_from
+    assert "rewards normalise-return" in make_setup(PPO(), "gymnasium:HalfCheetah-v5").left_out
+    named = make_setup("ppo", "CartPole-v1").agent
+    assert make_setup(named, "CartPole-v1").left_out == ""  # nothing of it is lacking
+    assert make_setup(replace(named, learning_rate=0.5), "CartPole-v1").left_out == ""
+    assert from_config(setup.config()).left_out == ""  # a run that goes on is what it was
 
 
 def test_a_bonus_stands_beside_what_the_preset_makes_of_the_reward():

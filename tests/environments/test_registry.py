@@ -13,6 +13,7 @@ from tiers import gated
 
 from forage.core.host import HostEnvironment
 from forage.core.ports import Environment
+from forage.core.ranges import declared
 from forage.core.types import ForageError
 from forage.environments import HostFactory, canonical_id, list_environments, make, spec_of
 from forage.environments.catalogue import NATIVE
@@ -23,6 +24,14 @@ NATIVE_IDS = ["DeepSea-8" if name == "DeepSea-N" else name for name in NATIVE]
 FIRST = {id.partition(":")[0]: id for id in reversed(NATIVE_IDS)}.values()  # of each family
 
 
+def undeclared(environment):
+    """Numbers of a native environment of which nothing says what they may be."""
+    while hasattr(environment, "environment"):
+        environment = environment.environment
+    numbers = [name for name, value in vars(environment).items() if type(value) in (int, float)]
+    return [name for name in numbers if declared(type(environment), name) is None]
+
+
 @pytest.mark.parametrize("id", gated(NATIVE_IDS, FIRST))
 @pytest.mark.thorough
 def test_every_native_id_makes_what_its_spaces_promise(id):
@@ -30,6 +39,7 @@ def test_every_native_id_makes_what_its_spaces_promise(id):
     spec = spec_of(environment, id)
     assert isinstance(environment, Environment) and spec.name == id
     check_environment(environment, id)
+    assert not undeclared(environment), f"{id}: give {undeclared(environment)} a range in `ranges`"
     assert canonical_id(id.upper()) == id
 
 
@@ -54,6 +64,10 @@ def test_fields_are_replaced():
     [
         ("CartPole-v1", {"lenght": 1.0}, ["lenght", "length"]),
         ("DeepSea-8", {"size": 9}, ["DeepSea-9"]),
+        ("CartPole-v1", {"length": -1}, ["length of CartPole-v1 is above 0, not -1."]),
+        ("CartPole-masked", {"max_steps": 0}, ["max_steps of CartPole-masked is 1 or more, not 0."]),
+        ("Pendulum-v1", {"mass": float("nan")}, ["mass of Pendulum-v1 is above 0, not nan."]),
+        ("minatar:Breakout", {"sticky_action_prob": 1.5}, ["from 0 to 1, not 1.5"]),
         ("CartPole-v7", {}, ["CartPole-v7", "CartPole-v1"]),
         ("HalfCheetah-v5", {}, ["gymnasium:HalfCheetah-v5"]),
         ("minatar:Brekout", {}, ["minatar:Breakout"]),

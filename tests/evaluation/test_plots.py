@@ -11,11 +11,13 @@ import matplotlib
 import matplotlib.image
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
 
 from forage.core.types import ForageError
 from forage.evaluation import plots
 from forage.evaluation.statistics import Score
+from forage.evaluation.sweep_plot import against
 
 NAN = np.nan
 STEPS = np.array([100_000, 200_000, 300_000])
@@ -55,6 +57,7 @@ def test_several_runs_differ_in_look_and_their_labels_do_not_overlap():
     assert len({(line.get_color(), str(line.get_linestyle())) for line in lines}) == 10
     labels = axes.texts[1:]
     assert [label.get_color() for label in labels] == [line.get_color() for line in lines]
+    assert {label.get_fontweight() for label in labels} == {"bold"}
     figure.draw_without_rendering()
     boxes = sorted((label.get_window_extent() for label in labels), key=lambda box: box.y0)
     assert all(above.y0 >= below.y1 - 1 for below, above in itertools.pairwise(boxes))
@@ -97,6 +100,32 @@ def test_the_final_evaluation_is_a_diamond_with_its_interval():
     assert (diamond.get_xdata()[0], diamond.get_ydata()[0]) == (300_000, 90)
     assert [10, 95] in [list(line.get_ydata()) for line in axes.lines]
     assert axes.get_ylim()[1] > 95 and axes.texts[0].get_text().endswith("; diamond: final evaluation")
+
+
+def test_values_in_order_take_one_ramp():
+    runs = [(f"{i}", STEPS, FIVE + i) for i in range(9)]
+    figure = plots._figure(runs, "t", "return", "steps", (), 0.95, (7.2, 4.2), ordered=True)
+    lines = [line for line in figure.axes[0].lines if line.get_linewidth() == 2]
+    lightness = [sum(to_rgb(line.get_color())) for line in lines]
+    assert lightness == sorted(lightness, reverse=True) and len(set(lightness)) == 9
+    assert {str(line.get_linestyle()) for line in lines} == {"-"}
+
+
+def test_scores_stand_above_their_values(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path: figures.append(figure))
+    scores = [Score(1.0, 0.5, 2.0, 5), Score(NAN, None, None, 5), Score(3.0, 2.0, 3.5, 5)]
+    against(tmp_path / "sweep.png", [("", [1e-4, 1e-3, 1e-2], scores)], "a title", "learning rate")
+    (axes,) = figures[0].axes
+    assert axes.get_xscale() == "log" and axes.get_xlabel() == "learning rate"
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0.0001", "0.001", "0.01"]
+    line, _, bars = axes.containers[0]
+    assert line.get_xdata().tolist() == [1e-4, 1e-2] and line.get_ydata().tolist() == [1.0, 3.0]
+    assert [segment[:, 1].tolist() for segment in bars[0].get_segments()] == [[0.5, 2.0], [2.0, 3.5]]
+    assert axes.texts[0].get_text() == "interquartile mean of 5 seeds, 95 % interval as bars"
+    against(tmp_path / "sweep.png", [(n, [1, 2], scores[::2]) for n in ("a", "b")], "a title", "clip")
+    assert figures[1].axes[0].get_xscale() == "linear"
+    assert [text.get_text() for text in figures[1].axes[0].get_legend().get_texts()] == ["a", "b"]
 
 
 def test_files(tmp_path):

@@ -79,6 +79,7 @@ def test_the_member_that_is_taken_is_said():
         3,
     ]
     assert best("runs/x", members, returns, {"seed": 7, "learning_rate": 0.2}) == 3
+    assert best("runs/x", members, [9.0, 0, 6, 5], {}) == 2  # the better setting's best seed, not the luckiest of all
     assert best("runs/x", members, None, {"learning_rate": 0.2}) == 2
     for wanted, words in (
         ({"seed": 5}, "runs/x has seeds 3, 7, not 5"),
@@ -93,6 +94,8 @@ def test_the_member_that_is_taken_is_said():
         "Took seed 7, learning_rate=0.1: the best in evaluation of 4 trained agents; seed and learning_rate can be "
         "named to take another."
     )
+    policy.settings = 2
+    assert "0.1: the best seed of the best of 2 settings in evaluation, of 4 trained agents;" in policy.chosen
 
 
 def test_memory_lasts_until_reset(directory):

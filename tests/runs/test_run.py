@@ -22,9 +22,9 @@ from forage.config.setup import make_setup
 from forage.core.errors import ForageError, Interrupted
 from forage.environments.classic.cartpole import CartPole
 from forage.loop.learner import Episodes, Report
+from forage.runs import curve, session, training
 from forage.runs import display as progress
-from forage.runs import session, training
-from forage.runs.curve import Rows, Totals, read_rows
+from forage.runs.curve import Rows, Totals, quiet_since, read_rows
 from forage.runs.locking import locked
 from forage.runs.run import Run
 from forage.studies.compare import compare, verdict
@@ -83,6 +83,7 @@ def test_what_a_run_leaves(finished):
     names = {path.name for path in finished.directory.iterdir()}
     assert names == {
         *("config.json", "versions.json", "metrics.jsonl", "evaluation.json", "agent.npz", "curve.png", "checkpoints"),
+        "sweep.png",
     }
     assert [row["steps"] for row in finished.rows] == list(range(16, 161, 16))
     for row in finished.rows:
@@ -132,7 +133,39 @@ def test_a_display_of_a_sweep_names_the_best_setting():
     assert (
         progress.shown_return([1.0, 3.0, 5.0, None], 2) == "return 5.00 (1 seed, no interval), the best of 2 settings"
     )
-    assert progress.shown_return([None, None]) == "no episode ended in these steps"
+
+
+def test_progress_is_of_the_newest_episodes():
+    """A point may hold no episode, or the short ones alone: the return neither saws nor loses seeds."""
+
+    def point(steps, episodes, returns):
+        return {"steps": steps, "episodes": episodes, "return": returns, "steps_per_second": 10.0}
+
+    points = [
+        point(100, [60.0, 0.0], [1.0, None]),
+        point(200, [50.0, 2.0], [3.0, 8.0]),
+        point(300, [60.0, 0.0], [5.0, None]),
+    ]
+    assert curve.newest(points[:1]) == [1.0, None] and curve.newest(points[:2], least=51) == [(60 + 150) / 110, 8.0]
+    assert curve.newest(points) == [
+        (50 * 3 + 60 * 5) / 110,
+        8.0,
+    ]  # 110 episodes of the first seed, and all of the other
+    nothing = [point(steps, [0.0, 0.0], [None, None]) for steps in (400, 500, 600)]
+    assert [quiet_since(points[:i]) for i in (1, 2, 3)] == [None] * 3
+    assert quiet_since(points + nothing[:1]) is None  # what there is of a point may be a moment
+    assert quiet_since(points + nothing) == 300 and curve.newest(points + nothing) == curve.newest(points)
+    assert quiet_since(nothing) == 0 and curve.newest(nothing) == [None, None]
+
+    def said(rows, settings=1):
+        row = rows[-1] | {"newest": curve.newest(rows), "quiet_since": quiet_since(rows)}
+        return progress.summary(row, settings).removesuffix("   10 steps/s")
+
+    assert said(points).startswith("return 6.0 [") and said(points).endswith("] (2 seeds)")
+    assert said(points + nothing) == f"{said(points)}; none has ended since step 300"
+    assert said(nothing) == "no episode has ended since step 0"
+    assert said(points, settings=2) == "return 8.00 (1 seed, no interval), the best of 2 settings"
+    assert progress.summary(points[0]) == "10 steps/s"  # from a data set, where no episodes are
 
 
 def test_a_later_evaluation_plays_other_episodes(copy):
@@ -173,7 +206,7 @@ def test_evaluating_touches_nothing_but_the_evaluation(copy):
     before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     score = training.evaluate(copy, episodes=3, seed=1)
     after = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
-    assert [path.name for path in after if before.get(path) != after[path]] == ["evaluation.json"]
+    assert [path.name for path in after if before.get(path) != after[path]] == ["evaluation.json", "sweep.png"]
     assert score.seeds == 2  # of the best of the two settings
     assert Run(copy).evaluation["episodes"] == 3
 
@@ -411,12 +444,13 @@ def test_runs_are_compared(finished, tmp_path):
 def test_what_is_said_of_two():
     good, bad = np.array([10.0, 11, 12, 10, 11]), np.array([1.0, 2, 3, 2, 1])
     said = verdict("a", good, "b", bad)
-    assert said.startswith("a is better than b, by 9 [") and "probability 1.00" in said
+    assert said.startswith("a is better than b: its mean return is 9 higher (95 % CI ") and "probability 1.00" in said
     said = verdict("a", good, "b", good - np.array([2, -2, 0, 1, 0.0]))
-    assert "not shown to be better" in said and "seeds of each would show it" in said
+    assert said.startswith("Inconclusive: a's mean return is 0.2 higher than b's (95 % CI ") and "5 seeds each)" in said
+    assert "which is not significant. If that difference is real, " in said and "probability" not in said
     # Of so few seeds, one far off: a bootstrap of them would be sure.
     few = verdict("a", np.array([0.97, 0.96, 0.97, 0.96, 0.96]), "b", np.array([0.6, 0.94, 0.9, 0.94, 0.95]))
-    assert "not shown to be better" in few
+    assert few.startswith("Inconclusive")
     assert "One seed says nothing" in verdict("a", good[:1], "b", bad)
     assert "the same mean, 5, over 2 and 3 seeds" in verdict("a", np.array([5.0, 5]), "b", np.array([4.0, 5, 6]))
 
@@ -443,6 +477,8 @@ def rows(number):
             "episodes": [1.0] * 3,
             "updates": [4.0] * 3,
             "entropy": [0.5, None, 0.25],
+            "newest": [None, 3.0 * i, 5.0 * i],
+            "quiet_since": 100 if i == 2 else None,
         }
         for i in range(number)
     ]
@@ -458,7 +494,7 @@ def test_the_live_display_draws():
         live.row(row)
         live.update(row, 75.0)
     live.live.refresh()
-    live.update(rows(1)[0] | {"return": [None, None, None]}, float("nan"))
+    live.update(rows(1)[0] | {"newest": [None, None, None], "quiet_since": 0}, float("nan"))
     live.live.refresh()
     live.note("a note with [brackets]")
     live.update(rows(3)[-1], 3.0)
@@ -467,6 +503,7 @@ def test_the_live_display_draws():
     out = text.getvalue()
     for expected in ("Cart[bold]Pole", "runs/[red]x", "300 / 300 steps", "12,346 steps/s", "1 min 15 s left", "? left"):
         assert expected in out
+    assert "none has ended since step 100" in out and "no episode has ended since step 0" in out
     for expected in ("return", "entropy 0.375", "[brackets]", "[10.0, 14.0]", "▁"):
         assert expected in out
 

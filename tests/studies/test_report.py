@@ -11,11 +11,12 @@ import pytest
 import small
 
 from forage.core.types import ForageError
+from forage.runs.changes import flattened
 from forage.runs.run import Run
 from forage.studies.film import MOST
 from forage.studies.report import report
 from forage.studies.report.charts import plain, thinned
-from forage.studies.report.settings import differing, flattened, same
+from forage.studies.report.settings import differing, same
 
 small.keep_compiled()
 

@@ -119,6 +119,8 @@ def test_the_point_that_changes_nothing_is_the_evaluation(run):
 
 
 def test_the_worst_case_is_each_seeds_own():
+    cut = str(Robustness("a run", 5, [Point("", {}, [1.0, 9.0], 3, 27_000), Point("missing:0.1", {}, [1.0, 2.0])]))
+    assert cut.endswith("3 of 20 episodes were cut after 27,000 steps; the score counts what they had brought by then")
     points = [Point("", {"length": 1.0}, [1.0, 9.0]), Point("", {"length": 2.0}, [7.0, 3.0])]
     result = Robustness("a", 1, points)
     assert result.worst_case.value == 2  # of 1 and 3
@@ -188,6 +190,7 @@ def test_on_the_command_line(capsys, run):
         ("--grid length=2:1:3", "low < high and 2 points or more"),
         ("--grid length=a,b", "as in length=0.25:2.0:8"),
         ("--grid length", "as in length=0.25:2.0:8"),
+        ("--grid length=-1:1:3", "length of CartPole is above 0, not -1"),
         ("--grid length=nan", "A grid is of numbers, and length has nan"),
         ("--grid max_steps=1:2:4", "max_steps is a whole number, and 1.33333 on the grid is none"),
         ("--grid length=1 --grid length=2", "The grid names length twice"),

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import small
 
+from forage.cli import entry
+from forage.config.checks import seed_numbers
 from forage.config.setup import make_setup
 from forage.core.types import ForageError
 from forage.runs.curve import Rows
@@ -251,8 +253,24 @@ def test_bad_input(tmp_path):
         with pytest.raises(ForageError, match=error):
             tune("ppo", space=space, **{"environment": "CartPole-v1"} | words | more)
     assert not (tmp_path / "x").exists()
-    assert "not shown" in judged(np.array([1.0, 2, 3]), np.array([1.5, 2, 2]), {})
+    assert "Inconclusive" in judged(np.array([1.0, 2, 3]), np.array([1.5, 2, 2]), {})
     assert judged(np.arange(5.0), np.arange(5.0) + 90, {}).startswith("default is better than tuned")
+
+
+def test_seeds_are_how_many_or_which_as_in_training(monkeypatch, tmp_path):
+    """`--seeds 5` was number 5 alone in `tune`, and five of them in `train`."""
+    given = []
+    monkeypatch.setattr("forage.studies.tuning.tune.tune", lambda *words, **options: given.append(options) or {})
+    monkeypatch.setattr("forage.studies.tuning.tune.sentences", lambda result: [])
+    words = ["tune", "ppo", "CartPole-v1", "--over", "clip=0.1,0.2", "--quiet"]
+    for seeds in (["--seeds", "5"], ["--seeds", "3,"], ["--seeds", "3,4", "--tuning-seeds", "2"]):
+        entry.run([*words, *seeds])
+    assert [options["seeds"] for options in given] == [5, (3,), (3, 4)] and given[-1]["tuning_seeds"] == 2
+    assert seed_numbers(5) == [0, 1, 2, 3, 4] and seed_numbers((3,)) == [3] and seed_numbers(2, 5000) == [5000, 5001]
+    monkeypatch.undo()
+    search = tmp_path / "search"
+    with pytest.raises(ForageError, match="5000 is among both"):
+        tune("ppo", "CartPole-v1", ["clip=0.1,0.2"], seeds=2, tuning_seeds=[5000], directory=search)
 
 
 def test_without_its_library_a_search_leaves_nothing_behind(monkeypatch, tmp_path, capsys):

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments import drawing
 
@@ -39,6 +40,23 @@ class Acrobot(Environment):
     """
 
     frames_per_second: ClassVar[float] = 15.0
+    ranges: ClassVar[Ranges] = {
+        "gravity": Range(0),
+        "link_length_1": Range(0, above=True),
+        "link_length_2": Range(0, above=True),
+        "link_mass_1": Range(0, above=True),
+        "link_mass_2": Range(0, above=True),
+        "link_centre_1": Range(0, above=True),
+        "link_centre_2": Range(0, above=True),
+        "link_inertia": Range(0, above=True),
+        "torque": Range(0),
+        "tau": Range(0, above=True),
+        "max_velocity_1": Range(0, above=True),
+        "max_velocity_2": Range(0, above=True),
+        "target_height": Range(),
+        "reset_range": Range(0),
+        "max_steps": Range(1),
+    }
 
     gravity: float = 9.8  # m/s²
     link_length_1: float = 1.0  # m

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 from forage.environments import drawing
 from forage.environments.wrappers.goals import GoalConditioned
@@ -36,6 +37,8 @@ class BitFlip(Environment):
     frames_per_second: ClassVar[float] = 5.0
 
     draws_goals: ClassVar[bool] = True
+
+    ranges: ClassVar[Ranges] = {"size": Range(1)}
 
     size: int = equinox.field(default=20, static=True)
 

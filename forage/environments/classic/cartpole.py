@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments import drawing
 
@@ -45,6 +46,18 @@ class CartPole(Environment):
     """
 
     frames_per_second: ClassVar[float] = 50.0
+    ranges: ClassVar[Ranges] = {
+        "gravity": Range(0),
+        "cart_mass": Range(0, above=True),
+        "pole_mass": Range(0, above=True),
+        "length": Range(0, above=True),
+        "force": Range(0),
+        "tau": Range(0, above=True),
+        "angle_threshold": Range(0, above=True),
+        "position_threshold": Range(0, above=True),
+        "reset_range": Range(0),
+        "max_steps": Range(1),
+    }
 
     gravity: float = 9.8  # m/s²
     cart_mass: float = 1.0  # kg

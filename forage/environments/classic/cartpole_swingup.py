@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments.classic.cartpole import CartPole, CartPoleState
 
@@ -36,6 +37,21 @@ class CartPoleSwingUp(Environment):
     """
 
     frames_per_second: ClassVar[float] = 100.0
+    ranges: ClassVar[Ranges] = {
+        "height": Range(-1, 1),
+        "slow": Range(0, above=True),
+        "middle": Range(0, above=True),
+        "move_cost": Range(0),
+        "gravity": Range(0),
+        "cart_mass": Range(0, above=True),
+        "pole_mass": Range(0, above=True),
+        "length": Range(0, above=True),
+        "force": Range(0),
+        "tau": Range(0, above=True),
+        "position_threshold": Range(0, above=True),
+        "reset_range": Range(0),
+        "max_steps": Range(1),
+    }
 
     height: float = 0.5
     slow: float = 1.0  # rad/s

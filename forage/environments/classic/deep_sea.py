@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 from forage.environments import drawing
 
@@ -45,6 +46,7 @@ class DeepSea(Environment):
     """
 
     frames_per_second: ClassVar[float] = 5.0
+    ranges: ClassVar[Ranges] = {"size": Range(1), "mapping_seed": Range(0), "move_cost": Range(0)}
 
     size: int = equinox.field(default=10, static=True)
     stochastic: bool = equinox.field(default=False, static=True)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments import drawing
 
@@ -61,6 +62,8 @@ class DeepSeaTreasure(Environment):
     frames_per_second: ClassVar[float] = 5.0
 
     reward_names: ClassVar[tuple[str, ...]] = ("treasure", "time")
+
+    ranges: ClassVar[Ranges] = {"max_steps": Range(1)}
 
     treasure_map: Float[Array, "row column"] = equinox.field(default_factory=treasure_map)
     max_steps: int = 100

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments import drawing
 
@@ -43,6 +44,18 @@ class MountainCar(Environment):
     """
 
     frames_per_second: ClassVar[float] = 30.0
+    ranges: ClassVar[Ranges] = {
+        "gravity": Range(0),
+        "force": Range(0),
+        "min_position": Range(),
+        "max_position": Range(),
+        "max_speed": Range(0, above=True),
+        "goal_position": Range(),
+        "goal_velocity": Range(),
+        "reset_low": Range(),
+        "reset_high": Range(),
+        "max_steps": Range(1),
+    }
 
     gravity: float = 0.0025
     force: float = 0.001
@@ -106,6 +119,20 @@ class MountainCarContinuous(Environment):
     """
 
     frames_per_second: ClassVar[float] = 30.0
+    ranges: ClassVar[Ranges] = {
+        "gravity": Range(0),
+        "force": Range(0),
+        "min_position": Range(),
+        "max_position": Range(),
+        "max_speed": Range(0, above=True),
+        "goal_position": Range(),
+        "goal_velocity": Range(),
+        "goal_reward": Range(),
+        "effort_cost": Range(0),
+        "reset_low": Range(),
+        "reset_high": Range(),
+        "max_steps": Range(1),
+    }
 
     gravity: float = 0.0025
     force: float = 0.0015

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments import drawing
 
@@ -41,6 +42,20 @@ class Pendulum(Environment):
     """
 
     frames_per_second: ClassVar[float] = 30.0
+    ranges: ClassVar[Ranges] = {
+        "gravity": Range(0),
+        "mass": Range(0, above=True),
+        "length": Range(0, above=True),
+        "max_speed": Range(0, above=True),
+        "max_torque": Range(0, above=True),
+        "tau": Range(0, above=True),
+        "speed_cost": Range(0),
+        "torque_cost": Range(0),
+        "reset_angle": Range(0),
+        "reset_velocity": Range(0),
+        "max_steps": Range(1),
+        "upright": Range(0, above=True),
+    }
 
     gravity: float = 10.0  # m/s²
     mass: float = 1.0  # kg
@@ -121,6 +136,8 @@ class PendulumCost(Pendulum):
     """
 
     reward_names: ClassVar[tuple[str, ...]] = ("reward", "cost")
+
+    ranges: ClassVar[Ranges] = {"gentle": Range(0)}
 
     gentle: float = 1.0  # N m
 

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import ForageError, Step
 from forage.environments.grid import missions, view
@@ -102,6 +103,7 @@ class GridWorld(Environment):
     """
 
     frames_per_second: ClassVar[float] = 10.0
+    ranges: ClassVar[Ranges] = {"max_steps": Range(1)}
 
     max_steps: int | None = equinox.field(default=None, kw_only=True)  # None: as many as the package allows
     level: Level | None = equinox.field(default=None, kw_only=True)

@@ -5,10 +5,13 @@ Layouts, rules and limits are those of the `minigrid` package (Chevalier-Boisver
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import (
     BLUE,
@@ -70,6 +73,8 @@ class GoToDoor(Square):
     `done` anywhere else and any `toggle` end the episode without reward. `target` is the door, `places` where it is.
     """
 
+    ranges: ClassVar[Ranges] = {"size": Range(5)}
+
     size: int = equinox.field(default=5, static=True)
     see_through_walls: bool = equinox.field(default=True, static=True, kw_only=True)
 
@@ -118,6 +123,8 @@ class RedBlueDoors(GridWorld):
 
     Opening the blue door first ends the episode without reward. `places` are the red door's and the blue one's.
     """
+
+    ranges: ClassVar[Ranges] = {"size": Range(5)}
 
     size: int = equinox.field(default=8, static=True)
 

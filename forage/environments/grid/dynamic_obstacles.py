@@ -5,12 +5,15 @@ Layouts, rules and limits are those of the `minigrid` package (Chevalier-Boisver
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 from forage.environments.grid.cells import BALL, BLUE, EMPTY, GOAL, GOAL_CELL, cell
 from forage.environments.grid.core import FORWARD, LEFT, Aim, GridState, Level, Number, act
@@ -29,6 +32,8 @@ class DynamicObstacles(Square):
     The package draws a cell among nine until one is free, and gives up after 101 draws; where only one is free, that
     happens once in 150,000 moves, and here never.
     """
+
+    ranges: ClassVar[Ranges] = {"obstacles": Range(1)}
 
     obstacles: int = equinox.field(default=4, static=True)
     random_start: bool = equinox.field(default=False, static=True)

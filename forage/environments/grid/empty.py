@@ -7,10 +7,13 @@ Gridworlds", arXiv 1711.09883.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import EMPTY, GOAL_CELL, LAVA_CELL, WALL_CELL
 from forage.environments.grid.core import GridWorld, Level
@@ -19,6 +22,8 @@ from forage.environments.grid.layout import free, level, pick, put, uniforms, wa
 
 class Square(GridWorld):
     """A square world."""
+
+    ranges: ClassVar[Ranges] = {"size": Range(5)}
 
     size: int = equinox.field(default=8, static=True)
 
@@ -59,6 +64,8 @@ class Empty(Square):
 class FourRooms(Square):
     """Four rooms with a gap in each wall between them; the agent and the goal are anywhere."""
 
+    ranges: ClassVar[Ranges] = {"size": Range(5)}
+
     size: int = equinox.field(default=19, static=True)
 
     mission = "reach the goal"
@@ -84,6 +91,8 @@ class FourRooms(Square):
 
 class LavaGap(Square):
     """A strip of lava with one gap between the agent and the goal. Lava ends the episode without reward."""
+
+    ranges: ClassVar[Ranges] = {"size": Range(5)}
 
     size: int = equinox.field(default=7, static=True)
 

@@ -5,12 +5,15 @@ Layouts, rules and limits are those of the `minigrid` package (Chevalier-Boisver
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.environments.grid.cells import BALL, CLOSED_DOOR, EMPTY, KEY, LOCKED_DOOR, cell
 from forage.environments.grid.core import Level
 from forage.environments.grid.layout import level, put, uniforms, whole
@@ -23,6 +26,8 @@ class KeyCorridor(Fetch):
 
     Doors are added to random walls, never to the locked room's, until every room can be reached.
     """
+
+    ranges: ClassVar[Ranges] = {"room_size": Range(3), "rows": Range(1)}
 
     room_size: int = equinox.field(default=6, static=True)
     rows: int = equinox.field(default=3, static=True)

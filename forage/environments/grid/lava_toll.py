@@ -12,6 +12,7 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments.grid.cells import GOAL, GOAL_CELL, LAVA, LAVA_CELL
 from forage.environments.grid.core import FORWARD, Cell, GridState, Level, Number
@@ -32,6 +33,8 @@ class LavaToll(Square):
     """
 
     reward_names: ClassVar[tuple[str, ...]] = ("reward", "cost")
+
+    ranges: ClassVar[Ranges] = {"size": Range(5)}
 
     size: int = equinox.field(default=5, static=True)
 

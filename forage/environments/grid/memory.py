@@ -5,12 +5,13 @@ Layouts, rules and limits are those of the `minigrid` package (Chevalier-Boisver
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 from forage.environments.grid.cells import BALL, GREEN, KEY, WALL_CELL, cell
 from forage.environments.grid.core import FORWARD, PICKUP, TOGGLE, Aim, Cell, GridState, Level, Number, named_places
@@ -25,6 +26,8 @@ class Memory(Square):
     reward. `places` are those two cells. `random_length` also draws where the hallway ends. Picking up toggles, which
     does nothing here.
     """
+
+    ranges: ClassVar[Ranges] = {"size": Range(7)}
 
     size: int = equinox.field(default=13, static=True)
     random_length: bool = equinox.field(default=False, static=True)

@@ -5,13 +5,14 @@ Layouts, rules and limits are those of the `minigrid` package (Chevalier-Boisver
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import CLOSED_DOOR, EMPTY, GOAL_CELL, WALL_CELL, cell
 from forage.environments.grid.core import GridWorld, Level
@@ -46,6 +47,8 @@ class MultiRoom(GridWorld):
     Each next room hangs on a random wall of the last one and overlaps none before it; it is tried 8 times. A chain
     that stays too short is drawn anew. Neighbouring doors differ in colour.
     """
+
+    ranges: ClassVar[Ranges] = {"rooms": Range(1, 8), "largest": Range(4, 10)}
 
     rooms: int = equinox.field(default=6, static=True)
     largest: int = equinox.field(default=10, static=True)

@@ -5,11 +5,14 @@ Layouts, rules and limits are those of the `minigrid` package (Chevalier-Boisver
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import BALL, BLUE, CLOSED_DOOR, GREEN, GREY, KEY, LOCKED_DOOR, box_with, cell
 from forage.environments.grid.core import Level
@@ -34,6 +37,8 @@ class ObstructedMaze(Fetch):
     The package's first versions (v0) place each key before the next door's ball, which may then land on it; such a
     level cannot be solved. Its later versions (v1) place a room's keys after its balls: that is `keys_last`.
     """
+
+    ranges: ClassVar[Ranges] = {"quarters": Range(0, 4), "rooms_visited": Range(1)}
 
     quarters: int = equinox.field(default=4, static=True)
     hidden: bool = equinox.field(default=True, static=True)

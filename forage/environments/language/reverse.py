@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments.limits import check_at_least
 
@@ -38,6 +39,8 @@ class Reverse(Environment):
 
     Best return: exactly 1, for every prompt. Tokens at random earn 2^-length in the mean.
     """
+
+    ranges: ClassVar[Ranges] = {"length": Range(1)}
 
     length: int = equinox.field(default=2, static=True)  # tokens of a prompt, and of its answer
 

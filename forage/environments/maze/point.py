@@ -13,6 +13,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 from forage.environments import drawing
 from forage.environments.limits import check_at_least
@@ -62,6 +63,18 @@ class PointMass(Environment):
     walls: Bool[Array, "row column"] = equinox.field(converter=_flags)
     starts: Bool[Array, "row column"] = equinox.field(converter=_flags)
     goals: Bool[Array, "row column"] = equinox.field(converter=_flags)
+    ranges: ClassVar[Ranges] = {
+        "max_steps": Range(1),
+        "force": Range(0),
+        "mass": Range(0, above=True),
+        "damping": Range(0),
+        "speed_limit": Range(0, above=True),
+        "time_step": Range(0, above=True),
+        "radius": Range(0),
+        "noise": Range(0),
+        "reach": Range(1),
+    }
+
     max_steps: int = 300
     force: float = 100.0  # N
     mass: float = 4 / 3 * np.pi * 0.1**3 * 1000.0  # kg, of a ball of 0.1 m and 1000 kg/m³

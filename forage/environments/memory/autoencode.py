@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox
 import gymnasium
 import jax
@@ -10,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments.limits import check_at_least
 from forage.environments.memory.cards import SUITS, CardsState, draw_cards, shuffle
@@ -34,6 +37,8 @@ class Autoencode(Environment):
     Source: Morad, Kortvelesy, Bettini, Liwicki and Prorok (2023), "POPGym: Benchmarking Partially Observable
     Reinforcement Learning" (arXiv 2303.01859).
     """
+
+    ranges: ClassVar[Ranges] = {"num_decks": Range(1), "ranks": Range(1)}
 
     num_decks: int = equinox.field(default=1, static=True)
     ranks: int = equinox.field(default=13, static=True)  # cards of each suit in a deck

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import gymnasium
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 from forage.environments import drawing
 from forage.environments.limits import check_at_least
@@ -37,6 +38,8 @@ class DiscountingChain(Environment):
     Source: Osband et al. (2020), "Behaviour suite for reinforcement learning" (arXiv 1908.03568): `discounting_chain`,
     whose mapping seed n puts the bonus on branch n mod 5.
     """
+
+    ranges: ClassVar[Ranges] = {"bonus": Range(0, 4)}
 
     bonus: int = 4  # the branch that pays 1.1
 

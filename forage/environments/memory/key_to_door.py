@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 from forage.environments import drawing
 from forage.environments.limits import check_at_least
@@ -100,6 +101,15 @@ class KeyToDoor(Environment):
     """
 
     frames_per_second: ClassVar[float] = 10.0
+    ranges: ClassVar[Ranges] = {
+        "explore_steps": Range(1),
+        "orchard_steps": Range(0),
+        "door_steps": Range(1),
+        "num_apples": Range(0),
+        "respawn_steps": Range(0),
+        "apple_reward": Range(),
+        "door_reward": Range(),
+    }
 
     explore_steps: int = 15
     orchard_steps: int = 60  # the distractor phase: how long the key must be credited for

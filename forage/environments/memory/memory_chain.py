@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments import drawing
 from forage.environments.limits import check_at_least
@@ -41,6 +42,8 @@ class MemoryChain(Environment):
     Source: Osband et al. (2020), "Behaviour suite for reinforcement learning" (arXiv 1908.03568): `memory_len` has one
     bit and lengths 1 to 100, `memory_size` the length 2 and 1 to 40 bits.
     """
+
+    ranges: ClassVar[Ranges] = {"memory_length": Range(1), "num_bits": Range(1)}
 
     memory_length: int = 10
     num_bits: int = equinox.field(default=1, static=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import gymnasium
 import jax
@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments import drawing
 from forage.environments.limits import check_at_least
@@ -51,6 +52,13 @@ class TMaze(Environment):
     Source: Ni, Ma, Eysenbach and Bacon (2023), "When Do Transformers Shine in RL? Decoupling Memory from Credit
     Assignment" (arXiv 2307.03864); Bakker (2002), "Reinforcement Learning with Long Short-Term Memory".
     """
+
+    ranges: ClassVar[Ranges] = {
+        "corridor_length": Range(1),
+        "oracle_length": Range(0),
+        "delay": Range(0),
+        "penalty": Range(0),
+    }
 
     corridor_length: int = 10  # cells from the start to the junction: steps for which the sign must be remembered
     oracle_length: int = 0  # cells from the start back to the sign

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments import drawing
 from forage.environments.limits import check_at_least
@@ -39,6 +40,8 @@ class Umbrella(Environment):
     Source: Osband et al. (2020), "Behaviour suite for reinforcement learning" (arXiv 1908.03568): `umbrella_length` has
     20 distractors and lengths 1 to 100, `umbrella_distract` the length 20 and 1 to 100 distractors.
     """
+
+    ranges: ClassVar[Ranges] = {"chain_length": Range(1), "num_distractors": Range(0)}
 
     chain_length: int = 10  # steps of an episode
     num_distractors: int = equinox.field(default=20, static=True)

@@ -5,12 +5,13 @@ Kenny Young, Tian Tian (2019), "MinAtar", arXiv 1903.03176.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments.minatar.common import (
     LINE,
@@ -57,6 +58,8 @@ class Asterix(MinAtar):
 
     Every `ramp_interval + 2` steps entities appear, and at every second time move, one step sooner.
     """
+
+    ranges: ClassVar[Ranges] = {"spawn_interval": Range(1), "move_interval": Range(1), "ramp_interval": Range(1)}
 
     ramping: bool = True
     spawn_interval: int = 10

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 
 SIZE = 10
@@ -75,6 +76,7 @@ class MinAtar(Environment):
     """
 
     frames_per_second: ClassVar[float] = 20.0
+    ranges: ClassVar[Ranges] = {"sticky_action_prob": Range(0, 1), "max_steps": Range(1)}
 
     sticky_action_prob: float = 0.1
     """Chance that the previous action is repeated in place of the chosen one, in each step."""

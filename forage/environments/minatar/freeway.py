@@ -5,13 +5,14 @@ Kenny Young, Tian Tian (2019), "MinAtar", arXiv 1903.03176.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, UInt32
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 from forage.environments.minatar.common import SIZE, Flag, MinAtar, Number, Observation, bit, number, on_line, spread
 
@@ -43,6 +44,8 @@ class Freeway(MinAtar):
     The episode terminates after `time_limit + 1` steps, which is part of the game, so `terminated` tells of it.
     Difficulty does not ramp.
     """
+
+    ranges: ClassVar[Ranges] = {"player_interval": Range(0), "time_limit": Range(0)}
 
     player_interval: int = 3
     """Steps between two moves of the chicken."""

@@ -5,12 +5,13 @@ Kenny Young, Tian Tian (2019), "MinAtar", arXiv 1903.03176.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
 from forage.environments.minatar.common import (
     LINE,
@@ -104,6 +105,16 @@ class Seaquest(MinAtar):
     The episode ends when an enemy or its bullet hits the submarine, when the oxygen is used up, and when the submarine
     surfaces without a diver. Each time it surfaces, enemies appear, and at every second time move, one step sooner.
     """
+
+    ranges: ClassVar[Ranges] = {
+        "spawn_interval": Range(1),
+        "move_interval": Range(0),
+        "shot_cool_down": Range(1),
+        "enemy_shot_interval": Range(0),
+        "diver_spawn_interval": Range(1),
+        "diver_move_interval": Range(0),
+        "max_oxygen": Range(1),
+    }
 
     ramping: bool = True
     spawn_interval: int = 20

@@ -5,12 +5,13 @@ Kenny Young, Tian Tian (2019), "MinAtar", arXiv 1903.03176.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Step
 from forage.environments.minatar.common import (
     LINE,
@@ -59,6 +60,12 @@ class SpaceInvaders(MinAtar):
 
     The fewer aliens are left, the faster they move; each cleared wave is followed by a slightly faster one.
     """
+
+    ranges: ClassVar[Ranges] = {
+        "shot_cool_down": Range(1),
+        "alien_move_interval": Range(1),
+        "alien_shot_interval": Range(1),
+    }
 
     ramping: bool = True
     shot_cool_down: int = 5

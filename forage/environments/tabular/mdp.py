@@ -14,6 +14,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
 from forage.core.ports import Environment
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import OneHot
 from forage.core.types import ForageError, Step
 from forage.environments import drawing
@@ -55,6 +56,7 @@ class Tabular(Environment):
     """
 
     frames_per_second: ClassVar[float] = 5.0
+    ranges: ClassVar[Ranges] = {"max_steps": Range(1)}
 
     transition: Float[Array, "state action next"] = equinox.field(converter=_floats)
     reward: Float[Array, "state action *next"] = equinox.field(converter=_floats)

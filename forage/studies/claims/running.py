@@ -27,6 +27,7 @@ from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.runs import display as progress
 from forage.runs import training
+from forage.runs.changes import flattened, without_address
 from forage.runs.locking import locked
 from forage.runs.provenance import differences
 from forage.runs.run import Run, read_json, write_json
@@ -34,8 +35,6 @@ from forage.studies.claims import papers
 from forage.studies.claims.claim import Also, Claim, Measure, Scale, effects, verdict
 from forage.studies.claims.picture import draw
 from forage.studies.claims.provenance import commit_of, file_of, uncommitted
-from forage.studies.compare import without_address
-from forage.studies.report.settings import flattened
 
 SCALES = ("laptop", "smoke", "paper")
 SMOKE_CAPACITY = 10_000

@@ -14,12 +14,13 @@ from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.evaluation.statistics import score
 from forage.evaluation.thresholds import first_reached, median_time
+from forage.runs.changes import flattened, history
 from forage.runs.display import duration
 from forage.runs.run import read_json
 from forage.studies.compare import Compared, actions_of, cut_of, gather, reward_of, steps_of, verdicts
 from forage.studies.film import MOST
 from forage.studies.report.charts import learning, profiles
-from forage.studies.report.settings import differing, flattened
+from forage.studies.report.settings import differing
 from forage.studies.watch import watch
 
 HERE = Path(__file__).parent
@@ -51,6 +52,7 @@ def report(directories: Sequence[str], output: str, threshold: float | None = No
         section("Scores", table(*scores(runs, threshold))),
         section("How many seeds score how high", profiles(runs)),
         section("What differs" if len(runs) > 1 else "Settings", configurations(runs)),
+        section("Changed on the way", changes(runs)),
         section("Films", films(runs, film)),
         section("As a paper would print it", "".join(f"<blockquote>{escape(s)}</blockquote>" for s in printed(runs))),
         section("Made with", table(*made_with(runs))),
@@ -145,6 +147,12 @@ def configurations(runs: Sequence[Compared]) -> str:
     if partly:
         parts.append(folded("Settings that only some of them have", rows(partly)))
     return "\n".join([*parts, folded("What is the same, or makes no difference to learning", rows(rest))])
+
+
+def changes(runs: Sequence[Compared]) -> str:
+    """Return which run each came from, and what was changed in it on the way; nothing where nothing was."""
+    rows = [[one.label, said] for one in runs for said in history(one.run)]
+    return table(["run", "what"], rows) if rows else ""
 
 
 def films(runs: Sequence[Compared], film: bool) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forage.studies.compare import without_address
+from forage.runs.changes import flattened, without_address
 
 # What no agent learns from: where and how often a run writes and measures, and what follows from other settings.
 ASIDE = ("spec.", "checkpoint_seconds", "devices", "extras", "evaluation_every", "visits")
@@ -38,16 +38,3 @@ def same(one: str, other: str) -> bool:
         return one == other or math.isclose(float(one), float(other), rel_tol=1e-6)
     except ValueError:
         return without_address(one) == without_address(other)
-
-
-def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """`{"agent.part": "ppo", ...}`."""
-    found: dict[str, str] = {}
-    for name, value in config.items():
-        if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
-            value = {str(number): item for number, item in enumerate(value)}
-        if isinstance(value, Mapping) and value:
-            found |= flattened(value, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return found

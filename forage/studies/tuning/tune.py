@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from forage.config.checks import seed_numbers
 from forage.config.registry import to_config
 from forage.config.setup import PORTS, Setup, make_setup
 from forage.core.errors import Interrupted
@@ -22,13 +23,14 @@ from forage.runs import training
 from forage.runs.locking import locked
 from forage.runs.provenance import versions
 from forage.runs.run import Run, read_json, write_json
+from forage.runs.scoring import cut_sentence
 from forage.studies.compare import verdict
 from forage.studies.tuning.population import check, evolve, replay
 from forage.studies.tuning.search import METHODS, Plan, Trial, best, load_optuna, read, search
 from forage.studies.tuning.space import is_traced, over, with_settings
 
 TUNING = (0, 1, 2)
-TEST = tuple(range(5000, 5010))
+TEST = 5000  # the first of the seeds that the best and the default are judged on
 POPULATION = 10_000  # the seed of a population's first member
 
 
@@ -40,8 +42,8 @@ def tune(
     method: str = "tpe",
     trials: int = 32,
     steps: int | None = None,
-    tuning_seeds: Sequence[int] = TUNING,
-    seeds: Sequence[int] = TEST,
+    tuning_seeds: int | Sequence[int] = TUNING,
+    seeds: int | Sequence[int] = 10,
     batch: int = 8,
     episodes: int | None = None,
     directory: str | os.PathLike[str] | None = None,
@@ -53,14 +55,16 @@ def tune(
 
     `space`: `learning_rate=1e-4:1e-2:log`, `epochs=1,4,10`, `memory.exponent=0.3:0.9`. `method`: `tpe`, `random`,
     `hyperband` or `pbt` (`trials` is then the population). Trials train on `tuning_seeds`, `batch` of them at once, and
-    a population on seeds of its own, from 10,000 on; the best is then trained on `seeds` beside the default. The two
-    sets may not meet. `evaluation_actions` are `greedy` or `sampled`, for all trials. `options` as of `forage.train`.
+    a population on seeds of its own, from 10,000 on; the best is then trained on `seeds` beside the default. Both are
+    how many, from 0 and from 5,000 on, or which, and may not meet. `evaluation_actions` are `greedy` or `sampled`, for
+    all trials. `options` as of `forage.train`.
     A search that was stopped goes on when it is called again with the same directory.
     """
     methods = (*METHODS, "pbt")
     if method not in methods:
         raise ForageError(f"A search is by {', '.join(methods)}, not {method!r}.")
-    population = [POPULATION + number for number in range(trials)] if method == "pbt" else list(tuning_seeds)
+    seeds = seed_numbers(seeds, TEST)
+    population = [POPULATION + number for number in range(trials)] if method == "pbt" else seed_numbers(tuning_seeds)
     if shared := sorted(set(population) & set(seeds)):
         own = f" (a population trains on {population[0]} to {population[-1]})" if method == "pbt" else ""
         raise ForageError(
@@ -90,7 +94,7 @@ def tune(
     say = (lambda text: None) if display in ("quiet", "json") else (lambda text: print(text, flush=True))
     words = {
         "agent": agent, "environment": setup.environment_config, "space": list(space), "method": method,
-        "steps": setup.steps, "tuning_seeds": population, "seeds": list(seeds), "episodes": episodes,
+        "steps": setup.steps, "tuning_seeds": population, "seeds": seeds, "episodes": episodes,
         "evaluation_actions": setup.evaluation_actions, "reward": setup.scored,
         **{port: to_config(getattr(setup, port)) for port in PORTS},
     }  # fmt: skip
@@ -114,6 +118,7 @@ def tune(
         seconds = time.monotonic() - started
 
         broke: dict[str, str] = {}
+        cut: dict[str, str] = {}
 
         def tested_with(settings: dict[str, Any], name: str, what: str) -> np.ndarray | None:
             try:
@@ -123,6 +128,8 @@ def tune(
             except ForageError as error:
                 broke[what] = str(error)
                 return None
+            if said := cut_sentence(run.evaluation or {}):
+                cut[what] = said
             return returns_of(run, setup)
 
         default = tested_with({}, "default", "default")
@@ -138,7 +145,7 @@ def tune(
         "search_seconds": round(seconds, 3), "trials_per_minute": round(60 * new / max(seconds, 1e-9), 2),
         "together": [one.name for one in ranges if is_traced(setup, one)],
         "default": None if default is None else default.tolist(), "tuned": None if values is None else values.tolist(),
-        "broke": broke, "verdict": judged(values, default, broke),
+        "broke": broke, "cut": cut, "verdict": judged(values, default, broke),
         "versions": versions() | {"cores": os.cpu_count()},
     }  # fmt: skip
     write_json(path / "tune.json", result)
@@ -232,6 +239,7 @@ def sentences(result: dict[str, Any]) -> list[str]:
         f"best of {result['trials']} trials {at}: {written(settings)}".replace(" :", ":"),
         f"  on its tuning seeds {value:.4g}, which flatters it: it was chosen there",
         f"  on {len(result['seeds'])} test seeds: tuned {worth(result['tuned'])}, default {worth(result['default'])}",
+        *(f"  {what}: {said}" for what, said in result["cut"].items()),
         f"  {result['verdict']}",
         f"  {result['trials_per_minute']:.1f} trials a minute",
     ]

@@ -1,0 +1,85 @@
+"""The history of a run: what was changed on the way, from which step on, and which run it came from."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from forage.runs.curve import Rows
+from forage.runs.run import Run, write_json
+
+
+def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[str | None]]:
+    """Return the settings that differ between two configurations, each as it was and as it is.
+
+    An option that only one of them has counts where its part is another: else the version of the library is.
+    """
+    before, after = flattened(then), flattened(json.loads(json.dumps(now)))
+    found: dict[str, list[str | None]] = {}
+    for name in before | after:
+        was, now_is = before.get(name), after.get(name)
+        if (was is None or now_is is None) and not other_part(name, before, after):
+            continue
+        if without_address(was or "") != without_address(now_is or ""):
+            found[name] = [was, now_is]
+    return found
+
+
+def other_part(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Return whether a setting belongs to a part, or an environment, that was exchanged for another."""
+    port = name.partition(".")[0]
+    marks = [f"{port}.{mark}" for mark in ("part", "id", "object")]
+    return [before.get(mark) for mark in marks] != [after.get(mark) for mark in marks]
+
+
+def record(run: Run, now: dict[str, Any], steps: int, versions: str = "") -> None:
+    """Write what is changed from `steps` on into a run's history, and the settings as they are into its configuration.
+
+    `now`: the configuration of a setup; what it does not say stays. `versions`: how code and versions differ from those
+    that the run began with. Without any difference nothing is written.
+    """
+    then = {name: run.config.get(name) for name in now}
+    settings = changed(then, now)
+    if not settings and not versions:
+        return
+    row = {"steps": steps, "date": datetime.date.today().isoformat(), "settings": settings}
+    Rows(run.directory / "changes.jsonl").append(row | ({"versions": versions} if versions else {}))
+    if settings:
+        run.config |= now
+        write_json(run.directory / "config.json", run.config)
+
+
+def history(run: Run) -> list[str]:
+    """Say which run it came from, and what was changed on the way, a line each."""
+    said = []
+    if parent := run.parent:
+        said.append(f"begun from {parent['directory']} as of its step {parent['steps']:,}")
+    for row in run.changes:
+        said += [
+            f"from step {row['steps']:,} on {name} {'nothing' if now is None else now}, before "
+            f"{'nothing' if was is None else was}"
+            for name, (was, now) in row["settings"].items()
+        ]
+        said += [f"from step {row['steps']:,} on not as begun with {row['versions']}"] if "versions" in row else []
+    return said
+
+
+def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """`{"agent.part": "ppo", ...}`."""
+    found: dict[str, str] = {}
+    for name, value in config.items():
+        if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            value = {str(number): item for number, item in enumerate(value)}
+        if isinstance(value, Mapping) and value:
+            found |= flattened(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return found
+
+
+def without_address(text: str) -> str:
+    """Return what Python says of an object, less the place in memory, which is another in each process."""
+    return re.sub(r" at 0x[0-9a-f]*", "", text)

@@ -1,0 +1,74 @@
+"""A run's history: what was changed on the way, and where it says so."""
+
+import dataclasses
+import json
+
+import pytest
+import small
+
+import forage
+from forage.config import registry
+from forage.runs import changes
+from forage.runs.run import Run
+from forage.studies.report import report
+
+small.keep_compiled()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return small.train(tmp_path_factory.mktemp("runs") / "run")
+
+
+def test_what_is_given_otherwise_is_recorded(run, tmp_path, capsys):
+    agent = registry.from_config(run.config["agent"])
+    before = (run.directory / "config.json").read_bytes()
+    forage.resume(run.directory, agent=agent, display="quiet")  # as it was
+    assert (run.directory / "config.json").read_bytes() == before and run.changes == []
+    changed = dataclasses.replace(agent, learning_rate=1e-5)
+    rewards = registry.build("rewards", "scale", {"factor": 0.5})
+    forage.resume(run.directory, agent=changed, rewards=rewards, display="quiet")
+    now = Run(run.directory)
+    assert now.config["agent"]["learning_rate"] == 1e-5 and now.config["rewards"]["part"] == "scale"
+    assert {name: value for name, value in now.config.items() if name not in ("agent", "rewards")} == {
+        name: value for name, value in json.loads(before).items() if name not in ("agent", "rewards")
+    }
+    (row,) = now.changes
+    was = str(run.config["agent"]["learning_rate"])
+    assert row["steps"] == 160 and row["settings"]["agent.learning_rate"] == [was, "1e-05"]
+    assert row["settings"]["rewards.part"] == ["environment", "scale"] and row["settings"]["rewards.factor"][1] == "0.5"
+    said = f"from step 160 on agent.learning_rate 1e-05, before {was}"
+    assert said in changes.history(now)
+    assert said in report([str(run.directory)], str(tmp_path / "report.html")).read_text()
+    code, out, _ = small.here(capsys, "show", run.directory)
+    assert code == 0 and said in out and "return " in out and "evaluation episodes each" in out
+    forage.resume(run.directory, display="quiet")  # what it is by now is what it goes on with
+    assert Run(run.directory).config["agent"]["learning_rate"] == 1e-5 and len(now.changes) == 1
+
+
+def test_what_counts_as_a_change():
+    then = {"agent": {"part": "dqn", "double": True, "of": {"object": "<function f at 0x7f01>"}}, "steps": 5}
+    now = {"agent": {"part": "dqn", "double": True, "new": 1, "of": {"object": "<function f at 0x7f99>"}}, "steps": 5}
+    assert changes.changed(then, now) == {}  # another version's option, and another address
+    now = {"agent": {"part": "ppo", "clip": 0.2}, "steps": 6}
+    assert changes.changed(then, now) == {
+        "agent.part": ["dqn", "ppo"],
+        "agent.double": ["True", None],
+        "agent.of.object": ["<function f at 0x7f01>", None],
+        "agent.clip": [None, "0.2"],
+        "steps": ["5", "6"],
+    }
+
+
+def test_a_parent_and_other_versions_are_told(run, tmp_path):
+    directory = tmp_path / "child"
+    directory.mkdir()
+    parent = {"directory": "runs/parent", "steps": 20_000}
+    (directory / "config.json").write_text(json.dumps(run.config | {"parent": parent}))
+    child = Run(directory)
+    changes.record(child, {"steps": child.config["steps"]}, 80, "jax 1 (here 2)")
+    assert child.parent == parent and Run(directory).parent == parent and run.parent is None
+    assert changes.history(child) == [
+        "begun from runs/parent as of its step 20,000",
+        "from step 80 on not as begun with jax 1 (here 2)",
+    ]
