@@ -14,15 +14,21 @@ import re
 import shutil
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import forage
+from forage.config import registry
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md", "benchmarks/*.md", "benchmarks/results/**/*.md")
+PAGES = ("*.md", "docs/**/*.md", "benchmarks/*.md", "benchmarks/results/**/*.md")
 LINK = re.compile(r"\]\(([^()\s#]+)(#[^()\s]*)?\)")
+STYLE = """
+.md-grid { max-width: 78rem; }
+.language-text code { white-space: pre-wrap; }
+"""
 CODE = {".py": "python", ".json": "json", ".toml": "toml", ".cff": "yaml"}
 
 CONTRACTS = {"Ports": "forage.core.ports", "What flows between them": "forage.core.types"}
@@ -84,7 +90,12 @@ def code_page(path: Path) -> str:
 def api_pages() -> dict[str, str]:
     """Return the pages of the package's names, which are filled from their docstrings."""
     where = vars(forage)["_WHERE"]
-    entries = [f"::: {where[name]}.{name}\n    options:\n      heading: forage.{name}\n" for name in forage.__all__]
+    agents = {target: name for name, target in registry.PORTS["agent"].items()}
+    entries = []
+    for name in forage.__all__:
+        part = agents.get(f"{where[name]}:{name}")
+        members = f"\n      members: false\n\nIts options: [{part}](../parts/{part}.md).\n" if part else "\n"
+        entries.append(f"::: {where[name]}.{name}\n    options:\n      heading: forage.{name}{members}")
     head = "What `import forage` gives. The command line does the same with the same names.\n"
     result = {"docs/api/README.md": "\n".join(["# API", "", head, *entries])}
     for title, module in CONTRACTS.items():
@@ -152,8 +163,10 @@ def configuration() -> dict[str, Any]:
         "docs_dir": "pages",
         "site_dir": "site",
         "use_directory_urls": False,  # pages open from a folder, without a server
+        "extra_css": ["site.css"],
         "theme": {
             "name": "material",
+            "font": False,  # the reader's own, so that nothing is asked of others' servers
             "features": [
                 *("navigation.tabs", "navigation.indexes", "navigation.top", "navigation.footer", "navigation.path"),
                 *("content.code.copy", "search.highlight", "toc.follow"),
@@ -197,14 +210,48 @@ def stage() -> None:
     for name, text in texts.items():
         (pages / name).parent.mkdir(parents=True, exist_ok=True)
         (pages / name).write_text(text)
+    (pages / "site.css").write_text(STYLE)
     (BUILD / "mkdocs.yml").write_text(json.dumps(configuration(), indent=1))  # all JSON is YAML
+
+
+class Targets(HTMLParser):
+    """Collect what a page of the site links to and shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.found |= {value for name, value in attributes if name in ("href", "src") and value}
+
+
+def broken(site: Path) -> list[str]:
+    """Return what pages of the site link to or show that is not there.
+
+    Zensical checks links in text and their anchors, but neither pictures nor navigation.
+    """
+    lines = []
+    for page in sorted(site.rglob("*.html")):
+        targets = Targets()
+        targets.feed(page.read_text())
+        for target in sorted(targets.found):
+            path = target.partition("#")[0].partition("?")[0]
+            local = path and ":" not in path and not path.startswith("/")
+            if local and not (page.parent / path).is_file() and not (page.parent / path / "index.html").is_file():
+                lines.append(f"{page.relative_to(site)}: there is no {target}")
+    return lines
 
 
 def main() -> None:
     stage()
-    if "--pages" not in sys.argv:
-        command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(BUILD / "mkdocs.yml")]
-        sys.exit(subprocess.run(command, cwd=BUILD).returncode)
+    if "--pages" in sys.argv:
+        return
+    shutil.rmtree(BUILD / "site", ignore_errors=True)
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(BUILD / "mkdocs.yml")]
+    if code := subprocess.run(command, cwd=BUILD).returncode:
+        sys.exit(code)
+    if lines := broken(BUILD / "site"):
+        sys.exit("\n".join(lines))
 
 
 if __name__ == "__main__":
