@@ -52,16 +52,17 @@ def software(made: dict[str, Any]) -> str:
 def sources(config: dict[str, Any]) -> dict[str, str]:
     """Return the paper of each part of a configuration; parts that name none are left out.
 
-    It is the first that the part's class, or its file, names with a title, or else with a number at arXiv.
+    It is what the part's class, or its file, calls its source, or else the first that it names with a title, or with a
+    number at arXiv.
     """
     papers = {}
     for name in parts_of(config):
         cls = part_class(name)
         texts = [cls.__doc__, sys.modules[cls.__module__].__doc__] if cls else []
         found = [one for text in texts for one in sentences(text or "") if YEAR.search(one)]
-        named = [one for mark in ('"', "arXiv") for one in found if mark in one]
+        named = [one for mark in ("Source", '"', "arXiv") for one in found if mark in one]
         if named:
-            papers[name] = named[0]
+            papers[name] = re.sub(r"^Sources?: ", "", named[0])
     return papers
 
 
