@@ -28,6 +28,7 @@ LINK = re.compile(r"\]\(([^()\s#]+)(#[^()\s]*)?\)")
 STYLE = """
 .md-grid { max-width: 78rem; }
 .language-text code { white-space: pre-wrap; }
+.md-typeset table:not([class]) :is(th, td) { min-width: 0; padding: 0.5em 0.8em; }
 """
 CODE = {".py": "python", ".json": "json", ".toml": "toml", ".cff": "yaml"}
 
@@ -168,7 +169,7 @@ def configuration() -> dict[str, Any]:
             "name": "material",
             "font": False,  # the reader's own, so that nothing is asked of others' servers
             "features": [
-                *("navigation.tabs", "navigation.indexes", "navigation.top", "navigation.footer", "navigation.path"),
+                *("navigation.tabs", "navigation.top", "navigation.footer", "navigation.path"),
                 *("content.code.copy", "search.highlight", "toc.follow"),
             ],
             "palette": [
