@@ -27,7 +27,7 @@ PAGES = ("*.md", "docs/**/*.md", "benchmarks/*.md", "benchmarks/results/**/*.md"
 LINK = re.compile(r"\]\(([^()\s#]+)(#[^()\s]*)?\)")
 STYLE = """
 .md-grid { max-width: 78rem; }
-.language-text code { white-space: pre-wrap; }
+.language-text code { white-space: pre-wrap; font-size: 0.57rem; }
 .md-typeset table:not([class]) :is(th, td) { min-width: 0; padding: 0.5em 0.8em; }
 """
 CODE = {".py": "python", ".json": "json", ".toml": "toml", ".cff": "yaml"}

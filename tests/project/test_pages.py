@@ -69,7 +69,6 @@ def test_commands_of_pages_exist(page):
 
 
 ALGORITHMS = ("ppo", "dqn", "sac", "td3")
-LANGUAGE = {"capacity": "memory"}
 
 
 @pytest.mark.parametrize("page", ["from-stable-baselines3", "from-cleanrl"])
