@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 # Python keeps what it compiles, also where a machine's settings say otherwise.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: train test newest more thorough check clean
+.PHONY: train test newest more thorough check docs clean
 
 train: $(VENV)/installed
 	$(BIN)/forage train ppo CartPole-v1 --seeds 5
@@ -31,7 +31,11 @@ thorough: $(VENV)/installed-test
 	FORAGE_TEST_AS_USED=1 FORAGE_TEST_KILLS=3 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "thorough or not thorough"
 
 check: $(VENV)/installed-test
-	$(BIN)/ruff check . && $(BIN)/pyrefly check --python-interpreter-path $(BIN)/python
+	$(BIN)/ruff check . && $(BIN)/pyrefly check --python-interpreter-path $(BIN)/python && $(BIN)/codespell
+
+# The site of all pages, in build/site; a warning or a broken link fails.
+docs: $(VENV)/installed-docs
+	$(BIN)/python docs/make/site.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -45,5 +49,9 @@ $(VENV)/installed-test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[test,develop]'
 	touch $@ $(VENV)/installed
 
+$(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@ $(VENV)/installed
+
 clean:
-	rm -rf $(VENV) .cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .cache .pytest_cache .ruff_cache build

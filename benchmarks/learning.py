@@ -3,7 +3,7 @@
     python benchmarks/learning.py --list
     python benchmarks/learning.py ppo-cartpole dqn-cartpole
     python benchmarks/learning.py                      # every row that has no result yet
-    python benchmarks/learning.py --confirm            # rows of the README, once more, on seeds that were never used
+    python benchmarks/learning.py --confirm            # docs/measured.md's rows, on seeds never used
 
     python benchmarks/learning.py --table              # the page alone, from the results
 
@@ -31,7 +31,7 @@ RESULTS = Path(__file__).parent / "results" / "learning"
 UNDER_WAY = Path(__file__).parents[1] / ".cache" / "learning"  # rows that were begun, each until it is done
 SEEDS = [100, 101, 102, 103, 104]
 UNTOUCHED = [5000, 5001, 5002, 5003, 5004]
-"""Seeds for one run of each row of the README with the settings that it has in the end."""
+"""Seeds for one run of each row of docs/measured.md with the settings that it has in the end."""
 
 
 class Row(NamedTuple):
@@ -90,7 +90,7 @@ ROWS: dict[str, Row] = {
 }
 
 HEADLINE = tuple(ROWS)
-"""Rows that the README shows."""
+"""Rows that docs/measured.md shows."""
 
 
 ABOVE = "above random play, the first point of its curve"

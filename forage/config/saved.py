@@ -79,7 +79,8 @@ def load(
 
     Which one that is `Policy.member` says, and a line on standard error where it was chosen.
 
-    >>> forage.load("runs/sweep", seed=1, learning_rate=0.001).member  # doctest: +SKIP
+    Examples:
+        >>> forage.load("runs/sweep", seed=1, learning_rate=0.001).member  # doctest: +SKIP
     {'seed': 1, 'learning_rate': 0.001}
     """
     policy = load_policy(directory, seed, actions, **settings)

@@ -38,8 +38,9 @@ def actions_of(config: dict[str, Any], evaluation: dict[str, Any] | None, asked:
 class Policy:
     """Acts as the trained agent does when it is evaluated, or as it explores. Remembers within an episode.
 
-    >>> agent = forage.load("runs/ppo-CartPole-v1")  # doctest: +SKIP
-    >>> action = agent.act(observation)  # doctest: +SKIP
+    Examples:
+        >>> agent = forage.load("runs/ppo-CartPole-v1")  # doctest: +SKIP
+        >>> action = agent.act(observation)  # doctest: +SKIP
     """
 
     member: dict[str, Any] = {}

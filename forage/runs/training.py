@@ -61,8 +61,9 @@ def train(
     each seed. Where they are more than the seeds divide among them, several share the environments of one.
     `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
 
-    >>> import forage
-    >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5)  # doctest: +SKIP
+    Examples:
+        >>> import forage
+        >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5)  # doctest: +SKIP
     """
     check_not_importing()
     shown = progress.make(display)

@@ -137,7 +137,8 @@ def evaluate_under(
     `instead` are whole environments, each a condition by its name, such as levels that were kept for testing.
     All points get the same random numbers. `actions`: `greedy`, `sampled` or `auto`, as of `evaluate`.
 
-    >>> forage.evaluate_under("runs/ppo-CartPole-v1", {"length": [0.25, 0.5, 1.0, 2.0]})  # doctest: +SKIP
+    Examples:
+        >>> forage.evaluate_under("runs/ppo-CartPole-v1", {"length": [0.25, 0.5, 1.0, 2.0]})  # doctest: +SKIP
     """
     if episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")

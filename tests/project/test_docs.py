@@ -68,6 +68,14 @@ def test_commands_in_the_readme_exist():
             assert agent in registry.PORTS["agent"]
 
 
+def test_rows_in_the_readme_are_those_of_the_page_of_measurements():
+    measured = (ROOT / "docs" / "measured.md").read_text()
+    rows = re.findall(r"^(\| \S.* \|) [\d,]+ (\|.*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(rows) == 6
+    for names, found in rows:
+        assert any(line.startswith(names) and found in line for line in measured.splitlines()), names
+
+
 @pytest.mark.parametrize("name", [name for table in (*registry.PORTS.values(), registry.WRAPPERS) for name in table])
 def test_every_part_has_an_example_of_its_own(name):
     port = next((port for port, table in registry.PORTS.items() if name in table), None)

@@ -1,0 +1,104 @@
+"""The tutorial and the how-to pages: their code and their commands run, in the order in which they stand."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import small
+
+from forage.cli.entry import COMMANDS
+from forage.config import registry
+
+DOCS = Path(__file__).parents[2] / "docs"
+FILES = {"environment": "valley.py", "bonus": "far.py", "agent": "mellow.py"}  # of one's own, as the commands name them
+PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
+GATE = {"bonus", "notebooks"}
+SMALLER = ((r"--steps \S+", "--steps 1k"), (r"--seeds \S+", "--seeds 2"), (r"--episodes \S+", "--episodes 2"))
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Return a page's commands and code, one after the other: the language, and the text."""
+    return re.findall(r"```(sh|python)\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=() if page.stem in GATE else pytest.mark.thorough, id=page.stem) for page in PAGES],
+)
+def test_what_a_page_says_runs(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}  # one block goes on from another
+    for language, text in blocks(page):
+        if language == "python" and page.stem in FILES:
+            Path(FILES[page.stem]).write_text(text)
+        elif language == "python":
+            exec(compile(text, str(page), "exec"), names)
+        else:
+            for command in text.splitlines():
+                follow(command, capsys)
+
+
+def follow(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run a command of a page, as it is written but for its size."""
+    for pattern, less in SMALLER:
+        command = re.sub(pattern, less, command)
+    verb, *words = command.split()[1:]
+    if verb == "train":
+        words += ["--evaluation-episodes", "2", "--quiet"]
+    code, _, said = small.here(capsys, verb, *words)
+    assert code == 0, f"{command}: {said}"
+
+
+def test_a_shared_policy_needs_no_checkpoints(tmp_path, capsys):
+    run = tmp_path / "run"
+    words = ["--steps", "1k", "--seeds", "1", "--evaluation-episodes", "1", "--quiet", "--directory", run]
+    assert small.here(capsys, "train", "ppo", "CartPole-v1", *words)[0] == 0
+    shutil.rmtree(run / "checkpoints")
+    import forage
+
+    assert forage.load(run).act([0.0, 0.1, 0.05, 0.0]) in (0, 1)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_of_pages_exist(page):
+    for verb, agent in re.findall(r"(?:^|`)forage (\w+)(?: (\S+))?", page.read_text(), re.MULTILINE):
+        assert verb in COMMANDS
+        if verb == "train" and agent and ".py:" not in agent and not agent[0].isupper() and agent != "...`":
+            assert agent.strip("`.") in registry.PORTS["agent"], f"{page.name}: {agent}"
+
+
+ALGORITHMS = ("ppo", "dqn", "sac", "td3")
+
+
+@pytest.mark.parametrize("page", ["from-stable-baselines3", "from-cleanrl"])
+def test_options_of_the_tables_exist(page):
+    """The right column of each table names options, parts and wrappers that are there."""
+    known = {field.name for name in ALGORITHMS for field in registry.fields(registry.part_class("agent", name))}
+    parts = {name for table in registry.PORTS.values() for name in table}
+    said = {"steps", "seeds", "wrap", "evaluation_every", "directory", "episodes"} | set(registry.PORTS)
+    rows = [line.split(" | ")[-1] for line in (DOCS / "how-to" / f"{page}.md").read_text().splitlines() if "|" in line]
+    checked = 0
+    for code in re.findall(r"`([^`]+)`", "\n".join(rows)):
+        for option in re.findall(r"--([\w.-]+)", code):
+            name = option.replace("-", "_")
+            if "." in option:
+                port, _, field = name.partition(".")
+                assert port == "env" or any(
+                    field in {one.name for one in registry.fields(registry.part_class(port, part))}
+                    for part in registry.PORTS[port]
+                ), f"{page}: --{option}"
+            else:
+                assert name in known | said | {"extras", "memory_size"}, f"{page}: --{option}"
+            checked += 1
+        for port, part in re.findall(r"--(\w+) ([a-z][\w-]+)", code):
+            if port in registry.PORTS:
+                assert part in parts, f"{page}: {part}"
+        if found := re.fullmatch(r"(\w+)=[^ ]+|([a-z_]+)", code):
+            name = found[1] or found[2]
+            assert name in known | said | parts | COMMAND_WORDS, f"{page}: {name}"
+            checked += 1
+    assert checked > 15
+
+
+COMMAND_WORDS = {"explore", "action_mask", "num_envs"}
