@@ -164,11 +164,14 @@ SCHEDULED = {
 }
 
 
-@pytest.mark.parametrize("name", SCHEDULED)
+@pytest.mark.parametrize("name", [*SCHEDULED, "ppo on the host"])
 def test_stopped_and_resumed_is_the_same(tmp_path, name):
     """In the middle of a fall, bit for bit, and by what the configuration keeps."""
+    name, _, on_host = name.partition(" ")
     environment, given = SCHEDULED[name]
-    setup = make_setup(name, environment, agent_options=given, steps=96, seeds=2)
+    setup = make_setup(
+        name, f"gymnasium:{environment}" if on_host else environment, agent_options=given, steps=96, seeds=2
+    )
     whole, begun = setup.runner(), setup.runner()
     whole.begin()
     begun.begin()
