@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 from forage.behaviours.checks import check_choices
 from forage.core import spaces
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Spec
 
 
@@ -26,15 +27,19 @@ class EpsilonGreedy(Behaviour):
     """
 
     example: ClassVar[str] = "forage train dqn CartPole-v1 --behaviour epsilon-greedy --behaviour.end 0.01"
+    ranges: ClassVar[Ranges] = {"schedule": Range(0, 1)}
 
     start: float = 1.0  # epsilon at first, the probability of a random action
     end: float = 0.05  # epsilon after `fraction` of the run; larger explores more to the end
     fraction: float = 0.1  # share of the run until epsilon reaches `end`
+    schedule: float | None = None  # epsilon itself, a number or a schedule, in place of `start`, `end` and `fraction`
 
     def check(self, agent: Agent, spec: Spec) -> None:
         check_choices("epsilon-greedy", agent, spec)
 
     def epsilon(self, clock: Clock) -> Float[Array, ""]:
+        if self.schedule is not None:
+            return jnp.asarray(self.schedule, jnp.float32)
         return clock.anneal(self.start, self.end, self.fraction)
 
     def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:

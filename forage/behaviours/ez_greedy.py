@@ -43,11 +43,12 @@ class EZGreedy(Behaviour):
     """
 
     example: ClassVar[str] = "forage train dqn MountainCar-v0 --behaviour ez-greedy"
-    ranges: ClassVar[Ranges] = {"exponent": Range(0), "mean": Range(1), "longest": Range(1)}
+    ranges: ClassVar[Ranges] = {"schedule": Range(0, 1), "exponent": Range(0), "mean": Range(1), "longest": Range(1)}
 
     start: float = 1.0  # epsilon at first, the probability of a random action
     end: float = 0.05  # epsilon after `fraction` of the run; larger explores more to the end
     fraction: float = 0.1  # share of the run until epsilon reaches `end`
+    schedule: float | None = None  # epsilon itself, a number or a schedule, in place of `start`, `end` and `fraction`
     durations: str = equinox.field(static=True, default="zeta")  # law of how often an action is repeated: zeta or
     # geometric
     exponent: float = 2.0  # exponent of the zeta law; larger makes shorter repetitions
@@ -77,6 +78,8 @@ class EZGreedy(Behaviour):
         return Repeating(spaces.example(spec.action_space), jnp.int32(0))
 
     def epsilon(self, clock: Clock) -> Float[Array, ""]:
+        if self.schedule is not None:
+            return jnp.asarray(self.schedule, jnp.float32)
         return clock.anneal(self.start, self.end, self.fraction)
 
     def duration(self, longer: Float[Array, " longest"], key: Key[Array, ""]) -> Int[Array, ""]:

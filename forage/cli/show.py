@@ -10,8 +10,10 @@ from typing import Any
 from forage.cli.arguments import nothing_left
 from forage.config import options, registry
 from forage.config.ranges import range_words
+from forage.config.values import takes_schedule
 from forage.core.errors import ForageError, nearest
 from forage.core.ranges import declared
+from forage.core.schedule import FORMS
 
 
 def run(positional: list[str], words: options.Words) -> None:
@@ -48,6 +50,10 @@ def show(name: str) -> None:
         shown = field.name.replace("_", "-")
         words = f"{field.help} ({allowed})" if (allowed := range_words(cls, field.name)) else field.help
         print(f"  --{shown if port == 'agent' else f'{port}.{shown}':28} {default!s:14} {words}")
+    scheduled = [field.name.replace("_", "-") for field in registry.fields(cls) if takes_schedule(cls, field.name)]
+    if scheduled:
+        print(f"\nschedules (docs/networks.md) may stand for {', '.join(scheduled)}:")
+        print("  " + "; ".join(form.partition(" or ")[0] for form in FORMS.values()))
     example = f"\nexample {cls.example}" if "example" in vars(cls) else ""
     print(f"{example}\nsource {target.replace(':', ' ')}")
     from forage.config.presets import PRESETS

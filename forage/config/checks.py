@@ -13,9 +13,12 @@ from forage.config import registry
 from forage.config.defaults import default_behaviour
 from forage.core import prng, spaces
 from forage.core.ports import Agent, Behaviour, Starts
+from forage.core.schedule import settled
 from forage.core.types import ForageError, Spec
 from forage.loop.learner import Learner
-from forage.nn.encoders import is_image
+from forage.nn.encoders import Own, is_image
+from forage.nn.layers import activation, keeps_shape
+from forage.ops.optimiser import check_optimiser
 from forage.starts.reset import Reset
 
 MOST = 2**31 - 1  # steps of a seed, and the largest seed: both are counted in 32 bits
@@ -41,19 +44,55 @@ def check_collects_nothing(agent: Agent, behaviour: Behaviour, starts: Starts, v
 
 
 def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
-    """Raises `ForageError` where `hidden_sizes` is given to an agent that sees images and has no use for it."""
-    if "hidden_sizes" not in given or not is_image(spaces.seen(spec.observation_space)):
+    """Raises `ForageError` where layers are described to an agent that sees images and has no use for that."""
+    asked = [name for name in ("hidden_sizes", "value_sizes", "layer_norm") if given.get(name)]
+    if not asked or not is_image(spaces.seen(spec.observation_space)):
         return
 
     def shapes(agent: Agent) -> Any:
         return jax.eval_shape(lambda: agent.init(prng.key(0), spec))
 
+    agent = settled(agent)
     agent.check(spec)
-    changed: dict[str, Any] = {"hidden_sizes": (*given["hidden_sizes"], 1)}
-    if equinox.tree_equal(shapes(agent), shapes(dataclasses.replace(agent, **changed))):
+    for name in asked:
+        other: dict[str, Any] = {name: not given[name] if name == "layer_norm" else (*given[name], 1)}
+        if equinox.tree_equal(shapes(agent), shapes(dataclasses.replace(agent, **other))):
+            raise ForageError(
+                f"{name} has no effect on {registry.short_name(agent)} in {spec.name}, which shows images: its "
+                f"convolutions are followed by one layer of a size of their own. Leave it out."
+            )
+
+
+def check_networks(agent: Agent, spec: Spec) -> None:
+    """Raise `ForageError` for an activation, an optimiser or an encoder that cannot be, before anything begins."""
+    options: dict[str, Any] = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}
+    if "activation" in options:
+        named = options["activation"]
+        if not keeps_shape(activation(named)):
+            raise ForageError(f"The activation {named} does not give one number for each; jax.nn.relu would.")
+    if "optimiser" in options:
+        check_optimiser(options["optimiser"])
+    if (cls := options.get("encoder")) is not None:
+        check_encoder(cls, spaces.seen(spec.observation_space))
+
+
+def check_encoder(cls: Any, space: Any) -> None:
+    """Raise `ForageError` for a class of one's own that is no encoder of observations of this space."""
+    name = getattr(cls, "__qualname__", repr(cls))
+    contract = (
+        "an encoder is an equinox.Module made by Class(key, observation_space), with size, its number of features"
+    )
+    try:
+        found = jax.eval_shape(lambda: Own(cls, prng.key(0), space))
+        features = jax.eval_shape(lambda own: own(spaces.example(space)), found)
+    except Exception as error:
         raise ForageError(
-            f"hidden_sizes has no effect on {registry.short_name(agent)} in {spec.name}, which shows images: its "
-            f"convolutions are followed by one layer of a size of their own. Leave it out."
+            f"{name} cannot encode {spaces.describe(space)}: {str(error).splitlines()[0].rstrip('.')}; {contract}."
+        ) from error
+    if getattr(features, "shape", None) != (found.size,):
+        raise ForageError(
+            f"{name} gives features of shape {getattr(features, 'shape', features)}, and its size is {found.size}; "
+            f"{contract}."
         )
 
 

@@ -7,6 +7,7 @@ MEANINGS = {
     "updates_per_rollout": "updates after each rollout; more learn more from each step, at more computing",
     "learning_starts": "environment steps before the first update; more begin with more varied data",
     # learning
+    "optimiser": "one of Optax by its name, such as adamw, sgd or lion, or module:function of the learning rate",
     "learning_rate": "step size of the optimiser; larger learns faster, and diverges sooner",
     "discount": "worth of a reward one step later; nearer 1 looks further ahead",
     "batch_size": "transitions, or sequences of them, in each update; more make steadier gradients, at more computing",
@@ -27,7 +28,10 @@ MEANINGS = {
     "normalise_observation": "observations are brought to mean 0 and deviation 1, by those seen so far",
     # networks
     "hidden_sizes": "units of each hidden layer, for observations that are no images",
-    "activation": "function between layers: tanh, relu or another of forage.nn.layers",
+    "value_sizes": "units of each hidden layer of the value's own network; none: hidden_sizes",
+    "activation": "function between layers: one of jax.nn by its name, or module:function",
+    "layer_norm": "hidden layers are normalised before their activation; steadier where values grow",
+    "encoder": "class of one's own that turns an observation into features, before the hidden layers: file.py:Class",
     "embedding_size": "numbers that an observation is turned into; more keep more of it, at more computing",
     # temperatures
     "initial_temperature": "weight of the policy's entropy at first; larger explores more",

@@ -127,7 +127,9 @@ def fill(words: Words, fields: list[Field], prefix: str, owner: str) -> dict[str
             continue
         name = word[len(prefix) + 1 :] if prefix else word
         if name in known:
-            values[name] = parse(word, words.pop(word), known[name].type)
+            text = str(words.pop(word))
+            is_own = ":" in text and float in (known[name].type, *typing.get_args(known[name].type))
+            values[name] = text if is_own else parse(word, text, known[name].type)  # a schedule, in words
         elif prefix:
             raise ForageError(f"{owner} has no option {name.replace('_', '-')}{nearest(name, known)}")
     return values

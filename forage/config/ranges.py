@@ -9,6 +9,7 @@ from typing import Any
 
 from forage.core.errors import ForageError
 from forage.core.ranges import Range, declared
+from forage.core.schedule import Schedule
 
 INFINITE = math.inf
 RANGES: dict[str, tuple[float, float]] = {
@@ -31,6 +32,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "redraw_interval": (1, INFINITE),
     "episodes": (1, INFINITE),
     "hidden_sizes": (1, INFINITE),
+    "value_sizes": (1, INFINITE),
     "embedding_size": (1, INFINITE),
     "size": (1, INFINITE),
     "heads": (1, INFINITE),
@@ -132,7 +134,7 @@ def check_ranges(part: Any, name: str) -> None:
     """Raise `ForageError` for a hyper-parameter of `part`, or of a part within it, that cannot be."""
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if dataclasses.is_dataclass(value) and not isinstance(value, type | Schedule):
             check_ranges(value, name)
         for number in numbers(value):
             check_number(type(part), field.name, number, name)
@@ -146,8 +148,10 @@ def check_number(cls: type, field: str, number: float, name: str) -> None:
 
 
 def numbers(value: Any) -> Iterator[float]:
-    """Yield the plain numbers in a field."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    """Yield the plain numbers in a field; of a schedule, those between which it moves."""
+    if isinstance(value, Schedule):
+        yield from value.values()
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
         yield value
     elif isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
         for item in value:

@@ -16,6 +16,7 @@ import tokenize
 import typing
 from typing import Any
 
+from forage.config import values
 from forage.config.hyperparameters import MEANINGS
 from forage.core.errors import ForageError, nearest
 
@@ -212,7 +213,7 @@ def to_config(part: Any) -> dict[str, Any]:
             return value.tolist()
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        return {"object": repr(value)[:200]}
+        return values.plain(value)
 
     return {"part": part_name(part)} | {f.name: plain(getattr(part, f.name)) for f in dataclasses.fields(part)}
 
@@ -226,10 +227,12 @@ def build(port: str, name: str, options: dict[str, Any]) -> Any:
     """Make a part by name. Raise `ForageError` for options that it has not, needs, or cannot take."""
     cls = part_class(port, name)
     known = {field.name: field for field in fields(cls)}
+    unknown = [key for key in options if key not in known]
+    if unknown:
+        raise ForageError(f"{name} has no option {unknown[0]!r}{nearest(unknown[0], known)}")
+    options = values.understood(cls, options)
     for key, value in options.items():
-        if key not in known:
-            raise ForageError(f"{name} has no option {key!r}{nearest(key, known)}")
-        number = isinstance(value, (int, float)) or hasattr(value, "dtype")
+        number = callable(value) or isinstance(value, (int, float)) or hasattr(value, "dtype")
         if isinstance(known[key].default, (int, float)) and not number:
             raise ForageError(f"{key} of {name} is a number, not {value!r}.")
     missing = [key for key, field in known.items() if field.required and key not in options]
@@ -244,14 +247,14 @@ def from_config(config: dict[str, Any]) -> Any:
     name = config["part"]
     cls = next((load(table[name]) for table in PORTS.values() if name in table), None) or own_class(name)
     known = {f.name for f in dataclasses.fields(cls)}
-    values = {}
+    options = {}
     for key, value in config.items():
         if key == "part":
             continue
         if key not in known:
             raise ForageError(f"{name} has no option {key!r}{nearest(key, known)}")
-        values[key] = rebuilt(value, f"{name}'s {key}")
-    return cls(**values)
+        options[key] = rebuilt(value, f"{name}'s {key}")
+    return cls(**values.understood(cls, options))
 
 
 def rebuilt(value: Any, what: str) -> Any:
@@ -259,6 +262,8 @@ def rebuilt(value: Any, what: str) -> Any:
         return tuple(rebuilt(item, what) for item in value)
     if isinstance(value, dict) and "object" in value:
         raise PythonObject(f"{what} was a Python object, {value['object']}.")
+    if isinstance(value, dict) and "schedule" in value:
+        return value["schedule"]
     return from_config(value) if isinstance(value, dict) and "part" in value else value
 
 

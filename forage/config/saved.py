@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from forage.config.registry import from_config
+from forage.config.values import at_last
 from forage.core import checkpoint, prng, spaces
 from forage.core.compiling import check_precision
 from forage.core.sweep import best, members_of
@@ -40,7 +41,7 @@ def load_policy(
         config = json.loads((path / "config.json").read_text())
     except (OSError, ValueError) as error:
         raise ForageError(f"{path / 'config.json'} cannot be read: {error}.") from error
-    agent, spec = from_config(config["agent"]), spec_from_config(config)
+    agent, spec = from_config(at_last(config["agent"])), spec_from_config(config)
     members = members_of(config["sweep"], config["seeds"])
     evaluated = path / "evaluation.json"
     evaluation = json.loads(evaluated.read_text()) if evaluated.exists() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,17 +13,26 @@ import equinox
 import numpy as np
 
 from forage.config import registry
-from forage.config.checks import MOST, check_collects_nothing, check_learning, check_sizes, seed_numbers
+from forage.config.checks import (
+    MOST,
+    check_collects_nothing,
+    check_learning,
+    check_networks,
+    check_sizes,
+    seed_numbers,
+)
 from forage.config.defaults import chosen, default_behaviour, default_steps, left_out, suggest, upon, usual_parts
 from forage.config.environment import environment_spec, resolve_environment
 from forage.config.opponents import check_opponent, default_opponent, opponent_of
 from forage.config.ranges import check_ranges
 from forage.config.teachers import taught
+from forage.config.values import understood_part, with_one_schedule
 from forage.core import spaces
 from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
 from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
+from forage.core.schedule import has_function, is_schedule, is_scheduled, settled
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError, Spec
 from forage.environments.adapters.on_host import OnHost
@@ -293,9 +303,10 @@ def make_setup(
         raise ForageError(
             f"An agent is a forage.core.ports.Agent or its name, such as 'ppo'; not a {type(agent).__name__}."
         )
-    named = {port for port, part in parts.items() if part is not None}
+    agent = with_one_schedule(understood_part(agent), agent_options or {})
+    named = {port: part for port, part in parts.items() if part is not None}
     lacks = "" if by_name else left_out(agent, name, spec, native, named)
-    by_port = {port: parts.get(port) or part for port, part in usual_parts(agent).items()}
+    by_port = {port: understood_part(parts.get(port) or part) for port, part in usual_parts(agent).items()}
     offline = by_port["memory"].offline
     if isinstance(by_port["memory"], DataSet):
         by_port["memory"] = by_port["memory"].sealed()
@@ -306,16 +317,24 @@ def make_setup(
         by_port["behaviour"] = behaviour = dataclasses.replace(behaviour, **inner)
     if behaviour.on_host and native and not isinstance(agent, Evolver):
         environment = functools.partial(OnHost, environment, name=name)
+    if seeds is None:
+        seeds = 5 if native else 3
+    seeds = seed_numbers(seeds)
+    if has_function((agent, by_port)):  # which is looked at next, before the runner would ask for devices
+        prepare_devices(forced_devices() or len(seeds) * math.prod(map(len, (sweep or {}).values())))
     agent_name = registry.part_name(agent)
     check_ranges(agent, agent_name)
     for part in by_port.values():
         check_ranges(part, registry.short_name(part))
-    if seeds is None:
-        seeds = 5 if native else 3
-    seeds = seed_numbers(seeds)
+    check_networks(agent, spec)
+    if is_scheduled(agent):
+        for which in (0, -1):
+            settled(agent, which).check(spec)
     swept = {key: [float(v) for v in values] for key, values in (sweep or {}).items()}
     numbers = [f.name for f in dataclasses.fields(agent) if isinstance(getattr(agent, f.name), float)]
     for key, values in swept.items():
+        if is_schedule(getattr(agent, key, None)):
+            raise ForageError(f"{key} follows a schedule in this run; sweep another number, or leave the schedule out.")
         if key not in numbers:
             raise ForageError(f"A sweep is over a number of the agent, not {key!r}{nearest(key, numbers)}")
         if not values or len(set(values)) != len(values):
@@ -324,7 +343,7 @@ def make_setup(
     for setting in settings_of(swept) if swept else ():
         member = dataclasses.replace(agent, **setting)
         check_ranges(member, agent_name)
-        member.check(spec)
+        settled(member).check(spec)
     steps_from = ""
     if steps is None and offline:
         steps, steps_from = UPDATES, "each an update from the data set"

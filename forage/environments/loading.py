@@ -46,10 +46,7 @@ def load_class(target: str) -> type[Any]:
     Raises `ForageError` when the file, module or class is not there, and for whatever the module itself raises.
     """
     source, _, name = target.rpartition(":")
-    module = load_file(source) if source.endswith(".py") else load_module(source)
-    found: Any = module
-    for part in name.split("."):
-        found = getattr(found, part, None)
+    module, found = found_in(source, name)
     if not isinstance(found, type):
         classes = [key for key, value in vars(module).items() if isinstance(value, type) and not key.startswith("_")]
         own = [key for key in classes if getattr(module, key).__module__ == module.__name__] or classes
@@ -58,8 +55,28 @@ def load_class(target: str) -> type[Any]:
     return found
 
 
-def name_of(cls: type[Any]) -> str | None:
-    """The `module:Class` or `file.py:Class` by which `load_class` finds a class again in any process.
+def load_named(target: str) -> Any:
+    """Import the function or class that `module:name` or `file.py:name` names, as `load_class` does."""
+    source, _, name = target.rpartition(":")
+    module, found = found_in(source, name)
+    if not callable(found):
+        there = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        near = difflib.get_close_matches(name, there, n=3, cutoff=0.4) or there[:5]
+        raise ForageError(f"{source} has no function or class {name}; it has {', '.join(near) or 'none'}.")
+    return found
+
+
+def found_in(source: str, name: str) -> tuple[Any, Any]:
+    """Return a module, imported by name or from its file, and what stands in it under a name; `None` for nothing."""
+    module = load_file(source) if source.endswith(".py") else load_module(source)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return module, found
+
+
+def name_of(cls: Any) -> str | None:
+    """The `module:Class` or `file.py:Class` by which `load_class` finds a class, or a function, again in any process.
 
     `None` for a class that was made within a function, or where no file is, as in a notebook.
     """

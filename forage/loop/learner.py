@@ -26,6 +26,7 @@ from forage.core.ports import (
     Rewards,
     World,
 )
+from forage.core.schedule import held, settled
 from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, Clock, Experience, ForageError, Spec
 
 State = Any
@@ -42,6 +43,7 @@ class Learner(Part):
 
     def check(self, environment: Environment | None = None) -> None:
         """Raises `ForageError` where parts and environment do not fit together. `None`: it is on the host."""
+        self = settled(self)
         self.rewards.check(self.spec)
         self.agent.check(self.spec)
         check_streams(self.agent, self.rewards, self.spec)
@@ -73,6 +75,7 @@ class Learner(Part):
         self, key: Key[Array, ""], environment: Environment | None = None, mark: PyTree[Array] = ()
     ) -> LearnerState:
         """Make the first state. `environment`: as in `check`. `mark`: an example of `Experience.mark`."""
+        self = held(self, 0.0)
         keys = jax.random.split(key, 3)
         agent_state = self.agent.init(keys[0], self.spec)
         behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
@@ -97,6 +100,7 @@ class Learner(Part):
         environment: Environment | None = None,
     ) -> Experience:
         """Return a zero transition of one agent, with the shapes and dtypes of a rollout."""
+        self = held(self, 0.0)
         observation = spaces.example(self.spec.observation_space)
 
         def decide() -> Decision:
@@ -144,6 +148,7 @@ class Learner(Part):
         Where the behaviour intervenes on the host, the host tells them. `world`: that environment as it stands, where
         it is native.
         """
+        self = held(self, clock.fraction)
 
         def one(hidden: Hidden, observation: PyTree[Array], key: Key[Array, ""], agent: Int[Array, ""]) -> Decision:
             who = env * self.spec.num_agents + agent
@@ -192,8 +197,9 @@ class Learner(Part):
     ) -> tuple[PyTree[Array], PyTree[Array]]:
         """Returns the action in evaluation, and what is remembered after it; `sampled`: drawn as in training.
 
-        `world`: as in `act`.
+        `world`: as in `act`. Schedules count as they end.
         """
+        self = held(self, 1.0)
         ahead: dict[str, Any] = {"world": world} if self.agent.looks_ahead else {}
 
         def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], _: Int[Array, ""]):
@@ -214,6 +220,7 @@ class Learner(Part):
 
         Metrics are means over the updates made; all are zero, and `updates` too, before `learning_starts`.
         """
+        self = held(self, clock.fraction)
         reward_key, sample_key, learn_key = jax.random.split(key, 3)
         behaviour_key = jax.random.fold_in(key, prng.BEHAVIOUR)
         agents = self.spec.num_agents
@@ -276,6 +283,7 @@ class Learner(Part):
 
     def study(self, state: LearnerState, clock: Clock, key: Key[Array, ""]) -> tuple[LearnerState, Metrics]:
         """Learn from one batch of an `offline` memory, to which nothing is added."""
+        self = held(self, clock.fraction)
         sample_key, learn_key = jax.random.split(key)
         carry, metrics = self.update((state.agent, state.memory), state.rewards, clock, sample_key, learn_key)
         return state._replace(agent=carry[0], memory=carry[1]), metrics | {"updates": jnp.float32(1)}
@@ -306,6 +314,7 @@ class Learner(Part):
         State, clock and key are those that `learn` gets. Rewards are as `learn` will see them, once their part has
         learned from the rollout; in one program XLA computes once what both share.
         """
+        self = held(self, clock.fraction)
         agents = self.spec.num_agents
         rollout = team.as_streams(rollout, agents)._replace(memo=())
         heard, reward_key = named(rollout, self.spec), jax.random.split(key, 3)[0]
@@ -317,6 +326,7 @@ class Learner(Part):
 
     def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
         """Truncates the episodes under way, which were lost. `clock` reads as it does after the newest rollout."""
+        self = held(self, clock.fraction)
         return state._replace(
             agent=self.agent.truncate(state.agent),
             behaviour=self.behaviour.truncate(state.behaviour, self.agent, clock),

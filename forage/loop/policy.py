@@ -9,6 +9,7 @@ import numpy as np
 
 from forage.core import prng, spaces, team
 from forage.core.ports import Agent, World
+from forage.core.schedule import held
 from forage.core.sweep import told
 from forage.core.types import ForageError, Spec
 
@@ -49,6 +50,7 @@ class Policy:
     members, settings, evaluated = 1, 1, False  # among how many, of how many settings, it was chosen by evaluation
 
     def __init__(self, agent: Agent, state: Any, spec: Spec, sampled: bool = False):
+        agent = held(agent, 1.0)
         self.agent, self.state, self.spec, self.sampled = agent, state, spec, sampled
 
         def act(state: Any, hidden: Any, observation: Any, key: Any, explore: bool, world: World | None = None) -> Any:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.spaces import STATE, central, split_mask
 from forage.nn.distributions import Actions, Distribution, Gaussian
-from forage.nn.networks import GRU, Linear, Recall, Torso
+from forage.nn.networks import GRU, Linear, Recall, Style, Torso
 from forage.nn.state_noise import log_deviation, standardised
 
 
@@ -20,12 +20,13 @@ class Shape(NamedTuple):
     """The sizes and options that decide the shape of an `ActorCritic`."""
 
     hidden_sizes: tuple[int, ...]
-    activation: str
+    style: Style | str | Any  # an activation stands for a style that has it
     memory_size: int = 0  # units of the GRU; 0: no memory
     central: bool = False  # the value sees the observation's "state" instead of what the policy sees
     streams: int = 1  # of reward, each with a value of its own
     state_noise: bool = False  # the deviation of continuous actions depends on the policy's features
     log_std: Any = None  # of continuous actions at first; `None`: 0, or with `state_noise` the authors' -2
+    value_sizes: tuple[int, ...] = ()  # of the value's own torso; without them `hidden_sizes`
 
 
 class ActorCritic(equinox.Module):
@@ -33,28 +34,32 @@ class ActorCritic(equinox.Module):
 
     Vectors get a torso each; images, and agents with memory, share one torso (and the GRU).
 
-    A central critic has a torso of its own, for the state that it sees, and no memory.
+    A central critic has a torso of its own, for the state that it sees, and no memory; and a value with sizes of its
+    own has one for what the policy sees.
     """
 
     torsos: Torso  # leaves [1 or 2, ...]: one torso for both, or the policy's and the value's side by side
-    state_torso: Torso | None  # of a central critic
+    state_torso: Torso | None  # of a central critic, or of a value with sizes of its own
     gru: GRU | None
     actor: Linear
     critic: Linear
     log_std: Float[Array, "*features dimensions"] | None  # a row for each feature with noise that depends on the state
     actions: Actions = equinox.field(static=True)
+    central: bool = equinox.field(static=True)  # the value sees the observation's "state"
 
     def __init__(self, key: Key[Array, ""], observation_space: spaces.Space, action_space: spaces.Space, shape: Shape):
         keys = jax.random.split(key, 5)
 
-        def torso(key: Key[Array, ""], space: spaces.Space = observation_space) -> Torso:
-            return Torso(key, space, shape.hidden_sizes, shape.activation, gain=2**0.5)
+        def torso(key: Key[Array, ""], space: spaces.Space = observation_space, sizes: Any = ()) -> Torso:
+            return Torso(key, space, sizes or shape.hidden_sizes, shape.style, gain=2**0.5)
 
         one = jax.eval_shape(torso, key)
-        shared = shape.memory_size > 0 or one.convolves or shape.central
+        own = shape.central or bool(shape.value_sizes)
+        shared = shape.memory_size > 0 or one.convolves or own
         self.torsos = jax.vmap(torso)(keys[: 1 if shared else 2])
-        state_space = central(observation_space) if shape.central else None
-        self.state_torso = None if state_space is None else torso(keys[1], state_space)
+        self.central = shape.central
+        state_space = central(observation_space) if shape.central else observation_space
+        self.state_torso = torso(keys[1], state_space, shape.value_sizes) if own and state_space else None
         size = one.size
         self.actions = Actions.of(action_space)
         self.gru = GRU(keys[2], size, self.actions.outputs, shape.memory_size) if shape.memory_size else None
@@ -82,7 +87,7 @@ class ActorCritic(equinox.Module):
     def values(self, observation: PyTree[Array]) -> Float[Array, "rows streams"]:
         """The values alone of a batch, of an agent without memory."""
         if self.state_torso is not None:
-            return self.critic(self.state_torso.rows(observation[STATE]))
+            return self.critic(self.state_torso.rows(observation[STATE] if self.central else observation))
         return self.critic(self.torso(-1).rows(observation))
 
     def policy(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
@@ -114,7 +119,7 @@ class ActorCritic(equinox.Module):
     ) -> Float[Array, " streams"]:
         """The values of an observation; `features` are the GRU's, of an agent with memory."""
         if self.state_torso is not None:
-            return self.critic(self.state_torso(observation[STATE]))
+            return self.critic(self.state_torso(observation[STATE] if self.central else observation))
         return self.critic(self.torso(-1)(observation) if features is None else features)
 
     def remember(self, hidden: Recall, observation: PyTree[Array]) -> Float[Array, " size"]:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.spaces import seen, split_mask
 from forage.nn.encoders import Encoder
-from forage.nn.networks import CNN, MLP, Torso, input_size
+from forage.nn.networks import CNN, MLP, Style, Torso, input_size
 
 Module = TypeVar("Module")
 
@@ -25,14 +25,21 @@ class ActionValue(equinox.Module):
     body: MLP
     categories: int | None = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], space: spaces.Space[Any], dimensions: int, sizes: Sequence[int]):
+    def __init__(
+        self,
+        key: Key[Array, ""],
+        space: spaces.Space[Any],
+        dimensions: int,
+        sizes: Sequence[int],
+        style: Style = Style(),  # noqa: B008
+    ):
         """`dimensions`: numbers in an action. Weights and biases start uniform in +-1/sqrt(inputs)."""
         encoder_key, body_key = jax.random.split(key)
-        torso = Torso(encoder_key, space, sizes, "relu")
+        torso = Torso(encoder_key, space, sizes, style)
         self.encoder = torso.body if isinstance(torso.body, CNN) else torso.encoder
         self.categories = torso.categories
         inputs = input_size(seen(space)) if self.encoder is None else self.encoder.size
-        self.body = MLP(body_key, (inputs + dimensions, *sizes, 1), "relu")
+        self.body = MLP(body_key, (inputs + dimensions, *sizes, 1), style.activation, layer_norm=style.layer_norm)
 
     def __call__(self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]) -> Float[Array, " batch"]:
         """Values of a batch (leaves of `observation`: `batch ...`)."""

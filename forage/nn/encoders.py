@@ -110,7 +110,27 @@ class Parts(equinox.Module):
         return jnp.concatenate([part(observation[name]) for name, part in parts])
 
 
-Encoder = Numbers | OneHot | Reader | CNN | Parts
+class Own(equinox.Module):
+    """An encoder of a person's own: an Equinox module `Class(key, observation_space)`.
+
+    It has `size`, the number of features, and makes them of one observation when it is called. What is no array in it,
+    such as its functions, is kept apart, so that all of JAX applies.
+    """
+
+    arrays: PyTree[Array]
+    rest: Any = equinox.field(static=True)
+    size: int = equinox.field(static=True)
+
+    def __init__(self, cls: Any, key: Key[Array, ""], space: spaces.Space[Any]):
+        module = cls(key, space)
+        self.size = int(module.size)
+        self.arrays, self.rest = equinox.partition(module, equinox.is_inexact_array)
+
+    def __call__(self, observation: PyTree[Array]) -> Float[Array, " features"]:
+        return equinox.combine(self.arrays, self.rest)(observation)
+
+
+Encoder = Numbers | OneHot | Reader | CNN | Parts | Own
 
 
 def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -> Encoder:

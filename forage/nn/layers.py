@@ -18,10 +18,10 @@ from gymnasium import spaces
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Key
 
+from forage.core.errors import ForageError, nearest
 from forage.core.spaces import Picture, picture, scale_of
-from forage.core.types import ForageError
 
-Activation = Callable[[Array], Array]
+Activation = Callable[[Any], Any]
 ACTIVATIONS: dict[str, Activation] = {
     "relu": jax.nn.relu,
     "tanh": jnp.tanh,
@@ -31,10 +31,25 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-def activation(name: str) -> Activation:
-    if name not in ACTIVATIONS:
-        raise ForageError(f"There is no activation {name!r}; choose one of {', '.join(ACTIVATIONS)}.")
-    return ACTIVATIONS[name]
+def activation(named: str | Activation) -> Activation:
+    """Return the activation of this name in `jax.nn`, or the function itself. Raise `ForageError` for no activation."""
+    if not isinstance(named, str):
+        return named
+    found = ACTIVATIONS.get(named) or getattr(jax.nn, named, None)
+    if found is None or not keeps_shape(found):
+        names = {*ACTIVATIONS, *(name for name in vars(jax.nn) if keeps_shape(getattr(jax.nn, name)))}
+        raise ForageError(f"There is no activation {named!r} in jax.nn{nearest(named, sorted(names))}")
+    return found
+
+
+def keeps_shape(function: Any) -> bool:
+    """Return whether something is a function of one array that gives an array of the same shape."""
+    like = jax.ShapeDtypeStruct((2, 3), jnp.float32)
+    try:
+        found = jax.eval_shape(function, like)
+    except Exception:
+        return False
+    return getattr(found, "shape", None) == like.shape and found.dtype == like.dtype
 
 
 def orthogonal(key: Key[Array, ""], inputs: int, outputs: int, gain: float) -> Float[Array, "inputs outputs"]:
@@ -74,34 +89,57 @@ class Linear(equinox.Module):
         return x @ self.weight + self.bias
 
 
+class Norm(equinox.Module):
+    """Layer normalisation (Ba, Kiros, Hinton, 2016, arXiv 1607.06450): y = scale (x - mean) / deviation + offset."""
+
+    scale: Float[Array, " size"]
+    offset: Float[Array, " size"]
+
+    def __init__(self, size: int):
+        self.scale, self.offset = jnp.ones(size), jnp.zeros(size)
+
+    def __call__(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+        x = x - x.mean(-1, keepdims=True)
+        return self.scale * x * jax.lax.rsqrt(jnp.mean(x**2, -1, keepdims=True) + 1e-6) + self.offset
+
+
 class MLP(equinox.Module):
-    """Linear layers, each but the last followed by the activation (the last too when `activate_last`)."""
+    """Linear layers, each but the last followed by the activation (the last too when `activate_last`).
+
+    With `layer_norm` each layer is normalised before its activation.
+    """
 
     layers: tuple[Linear, ...]
-    activation: str = equinox.field(static=True)
+    norms: tuple[Norm, ...]
+    activation: str | Activation = equinox.field(static=True)
     activate_last: bool = equinox.field(static=True)
 
     def __init__(
         self,
         key: Key[Array, ""],
         sizes: Sequence[int],
-        activation: str = "relu",
+        activation: str | Activation = "relu",
         gain: float | None = None,
         last_gain: float | None = None,
         activate_last: bool = False,
+        layer_norm: bool = False,
     ):
         keys = jax.random.split(key, len(sizes) - 1)
         gains = [gain] * (len(sizes) - 2) + [gain if activate_last else last_gain]
         self.layers = tuple(Linear(k, i, o, g) for k, i, o, g in zip(keys, sizes[:-1], sizes[1:], gains, strict=True))
+        activated = sizes[1:] if activate_last else sizes[1:-1]
+        self.norms = tuple(Norm(size) for size in activated) if layer_norm else ()
         self.activation = activation
         self.activate_last = activate_last
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         function = activation(self.activation)
-        for layer in self.layers[:-1]:
-            x = function(layer(x))
-        x = self.layers[-1](x)
-        return function(x) if self.activate_last else x
+        activated = len(self.layers) - (not self.activate_last)
+        for number, layer in enumerate(self.layers):
+            x = layer(x)
+            x = self.norms[number](x) if self.norms and number < activated else x
+            x = function(x) if number < activated else x
+        return x
 
 
 class Conv(equinox.Module):

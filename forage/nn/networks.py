@@ -12,23 +12,38 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.spaces import seen, split_mask
-from forage.nn.encoders import Encoder, encoder, is_image, is_plain
+from forage.nn.encoders import Encoder, Own, encoder, is_image, is_plain
 from forage.nn.encoders import input_size as input_size
 from forage.nn.layers import ACTIVATIONS as ACTIVATIONS
-from forage.nn.layers import CNN, MLP, Linear
+from forage.nn.layers import CNN, MLP, Activation, Linear
 from forage.nn.layers import Conv as Conv
 from forage.nn.layers import activation as activation
 from forage.nn.layers import orthogonal as orthogonal
 
 
+class Style(NamedTuple):
+    """What a torso is made with, beside the sizes of its layers."""
+
+    activation: str | Activation = "relu"
+    layer_norm: bool = False
+    encoder: Any = None  # a class of one's own, in place of what reads the space (`encoders.Own`)
+
+    @classmethod
+    def of(cls, agent: Any) -> Style:
+        """Return the options of an agent that has all of them."""
+        return cls(agent.activation, agent.layer_norm, agent.encoder)
+
+
 class Torso(equinox.Module):
     """From an observation (but its action mask) to features: CNN for images, one-hot for numbers, else an MLP.
 
-    What is neither of these, a dictionary above all, goes through `encoders` first, leaf by leaf, then the MLP.
+    What is neither of these, a dictionary above all, goes through `encoders` first, leaf by leaf, then the MLP; and so
+    does everything through an encoder of one's own. Without sizes there is no MLP.
     """
 
-    body: CNN | MLP
+    body: CNN | MLP | None
     encoder: Encoder | None
+    size: int = equinox.field(static=True)  # number of features
     categories: int | None = equinox.field(static=True)
 
     def __init__(
@@ -36,28 +51,29 @@ class Torso(equinox.Module):
         key: Key[Array, ""],
         space: spaces.Space[Any],
         sizes: Sequence[int],
-        activation: str,
+        style: Style | str | Activation,
         gain: float | None = None,
         dense: bool = True,
     ):
-        """`sizes` of an MLP's layers; of a CNN, `dense` is whether a layer follows the convolutions."""
+        """`sizes` of an MLP's layers; of a CNN, `dense` is whether a layer follows the convolutions.
+
+        `style`: an activation stands for a style that has it.
+        """
         space = seen(space)
+        style = style if isinstance(style, Style) else Style(style)
         self.categories = int(space.n) if isinstance(space, spaces.Discrete) and is_plain(space) else None
         self.encoder = None
-        if is_image(space):
+        if is_image(space) and style.encoder is None:
             self.body = CNN(key, space, gain, dense)  # pyrefly: ignore[bad-argument-type]
+            self.size = self.body.size
             return
-        inputs = input_size(space)
-        if not is_plain(space):
+        if style.encoder is not None or not is_plain(space):
             key, encoder_key = jax.random.split(key)
-            self.encoder = encoder(encoder_key, space, gain)
-            inputs = self.encoder.size
-        self.body = MLP(key, (inputs, *sizes), activation, gain, activate_last=True)
-
-    @property
-    def size(self) -> int:
-        """Number of features."""
-        return self.body.size if isinstance(self.body, CNN) else self.body.layers[-1].bias.shape[-1]
+            own = style.encoder is not None
+            self.encoder = Own(style.encoder, encoder_key, space) if own else encoder(encoder_key, space, gain)
+        inputs = input_size(space) if self.encoder is None else self.encoder.size
+        layers = MLP(key, (inputs, *sizes), style.activation, gain, None, True, style.layer_norm) if sizes else None
+        self.body, self.size = layers, sizes[-1] if sizes else inputs
 
     @property
     def convolves(self) -> bool:
@@ -70,10 +86,12 @@ class Torso(equinox.Module):
         if isinstance(self.body, CNN):
             return self.body(observation)
         if self.encoder is not None:
-            return self.body(self.encoder(observation))
-        if self.categories is not None:
-            return self.body(jax.nn.one_hot(observation, self.categories))
-        return self.body(observation.reshape(-1).astype(jnp.float32))
+            read = self.encoder(observation)
+        elif self.categories is not None:
+            read = jax.nn.one_hot(observation, self.categories)
+        else:
+            read = observation.reshape(-1).astype(jnp.float32)
+        return read if self.body is None else self.body(read)
 
     def rows(self, observations: PyTree[Array]) -> Float[Array, "rows features"]:
         """Features of many observations (leaves `rows ...`), as if one by one; of images, sooner."""

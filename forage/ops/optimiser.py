@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
+import jax.numpy as jnp
 import optax
+
+from forage.core.errors import ForageError, nearest
 
 Parameters = TypeVar("Parameters")
 
@@ -33,6 +37,49 @@ def adam(learning_rate: Any, epsilon: float = 1e-8, max_gradient_norm: Any = Non
     if max_gradient_norm is not None:
         steps = optax.chain(optax.clip_by_global_norm(max_gradient_norm), steps)
     return Optimiser(optax.flatten(steps) if flat else steps)
+
+
+def named(name: Any, learning_rate: Any, max_gradient_norm: Any = None, **of_adam: Any) -> Optimiser:
+    """Return the optimiser of this name in Optax, or a function's of the learning rate, with its own other settings.
+
+    For `adam` that is `adam` above, `of_adam` its other arguments.
+    """
+    if name == "adam":
+        return adam(learning_rate, max_gradient_norm=max_gradient_norm, **of_adam)
+    steps = (getattr(optax, name) if isinstance(name, str) else name)(learning_rate)
+    return Optimiser(
+        steps if max_gradient_norm is None else optax.chain(optax.clip_by_global_norm(max_gradient_norm), steps)
+    )
+
+
+def check_optimiser(name: Any) -> None:
+    """Raise `ForageError` for what `named` cannot make an optimiser of."""
+    if isinstance(name, str) and not takes_rate(getattr(optax, name, None)):
+        known = [known for known, value in vars(optax).items() if takes_rate(value)]
+        raise ForageError(f"There is no optimiser {name!r} in Optax{nearest(name, known)}")
+    shown = name if isinstance(name, str) else getattr(name, "__qualname__", repr(name))
+
+    def step() -> Any:
+        weights = {"weight": jnp.ones((2, 2)), "bias": jnp.ones(2)}
+        optimiser = named(name, jnp.float32(1e-3))
+        return optimiser.step(weights, optimiser.init(weights), weights)
+
+    try:
+        jax.eval_shape(step)
+    except Exception as error:
+        raise ForageError(
+            f"{shown} is no optimiser here: {str(error).splitlines()[0].rstrip('.') or type(error).__name__}; one is a "
+            f"function of the learning rate that returns an optax.GradientTransformation, such as optax.adamw."
+        ) from error
+
+
+def takes_rate(value: Any) -> bool:
+    """Return whether something makes an optimiser of a learning rate, which alone it must be given."""
+    try:
+        first, *others = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return first.name == "learning_rate" and all(one.default is not one.empty or one.kind > 1 for one in others)
 
 
 def rmsprop(learning_rate: Any, decay: Any, epsilon: Any, max_gradient_norm: Any) -> Optimiser:

@@ -97,7 +97,7 @@ def test_one_shift_of_nothing_is_td3():
     state, batch = beginning(agent), batch_of([1.0, 2.0, -1.0])
     alone = jax.tree.map(lambda x: x[0], (state.critics, state.target_critics))
     td3 = TD3State(*state[:-1])._replace(
-        critics=alone[0], target_critics=alone[1], critic_optimiser=twin.optimiser().init(alone[0])
+        critics=alone[0], target_critics=alone[1], critic_optimiser=twin.descent().init(alone[0])
     )
     for _ in range(3):
         state = jax.jit(agent.learn)(state, batch, CLOCK, KEY)[0]

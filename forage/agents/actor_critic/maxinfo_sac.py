@@ -104,7 +104,7 @@ class MaxInfoSAC(SAC):
         sac = super().init(sac_key, spec)
         inputs, actions = input_size(seen(spec.observation_space)), Actions.of(spec.action_space).outputs
         sizes = (inputs + actions, *self.hidden_sizes, inputs + 1)
-        ensemble, optimiser = Ensemble(world_key, self.members, sizes, "silu", 2**0.5), self.optimiser()
+        ensemble, optimiser = Ensemble(world_key, self.members, sizes, "silu", 2**0.5), self.descent()
         norms = RunningNorm.of((inputs + actions,)), RunningNorm.of((inputs + 1,)), RunningNorm.of(())
         log_information = jnp.log(jnp.asarray(self.initial_information, jnp.float32))
         return MaxInfoSACState(
@@ -145,7 +145,7 @@ class MaxInfoSAC(SAC):
         if self.learn_information:
             spread = jnp.sqrt(world.gains.variance + 1e-8)
             gradient = weighted_mean(own_gain - slow_gain, now.counts) / spread
-            log_information, information_optimiser = self.optimiser().step(
+            log_information, information_optimiser = self.descent().step(
                 gradient, information_optimiser, log_information
             )
 
@@ -216,7 +216,7 @@ class MaxInfoSAC(SAC):
         asked, told = jax.vmap(world.inputs)(asked), jax.vmap(outputs)(followed)
         weight = heard[:, None].astype(jnp.float32)
         loss, gradient = jax.value_and_grad(lambda e: e.loss(asked, told, weight))(world.ensemble)
-        ensemble, optimiser = self.optimiser().step(gradient, world.optimiser, world.ensemble)
+        ensemble, optimiser = self.descent().step(gradient, world.optimiser, world.ensemble)
         return world._replace(ensemble=ensemble, optimiser=optimiser, outputs=outputs), loss
 
 

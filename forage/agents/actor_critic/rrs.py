@@ -68,7 +68,7 @@ class RRS(TD3):
         td3 = init(td3_key, spec)._replace(
             critics=critics,
             target_critics=jax.tree.map(jnp.copy, critics),
-            critic_optimiser=self.optimiser().init(critics),
+            critic_optimiser=self.descent().init(critics),
         )
         return RRSState(**td3._asdict(), mood=self.drawn(mood_key))
 

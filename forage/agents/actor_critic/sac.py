@@ -14,6 +14,7 @@ returned are what it asks for, its weights multiply the critics' loss.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -27,10 +28,10 @@ from forage.core.spaces import check_bounded, seen
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions, SquashedGaussian
-from forage.nn.networks import Linear, Torso, input_size
+from forage.nn.networks import Linear, Style, Torso, input_size
 from forage.nn.state_noise import log_deviation, standardised
 from forage.ops.minibatches import weighted_mean
-from forage.ops.optimiser import Optimiser, adam, blend
+from forage.ops.optimiser import Optimiser, blend, named
 
 
 class Actor(equinox.Module):
@@ -41,11 +42,13 @@ class Actor(equinox.Module):
     log_std: Float[Array, "features dimensions"] | None  # where noise depends on the state through the features
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], log_std: Any = None):
+    def __init__(
+        self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style, log_std: Any = None
+    ):
         """`log_std`: at first, where noise depends on the state; else `None`."""
         torso_key, head_key = jax.random.split(key)
         self.actions = Actions.of(spec.action_space)
-        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
+        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         dimensions = self.actions.outputs
         self.head = Linear(head_key, self.torso.size, 2 * dimensions if log_std is None else dimensions)
         self.log_std = None if log_std is None else jnp.full((self.torso.size, dimensions), log_std, jnp.float32)
@@ -95,6 +98,11 @@ class SAC(Agent):
     batch_size: int = equinox.field(static=True, default=256)
     learning_starts: int = equinox.field(static=True, default=1000)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
+    value_sizes: tuple[int, ...] = equinox.field(static=True, default=())
+    activation: str | Callable[[Any], Any] = equinox.field(static=True, default="relu")
+    layer_norm: bool = equinox.field(static=True, default=False)
+    encoder: str | type | None = equinox.field(static=True, default=None)
+    optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
     learn_temperature: bool = equinox.field(static=True, default=True)  # learn the temperature; else it stays what it
     # is at first
     state_dependent_noise: bool = equinox.field(static=True, default=False)  # noise depends on the state and changes
@@ -109,16 +117,18 @@ class SAC(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
         log_std = self.initial_log_std if self.state_dependent_noise else None
-        actor = Actor(actor_key, spec, self.hidden_sizes, log_std)
+        style = Style.of(self)
+        actor = Actor(actor_key, spec, self.hidden_sizes, style, log_std)
         dimensions = actor.actions.outputs
-        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), critic_key)
+        sizes = self.value_sizes or self.hidden_sizes
+        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
-        optimiser = self.optimiser()
+        optimiser = self.descent()
         optimisers = optimiser.init(actor), optimiser.init(critics), optimiser.init(log_temperature)
         return SACState(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *optimisers)
 
-    def optimiser(self) -> Optimiser:
-        return adam(self.learning_rate)
+    def descent(self) -> Optimiser:
+        return named(self.optimiser, self.learning_rate)
 
     def act(
         self,
@@ -163,7 +173,7 @@ class SAC(Agent):
 
         `noise`, `next_noise`: standard normal numbers that the policy's actions at s and s' are made from.
         """
-        optimiser = self.optimiser()
+        optimiser = self.descent()
 
         # Critics
         target = self.target(state, now.reward, now.next_observation, now.terminated, next_noise)

@@ -13,6 +13,7 @@ critics' loss.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -25,9 +26,9 @@ from forage.core.spaces import check_bounded, seen
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
 from forage.nn.distributions import Actions
-from forage.nn.networks import Linear, Torso, input_size
+from forage.nn.networks import Linear, Style, Torso, input_size
 from forage.ops.minibatches import weighted_mean
-from forage.ops.optimiser import Optimiser, adam, blend
+from forage.ops.optimiser import Optimiser, blend, named
 
 
 class Actor(equinox.Module):
@@ -37,10 +38,10 @@ class Actor(equinox.Module):
     head: Linear
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style):
         torso_key, head_key = jax.random.split(key)
         self.actions = Actions.of(spec.action_space)
-        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
+        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         self.head = Linear(head_key, self.torso.size, self.actions.outputs)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch dimensions"]:
@@ -87,6 +88,11 @@ class TD3(Agent):
     batch_size: int = equinox.field(static=True, default=256)
     learning_starts: int = equinox.field(static=True, default=1000)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
+    value_sizes: tuple[int, ...] = equinox.field(static=True, default=())
+    activation: str | Callable[[Any], Any] = equinox.field(static=True, default="relu")
+    layer_norm: bool = equinox.field(static=True, default=False)
+    encoder: str | type | None = equinox.field(static=True, default=None)
+    optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
 
     def check(self, spec: Spec) -> None:
         check_bounded(type(self).__name__, spec)
@@ -94,17 +100,19 @@ class TD3(Agent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
-        actor = Actor(actor_key, spec, self.hidden_sizes)
+        style = Style.of(self)
+        actor = Actor(actor_key, spec, self.hidden_sizes, style)
         dimensions = actor.actions.outputs
-        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), critic_key)
+        sizes = self.value_sizes or self.hidden_sizes
+        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
         targets = jax.tree.map(jnp.copy, (actor, critics))
-        optimiser = self.optimiser()
+        optimiser = self.descent()
         return TD3State(
             actor, critics, targets[0], targets[1], optimiser.init(actor), optimiser.init(critics), jnp.int32(0)
         )
 
-    def optimiser(self) -> Optimiser:
-        return adam(self.learning_rate)
+    def descent(self) -> Optimiser:
+        return named(self.optimiser, self.learning_rate)
 
     def act(
         self,
@@ -159,7 +167,7 @@ class TD3(Agent):
 
         `counts`: where the policy learns; `None`: everywhere.
         """
-        critics, critic_optimiser = self.optimiser().step(gradient, state.critic_optimiser, state.critics)
+        critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
         count = state.updates + 1
         # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs
         # it, whereas both branches of a `cond` would run at every update.
@@ -228,6 +236,6 @@ class TD3(Agent):
         """Take one step of the policy, then one of both targets."""
         actor, actor_optimiser, target_actor, target_critics = slow
         gradient = jax.grad(self.actor_loss)(actor, self.followed(state, critics), observation, counts)
-        actor, actor_optimiser = self.optimiser().step(gradient, actor_optimiser, actor)
+        actor, actor_optimiser = self.descent().step(gradient, actor_optimiser, actor)
         target_actor, target_critics = blend((actor, critics), (target_actor, target_critics), self.polyak)
         return actor, actor_optimiser, target_actor, target_critics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox
@@ -14,7 +15,7 @@ from forage.core.ports import Agent, State
 from forage.core.spaces import check_bounded, seen, split_mask
 from forage.core.types import Spec
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
-from forage.nn.networks import Linear, Torso, input_size
+from forage.nn.networks import Linear, Style, Torso, input_size
 
 LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0  # of the authors' code of implicit Q-learning
 
@@ -31,10 +32,10 @@ class Policy(equinox.Module):
     log_std: Float[Array, " dimensions"] | None
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style):
         torso_key, head_key = jax.random.split(key)
         self.actions = Actions.of(spec.action_space)
-        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
+        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         self.head = Linear(head_key, self.torso.size, self.actions.outputs)
         self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
 
@@ -71,6 +72,10 @@ class OfflineAgent(Agent):
 
     num_envs: int = equinox.field(static=True, default=1)  # every loop has it; no effect, as nothing is collected
     rollout_length: int = equinox.field(static=True, default=1)  # every loop has it; no effect, as nothing is collected
+    activation: str | Callable[[Any], Any] = equinox.field(static=True, default="relu")
+    layer_norm: bool = equinox.field(static=True, default=False)
+    encoder: str | type | None = equinox.field(static=True, default=None)
+    optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
 
     def check(self, spec: Spec) -> None:
         """Raise `ForageError` for actions that are neither choices nor bounded numbers."""

@@ -20,7 +20,8 @@ from jaxtyping import Array, Float, Key
 from forage.agents.offline.base import OfflineAgent, Policy
 from forage.core.ports import Metrics
 from forage.core.types import Batch, Clock, Spec
-from forage.ops.optimiser import Optimiser, adam
+from forage.nn.networks import Style
+from forage.ops.optimiser import Optimiser, named
 
 
 class BCState(NamedTuple):
@@ -38,11 +39,11 @@ class BC(OfflineAgent):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # layers of the policy, as there
 
     def init(self, key: Key[Array, ""], spec: Spec) -> BCState:
-        policy = Policy(key, spec, self.hidden_sizes)
-        return BCState(policy, self.optimiser().init(policy))
+        policy = Policy(key, spec, self.hidden_sizes, Style.of(self))
+        return BCState(policy, self.descent().init(policy))
 
-    def optimiser(self) -> Optimiser:
-        return adam(self.learning_rate)
+    def descent(self) -> Optimiser:
+        return named(self.optimiser, self.learning_rate)
 
     def learn(
         self, state: BCState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -54,5 +55,5 @@ class BC(OfflineAgent):
             return (batch.weight * surprise).mean(), surprise
 
         (value, surprise), gradient = jax.value_and_grad(loss, has_aux=True)(state.policy)
-        policy, optimiser = self.optimiser().step(gradient, state.optimiser, state.policy)
+        policy, optimiser = self.descent().step(gradient, state.optimiser, state.policy)
         return BCState(policy, optimiser), {"policy_loss": value}, surprise

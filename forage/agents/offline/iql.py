@@ -26,8 +26,8 @@ from forage.agents.offline.base import OfflineAgent, Policy
 from forage.core.ports import Metrics
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.critics import ActionValue, squared_error, twin_values, twins
-from forage.nn.networks import Linear, Torso
-from forage.ops.optimiser import Optimiser, adam, blend
+from forage.nn.networks import Linear, Style, Torso
+from forage.ops.optimiser import Optimiser, blend, named
 
 
 class Value(equinox.Module):
@@ -36,9 +36,9 @@ class Value(equinox.Module):
     torso: Torso
     head: Linear
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style):
         torso_key, head_key = jax.random.split(key)
-        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
+        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         self.head = Linear(head_key, self.torso.size, 1)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, " batch"]:
@@ -69,18 +69,23 @@ class IQL(OfflineAgent):
     polyak: float = 0.005  # how far each update moves the target critics towards the critics, as in the paper
     batch_size: int = equinox.field(static=True, default=256)  # transitions of an update, as in the paper
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # layers of each, as in the paper
+    value_sizes: tuple[int, ...] = equinox.field(static=True, default=())
 
     def init(self, key: Key[Array, ""], spec: Spec) -> IQLState:
         policy_key, value_key, critic_key = jax.random.split(key, 3)
-        policy, value = Policy(policy_key, spec, self.hidden_sizes), Value(value_key, spec, self.hidden_sizes)
+        style, sizes = Style.of(self), self.value_sizes or self.hidden_sizes
+        policy, value = Policy(policy_key, spec, self.hidden_sizes, style), Value(value_key, spec, sizes, style)
         dimensions = policy.actions.outputs
-        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, self.hidden_sizes), critic_key)
-        optimisers = (adam(self.learning_rate).init(network) for network in (policy, value, critics))
+        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
+        optimisers = (self.descent().init(network) for network in (policy, value, critics))
         return IQLState(policy, value, critics, jax.tree.map(jnp.copy, critics), *optimisers)
+
+    def descent(self) -> Optimiser:
+        return named(self.optimiser, self.learning_rate)
 
     def policy_optimiser(self, clock: Clock) -> Optimiser:
         """Return Adam with the policy's learning rate, which falls to zero by half a cosine."""
-        return adam(self.learning_rate * 0.5 * (1 + jnp.cos(math.pi * clock.fraction)))
+        return named(self.optimiser, self.learning_rate * 0.5 * (1 + jnp.cos(math.pi * clock.fraction)))
 
     def learn(
         self, state: IQLState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -94,7 +99,7 @@ class IQL(OfflineAgent):
             return (batch.weight * expectile_error(recorded - value(now.observation), self.expectile)).mean()
 
         lost_by_value, gradient = jax.value_and_grad(value_loss)(state.value)
-        value, value_optimiser = adam(self.learning_rate).step(gradient, state.value_optimiser, state.value)
+        value, value_optimiser = self.descent().step(gradient, state.value_optimiser, state.value)
 
         # Policy
         advantage = recorded - value(now.observation)
@@ -113,7 +118,7 @@ class IQL(OfflineAgent):
             return squared_error(twin_values(critics, now.observation, action), target, batch.weight)
 
         gradient, report = jax.grad(critic_loss, has_aux=True)(state.critics)
-        critics, critic_optimiser = adam(self.learning_rate).step(gradient, state.critic_optimiser, state.critics)
+        critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
         targets = blend(critics, state.target_critics, self.polyak)
 
         metrics = {

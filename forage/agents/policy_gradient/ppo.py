@@ -17,6 +17,7 @@ Cooperative Multi-Agent Games", arXiv 2103.01955; its value normalisation is `--
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -30,10 +31,10 @@ from forage.core.spaces import central, present, seen, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Gaussian
-from forage.nn.networks import Recall, input_size
+from forage.nn.networks import Recall, Style, input_size
 from forage.nn.normalise import Norms, begun, normalised, norms_of, read_after, updated
 from forage.ops.minibatches import shuffled, standardised, weighted_mean
-from forage.ops.optimiser import Optimiser, adam
+from forage.ops.optimiser import Optimiser, named
 from forage.ops.returns import gae
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approximate_kl", "clip_fraction")
@@ -97,7 +98,11 @@ class PPO(Agent):
     epochs: int = equinox.field(static=True, default=4)
     minibatches: int = equinox.field(static=True, default=4)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
-    activation: str = equinox.field(static=True, default="tanh")
+    value_sizes: tuple[int, ...] = equinox.field(static=True, default=())
+    activation: str | Callable[[Any], Any] = equinox.field(static=True, default="tanh")
+    layer_norm: bool = equinox.field(static=True, default=False)
+    encoder: str | type | None = equinox.field(static=True, default=None)
+    optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
     memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
     clip_value: bool = equinox.field(static=True, default=False)
     normalise_advantage: bool = equinox.field(static=True, default=True)
@@ -128,6 +133,8 @@ class PPO(Agent):
                 f"PPO measures each advantage against the others of its minibatch, and {self.minibatches} minibatches "
                 f"have one transition each; take fewer, or normalise_advantage=false."
             )
+        if self.value_sizes and self.memory_size and not self.central_critic:
+            raise ForageError("With memory PPO's value reads what the GRU remembers, so leave value_sizes out.")
         space = seen(spec.observation_space)
         input_size(space)
         if self.normalise_observation and norms_of(space, maps=True) is None:
@@ -144,16 +151,17 @@ class PPO(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
         streams = 1 + len(self.streams)  # each has a value of its own
         noise = self.state_dependent_noise, self.initial_log_std
-        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, self.central_critic, streams, *noise)
+        layers, sees = (self.hidden_sizes, Style.of(self)), (self.memory_size, self.central_critic)
+        sizes = Shape(*layers, *sees, streams, *noise, self.value_sizes)
         norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
         network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
-        return PPOState(network, self.optimiser(1.0).init(network), norm)
+        return PPOState(network, self.descent(1.0).init(network), norm)
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
         return Recall.nothing(self.memory_size, Actions.of(spec.action_space).outputs) if self.memory_size else ()
 
-    def optimiser(self, learning_rate: Any) -> Optimiser:
-        return adam(learning_rate, epsilon=1e-5, max_gradient_norm=self.max_gradient_norm, flat=True)
+    def descent(self, learning_rate: Any) -> Optimiser:
+        return named(self.optimiser, learning_rate, self.max_gradient_norm, epsilon=1e-5, flat=True)
 
     def act(
         self,
@@ -214,7 +222,7 @@ class PPO(Agent):
         # As when the rollout began, so that the first update is made at the full rate; the clock reads as after it.
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
         rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
-        optimiser = self.optimiser(rate)
+        optimiser = self.descent(rate)
 
         def minibatch(carry, data):
             network, optimiser_state = carry

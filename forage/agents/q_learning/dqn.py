@@ -17,6 +17,7 @@ Prioritised replay is a matter of the memory: the errors returned are what it as
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -29,10 +30,10 @@ from forage.core.ports import Agent, Metrics, State
 from forage.core.spaces import check_discrete, seen, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
-from forage.nn.networks import GRU, MLP, Recall, Torso, input_size
+from forage.nn.networks import GRU, MLP, Recall, Style, Torso, input_size
 from forage.ops import returns
 from forage.ops.action_values import best, chosen, followed
-from forage.ops.optimiser import Optimiser, adam
+from forage.ops.optimiser import Optimiser, named
 
 
 class QNetwork(equinox.Module):
@@ -49,7 +50,7 @@ class QNetwork(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: DQN):
         keys = jax.random.split(key, 4)
-        self.torso = Torso(keys[0], spec.observation_space, agent.hidden_sizes, agent.activation, gain=2**0.5)
+        self.torso = Torso(keys[0], spec.observation_space, agent.hidden_sizes, Style.of(agent), gain=2**0.5)
         size = self.torso.size
         self.actions = Actions.of(spec.action_space)
         actions = self.actions.outputs
@@ -132,7 +133,10 @@ class DQN(Agent):
     target_update_interval: int = equinox.field(static=True, default=500)  # environment steps between two updates of
     # the target network; more are steadier and slower
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
-    activation: str = equinox.field(static=True, default="relu")
+    activation: str | Callable[[Any], Any] = equinox.field(static=True, default="relu")
+    layer_norm: bool = equinox.field(static=True, default=False)
+    encoder: str | type | None = equinox.field(static=True, default=None)
+    optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
     double: bool = equinox.field(static=True, default=True)
     dueling: bool = equinox.field(static=True, default=True)
     n_step: int = equinox.field(static=True, default=5)
@@ -163,15 +167,15 @@ class DQN(Agent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         network = QNetwork(key, spec, self)
-        return DQNState(network, jax.tree.map(jnp.copy, network), self.optimiser(1.0).init(network), jnp.int32(0))
+        return DQNState(network, jax.tree.map(jnp.copy, network), self.descent(1.0).init(network), jnp.int32(0))
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
         if not self.memory_size:
             return ()
         return Recall.nothing(self.memory_size, Actions.of(spec.action_space).outputs)
 
-    def optimiser(self, learning_rate: Any) -> Optimiser:
-        return adam(learning_rate, max_gradient_norm=self.max_gradient_norm, flat=True)
+    def descent(self, learning_rate: Any) -> Optimiser:
+        return named(self.optimiser, learning_rate, self.max_gradient_norm, flat=True)
 
     def act(
         self, state: State, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
@@ -211,7 +215,7 @@ class DQN(Agent):
 
     def descend(self, state: State, gradient: QNetwork, clock: Clock, key: Key[Array, ""]) -> State:
         """Take one step of the network down the gradient."""
-        network, optimiser = self.optimiser(self.rate(clock)).step(gradient, state.optimiser, state.network)
+        network, optimiser = self.descent(self.rate(clock)).step(gradient, state.optimiser, state.network)
         return state._replace(network=network, optimiser=optimiser)
 
     def rate(self, clock: Clock) -> Float[Array, ""]:

@@ -76,6 +76,8 @@ class LangevinDQN(DQN):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
+        if self.optimiser != "adam":
+            raise ForageError("langevin-dqn is an optimiser itself, and takes no other; leave it out, or take dqn.")
         if isinstance(self.inverse_temperature, int | float) and self.inverse_temperature <= 0:
             raise ForageError(
                 f"The inverse temperature of langevin-dqn is {self.inverse_temperature}; it is above 0, and the "

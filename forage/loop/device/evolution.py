@@ -15,6 +15,7 @@ from jaxtyping import Array, Int, Key
 
 from forage.core import mesh
 from forage.core.ports import Evolver, Metrics
+from forage.core.schedule import held
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop.device.loop import DeviceLoop, sums_said
 from forage.loop.learner import Episodes, LearnerState, State, Tally, finite
@@ -57,7 +58,7 @@ class EvolutionLoop(DeviceLoop):
 
     def init(self, key: Key[Array, ""]) -> State:
         key, agent_key = jax.random.split(key)
-        learner = LearnerState(self.agent.init(agent_key, self.learner.spec), (), (), ())
+        learner = LearnerState(held(self.agent, 0.0).init(agent_key, self.learner.spec), (), (), ())
         return EvolutionState(key, learner, jnp.int32(0))
 
     def iterate(self, state: State, clock: Clock) -> tuple[State, Tally]:
@@ -73,7 +74,7 @@ class EvolutionLoop(DeviceLoop):
 
     def generation(self, state: EvolutionState, clock: Clock) -> tuple[EvolutionState, Tally]:
         """Ask for a population, play each member's episodes, and tell the agent their mean returns."""
-        agent, before = self.evolver, state.learner.agent
+        agent, before = held(self.evolver, clock.fraction), state.learner.agent
         key, ask_key, play_key = jax.random.split(state.key, 3)
         population = agent.ask(before, ask_key)
 

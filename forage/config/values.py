@@ -1,0 +1,149 @@
+"""From what a person gives for an option to what it stands for: schedules, and functions and classes of one's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Any
+
+from forage.core.errors import ForageError
+
+OWN = ("activation", "encoder", "optimiser")
+"""Options of agents that may hold a function or a class, in words `module:Name` or `file.py:Name`."""
+
+FIXED = {"start", "end", "fraction", "importance_exponent"}
+"""Numbers that are part of a schedule already."""
+AT_FIRST = ("initial_", "final_", "prior")
+"""How the names of numbers begin that count once, or are part of a schedule already."""
+
+
+def takes_schedule(cls: type, name: str) -> bool:
+    """Return whether a field of a part may hold a schedule: a traced number that counts for as long as a run lasts."""
+    from forage.config.registry import is_a
+
+    learns = any(is_a(cls, port) for port in ("Agent", "Behaviour", "Rewards", "Memory"))
+    if not learns or getattr(cls, "on_host", False) or name in FIXED or name.startswith(AT_FIRST):
+        return False
+    field = next((field for field in dataclasses.fields(cls) if field.name == name), None)
+    if field is None or field.metadata.get("static", False):
+        return False
+    hint = typing.get_type_hints(cls).get(name)
+    return hint is float or float in typing.get_args(hint)
+
+
+def understood(cls: type, options: dict[str, Any]) -> dict[str, Any]:
+    """Return options of a part with schedules, functions and classes in place of the words for them.
+
+    Raises `ForageError` for a schedule where there can be none.
+    """
+    return {name: meant(cls, name, value) for name, value in options.items()}
+
+
+def meant(cls: type, name: str, value: Any) -> Any:
+    """Return what a value stands for that is given for a field of a part."""
+    if name in OWN and isinstance(value, str) and ":" in value:
+        from forage.environments.loading import load_named
+
+        return load_named(value)
+    if name in OWN and callable(value):
+        return plain_name(value) or value
+    words = isinstance(value, str) and ":" in value
+    if not (words or callable(value)) or isinstance(value, type):
+        return value
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    if name not in fields or not isinstance(fields[name].default, float | None):
+        return value
+    if takes_schedule(cls, name):
+        return schedule_of(value)
+    if typing.get_type_hints(cls).get(name) not in (float, float | None):
+        return value
+    raise ForageError(
+        f"{name} of {cls.__name__} takes a number and no schedule: it counts at one moment of the run, or outside of "
+        f"the agent's learning, or is part of a schedule already; forage show names the numbers that take one."
+    )
+
+
+def schedule_of(value: Any) -> Any:
+    """Return the schedule that words, `module:function` or a function stand for."""
+    from forage.core.schedule import FORMS, Schedule
+
+    if isinstance(value, Schedule):
+        return value
+    if not isinstance(value, str):
+        return Schedule(named(value) or getattr(value, "__qualname__", repr(value)), value)
+    if "." in value.partition(":")[0] or (value.partition(":")[0].strip() not in FORMS and looks_own(value)):
+        from forage.environments.loading import load_named, whole
+
+        return Schedule(whole(value), load_named(value))
+    return Schedule(value)
+
+
+def looks_own(text: str) -> bool:
+    """Return whether text names a function in a module, and is no misspelt schedule, whose numbers follow."""
+    return text.rpartition(":")[2].isidentifier()
+
+
+def understood_part(part: Any) -> Any:
+    """Return a part that was made in Python with its schedules in place of functions, parts within it likewise."""
+    from forage.config.registry import is_a
+
+    changed = {}
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        new = understood_part(value) if is_a(type(value), "Part") else meant(type(part), field.name, value)
+        if new is not value:
+            changed[field.name] = new
+    return dataclasses.replace(part, **changed) if changed else part
+
+
+def plain(value: Any) -> Any:
+    """Return a schedule, function or class as plain data, if it can be found again, or else a description of it."""
+    from forage.core.schedule import Schedule
+
+    if isinstance(value, Schedule):
+        if value.function is None or named(value.function):
+            return {"schedule": value.words if value.function is None else named(value.function)}
+        return {"object": str(value)[:200], "last": value.values()[-1]}
+    return named(value) or {"object": repr(value)[:200]}
+
+
+def at_last(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a part's plain data with its last number in place of a schedule that cannot be made again."""
+    return {key: value.get("last", value) if isinstance(value, dict) else value for key, value in config.items()}
+
+
+def named(value: Any) -> str | None:
+    """Return the `module:Name` by which a function or class is found again in any process, if there is one."""
+    from forage.environments.loading import name_of, whole
+
+    if not callable(value) or not hasattr(value, "__qualname__"):
+        return None
+    found = name_of(value)
+    return whole(found) if found else None
+
+
+def plain_name(value: Any) -> str | None:
+    """Return the name of a function of `jax.nn` or Optax, by which it can be given, too."""
+    import jax
+    import optax
+
+    name = getattr(value, "__name__", "")
+    return name if name and value in (getattr(jax.nn, name, None), getattr(optax, name, None)) else None
+
+
+def with_one_schedule(agent: Any, given: dict[str, Any]) -> Any:
+    """Return an agent whose learning rate, where it has a schedule, follows that alone.
+
+    Raises `ForageError` where a final learning rate is `given`, too.
+    """
+    from forage.core.schedule import is_schedule
+
+    own = getattr(agent, "final_learning_rate", None)
+    if own is None or not is_schedule(getattr(agent, "learning_rate", None)) or own == 1:
+        return agent
+    usual = next(field.default for field in dataclasses.fields(agent) if field.name == "final_learning_rate")
+    if "final_learning_rate" in given or (not given and own != usual):
+        raise ForageError(
+            "A learning rate with a schedule ends where that ends, so final_learning_rate has no use; leave it out."
+        )
+    return dataclasses.replace(agent, final_learning_rate=1.0)

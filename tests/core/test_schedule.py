@@ -1,0 +1,203 @@
+"""Schedules: what they say at each moment, which are refused, and that a run follows them."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from small import PPO as SMALL
+from small import REPLAY, differing_files
+
+import forage
+from forage.config import options, registry
+from forage.config.setup import from_config, make_setup
+from forage.config.values import takes_schedule
+from forage.core.schedule import Schedule, held
+from forage.core.types import Clock, ForageError
+
+MOMENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def falling(fraction):
+    """A schedule of one's own, found again as `test_schedule:falling`."""
+    return optax.linear_schedule(1e-3, 0.0, 1)(fraction)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("linear:1,0", (1, 0.75, 0.5, 0.25, 0)),
+        ("linear:1,0,0.5", (1, 0.5, 0, 0, 0)),
+        ("cosine:1,0", (1, 0.853553, 0.5, 0.146447, 0)),
+        ("exponential:1,0.0625", (1, 0.5, 0.25, 0.125, 0.0625)),
+        ("step:3,2@0.5,1@0.75", (3, 3, 2, 1, 1)),
+        ("warmup:1,0.5", (0, 0.5, 1, 1, 1)),
+        ("warmup:1,0.5,0.5", (0, 0.5, 1, 0.75, 0.5)),
+    ],
+)
+def test_words(words, expected):
+    schedule = Schedule(words)
+    np.testing.assert_allclose([schedule(moment) for moment in MOMENTS], expected, atol=1e-6)
+    assert min(schedule.values()) == min(expected)
+    assert max(schedule.values()) == max(expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("lineal:1,0", "did you mean linear"),
+        ("linear:1", "linear:FROM,TO"),
+        ("linear:a,b", "linear:FROM,TO"),
+        ("linear:1,0,2", "lie above 0 and up to 1"),
+        ("step:1,2", "step:FIRST,NEXT@WHEN"),
+        ("step:1,2@0.5,3@0.2", "and rise"),
+        ("warmup:1", "warmup:PEAK,UNTIL"),
+        ("exponential:1,0", "linear or cosine would"),
+    ],
+)
+def test_words_that_are_no_schedule(words, said):
+    with pytest.raises(ForageError, match=said):
+        Schedule(words)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (optax.linear_schedule(1e-3, 0, 100_000), "stays at 0.001 for the whole run"),
+        (lambda fraction: jnp.ones(3), "one finite number"),
+        (lambda fraction: 1.0 if fraction < 0.5 else 0.1, "that JAX traces"),
+        (lambda: 1.0, "called with the share of the run"),
+    ],
+)
+def test_functions_that_are_no_schedule(function, said):
+    with pytest.raises(ForageError, match=said):
+        make_setup("ppo", "CartPole-v1", agent_options={"learning_rate": function})
+
+
+@pytest.mark.parametrize(
+    ("agent", "given", "said"),
+    [
+        ("ppo", {"learning_rate": "linear:1e-3,-1"}, "learning-rate of ppo is 0 or more, not -1"),
+        ("ppo", {"learning_rate": "linear:1e-3,0", "final_learning_rate": 0.5}, "final_learning_rate has no use"),
+        ("sac", {"initial_temperature": "linear:1,0.1"}, "takes a number and no schedule"),
+        ("ppo", {"epochs": "linear:4,1"}, "epochs of ppo is a number"),
+        ("ppo", {"learning_rate": "nowhere.py:falling"}, "There is no file"),
+    ],
+)
+def test_where_there_can_be_none(agent, given, said):
+    environment = "CartPole-v1" if agent == "ppo" else "Pendulum-v1"
+    with pytest.raises(ForageError, match=said):
+        make_setup(agent, environment, agent_options=given)
+
+
+def test_a_sweep_is_over_another_number():
+    given = {"learning_rate": "linear:1e-3,0"}
+    setup = make_setup("ppo", "CartPole-v1", agent_options=given, sweep={"clip": [0.1, 0.2]}, seeds=1)
+    assert [member["clip"] for member in setup.members] == [0.1, 0.2]
+    with pytest.raises(ForageError, match="follows a schedule"):
+        make_setup("ppo", "CartPole-v1", agent_options=given, sweep={"learning_rate": [0.1, 0.2]})
+
+
+def test_a_tree_without_schedules_stays_as_it_is():
+    agent = forage.PPO()
+    assert held(agent, 0.5) is agent
+
+
+def test_the_command_line_takes_words():
+    fields = registry.fields(forage.PPO)
+    words = {"learning_rate": "cosine:3e-4,0", "clip": "0.1"}
+    assert options.fill(words, fields, "", "ppo") == {"learning_rate": "cosine:3e-4,0", "clip": 0.1}
+
+
+def test_which_numbers_take_one():
+    for name in ("learning_rate", "clip", "entropy_coefficient", "max_gradient_norm"):
+        assert takes_schedule(forage.PPO, name)
+    for name in ("final_learning_rate", "initial_log_std", "epochs", "activation"):
+        assert not takes_schedule(forage.PPO, name)
+    assert takes_schedule(forage.TD3, "exploration_noise")
+    assert takes_schedule(registry.part_class("behaviour", "epsilon-greedy"), "schedule")
+    assert not takes_schedule(registry.part_class("behaviour", "takeover"), "fraction")
+    assert not takes_schedule(registry.part_class("starts", "go-explore"), "target")
+
+
+def equal(one, other):
+    """Whether the trained agents of two runs are the same, bit for bit."""
+    return not differing_files(one.directory / "agent.npz", other.directory / "agent.npz")
+
+
+def train(directory, learning_rate, **given):
+    given = SMALL | {"learning_rate": learning_rate} | given
+    return forage.train(
+        "ppo", "CartPole-v1", steps=64, seeds=1, directory=directory, agent_options=given, display="quiet",
+        evaluation_episodes=1,
+    )  # fmt: skip
+
+
+def test_a_run_follows_its_schedule(tmp_path):
+    """Words and a function that say the same train the same agent, and a plain number another. Config keeps each."""
+    words = train(tmp_path / "words", "linear:1e-3,0")
+    function = train(tmp_path / "function", falling)
+    assert equal(words, function)
+    assert not equal(words, train(tmp_path / "plain", 1e-3, final_learning_rate=1.0))
+    assert words.config["agent"]["learning_rate"] == {"schedule": "linear:1e-3,0"}
+    kept = json.loads(json.dumps(function.config["agent"]["learning_rate"]))
+    assert kept["schedule"].endswith(":falling")
+    assert from_config(function.config).agent.learning_rate.function is falling
+    assert float(words.agent.agent.learning_rate) == 0
+
+
+def test_a_closure_is_asked_for_again(tmp_path):
+    run = train(tmp_path / "closure", optax.linear_schedule(1e-3, 0, 1))
+    assert run.config["agent"]["learning_rate"]["last"] == 0
+    assert run.agent.agent.learning_rate == 0
+    with pytest.raises(ForageError, match="was a Python object"):
+        from_config(run.config)
+    again = from_config(run.config, agent=forage.PPO(**SMALL, learning_rate=optax.linear_schedule(1e-3, 0, 1)))
+    assert isinstance(again.agent.learning_rate, Schedule)
+
+
+SCHEDULED = {
+    "ppo": ("CartPole-v1", SMALL | {"learning_rate": "cosine:1e-3,0", "clip": "linear:0.3,0.1"}),
+    "dqn": ("CartPole-v1", REPLAY | {"hidden_sizes": (8,), "learning_rate": "step:1e-3,1e-4@0.5", "n_step": 2}),
+}
+
+
+@pytest.mark.parametrize("name", [*SCHEDULED, "ppo on the host"])
+def test_stopped_and_resumed_is_the_same(tmp_path, name):
+    """In the middle of a fall, bit for bit, and by what the configuration keeps."""
+    name, _, on_host = name.partition(" ")
+    environment, given = SCHEDULED[name]
+    setup = make_setup(
+        name, f"gymnasium:{environment}" if on_host else environment, agent_options=given, steps=96, seeds=2
+    )
+    whole, begun = setup.runner(), setup.runner()
+    whole.begin()
+    begun.begin()
+    turns = 96 // whole.steps_per_iteration
+    whole.advance(turns)
+    begun.advance(turns // 2)
+    begun.save(tmp_path / "half.npz", {"steps": begun.steps})
+    resumed = from_config(json.loads(json.dumps(setup.config()))).runner()
+    resumed.load(tmp_path / "half.npz")
+    resumed.advance(turns - turns // 2)
+    assert resumed.steps == whole.steps
+    for one, other in zip(*map(jax.tree.leaves, (whole.agent_states(), resumed.agent_states())), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_numbers_of_the_moment():
+    """The loop has the number of its clock, and evaluation the last one."""
+    setup = make_setup("td3", "Pendulum-v1", agent_options={"exploration_noise": "linear:1,0"}, steps=1000)
+    learner = setup.learner()
+    assert float(held(learner, 0.25).agent.exploration_noise) == 0.75
+    state = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
+    assert state.agent.updates.shape == ()
+
+
+@pytest.mark.parametrize("name", ["epsilon-greedy", "ez-greedy"])
+def test_epsilon_itself(name):
+    part = registry.build("behaviour", name, {"schedule": "cosine:1,0"})
+    clock = Clock(jnp.int32(500), jnp.float32(1000))
+    assert abs(float(held(part, clock.fraction).epsilon(clock)) - 0.5) < 1e-6

@@ -1,0 +1,159 @@
+"""Activations, sizes, normalisation, encoders of one's own and optimisers, as options of agents."""
+
+import json
+from pathlib import Path
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from small import PPO, REPLAY
+
+import forage
+from forage.config import registry
+from forage.config.saved import load_policy
+from forage.config.setup import from_config, make_setup
+from forage.core.types import ForageError
+from forage.nn.layers import MLP, activation
+
+FILE = Path(__file__).parent / "my_networks.py"
+SMALL = REPLAY | {"hidden_sizes": (8,)}
+AGENTS = {
+    "ppo": ("CartPole-v1", PPO),
+    "dqn": ("CartPole-v1", SMALL | {"n_step": 2}),
+    "sac": ("Pendulum-v1", SMALL),
+    "td3": ("Pendulum-v1", SMALL),
+}
+
+
+def state_of(name, **options):
+    """A new agent's state, and what it does with one observation."""
+    environment, given = AGENTS[name]
+    setup = make_setup(name, environment, agent_options=given | options)
+    agent, spec = setup.agent, setup.spec
+    state = agent.init(jax.random.key(0), spec)
+    observation = jnp.full(spec.observation_space.shape, 0.1)
+    action = agent.act(state, agent.hidden(spec), observation, jax.random.key(1), True)[0]
+    assert np.isfinite(action).all()
+    return agent, state
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_encoder_of_ones_own(name):
+    """Its features go into the hidden layers of policy and value; and its numbers are learned."""
+    _, state = state_of(name, encoder=f"{FILE}:Sines", activation=f"{FILE}:swish", layer_norm=True)
+    network = {"ppo": "network", "dqn": "network", "sac": "critics", "td3": "critics"}[name]
+    network = getattr(state, network)
+    encoder = network.torsos.encoder if name == "ppo" else getattr(network, "torso", network).encoder
+    assert encoder.arrays.linear.weight.shape[-2:] == (6, {"ppo": 4, "dqn": 4, "sac": 3, "td3": 3}[name])
+    assert all(equinox.is_inexact_array(leaf) for leaf in jax.tree.leaves(network))
+
+
+def test_runs_with_ones_own(tmp_path):
+    """All together, on the device and back from the file, and again from what config.json keeps."""
+    given = PPO | {
+        "encoder": f"{FILE}:Sines", "activation": f"{FILE}:swish", "optimiser": f"{FILE}:heavy",
+        "value_sizes": (4, 4), "layer_norm": True,
+    }  # fmt: skip
+    run = forage.train(
+        "ppo", "CartPole-v1", steps=32, seeds=1, directory=tmp_path / "run", agent_options=given, display="quiet",
+        evaluation_episodes=1,
+    )  # fmt: skip
+    kept = json.loads((tmp_path / "run" / "config.json").read_text())["agent"]
+    assert [kept[name] for name in ("encoder", "activation", "optimiser")] == [
+        f"{FILE}:Sines", f"{FILE}:swish", f"{FILE}:heavy",
+    ]  # fmt: skip
+    assert run.agent.act(np.zeros(4, np.float32)) in (0, 1)
+    assert from_config(run.config).agent.encoder.__name__ == "Sines"
+    moved = load_policy(tmp_path / "run").state.network
+    assert moved.state_torso.size == 4
+
+
+def test_a_linear_policy():
+    _, state = state_of("ppo", hidden_sizes=())
+    assert state.network.torsos.body is None
+    assert state.network.actor.weight.shape == (4, 2)
+
+
+@pytest.mark.parametrize("name", ["relu", "selu", "mish", "softplus", "hard_tanh", "celu", "leaky_relu", "swish"])
+def test_any_activation_of_jax(name):
+    x = jnp.linspace(-2, 2, 5)
+    mlp = MLP(jax.random.key(0), (5, 3, 2), name)
+    layers = mlp.layers
+    expected = layers[1](getattr(jax.nn, name)(layers[0](x)))
+    np.testing.assert_array_equal(mlp(x), expected)
+    assert activation(name) is not None
+
+
+def test_a_function_of_jax_is_kept_by_its_name():
+    agent = make_setup("ppo", "CartPole-v1", agent_options={"activation": jax.nn.selu, "optimiser": optax.lion}).agent
+    assert (agent.activation, agent.optimiser) == ("selu", "lion")
+    own = make_setup("ppo", "CartPole-v1", agent_options={"activation": lambda x: x**3})
+    assert "object" in registry.to_config(own.agent)["activation"]
+
+
+def test_layer_norm_is_what_it_says():
+    mlp = MLP(jax.random.key(0), (4, 8, 2), layer_norm=True)
+    x = 100 * jax.random.normal(jax.random.key(1), (5, 4))
+    hidden = mlp.norms[0](mlp.layers[0](x))
+    np.testing.assert_allclose(hidden.mean(-1), 0, atol=1e-5)
+    np.testing.assert_allclose(hidden.std(-1), 1, atol=1e-3)
+    np.testing.assert_allclose(mlp(x), mlp.layers[1](jax.nn.relu(hidden)), rtol=1e-6)
+    assert MLP(jax.random.key(0), (4, 8, 2)).norms == ()
+
+
+@pytest.mark.parametrize("name", ["ppo", "sac", "td3"])
+def test_sizes_of_the_value(name):
+    _, state = state_of(name, value_sizes=(5, 3))
+    if name == "ppo":
+        assert [layer.bias.shape for layer in state.network.state_torso.body.layers] == [(5,), (3,)]
+        assert [layer.bias.shape for layer in state.network.torsos.body.layers] == [(1, 8)]
+    else:
+        assert [layer.bias.shape for layer in state.critics.body.layers] == [(2, 5), (2, 3), (2, 1)]
+        assert [layer.bias.shape for layer in state.actor.torso.body.layers] == [(8,)]
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "sgd", "rmsprop", "lion", optax.radam])
+def test_optimisers_of_optax(optimiser):
+    """One step of PPO's optimiser is that of Optax, after the gradient is cut."""
+    agent, state = state_of("ppo", optimiser=optimiser)
+    gradient = jax.tree.map(jnp.ones_like, state.network)
+    moved, _ = agent.descent(0.1).step(gradient, state.optimiser, state.network)
+    make = optimiser if callable(optimiser) else getattr(optax, optimiser)
+    steps = optax.chain(optax.clip_by_global_norm(agent.max_gradient_norm), make(0.1))
+    updates, _ = steps.update(gradient, steps.init(state.network), state.network)
+    for one, other in zip(*map(jax.tree.leaves, (moved, optax.apply_updates(state.network, updates))), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("ppo", {"activation": "relo"}, "no activation 'relo' in jax.nn; did you mean relu"),
+        ("ppo", {"activation": "one_hot"}, "no activation 'one_hot'"),
+        ("ppo", {"activation": f"{FILE}:total"}, "does not give one number for each"),
+        ("ppo", {"activation": f"{FILE}:swosh"}, "has no function or class swosh; it has swish"),
+        ("ppo", {"optimiser": "adm"}, "no optimiser 'adm' in Optax; did you mean adam"),
+        ("ppo", {"optimiser": "clip"}, "no optimiser 'clip'"),
+        ("sac", {"optimiser": f"{FILE}:swish"}, "is no optimiser here"),
+        ("ppo", {"encoder": f"{FILE}:Short"}, r"features of shape \(3,\), and its size is 6"),
+        ("td3", {"encoder": f"{FILE}:Keyless"}, "Keyless cannot encode"),
+        ("dqn", {"encoder": "nowhere:Sines"}, "no module nowhere"),
+        ("ppo", {"value_sizes": (0,)}, "value-sizes of ppo is 1 or more"),
+        ("ppo", {"value_sizes": (8,), "memory_size": 4}, "leave value_sizes out"),
+        ("langevin-dqn", {"optimiser": "sgd"}, "an optimiser itself"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_begins(name, given, said):
+    environment, usual = AGENTS.get(name, ("CartPole-v1", {}))
+    with pytest.raises(ForageError, match=said):
+        make_setup(name, environment, agent_options=usual | given, steps=100_000).learner()
+
+
+@pytest.mark.parametrize("option", ["hidden_sizes", "value_sizes", "layer_norm"])
+def test_images_have_no_use_for_some(option):
+    given = {"layer_norm": True}.get(option, (4,))
+    with pytest.raises(ForageError, match=f"{option} has no effect on ppo"):
+        make_setup("ppo", "minatar:Breakout", agent_options={option: given})
