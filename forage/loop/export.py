@@ -102,7 +102,7 @@ def to_numpy(policy: Policy, path: Path) -> None:
         "operations": operations,
         "results": [named(value) for value in program.outputs],
     }
-    arrays = known | {f"memory{i}": np.asarray(x) for i, x in enumerate(memory)}
+    arrays: dict[str, Any] = known | {f"memory{i}": np.asarray(x) for i, x in enumerate(memory)}
     text = np.frombuffer(json.dumps(words, default=int).encode(), np.uint8)  # NumPy's own integers too
     checkpoint.write_atomically(path, lambda file: np.savez(file, about=text, **arrays))
 

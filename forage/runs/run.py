@@ -101,7 +101,7 @@ class Run:
         ]
         return pandas.DataFrame(rows, columns=None if rows else ["steps", *members[0]])
 
-    def curve(self, evaluated: bool = False) -> Curve:
+    def curve(self, evaluated: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Return the steps of each point, and each member's mean return there, NaN where no episode ended.
 
         Of training's own episodes, or `evaluated`, of those played apart from it. The second array is `member point`.
