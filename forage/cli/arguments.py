@@ -8,7 +8,7 @@ from forage.config import options, registry
 from forage.core.errors import ForageError, nearest
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
-FLAGS = {"quiet", "json", "plain", "help", "anyway", "film", "sample", "visits"}
+FLAGS = {"quiet", "json", "plain", "help", "anyway", "film", "sample", "visits", "private"}
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
 

@@ -28,6 +28,8 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage data record RUN             write transitions of a trained run, to learn from without an environment
   forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
   forage cite [RUN]                  how to cite Forage, a run and the papers of its parts
+  forage push RUN USER/NAME          share a run on the Hugging Face Hub, with a model card
+  forage pull USER/NAME              fetch a run that was shared there
   forage claim [NAME]                run a paper's claim: does it hold here?
   forage ledger check ROW            measure a row of the ledger again: did anything get worse?
   forage list [KIND]                 agents, environments and the parts of every port
@@ -53,6 +55,8 @@ COMMANDS = (
     "data",
     "report",
     "cite",
+    "push",
+    "pull",
     "claim",
     "ledger",
     "list",

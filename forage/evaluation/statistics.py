@@ -37,6 +37,9 @@ class Score:
     high: float | None
     seeds: int
 
+    def __repr__(self) -> str:
+        return f"<Score {self}>"
+
     def __str__(self) -> str:
         if self.low is None or self.high is None:
             return f"{_digits(self.value, self.value)} (1 seed, no interval)"

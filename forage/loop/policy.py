@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
 from forage.core import prng, spaces, team
+from forage.core.compiling import Flat, on_host
 from forage.core.ports import Agent, World
 from forage.core.schedule import held
 from forage.core.sweep import told
@@ -37,11 +40,12 @@ def actions_of(config: dict[str, Any], evaluation: dict[str, Any] | None, asked:
 
 
 class Policy:
-    """Acts as the trained agent does when it is evaluated, or as it explores. Remembers within an episode.
+    """A trained agent that acts as it does in evaluation, or as it explores. Remembers within an episode.
 
     Examples:
         >>> agent = forage.load("runs/ppo-CartPole-v1")  # doctest: +SKIP
         >>> action = agent.act(observation)  # doctest: +SKIP
+        >>> actions = agent.act(observations)  # doctest: +SKIP
     """
 
     member: dict[str, Any] = {}
@@ -52,23 +56,53 @@ class Policy:
     def __init__(self, agent: Agent, state: Any, spec: Spec, sampled: bool = False):
         agent = held(agent, 1.0)
         self.agent, self.state, self.spec, self.sampled = agent, state, spec, sampled
+        self._flat = Flat.of(state)
 
-        def act(state: Any, hidden: Any, observation: Any, key: Any, explore: bool, world: World | None = None) -> Any:
-            ahead: dict[str, Any] = {"world": world} if agent.looks_ahead else {}
-            action, hidden, _ = agent.act(state, hidden, observation, key, explore, **ahead)
-            return spaces.clip(spec.action_space, action), agent.acted(state, hidden, action)
+        def decide(
+            state: Any, hidden: Any, observation: Any, key: Any, explore: bool, world: World | None = None
+        ) -> Any:
+            """Act for one observation of the environment: one agent's, or those of all its agents."""
 
-        def step(state: Any, hidden: Any, observation: Any, key: Any, explore: bool, world: World | None) -> Any:
-            # The key is split in here, as by itself that takes as long as a small network.
-            later, key = jax.random.split(key)
+            def act(hidden: Any, observation: Any, key: Any) -> Any:
+                ahead: dict[str, Any] = {"world": world} if agent.looks_ahead else {}
+                action, hidden, _ = agent.act(state, hidden, observation, key, explore, **ahead)
+                return spaces.clip(spec.action_space, action), agent.acted(state, hidden, action)
+
             if spec.num_agents == 1:
-                return *act(state, hidden, observation, key, explore, world), later
-            keys = jax.random.split(key, spec.num_agents)
-            return *jax.vmap(act, in_axes=(None, 0, 0, 0, None))(state, hidden, observation, keys, explore), later
+                return act(hidden, observation, key)
+            return jax.vmap(act)(hidden, observation, jax.random.split(key, spec.num_agents))
 
-        self._step = jax.jit(step, static_argnums=4)
+        # Keys go in and out as their bits, and are split within: by themselves both take as long as a small network.
+        def step(state: Flat, hidden: Any, observation: Any, bits: Any, explore: bool, world: World | None) -> Any:
+            later, key = jax.random.split(prng.from_data(bits))
+            return *decide(state.tree, hidden, observation, key, explore, world), jax.random.key_data(later)
+
+        def steps(state: Flat, hidden: Any, observations: Any, bits: Any, explore: bool) -> Any:
+            later, key = jax.random.split(prng.from_data(bits))
+            keys = jax.random.split(key, jax.tree.leaves(observations)[0].shape[0])
+            one = lambda hidden, observation, key: decide(state.tree, hidden, observation, key, explore)  # noqa: E731
+            return *jax.vmap(one)(hidden, observations, keys), jax.random.key_data(later)
+
+        self._decide, self._step, self._steps = (
+            decide,
+            jax.jit(step, static_argnums=4),
+            jax.jit(steps, static_argnums=4),
+        )
         self._like = team.repeat(spaces.example(spec.observation_space), spec.num_agents)
+        self._plain = None if isinstance(self._like, dict) else (self._like.dtype, self._like.shape)
+        self._start = team.memory(agent, spec)
         self.reset()
+
+    def __repr__(self) -> str:
+        which = f", {told(self.member)}" if self.member else ""
+        remembers = ", remembers within an episode" if self.remembers else ""
+        how = "sampled" if self.sampled else "greedy"
+        return f"<Policy: {type(self.agent).__name__} on {self.spec.name}{which}, {how} actions{remembers}>"
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it keeps a memory within an episode, so that it must be `reset` before the next one."""
+        return bool(jax.tree.leaves(self._start))
 
     @property
     def chosen(self) -> str:
@@ -83,22 +117,72 @@ class Policy:
             f"Took {told(self.member)}: {why} of {self.members} trained agents; {names} can be named to take another."
         )
 
-    def reset(self, seed: int = 0) -> None:
-        """Forgets the episode."""
-        self._hidden = team.memory(self.agent, self.spec)
-        self._key = prng.key(seed)
+    def reset(self, seed: int = 0, only: Any = None) -> None:
+        """Forget the episode, and draw from `seed` again.
+
+        `only`: in a batch, forget the episodes where this is true, such as `terminated | truncated`; the others, and
+        what is drawn, go on.
+        """
+        if only is None:
+            self._hidden, self._batch = self._start, None
+            self._key = np.asarray(jax.random.key_data(prng.key(seed)))
+            return
+        ended = np.asarray(only, bool)
+        if self._batch is not None and self._batch != ended.shape:
+            raise ForageError(
+                f"`only` says of each episode whether to forget it, and has shape {ended.shape} where {self._batch} "
+                f"are acted in."
+            )
+        if ended.any() and self._batch is not None:
+
+            def begun(start: Any, now: Any) -> Any:
+                return np.where(ended.reshape(*ended.shape, *(1,) * start.ndim), start, now)
+
+            self._hidden = jax.tree.map(begun, self._start, self._hidden)
 
     def act(self, observation: Any, explore: bool | None = None, world: World | None = None) -> Any:
-        """The action for one observation, as NumPy. Where there are many agents: all their actions for all they see.
+        """Return the action for an observation, or those for a batch `[batch, ...]`, as NumPy.
 
-        `explore`: whether it is drawn as in training; unless said, as the run was evaluated. `world`: the environment
-        as it stands, for an agent that looks ahead.
+        In an environment of many agents an observation is what all of them see, and an action what all of them do. An
+        agent with memory keeps one for each row of the batch, which is an episode of its own until it is `reset`.
+
+        `explore`: whether actions are drawn as in training; unless said, as the run was evaluated. `world`: the
+        environment as it stands, for an agent that looks ahead, which acts for one observation at a time.
         """
         explore = self.sampled if explore is None else explore
-        observation = self._check(observation)
-        world = world if self.agent.looks_ahead else None
-        action, self._hidden, self._key = self._step(self.state, self._hidden, observation, self._key, explore, world)
-        return jax.tree.map(np.asarray, action)
+        observation, batch = self._read(observation)
+        hidden = self._memory(batch)
+        if not batch:
+            world = world if self.agent.looks_ahead else None
+            found = self._step(self._flat, hidden, observation, self._key, explore, world)
+        elif self.agent.looks_ahead:
+            raise ForageError(f"{type(self.agent).__name__} looks ahead in one world; give one observation at a time.")
+        else:
+            found = self._steps(self._flat, hidden, observation, self._key, explore)
+        action, self._hidden, self._key = found
+        return on_host(action)
+
+    def _memory(self, batch: tuple[int, ...]) -> Any:
+        """Return what is remembered for a batch of this shape, `()` for one observation."""
+        if not self.remembers:
+            return self._start
+        if self._batch is None:
+            self._hidden = jax.tree.map(lambda x: np.broadcast_to(x, (*batch, *x.shape)), self._start)
+        elif self._batch != batch:
+            number, now = (f"a batch of {b[0]}" if b else "one observation" for b in (self._batch, batch))
+            raise ForageError(f"This policy remembers the episodes of {number}, and got {now}; call reset() before.")
+        self._batch = batch
+        return self._hidden
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write what acts as a file for programs without Forage's loop, and return its path.
+
+        `policy.npz` runs in plain NumPy (`forage.PlainPolicy`), `policy.onnx` in any ONNX runtime (extra `onnx`);
+        both act greedily. `policy.safetensors` holds the weights by name (extra `safetensors`).
+        """
+        from forage.loop.export import export
+
+        return export(self, path)
 
     def probabilities(self, observations: Any, explore: bool = False) -> Any:
         """The probabilities `[batch, action]` of numbered actions, for observations `[batch, ...]`, as NumPy.
@@ -114,8 +198,17 @@ class Policy:
         found = jax.jit(jax.vmap(one, in_axes=(None, 0)))(self.state, jax.tree.map(np.asarray, observations))
         return np.asarray(found)
 
-    def _check(self, observation: Any) -> Any:
-        """The observation as arrays of the right types. Raises `ForageError` when it is not one of the space."""
+    def _read(self, observation: Any) -> tuple[Any, tuple[int, ...]]:
+        """Return an observation as arrays of the right types, and the shape of the batch: `()` for one alone.
+
+        Raise `ForageError` when it is not of the space.
+        """
+        if type(observation) is np.ndarray and self._plain is not None:  # what is right already is not looked at long
+            dtype, shape = self._plain
+            if observation.dtype == dtype and observation.shape == shape:
+                return observation, ()
+            if observation.dtype == dtype and observation.shape[1:] == shape:
+                return observation, observation.shape[:1]
         try:
             observation = jax.tree.map(
                 lambda like, x: spaces.fitted(np.asarray(x), like.dtype), self._like, observation
@@ -125,7 +218,13 @@ class Policy:
                 f"One observation of {self.spec.name} is an element of {self.spec.observation_space}, not "
                 f"{type(observation).__name__} ({str(error).splitlines()[0].rstrip('.')})."
             ) from error
+        batch = None
         for found, like in zip(jax.tree.leaves(observation), jax.tree.leaves(self._like), strict=True):
-            if found.shape != like.shape:
-                raise ForageError(f"One observation of {self.spec.name} has shape {like.shape}, not {found.shape}.")
-        return observation
+            before = found.shape[: found.ndim - like.ndim]
+            if found.shape != (*before, *like.shape) or len(before) > 1 or batch not in (None, before):
+                raise ForageError(
+                    f"One observation of {self.spec.name} has shape {like.shape}, not {found.shape}; a batch has one "
+                    f"axis before it, as in {(8, *like.shape)}."
+                )
+            batch = before
+        return observation, batch or ()

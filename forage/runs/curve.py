@@ -7,12 +7,34 @@ import math
 import os
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from forage.core import checkpoint
 from forage.core.types import ForageError
+from forage.evaluation.plots import sparkline
+
+
+class Curve(NamedTuple):
+    """A learning curve of each member of a run."""
+
+    steps: np.ndarray  # point
+    returns: np.ndarray  # member point; NaN where no episode ended
+
+    def __repr__(self) -> str:
+        number = len(self.steps)
+        members = f"{len(self.returns)} member{'s' if len(self.returns) > 1 else ''}"
+        if not number or not np.isfinite(self.returns).any():
+            return f"<Curve: {number} points of {members}, no return yet>"
+        ended = np.isfinite(self.returns).any(0)
+        means = np.full(number, np.nan)
+        means[ended] = np.nanmean(self.returns[:, ended], axis=0)
+        last = int(np.flatnonzero(ended)[-1])
+        return (
+            f"<Curve: {number} points of {members}, {sparkline(means, 24)} "
+            f"mean return {means[last]:.4g} at {self.steps[last]:,} steps>"
+        )
 
 
 class Totals:

@@ -189,14 +189,21 @@ NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "epis
 
 
 def make(kind: str | Progress) -> Progress:
-    """`live`, `plain`, `json`, `notes`, `quiet`, or `auto`: live on a terminal, else plain; or one's own display."""
+    """Return a display: `live`, `notebook`, `plain`, `json`, `notes` or `quiet`, or one's own.
+
+    `auto` is a notebook's in a notebook, live on a terminal, else plain.
+    """
+    from forage.runs.notebook import Notebook, in_notebook
+
     if isinstance(kind, Progress):
         return kind
     if kind == "auto":
-        kind = "live" if sys.stdout.isatty() else "plain"
-    kinds = {"live": Live, "plain": Plain, "json": Json, "notes": Notes, "quiet": Progress}
+        kind = "notebook" if in_notebook() else "live" if sys.stdout.isatty() else "plain"
+    kinds = {"live": Live, "notebook": Notebook, "plain": Plain, "json": Json, "notes": Notes, "quiet": Progress}
     if kind not in kinds:
         raise ForageError(f"A display is auto, {', '.join(kinds)}, not {kind!r}.")
+    if kind == "notebook" and not in_notebook():
+        raise ForageError("The display notebook is for a notebook's kernel; live is for a terminal.")
     return kinds[kind]()
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,7 +31,10 @@ from forage.evaluation.plots import curve
 from forage.evaluation.statistics import Score, Statistic, interquartile_mean, score
 from forage.evaluation.sweep_plot import against
 from forage.loop.policy import AUTO, Policy, actions_of
-from forage.runs.curve import read_rows
+from forage.runs.curve import Curve, read_rows
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class Run:
@@ -42,6 +45,30 @@ class Run:
         if not (self.directory / "config.json").exists():
             raise ForageError(f"{self.directory} is not a run: it has no config.json.")
         self.config = read_json(self.directory / "config.json")
+
+    def __repr__(self) -> str:
+        seeds = len(self.config["seeds"])
+        lines = [f"<Run {self.directory}: {self.title}, {seeds} seed{'s' if seeds > 1 else ''}, {self._state}>"]
+        return "\n".join([*lines, *(f"  {line}" for line in self._results)])
+
+    def _repr_html_(self) -> str:
+        """Show a run in a notebook: what it is, its scores, and its curve."""
+        from forage.runs.notebook import shown
+
+        return shown(self)
+
+    @property
+    def _state(self) -> str:
+        """How far it is."""
+        rows, asked = self.rows, self.config["steps"]
+        steps = rows[-1]["steps"] if rows else 0
+        return f"{steps:,} steps each" if self.evaluation else f"{steps:,} of {asked:,} steps each, not evaluated"
+
+    @property
+    def _results(self) -> list[str]:
+        """The score of each setting, in words."""
+        found = self.scores if self.evaluation else {}
+        return [f"{f'{label}: ' if label else ''}return {one}" for label, one in found.items()]
 
     @staticmethod
     def begun(directory: Path) -> bool:
@@ -59,14 +86,34 @@ class Run:
         """The points of the curve."""
         return read_rows(self.directory / "metrics.jsonl")
 
-    def curve(self, evaluated: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Steps of each point, and each member's mean return there, NaN where no episode ended: `member point`.
+    def to_pandas(self, evaluated: bool = False) -> DataFrame:
+        """Return the points of the curve as a table in long form: a row for each point and member of the run.
 
-        Of training's own episodes, or `evaluated`, of those played apart from it.
+        Its columns are `steps`, `seed`, the settings of a sweep, and what was measured, such as `return`; numbers of
+        the whole run, such as `seconds`, are the same for each member. `evaluated`: of the evaluations during training
+        instead.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ForageError("A table needs pandas: pip install 'forage-rl[pandas]'.") from None
+        members = members_of(self.config["sweep"], self.config["seeds"])
+        rows = [
+            {"steps": row["steps"], **member}
+            | {name: value[i] if isinstance(value, list) else value for name, value in row.items() if name != "steps"}
+            for row in (self.evaluations if evaluated else self.rows)
+            for i, member in enumerate(members)
+        ]
+        return pandas.DataFrame(rows, columns=None if rows else ["steps", *members[0]])
+
+    def curve(self, evaluated: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return the steps of each point, and each member's mean return there, NaN where no episode ended.
+
+        Of training's own episodes, or `evaluated`, of those played apart from it. The second array is `member point`.
         """
         rows = self.evaluations if evaluated else self.rows
         returns = [[np.nan if v is None else v for v in row["return"]] for row in rows]
-        return np.array([row["steps"] for row in rows]), np.array(returns, float).reshape(len(rows), -1).T
+        return Curve(np.array([row["steps"] for row in rows]), np.array(returns, float).reshape(len(rows), -1).T)
 
     @property
     def evaluations(self) -> list[dict[str, Any]]:

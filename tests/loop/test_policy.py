@@ -112,11 +112,52 @@ def test_memory_lasts_until_reset(directory):
     assert np.array_equal(after, policy._hidden.features)
 
 
+def test_a_batch_is_its_rows(directory):
+    policy = forage.load(directory)
+    single = []
+    for observation in OBSERVATIONS:
+        policy.reset()
+        single.append(int(policy.act(observation, explore=False)))
+    policy.reset()
+    actions = policy.act(OBSERVATIONS, explore=False)
+    assert isinstance(actions, np.ndarray) and actions.dtype == np.int32
+    assert actions.tolist() == single
+    with pytest.raises(
+        ForageError, match="remembers the episodes of a batch of 3, and got one observation; call reset"
+    ):
+        policy.act(OBSERVATIONS[0])
+
+
+def test_each_row_of_a_batch_has_a_memory_that_is_reset_alone(directory):
+    policy = forage.load(directory)
+    policy.act(OBSERVATIONS)
+    before = np.array(policy._hidden.features)
+    policy.reset(only=[False, True, False])
+    after = np.array(policy._hidden.features)
+    assert np.array_equal(after[[0, 2]], before[[0, 2]]) and before[1].any() and not after[1].any()
+    with pytest.raises(ForageError, match=r"has shape \(2,\) where \(3,\) are acted in"):
+        policy.reset(only=[True, False])
+
+
+def test_rows_of_a_batch_draw_apart_and_go_on(directory):
+    policy = forage.load(directory)
+    same = np.repeat(OBSERVATIONS[:1], 64, axis=0)
+    first, second = policy.act(same, explore=True), policy.act(same, explore=True)
+    assert {0, 1} == set(first.tolist()) and not np.array_equal(first, second)
+    policy.reset()
+    assert np.array_equal(policy.act(same, explore=True), first)
+
+
+def test_a_policy_says_what_it_is(directory):
+    said = repr(forage.load(directory, seed=7, actions="greedy"))
+    assert said == "<Policy: PPO on CartPole-masked, seed 7, greedy actions, remembers within an episode>"
+
+
 @pytest.mark.parametrize(
     ("observation", "said"),
     [
         (np.zeros(4), r"has shape \(2,\), not \(4,\)"),
-        (np.zeros((1, 2)), r"has shape \(2,\), not \(1, 2\)"),
+        (np.zeros((1, 1, 2)), r"has shape \(2,\), not \(1, 1, 2\); a batch has one axis before it, as in \(8, 2\)"),
         (0.5, r"has shape \(2,\), not \(\)"),
         ({"a": np.zeros(2)}, "is an element of Box.*not dict"),
         ("up", "is an element of Box.*not str"),

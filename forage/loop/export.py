@@ -1,0 +1,201 @@
+"""A trained agent as a file that acts elsewhere: in plain NumPy, in an ONNX runtime; or its weights alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from forage.core import checkpoint, prng, spaces
+from forage.core.checkpoint import is_key, named_leaves
+from forage.core.errors import ForageError
+from forage.loop.plain import FORMAT, OPERATIONS
+from forage.loop.program import Operation, Program, Slot, traced, uses
+
+if TYPE_CHECKING:
+    from forage.loop.policy import Policy
+
+
+def export(policy: Policy, path: str | os.PathLike[str]) -> Path:
+    """Write a policy as `.npz`, `.onnx` or `.safetensors`, by the path's suffix. Return the path."""
+    path = Path(path)
+    writers = {".npz": to_numpy, ".onnx": to_onnx, ".safetensors": to_safetensors}
+    if path.suffix not in writers:
+        raise ForageError(f"A policy is exported as {', '.join(writers)}, and {path.name} is none of these.")
+    writers[path.suffix](policy, path)
+    return path
+
+
+def greedy(policy: Policy) -> Program:
+    """Trace one greedy action: inputs and outputs are the memory's leaves, then the observation's or the action's.
+
+    Raise `ForageError` where a file cannot act so.
+    """
+    name = type(policy.agent).__name__
+    if policy.agent.looks_ahead:
+        raise ForageError(f"{name} looks ahead in the environment itself, which a file has not got.")
+    if policy.sampled:
+        raise ForageError(
+            f"This {name} was scored with sampled actions, and a file acts greedily; forage.load(RUN, "
+            f'actions="greedy").export(...) says that you want that.'
+        )
+
+    def act(hidden: Any, observation: Any, bits: Any) -> Any:
+        action, hidden = policy._decide(policy.state, hidden, observation, prng.from_data(bits), False)
+        return hidden, action
+
+    bits = np.asarray(jax.random.key_data(prng.key(0)))
+    program = traced(act, policy._start, policy._like, bits)
+    *inputs, key = program.inputs
+    if uses(program, [key]):
+        raise ForageError(f"{name} draws at random even when it acts greedily, which a file cannot.")
+    return Program(program.operations, inputs, program.outputs)
+
+
+def numbered(tree: Any) -> Any:
+    """Return a tree of dictionaries with the number of each leaf in its place."""
+    leaves, structure = jax.tree.flatten(tree)
+    return jax.tree.unflatten(structure, range(len(leaves)))
+
+
+def about(policy: Policy) -> dict[str, Any]:
+    """Say of which agent and environment a file is, as plain data."""
+    return {
+        "agent": type(policy.agent).__name__,
+        "environment": policy.spec.name,
+        "observation_space": spaces.to_json(policy.spec.observation_space),
+        "action_space": spaces.to_json(policy.spec.action_space),
+        "member": policy.member,
+    }
+
+
+def to_numpy(policy: Policy, path: Path) -> None:
+    """Write the policy for `PlainPolicy`: numbers, and which operations to do with them."""
+    program = greedy(policy)
+    known: dict[str, np.ndarray] = {}
+
+    def named(value: Any) -> int | str:
+        if isinstance(value, Slot):
+            return value.number
+        name = f"known{len(known)}"
+        known[name] = np.asarray(value)
+        return name
+
+    operations = []
+    for operation in program.operations:
+        name, options = in_numpy(operation)
+        inputs = [named(value) for value in operation.inputs]
+        operations.append([name, inputs, [slot.number for slot in operation.outputs], options])
+    memory = jax.tree.leaves(policy._start)
+    action = jax.eval_shape(lambda: spaces.example(policy.spec.action_space))
+    words = about(policy) | {
+        "format": FORMAT,
+        "observation": numbered(policy._like),
+        "action": numbered(action),
+        "memories": len(memory),
+        "inputs": [[str(x.dtype), list(x.shape)] for x in [*memory, *jax.tree.leaves(policy._like)]],
+        "operations": operations,
+        "results": [named(value) for value in program.outputs],
+    }
+    arrays: dict[str, Any] = known | {f"memory{i}": np.asarray(x) for i, x in enumerate(memory)}
+    text = np.frombuffer(json.dumps(words, default=int).encode(), np.uint8)  # NumPy's own integers too
+    checkpoint.write_atomically(path, lambda file: np.savez(file, about=text, **arrays))
+
+
+def in_numpy(operation: Operation) -> tuple[str, dict[str, Any]]:
+    """Return how `PlainPolicy` does an operation: a name in `OPERATIONS`, and its options."""
+    name = operation.primitive.name
+    if name in NUMPY:
+        own, options = NUMPY[name]
+        return own, options(operation)
+    if name not in OPERATIONS:
+        raise ForageError(
+            f"This policy needs JAX's operation {name}, which plain NumPy files have not; policy.onnx may have it."
+        )
+    return name, {}
+
+
+def _axes(operation: Operation) -> dict[str, Any]:
+    return {"axes": list(operation.params["axes"])}
+
+
+def _nothing(operation: Operation) -> dict[str, Any]:
+    return {}
+
+
+def _shape(operation: Operation) -> dict[str, Any]:
+    return {"shape": list(operation.shapes[0])}
+
+
+def _first(operation: Operation) -> dict[str, Any]:
+    return {"axis": operation.params["axes"][0], "dtype": str(np.dtype(operation.params["index_dtype"]))}
+
+
+def _sliced(operation: Operation) -> dict[str, Any]:
+    params = operation.params
+    strides = params["strides"] or (1,) * len(params["start_indices"])
+    return {"start": params["start_indices"], "limit": params["limit_indices"], "strides": strides}
+
+
+NUMPY: dict[str, tuple[str, Callable[[Operation], dict[str, Any]]]] = {
+    "integer_pow": ("integer_pow", lambda o: {"y": o.params["y"]}),
+    "select_n": ("select", _nothing),
+    "stop_gradient": ("same", _nothing),
+    "copy": ("same", _nothing),
+    "copy_p": ("same", _nothing),
+    "name": ("same", _nothing),
+    "convert_element_type": ("cast", lambda o: {"dtype": str(np.dtype(o.params["new_dtype"]))}),
+    "reshape": ("reshape", _shape),
+    "squeeze": ("reshape", _shape),
+    "expand_dims": ("reshape", _shape),
+    "broadcast_in_dim": ("broadcast", lambda o: _shape(o) | {"axes": list(o.params["broadcast_dimensions"])}),
+    "transpose": ("transpose", lambda o: {"axes": list(o.params["permutation"])}),
+    "concatenate": ("concatenate", lambda o: {"axis": o.params["dimension"]}),
+    "split": ("split", lambda o: {"sizes": list(o.params["sizes"]), "axis": o.params["axis"]}),
+    "slice": ("slice", _sliced),
+    "reduce_sum": ("sum", _axes),
+    "reduce_max": ("largest", _axes),
+    "reduce_min": ("smallest", _axes),
+    "reduce_and": ("all", _axes),
+    "reduce_or": ("any", _axes),
+    "argmax": ("argmax", _first),
+    "argmin": ("argmin", _first),
+    "dot_general": ("dot_general", lambda o: {"axes": o.params["dimension_numbers"]}),
+}
+"""JAX's operations that NumPy calls otherwise, or that have options: the name here, and the options."""
+
+
+def to_safetensors(policy: Policy, path: Path) -> None:
+    """Write the weights that act, each by its path in the agent's state, with what they are of in the metadata."""
+    try:
+        from safetensors.numpy import save
+    except ImportError:
+        raise ForageError("Weights as safetensors need an extra: pip install 'forage-rl[safetensors]'.") from None
+    state = policy.state
+    acting = getattr(state, policy.agent.acting, state)
+    weights = {
+        name.removeprefix("."): np.ascontiguousarray(leaf) for name, leaf in named_leaves(acting) if not is_key(leaf)
+    }
+    metadata = {"forage": json.dumps(about(policy))}
+    checkpoint.write_atomically(path, lambda file: file.write(save(weights, metadata=metadata)))
+
+
+def to_onnx(policy: Policy, path: Path) -> None:
+    """Write an ONNX model of a batch: inputs and outputs are those of `greedy`, with an axis `batch` before them."""
+    try:
+        from jax2onnx import to_onnx as convert
+    except ImportError:
+        raise ForageError("ONNX needs an extra: pip install 'forage-rl[onnx]'.") from None
+    program = greedy(policy)
+    example = [*jax.tree.leaves(policy._start), *jax.tree.leaves(policy._like)]
+    inputs = [jax.ShapeDtypeStruct(("batch", *x.shape), x.dtype) for x in example]
+    model = convert(jax.vmap(lambda *values: tuple(program(*values))), inputs, model_name="policy")
+    for key, value in (("forage", json.dumps(about(policy))),):
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, value
+    checkpoint.write_atomically(path, lambda file: file.write(model.SerializeToString()))

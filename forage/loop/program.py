@@ -1,0 +1,113 @@
+"""A traced function as a flat list of operations, without what its result does not depend on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.extend.core import Literal
+
+CALLS = {"jaxpr", "call_jaxpr", "fun_jaxpr"}
+"""The parameters in which an operation that only calls another program keeps it."""
+
+CALLERS = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "checkpoint", "remat2"}
+
+
+class Slot(NamedTuple):
+    """A value that is computed when the program runs."""
+
+    number: int
+
+
+class Operation(NamedTuple):
+    """One primitive of JAX. Inputs are slots, or arrays that are known."""
+
+    primitive: Any
+    params: dict[str, Any]
+    inputs: tuple[Any, ...]
+    outputs: tuple[Slot, ...]
+    shapes: tuple[tuple[int, ...], ...]  # of the outputs
+
+
+@dataclasses.dataclass
+class Program:
+    """Operations in the order in which they run; what depends on no input was computed already.
+
+    >>> traced(jax.numpy.tanh, 0.0)(1.0)  # doctest: +SKIP
+    """
+
+    operations: list[Operation]
+    inputs: list[Slot]
+    outputs: list[Any]  # slots, or arrays that are known
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """Run the program, also under JAX's transformations."""
+        values = dict(zip(self.inputs, inputs, strict=True))
+
+        def read(value: Any) -> Any:
+            return values[value] if isinstance(value, Slot) else value
+
+        for operation in self.operations:
+            found = bound(operation.primitive, operation.params, [read(value) for value in operation.inputs])
+            values |= zip(operation.outputs, found, strict=True)
+        return [read(value) for value in self.outputs]
+
+
+def traced(function: Callable[..., Any], *examples: Any) -> Program:
+    """Trace a function of arrays, flattened as JAX does. Inputs that its result does not depend on stay inputs."""
+    closed = jax.make_jaxpr(function)(*examples)
+    inputs = [Slot(number) for number in range(len(closed.jaxpr.invars))]
+    operations: list[Operation] = []
+    outputs = inline(closed.jaxpr, closed.consts, inputs, operations, len(inputs))
+    return Program(needed(operations, outputs), inputs, outputs)
+
+
+def inline(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any], operations: list[Operation], count: int) -> list:
+    """Append what a program does with `inputs` to `operations`. Return its outputs.
+
+    `count` slots are inputs of the whole; each operation's outputs are numbered after them.
+    """
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *inputs], strict=True))
+
+    def read(variable: Any) -> Any:
+        return variable.val if isinstance(variable, Literal) else values[variable]
+
+    for equation in jaxpr.eqns:
+        given = [read(variable) for variable in equation.invars]
+        if equation.primitive.name in CALLERS:
+            called = next(equation.params[name] for name in CALLS if name in equation.params)
+            found = inline(getattr(called, "jaxpr", called), getattr(called, "consts", ()), given, operations, count)
+        elif not any(isinstance(value, Slot) for value in given):
+            found = bound(equation.primitive, equation.params, given)
+        else:
+            begun = count + sum(len(operation.outputs) for operation in operations)
+            found = [Slot(begun + i) for i in range(len(equation.outvars))]
+            shapes = tuple(variable.aval.shape for variable in equation.outvars)
+            operations.append(Operation(equation.primitive, equation.params, tuple(given), tuple(found), shapes))
+        values |= zip(equation.outvars, found, strict=True)
+    return [read(variable) for variable in jaxpr.outvars]
+
+
+def bound(primitive: Any, params: dict[str, Any], inputs: Sequence[Any]) -> Sequence[Any]:
+    """Apply a primitive. Return its outputs, also where it has one."""
+    found = primitive.bind(*inputs, **params)
+    return found if primitive.multiple_results else [found]
+
+
+def needed(operations: Sequence[Operation], outputs: Sequence[Any]) -> list[Operation]:
+    """Return the operations that outputs depend on."""
+    wanted = {value for value in outputs if isinstance(value, Slot)}
+    kept = []
+    for operation in reversed(operations):
+        if wanted & set(operation.outputs):
+            wanted |= {value for value in operation.inputs if isinstance(value, Slot)}
+            kept.append(operation)
+    return kept[::-1]
+
+
+def uses(program: Program, slots: Sequence[Slot]) -> bool:
+    """Return whether the result depends on one of these inputs."""
+    read = {value for operation in program.operations for value in operation.inputs if isinstance(value, Slot)}
+    return bool((read | {value for value in program.outputs if isinstance(value, Slot)}) & set(slots))

@@ -1,0 +1,106 @@
+"""The model card of a shared run: what it is, how it scored, how it was made and how to load it, in Markdown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from forage.core import spaces
+from forage.evaluation.statistics import Score
+from forage.runs.run import Run, read_json
+from forage.runs.scoring import how_scored
+from forage.studies.compare import environment_of
+from forage.studies.report import flattened
+
+
+def card(run: Run, repository: str) -> str:
+    """Write the card of a run that is shared as `repository`."""
+    agent, name = run.config["agent"]["part"], run.config["spec"]["name"]
+    seeds, spec = run.config["seeds"], run.config["spec"]
+    made = read_json(run.directory / "versions.json")
+    sections = [
+        f"---\n{header(run)}\n---",
+        f"# {agent} on {name}",
+        f"Trained with [Forage](https://pypi.org/project/forage-rl/) in {environment_of(run)}: "
+        f"{run.config['steps']:,} steps of each of {len(seeds)} seed{'s' if len(seeds) > 1 else ''} "
+        f"({', '.join(map(str, seeds))}). This repository holds the agents of all of them.",
+        "## Score",
+        *scores(run),
+    ]
+    if (run.directory / "curve.png").exists():
+        sections.append("![Learning curve](curve.png)")
+    if (run.directory / "agent.gif").exists():
+        sections.append("![The agent at play](agent.gif)")
+    sections += [
+        "## Use it",
+        f"```sh\npip install forage-rl=={made['forage']} huggingface_hub\nforage pull {repository}\n```",
+        "```python\nimport forage\n\n"
+        f'run = forage.pull("{repository}")\n'
+        "policy = run.agent  # the best seed in evaluation; forage.load(run.directory, seed=...) for another\n"
+        "action = policy.act(observation)\n```",
+        "Loading reads numbers and names, and runs no code from this repository.",
+        table(
+            ["", ""],
+            [
+                ["observation", spaces.describe(spaces.from_json(spec["observation_space"]))],
+                ["action", spaces.describe(spaces.from_json(spec["action_space"]))],
+            ],
+        ),
+        "## Settings",
+        table(["setting", "value"], settings(run).items()),
+        "## Made with",
+        table(["", ""], flattened({k: v for k, v in made.items() if k != "git"}).items()),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def header(run: Run) -> str:
+    """Return what the Hub reads: tags, and the mean return of evaluation, in JSON, which is YAML too."""
+    agent, name = run.config["agent"]["part"], run.config["spec"]["name"]
+    data: dict[str, Any] = {
+        "library_name": "forage",
+        "pipeline_tag": "reinforcement-learning",
+        "tags": ["reinforcement-learning", "deep-reinforcement-learning", "forage", name, agent],
+    }
+    found = run.scores if run.evaluation else {}
+    if found:
+        task = {"type": "reinforcement-learning", "name": "reinforcement-learning"}
+        results = [
+            {
+                "task": task,
+                "dataset": {"name": name, "type": name},
+                "metrics": [
+                    {"type": "mean_reward", "name": f"return{f', {label}' if label else ''}", "value": str(one)}
+                ],
+            }
+            for label, one in found.items()
+        ]
+        data["model-index"] = [{"name": agent, "results": results}]
+    return "\n".join(f"{key}: {json.dumps(value)}" for key, value in data.items())
+
+
+def scores(run: Run) -> list[str]:
+    """Return a table of the score of each setting, and how it was measured."""
+    evaluation = run.evaluation
+    if evaluation is None:
+        return ["It has not been evaluated."]
+
+    def row(label: str, one: Score) -> list[str]:
+        interval = "none, of one seed" if one.low is None else f"[{one.low:.4g}, {one.high:.4g}]"
+        return [label or "all", f"{one.value:.4g}", interval, str(one.seeds)]
+
+    rows = [row(label, one) for label, one in run.scores.items()]
+    how = "; ".join(how_scored(evaluation))
+    return [table(["setting", "return", "95 % interval", "seeds"], rows), f"{how[0].upper()}{how[1:]}."]
+
+
+def settings(run: Run) -> dict[str, str]:
+    """Return what the run was asked for, but its spaces, which are said elsewhere."""
+    config = {key: value for key, value in run.config.items() if key not in ("spec", "seeds")}
+    return {name: value for name, value in flattened(config).items() if value not in ("", "None", "{}", "[]")}
+
+
+def table(head: Any, rows: Any) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

@@ -1,0 +1,161 @@
+"""A policy acts elsewhere as it does here: in plain NumPy, in ONNX, and its weights by name."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import small
+
+from forage.config import registry
+from forage.core import prng
+from forage.core.types import ForageError
+from forage.environments import make, spec_of
+from forage.loop.plain import PlainPolicy
+from forage.loop.policy import Policy
+from forage.loop.program import traced
+
+small.keep_compiled()
+FEED_FORWARD = ("ppo", "ppo-continuous", "dqn", "sac", "td3")
+OTHERS = ("ppo-gru", "dqn-gru", "sac-discrete", "langevin-dqn", "open-es", "vdn")
+
+
+def policy_of(kind: str, **more) -> Policy:
+    """An agent of `small.AGENTS` that has learned nothing."""
+    name, environment, options = small.AGENTS[kind]
+    agent, made = registry.build("agent", name, options | more), make(environment)
+    spec = spec_of(made, environment)
+    return Policy(agent, small.at_once(lambda: agent.init(prng.key(1), spec)), spec)
+
+
+def observations(policy: Policy, number: int) -> list:
+    random = np.random.default_rng(0)
+
+    def drawn(like):
+        return random.normal(size=like.shape).astype(like.dtype)
+
+    return [jax.tree.map(drawn, policy._like) for _ in range(number)]
+
+
+@pytest.mark.parametrize("kind", [*FEED_FORWARD, *(pytest.param(k, marks=pytest.mark.thorough) for k in OTHERS)])
+def test_plain_numpy_acts_alike(kind, tmp_path):
+    policy = policy_of(kind)
+    plain = PlainPolicy(policy.export(tmp_path / "policy.npz"))
+    seen = observations(policy, 20)
+    for observation in seen:
+        np.testing.assert_allclose(plain.act(observation), policy.act(observation), atol=1e-5)
+    if kind in FEED_FORWARD:
+        np.testing.assert_allclose(plain.act(np.stack(seen)), policy.act(np.stack(seen)), atol=1e-5)
+
+
+def test_plain_numpy_remembers_until_reset(tmp_path):
+    policy = policy_of("ppo-gru")
+    plain = PlainPolicy(policy.export(tmp_path / "policy.npz"))
+    first, second = observations(policy, 2)
+    for observation in (first, second):
+        policy.act(observation), plain.act(observation)
+    np.testing.assert_allclose(plain._memory[0], policy._hidden.features, atol=1e-5)
+    plain.reset()
+    assert not any(np.any(x) for x in plain._memory)
+    with pytest.raises(ValueError, match="acts for one observation at a time"):
+        plain.act(np.stack([first, second]))
+
+
+def test_the_file_needs_neither_jax_nor_forage(tmp_path):
+    policy = policy_of("ppo-continuous")
+    policy.export(tmp_path / "policy.npz")
+    reader = sys.modules["forage.loop.plain"].__file__
+    (tmp_path / "plain.py").write_text(Path(reader).read_text())
+    code = """
+import json, sys
+from plain import PlainPolicy
+print(json.dumps(PlainPolicy("policy.npz").act([0.1, 0.2, 0.3]).tolist()))
+print(json.dumps([name for name in ("jax", "forage", "equinox", "gymnasium") if name in sys.modules]))
+"""
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.splitlines()
+    np.testing.assert_allclose(json.loads(found[0]), policy.act([0.1, 0.2, 0.3]), atol=1e-5)
+    assert json.loads(found[1]) == []
+
+
+def test_what_a_file_cannot_do_is_one_sentence(tmp_path):
+    policy = policy_of("ppo")
+    with pytest.raises(ForageError, match=r"exported as \.npz, \.onnx, \.safetensors, and policy\.pt is none"):
+        policy.export(tmp_path / "policy.pt")
+    policy.sampled = True
+    with pytest.raises(ForageError, match=r'scored with sampled actions, and a file acts greedily.*actions="greedy"'):
+        policy.export(tmp_path / "policy.npz")
+    with pytest.raises(ForageError, match="looks ahead in the environment itself"):
+        policy_of("gumbel-search").export(tmp_path / "policy.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_draws_at_random_is_refused(tmp_path):
+    policy = policy_of("ppo")
+    decide = policy._decide
+    policy._decide = lambda state, hidden, seen, key, explore: decide(state, hidden, seen, key, True)
+    with pytest.raises(ForageError, match="draws at random even when it acts greedily"):
+        policy.export(tmp_path / "policy.npz")
+
+
+def test_a_file_that_is_no_policy_is_one_sentence(tmp_path):
+    path = policy_of("ppo").export(tmp_path / "policy.npz")
+    with pytest.raises(ValueError, match=r"shape \(4,\), not \(3,\)"):
+        PlainPolicy(path).act(np.zeros(3))
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(ValueError, match="no whole exported policy"):
+        PlainPolicy(path)
+    with pytest.raises(ValueError, match="There is no policy"):
+        PlainPolicy(tmp_path / "other.npz")
+
+
+def test_a_program_keeps_what_its_result_needs():
+    table = np.arange(3.0, dtype=np.float32)
+
+    def function(x, unused):
+        _ = jax.nn.softmax(unused)
+        return jax.jit(jax.nn.relu)(x @ (table[:, None] + table)), table.sum()
+
+    x, unused = np.float32([1, -2, 3]), np.ones(2, np.float32)
+    program = traced(function, x, unused)
+    for found, expected in zip(program(x, unused), function(x, unused), strict=True):
+        np.testing.assert_allclose(found, expected)
+    assert [o.primitive.name for o in program.operations] == ["dot_general", "max"]
+
+
+def test_safetensors_hold_the_weights_that_act(tmp_path):
+    numpy = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
+    from safetensors import safe_open
+
+    policy = policy_of("sac")
+    path = policy.export(tmp_path / "policy.safetensors")
+    weights = numpy.load_file(path)
+    np.testing.assert_array_equal(weights["head.weight"], policy.state.actor.head.weight)
+    assert len(weights) == len(jax.tree.leaves(policy.state.actor))
+    with safe_open(path, "numpy") as file:
+        about = json.loads(file.metadata()["forage"])
+    assert (about["agent"], about["environment"]) == ("SAC", "Pendulum-v1")
+
+
+@pytest.mark.parametrize("kind", ["ppo", "sac", "ppo-gru"])
+def test_onnx_acts_alike(kind, tmp_path):
+    pytest.importorskip("jax2onnx", reason="jax2onnx is not installed")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    policy = policy_of(kind)
+    session = runtime.InferenceSession(policy.export(tmp_path / "policy.onnx"))
+    names = [one.name for one in session.get_inputs()]
+    seen = np.stack(observations(policy, 5))
+    memory = [np.zeros((5, *x.shape), np.float32) for x in jax.tree.leaves(policy._start)]
+    for _ in range(2):
+        *memory, action = session.run(None, dict(zip(names, [*memory, seen], strict=True)))
+        np.testing.assert_allclose(action, policy.act(seen), atol=1e-5)
+
+
+@pytest.mark.parametrize(("suffix", "package"), [("onnx", "jax2onnx"), ("safetensors", "safetensors.numpy")])
+def test_a_missing_extra_is_named(suffix, package, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ForageError, match=rf"need(s)? an extra: pip install 'forage-rl\[{suffix}\]'"):
+        policy_of("ppo").export(tmp_path / f"policy.{suffix}")
