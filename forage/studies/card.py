@@ -7,10 +7,10 @@ from typing import Any
 
 from forage.core import spaces
 from forage.evaluation.statistics import Score
+from forage.runs.changes import flattened
 from forage.runs.run import Run, read_json
 from forage.runs.scoring import how_scored
 from forage.studies.compare import environment_of
-from forage.studies.report import flattened
 
 
 def card(run: Run, repository: str) -> str:
