@@ -12,14 +12,19 @@ from forage.config.setup import Setup
 from forage.evaluation.plots import heat_map
 from forage.loop.runner import Runner
 from forage.runs.display import duration
-from forage.runs.run import Run, by_setting, draw_curve, scored, write_json
+from forage.runs.run import Run, by_setting, draw_curve, record, scored, write_json
 from forage.runs.scoring import how_scored
 
 
 def conclude(
-    directory: Path, setup: Setup, runner: Runner, evaluation: dict[str, Any], seconds: float
+    directory: Path, setup: Setup, runner: Runner, evaluation: dict[str, Any], seconds: float, stopped: str = ""
 ) -> tuple[dict[str, Any], list[str]]:
-    """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show."""
+    """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show.
+
+    `stopped`: why training ended before its last step; that is recorded.
+    """
+    if stopped:
+        record(directory, "stopped", runner.steps, {"reason": stopped}, {})
     write_json(directory / "evaluation.json", evaluation)
     picture = draw_curve(Run(directory))
     where = write_visits(directory, runner)
@@ -32,6 +37,7 @@ def conclude(
     speed = len(setup.members) * runner.steps / max(seconds, 1e-9)
     lines += [
         *(f"  {line}" for line in how_scored(evaluation)),
+        *([f"  stopped after {runner.steps:,} of {setup.steps:,} {unit}: {stopped}"] if stopped else []),
         f"  {runner.steps:,} {unit} a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)",
         f"  curve {picture}" + (f", visits {where}" if where else ""),
         f"  watch it: forage watch {directory}",
@@ -44,6 +50,7 @@ def conclude(
         "seconds": round(seconds, 3),
         **scored(scores, evaluation),
         "return": evaluation["return"],
+        **({"stopped": stopped} if stopped else {}),
     }
     return result, lines
 
