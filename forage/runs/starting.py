@@ -11,17 +11,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from forage.config import registry
 from forage.config.files import DECISIVE, PORTS, arguments_of, upon
-from forage.config.setup import Setup
+from forage.config.setup import Setup, shortened
 from forage.core import checkpoint
+from forage.core.ports import Memory
 from forage.core.sweep import best, members_of, told
 from forage.core.types import ForageError
 from forage.loop.runner import Runner
 from forage.runs.run import Run
 
 
-def as_parent_unless_said(parent: Run, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a run that begins with another one's weights: what is not given is as in that one."""
+def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool = False) -> dict[str, Any]:
+    """Return the arguments of a run that begins with another one's weights: what is not given is as in that one.
+
+    A memory that it takes over keeps its size, as places are counted from the beginning.
+    """
     decisive = {"agent", "environment", "opponent", *PORTS, *DECISIVE}
     said = {name for name, value in given.items() if value is not None}
     if isinstance(given.get("agent"), str):  # its options are still the parent's
@@ -30,7 +35,12 @@ def as_parent_unless_said(parent: Run, given: dict[str, Any]) -> dict[str, Any]:
     if given.get("data") is not None:
         kept.pop("memory", None)
     where = str(parent.directory)
-    return upon(where, arguments_of(where, kept), given)
+    found = upon(where, arguments_of(where, kept), given)
+    if with_memory and isinstance(memory := found.get("memory"), Memory):
+        agent, agents = registry.from_config(parent.config["agent"]), parent.config["spec"]["num_agents"]
+        rows = 1 if agent.joint else agents
+        found["memory"] = shortened(memory, agent, agent.num_envs * rows, parent.config["steps"] * rows)
+    return found
 
 
 @dataclasses.dataclass
@@ -42,6 +52,7 @@ class Inheritance:
     each: bool  # each seed goes on from the same seed
     agents: Any  # leaves `member ...`
     memory: Any = None  # likewise, where it is taken
+    capacity: int = 0  # of that memory
     steps: int = 0  # at which the run begins, where it is: a memory counts from there
 
     def begin(self, runner: Runner) -> None:
@@ -54,7 +65,10 @@ class Inheritance:
         which = "seed by seed" if self.each else f"every seed with those of {told(members(self.parent)[self.rows[0]])}"
         lines = [f"begins with the weights of {self.parent.directory} on {task}, {which}"]
         if self.memory is not None:
-            lines.append(f"and with its memory, so steps count on from {self.steps:,}")
+            lines.append(
+                f"and with its memory, which keeps the newest {self.capacity:,} transitions; steps count on from "
+                f"{self.steps:,}"
+            )
         return lines
 
     def record(self) -> dict[str, Any]:
@@ -89,6 +103,7 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
     agents = {name: leaf[rows] for name, leaf in checkpoint.arrays(file).items()}
     found = Inheritance(parent, rows, each, fitted(parent, "the agent", agents, like.agent))
     if with_memory:
+        found.capacity = getattr(setup.memory, "capacity", 0)
         memory, found.steps = collected(parent, setup, rows)
         found.memory = fitted(parent, "the memory", memory, like.memory)
         if setup.steps <= found.steps:

@@ -95,7 +95,7 @@ def train(
     given = options | {"agent": agent, "environment": environment, "steps": steps, "seeds": seeds}
     parent = None if start_from is None else start_from if isinstance(start_from, Run) else Run(start_from)
     if parent is not None:
-        given = as_parent_unless_said(parent, given)
+        given = as_parent_unless_said(parent, given, with_memory)
     elif with_memory:
         raise ForageError("with_memory takes over what another run has collected; name that run in start_from.")
     setup = make_setup(**given)

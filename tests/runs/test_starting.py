@@ -56,6 +56,7 @@ def test_each_seed_goes_on_from_its_own(parent, tmp_path, monkeypatch):
     assert config["agent"] == parent.config["agent"] and config["steps"] == 48
 
 
+@pytest.mark.thorough
 def test_other_seeds_go_on_from_the_best(parent, tmp_path, monkeypatch):
     best = int(np.argmax(parent.evaluation["return"]))
     own = checkpoint.arrays(parent.directory / "agent.npz")
@@ -117,10 +118,14 @@ def test_what_does_not_fit_is_refused(parent, tmp_path):
     refused(r"is not a run: it has no config.json", start_from=tmp_path)
     refused(r"name that run in start_from", start_from=None, with_memory=True, environment="CartPole-v1")
     refused(
-        r"collected with num_envs 2, and this run has 4", with_memory=True, steps=192, agent_options={"num_envs": 4}
+        r"collected with num_envs 2, and this run has 4",
+        with_memory=True,
+        steps=192,
+        agent_options={"num_envs": 4, "learning_starts": 32},
     )
 
 
+@pytest.mark.thorough
 def test_ppo_has_no_memory_to_take(tmp_path):
     run = small.train(tmp_path / "ppo")
     with pytest.raises(ForageError, match=r"takes a replay memory over, and this run keeps none"):
