@@ -34,7 +34,7 @@ class View:
         """Return the agent as it is now: of a seed, or of the best in the newest evaluation, or the first."""
         setup, newest = self._session.setup, self._session.newest
         wanted = {} if seed is None else {"seed": seed}
-        index = best("This run", self.members, newest and newest["return"], wanted)
+        index = best("This run", self.members, newest["return"] if newest else None, wanted)
         state = jax.tree.map(lambda x: jax.device_get(x)[index], self._session.runner.agent_states())
         policy = Policy(setup.agent, state, setup.spec, setup.evaluation_actions == "sampled")
         policy.member = self.members[index]

@@ -93,7 +93,8 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
     Each seed goes on from the same seed of the parent, from its best setting where that is a sweep; where the parent
     has not all of the seeds, every one from its best in evaluation.
     """
-    there, returns = members(parent), parent.evaluation and parent.evaluation["return"]
+    there, evaluation = members(parent), parent.evaluation
+    returns = evaluation["return"] if evaluation else None
     each = {member["seed"] for member in setup.members} <= {member["seed"] for member in there}
     rows = [best(str(parent.directory), there, returns, {"seed": m["seed"]} if each else {}) for m in setup.members]
     file = parent.directory / "agent.npz"

@@ -45,7 +45,7 @@ def watch(
     for what, number in (("episode", episodes), ("step", steps)):
         if number < 1:
             raise ForageError(f"A film has 1 {what} or more, not {number}.")
-    policy = load(run.directory, seed, actions, **(settings or {}))
+    policy = load(run.directory, seed, actions, checkpoint=None, **(settings or {}))
     setup = from_config(run.config, environment)
     prepare(path)
     frames: list[np.ndarray] = []

@@ -416,7 +416,7 @@ class DeviceRunner:
         state = self._seeds(jax.device_get(self.state))
         learner = state.learner._replace(agent=agents)
         if memory is not None:
-            clock = self._clock()._replace(steps=np.int32(steps))
+            clock = Clock(np.int32(steps), np.float32(self.total_steps))  # type: ignore[arg-type]
             learner = learner._replace(memory=memory)
             learner = jax.jit(jax.vmap(lambda one: self.learner.truncate(one, clock)))(learner)
         self.restore(state._replace(learner=learner), steps)
