@@ -132,6 +132,7 @@ class Session:
         row_from, compiled_at, batch = done, None, 1
         if self.evaluate_every and not read_rows(self.evaluations.path):
             self.evaluate(0)
+            self.heed()  # before the first step there is nothing to stop
         self.started = last_save = last_row = learning = time.monotonic()
         while done < self.iterations and not self.stopped:
             mark = min(self.iterations, (done // self.every + 1) * self.every)
@@ -164,6 +165,7 @@ class Session:
             took = 0.0
             if self.evaluate_every and done % self.evaluate_every == 0:
                 took = self.evaluate(done // self.evaluate_every)
+                self.stopped = self.stopped or self.heed()
             self.keeping.reach(done)
             took += self.call_back(row)
             # The clock of training stands still meanwhile.
@@ -199,10 +201,11 @@ class Session:
         shown = progress.shown_return(found["return"], self.setup.settings)
         cut = f" ({cut_sentence(found)})" if found["cut"] else ""
         self.display.note(f"  {self.runner.steps:>12,} steps   evaluated: {shown}{cut}")
-        enough = self.keeping.evaluated(found)
-        if number:  # before the first step there is nothing to stop
-            self.stopped = self.stopped or enough
         return time.monotonic() - began
+
+    def heed(self) -> str:
+        """Keep the agents of the newest evaluation if it is the best. Return why it ends training, or nothing."""
+        return self.keeping.evaluated(self.newest) if self.newest else ""
 
     def call_back(self, row: dict[str, Any]) -> float:
         """Call the callbacks. What one raises is raised once everything is saved. Return seconds."""

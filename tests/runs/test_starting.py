@@ -91,15 +91,25 @@ def test_with_memory_it_counts_on(environment, parent, tmp_path, capsys):
     run = Run(tmp_path / "run")
     assert run.evaluation is not None and run.evaluation["steps"] == 112 and run.config["parent"]["with_memory"]
     prefix = "[0]" if environment != "CartPole-v1" else ""
-    name = f"{prefix}.learner.memory.reward"
-    old, new = (checkpoint.arrays(r.checkpoints[-1])[name] for r in (parent, run))
-    if not prefix:
-        old, new = old[0], new[0]
+
+    def memory(run, name):
+        leaf = checkpoint.arrays(run.checkpoints[-1])[f"{prefix}.learner.memory.{name}"]
+        return leaf if prefix else leaf[0]
+
+    old, new = memory(parent, "reward"), memory(run, "reward")
     assert len(old) == len(new) == 48
-    # All places were taken, and the ring goes on at its beginning: 16 steps in 2 environments.
-    assert np.array_equal(old[8:44], new[8:44])
+    # All places were taken, and the ring goes on at its beginning. The episodes under way were lost.
+    assert np.array_equal(old[12:44], new[12:44])
+    if not prefix:  # on the host the last rollout was not in the memory yet, and is overwritten
+        ended = [memory(one, "truncated")[47] | memory(one, "terminated")[47] for one in (parent, run)]
+        assert not ended[0].all() and ended[1].all()
     forage.resume(run.directory, steps=128, display="quiet")
-    code, _, err = small.here(capsys, *words[:-1], tmp_path / "again")
+    assert Run(run.directory).evaluation["steps"] == 128
+
+
+def test_with_memory_the_total_is_more(parent, tmp_path, capsys):
+    words = ["train", "--from", parent.directory, "--with-memory", "--directory", tmp_path / "run"]
+    code, _, err = small.here(capsys, *words)
     assert code == 2 and "its total is more than that; say --steps, which is 96 here" in err
 
 
