@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from forage.config import options, registry
 from forage.core.errors import ForageError, nearest
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
-FLAGS = {"quiet", "json", "plain", "help", "anyway", "film", "sample", "visits", "private"}
+FLAGS = {
+    "quiet",
+    "json",
+    "plain",
+    "help",
+    "anyway",
+    "film",
+    "sample",
+    "visits",
+    "private",
+    "with_memory",
+}
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
 
@@ -19,10 +31,13 @@ def say(data: dict[str, Any]) -> None:
     print_line(data)
 
 
-def port_part(port: str, words: options.Words) -> Any:
-    """The part that `--port NAME --port.option value` describe, or `None`."""
+def port_part(port: str, words: options.Words, part: Any = None) -> Any:
+    """The part that `--port NAME --port.option value` describe, or `None`. Without a name they change `part`."""
     given = [word for word in words if word.startswith(port + ".")]
     if port not in words:
+        if given and part is not None:
+            values = options.fill(words, registry.fields(type(part)), port, registry.short_name(part))
+            return dataclasses.replace(part, **values)
         if given:
             name = given[0].replace("_", "-")
             raise ForageError(f"--{name} needs --{port} NAME too, as in --{port} {next(iter(registry.PORTS[port]))}.")

@@ -19,7 +19,7 @@ HELP = """\
 forage: reinforcement learning with one loop, seven ports and honest numbers
 
   forage train [AGENT] ENVIRONMENT   train; without an agent, one that suits
-  forage resume RUN                  continue a run as if it had never stopped
+  forage resume RUN                  continue a run as if it had never stopped; longer, with --steps
   forage evaluate RUN                play fresh episodes and print the score with its interval;
                                      also with other numbers, wrappers and tasks (forage evaluate --help)
   forage watch RUN                   make a film of the trained agent

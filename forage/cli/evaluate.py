@@ -15,6 +15,7 @@ forage evaluate RUN [OPTIONS]
   --seed N               which episodes
   --actions A            greedy, or sampled as in training; auto chooses anew; otherwise as the run was told or chose
   --opponent NAME        who plays the other seats: random, perfect or the directory of a run; the run's own
+  --checkpoint best|N    agents that the run has kept, of its best evaluation or of step N; otherwise its newest
   --quiet | --json       show nothing; one JSON object
   --grid NAME=LOW:HIGH:N   set a field of the environment to each of N numbers; again for another, and all combinations
   --grid NAME=a,b,c      the same with these
@@ -23,6 +24,7 @@ forage evaluate RUN [OPTIONS]
   --tasks NAME           other tasks than the run's own, with --tasks.OPTION as in training
 
 Against another opponent than its own the score of the run stays as it is, and what was found goes into opponents.json.
+Of a kept checkpoint it goes into checkpoints.json.
 With any of the last four the score of the run stays as it is, and what was found goes into robustness.json, and as a
 picture into robustness.png.
 """
@@ -40,15 +42,18 @@ def run(positional: list[str], words: options.Words) -> None:
 
         check_actions(actions)
     opponent = str(words.pop("opponent")) if "opponent" in words else None
+    checkpoint = checkpoint_of(words)
     elsewhere = {name: wrappers(words, name) for name in ("wrap", "under")}
     axes = options.many(words, "grid")
     words.pop("grid", None)
     tasks = port_part("tasks", words)
-    known = ["episodes", "seed", "actions", "opponent", "grid", "under", "wrap", "tasks", "json", "quiet"]
+    known = ["episodes", "seed", "actions", "opponent", "checkpoint", "grid", "under", "wrap", "tasks", "json", "quiet"]
     nothing_left(words, "evaluate", known)
     if axes or tasks is not None or any(elsewhere.values()):
         if opponent is not None:
             raise ForageError("In a changed environment the run's own opponent plays; leave out --opponent.")
+        if checkpoint is not None:
+            raise ForageError("In a changed environment the newest agents play; leave out --checkpoint.")
         evaluate_elsewhere(
             directory, kind, axes, tasks=tasks, episodes=episodes, seed=seed, actions=actions, **elsewhere
         )
@@ -58,10 +63,12 @@ def run(positional: list[str], words: options.Words) -> None:
     from forage.runs.scoring import how_scored
 
     training.use_compilation_cache()
-    score = training.evaluate(directory, episodes, seed, actions=actions, opponent=opponent)
+    score = training.evaluate(directory, episodes, seed, actions=actions, opponent=opponent, checkpoint=checkpoint)
     run = Run(directory)
     evaluation = run.evaluation or {}
-    if opponent is not None and opponent != run.config.get("opponent"):
+    if checkpoint is not None:
+        evaluation = run.kept[str(checkpoint)]
+    elif opponent is not None and opponent != run.config.get("opponent"):
         evaluation = run.opponents[opponent]
     scores = by_setting(evaluation["members"], evaluation["return"])
     if kind == "json":
@@ -69,8 +76,17 @@ def run(positional: list[str], words: options.Words) -> None:
         say((plain if len(scores) == 1 else {}) | scored(scores, evaluation))
     elif kind != "quiet":
         for label, one in scores.items():
-            print(f"{run.title}{f' with {label}' if label else ''}: return {one}")
+            after = f" after {evaluation['steps']:,} steps" if checkpoint is not None else ""
+            print(f"{run.title}{f' with {label}' if label else ''}{after}: return {one}")
         print(*(f"  {line}" for line in how_scored(evaluation)), sep="\n")
+
+
+def checkpoint_of(words: options.Words) -> str | int | None:
+    """Return which of the checkpoints that a run has kept was asked for: `best`, a step or none."""
+    if "checkpoint" not in words:
+        return None
+    text = str(words.pop("checkpoint"))
+    return text if text == "best" else options.parse("checkpoint", text, int)
 
 
 def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: Any) -> None:

@@ -10,13 +10,21 @@ from forage.core.errors import ForageError, nearest
 
 HELP = """\
 forage train [AGENT] ENVIRONMENT [OPTIONS]
+forage train --config FILE [OPTIONS]
+forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
 
   --steps N              environment steps of each seed (500k, 5M, 1e6); with --data updates
+  --config FILE          settings from a run's config.json, or in the same words from TOML or YAML; options go over them
+  --from RUN             begin with that run's weights; agent, parts, steps and seeds are as there unless said
+  --with-memory          with its replay memory too; steps count on from those that it holds
   --data FILE            learn from a data set alone (forage data record), without environment steps
   --seeds N | a,b,c      how many seeds, or which (3, with its comma: number 3 alone); 5, and 3 on the host
   --directory PATH       where the run is kept; runs/AGENT-ENVIRONMENT-TIME
   --evaluation-episodes N   episodes of each seed that the score is made of
   --evaluation-every N      also evaluate every N steps of each seed, apart from training
+  --stop-at SCORE           stop once an evaluation scores so much; of a sweep, every setting
+  --keep best               keep the agents of the best evaluation (forage evaluate RUN --checkpoint best)
+  --keep-every N            keep the agents of every N steps
   --evaluation-actions A    greedy, or sampled as in training; auto, what did better in episodes of their own
   --opponent NAME           who plays the other seats in evaluation: random, perfect or the directory of a run
   --devices N            how many devices share the run; all accelerators, and on the CPU one for each seed
@@ -35,11 +43,12 @@ forage train [AGENT] ENVIRONMENT [OPTIONS]
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage train` ask for."""
-    if not positional or len(positional) > 2:
+    base, parent = based_on(words, positional[-1] if positional else None)
+    if (not positional and "environment" not in base) or len(positional) > 2:
         raise ForageError(
             "forage train takes an environment, or an agent and an environment: forage train CartPole-v1."
         )
-    agent, environment = (positional[0], positional[1]) if len(positional) == 2 else (None, positional[0])
+    agent, environment = [None, None, *positional][-2:]
     if agent is None and environment in registry.PORTS["agent"]:
         raise ForageError(
             f"{environment} is an agent; name an environment too: forage train {environment} CartPole-v1."
@@ -55,8 +64,13 @@ def run(positional: list[str], words: options.Words) -> None:
         "evaluation_actions": str,
         "opponent": str,
         "devices": int,
+        "stop_at": float,
+        "keep": str,
+        "keep_every": int,
+        "checkpoint_seconds": float,
+        "directory": str,
     }
-    for name, kind in (kinds | {"checkpoint_seconds": float, "directory": str}).items():
+    for name, kind in kinds.items():
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), kind)
     if "seeds" in words:
@@ -72,19 +86,29 @@ def run(positional: list[str], words: options.Words) -> None:
         arguments["sweep"] = {name.replace("-", "_"): options.parse("sweep", values, tuple[float, ...])}
     environment_options = {w[4:]: options.guess(words.pop(w)) for w in list(words) if w.startswith("env.")}
     for port in PORTS:
-        part = port_part(port, words)
+        part = port_part(port, words, base.get(port))
         if part is not None:
             arguments[port] = part
+    arguments["environment_options"] = environment_options
+    if base:
+        from forage.config.files import upon
+
+        arguments["wrap"] = arguments["wrap"] or None
+        arguments = upon(base.pop("where"), base, arguments | {"agent": agent, "environment": environment})
+        agent, environment = arguments.pop("agent", None), arguments.pop("environment")
 
     if agent is None:
         from forage.config.defaults import suggest
         from forage.config.environment import environment_spec, resolve_environment
 
-        name, made, _ = resolve_environment(environment, environment_options, arguments["wrap"])
+        name, made, _ = resolve_environment(
+            environment, arguments.get("environment_options", {}), arguments.get("wrap", ())
+        )
         agent, why = suggest(environment_spec(name, made), not callable(made))
         arguments["why"] = why
-    fields = registry.fields(registry.part_class("agent", agent))
-    arguments["agent_options"] = options.fill(words, fields, "", agent)
+    name = agent if isinstance(agent, str) else registry.part_name(agent)
+    fields = registry.fields(registry.part_class("agent", name))
+    own = options.fill(words, fields, "", name)
     if words:
         unknown = next(iter(words))
         known = [f.name.replace("_", "-") for f in fields] + [
@@ -94,9 +118,15 @@ def run(positional: list[str], words: options.Words) -> None:
             "evaluation-episodes",
             "evaluation-every",
             "evaluation-actions",
+            "stop-at",
+            "keep",
+            "keep-every",
             "opponent",
             "devices",
             "checkpoint-seconds",
+            "config",
+            "from",
+            "with-memory",
             "sweep",
             "data",
             "visits",
@@ -105,9 +135,36 @@ def run(positional: list[str], words: options.Words) -> None:
             *PORTS,
         ]
         shown = unknown.replace("_", "-")
-        raise ForageError(f"Neither forage train nor {agent} has an option --{shown}{nearest(shown, known)}")
+        raise ForageError(f"Neither forage train nor {name} has an option --{shown}{nearest(shown, known)}")
 
     from forage.runs import training
 
     training.use_compilation_cache()
-    training.train(agent, environment, environment_options=environment_options, **arguments)
+    if base and not isinstance(agent, str):
+        from forage.config.files import with_options
+
+        agent, own = with_options(agent, own), {}
+    own = arguments.pop("agent_options", {}) | own
+    training.train(agent, environment, agent_options=own, **parent, **arguments)
+
+
+def based_on(words: options.Words, environment: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arguments that `--config FILE` or `--from RUN` stand for, and those that name the run to begin from.
+
+    `where`, among the former, is where they are from.
+    """
+    file, run, with_memory = (words.pop(name, None) for name in ("config", "from", "with_memory"))
+    if with_memory and run is None:
+        raise ForageError("--with-memory takes over what another run has collected; name that run with --from RUN.")
+    base: dict[str, Any] = {}
+    parent: dict[str, Any] = {} if run is None else {"start_from": str(run), "with_memory": bool(with_memory)}
+    if file is not None:
+        from forage.config.files import read_arguments
+
+        base = {"where": str(file), **read_arguments(str(file))}
+    elif run is not None:
+        from forage.runs.run import Run
+        from forage.runs.starting import as_parent_unless_said
+
+        base = {"where": str(run), **as_parent_unless_said(Run(str(run)), {"environment": environment})}
+    return base, parent

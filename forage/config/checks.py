@@ -43,6 +43,14 @@ def check_collects_nothing(agent: Agent, behaviour: Behaviour, starts: Starts, v
             raise ForageError(f"A run that learns from a data set takes no environment steps; leave out --{what}.")
 
 
+def check_steps(agent: Agent, spec: Spec, steps: int, offline: bool) -> None:
+    """Raise `ForageError` for steps of each seed that no run can take."""
+    each = 1 if offline else agent.num_envs * agent.rollout_length
+    most = MOST // spec.num_agents // each * each  # whole rollouts; a memory counts what every agent lived through
+    if not 1 <= steps <= most:
+        raise ForageError(f"A run takes from 1 to {most:,} steps of each seed, not {steps:,}.")
+
+
 def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
     """Raises `ForageError` where layers are described to an agent that sees images and has no use for that."""
     asked = [name for name in ("hidden_sizes", "value_sizes", "layer_norm") if given.get(name)]

@@ -12,18 +12,24 @@ import jax
 
 from forage.config.registry import from_config
 from forage.config.values import at_last
-from forage.core import checkpoint, prng, spaces
+from forage.core import prng, spaces
+from forage.core.checkpoint import load as load_tree
 from forage.core.compiling import check_precision
+from forage.core.ports import Agent
 from forage.core.sweep import best, members_of
 from forage.core.types import ForageError, Spec
 from forage.evaluation.statistics import interquartile_mean
 from forage.loop.policy import Policy, actions_of
+
+KEPT = "kept"  # the folder of the agents that a run keeps beside its newest
 
 
 def load_policy(
     directory: str | os.PathLike[str],
     seed: int | None = None,
     actions: str | None = None,
+    *,
+    checkpoint: str | int | None = None,
     **settings: float,
 ) -> Policy:
     """The agent of the best member in evaluation (the first, if there was none), which `member` then names.
@@ -32,6 +38,7 @@ def load_policy(
 
     `seed`, and `settings` of a sweep such as `learning_rate=0.001`, say among which members.
     `actions`: `greedy` or `sampled`; unless said, as the run was told or, with `auto`, as its evaluation chose.
+    `checkpoint`: `best`, or the step of one that the run has kept (`--keep best`, `--keep-every N`); else the newest.
     """
     check_precision()
     path = Path(directory)
@@ -47,9 +54,7 @@ def load_policy(
     evaluation = json.loads(evaluated.read_text()) if evaluated.exists() else None
     wanted = settings if seed is None else {"seed": seed} | settings
     index = best(str(path), members, evaluation and evaluation["return"], wanted, interquartile_mean)
-    one = jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
-    like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(members), *x.shape), x.dtype), one)
-    states, _ = checkpoint.load(path / "agent.npz", like)
+    states, _ = agent_states(path, agent, spec, len(members), checkpoint)
     sampled = actions_of(config, evaluation, actions) == "sampled"
     policy = Policy(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
     fits = [member for member in members if wanted.items() <= member.items()]
@@ -57,6 +62,31 @@ def load_policy(
     policy.settings = len({tuple(member.values())[1:] for member in fits})
     policy.evaluated = evaluation is not None
     return policy
+
+
+def agent_states(
+    directory: Path, agent: Agent, spec: Spec, members: int, checkpoint: str | int | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """Return the states of a run's agents, leaves `member ...`, and the header of their file."""
+    one = jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
+    like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((members, *x.shape), x.dtype), one)
+    return load_tree(agent_file(directory, checkpoint), like)
+
+
+def agent_file(directory: Path, checkpoint: str | int | None = None) -> Path:
+    """Return the file of a run's newest agents, or of those that it has kept as `best` or at a step."""
+    if checkpoint is None:
+        return directory / "agent.npz"
+    paths = sorted((directory / KEPT).glob("*.npz"))
+    kept: dict[str | int, Path] = {path.stem if path.stem == "best" else int(path.stem): path for path in paths}
+    if checkpoint not in kept:
+        there = ", ".join(str(name) for name in kept)
+        raise ForageError(
+            f"{directory} has kept no checkpoint {checkpoint}; it has {there}."
+            if kept
+            else f"{directory} has kept no checkpoints; a run does that with --keep best and --keep-every N."
+        )
+    return kept[checkpoint]
 
 
 def spec_from_config(config: dict[str, Any]) -> Spec:
@@ -74,7 +104,12 @@ def spec_from_config(config: dict[str, Any]) -> Spec:
 
 
 def load(
-    directory: str | os.PathLike[str], seed: int | None = None, actions: str | None = None, **settings: float
+    directory: str | os.PathLike[str],
+    seed: int | None = None,
+    actions: str | None = None,
+    *,
+    checkpoint: str | int | None = None,
+    **settings: float,
 ) -> Policy:
     """Load a trained agent, the best one unless `seed` and `settings` of a sweep name it; see `load_policy`.
 
@@ -84,7 +119,7 @@ def load(
         >>> forage.load("runs/sweep", seed=1, learning_rate=0.001).member  # doctest: +SKIP
     {'seed': 1, 'learning_rate': 0.001}
     """
-    policy = load_policy(directory, seed, actions, **settings)
+    policy = load_policy(directory, seed, actions, checkpoint=checkpoint, **settings)
     if policy.chosen:
         print(policy.chosen, file=sys.stderr)
     return policy

@@ -14,11 +14,11 @@ import numpy as np
 
 from forage.config import registry
 from forage.config.checks import (
-    MOST,
     check_collects_nothing,
     check_learning,
     check_networks,
     check_sizes,
+    check_steps,
     seed_numbers,
 )
 from forage.config.defaults import chosen, default_behaviour, default_steps, left_out, suggest, upon, usual_parts
@@ -349,10 +349,7 @@ def make_setup(
         steps, steps_from = UPDATES, "each an update from the data set"
     if steps is None:
         steps, steps_from = default_steps(agent, name, spec, native, suggested=bool(why))
-    each = 1 if offline else agent.num_envs * agent.rollout_length
-    most = MOST // spec.num_agents // each * each  # whole rollouts; a memory counts what every agent lived through
-    if not 1 <= steps <= most:
-        raise ForageError(f"A run takes from 1 to {most:,} steps of each seed, not {steps:,}.")
+    check_steps(agent, spec, steps, offline)
     check_actions(evaluation_actions)
     against = default_opponent(environment, by_port["behaviour"]) if opponent is None else os.fspath(opponent)
     check_opponent(against, environment, spec)

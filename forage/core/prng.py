@@ -24,6 +24,8 @@ EVALUATION_AT_POINTS = 500_009
 """The same during training: each evaluation adds its number."""
 EVALUATION_AGAIN = 2_000_003
 """The same of an evaluation asked for later, which adds a seed: none of the run's own episodes comes back."""
+EVALUATION_CALLED = 20_000_003
+"""The same of an evaluation that a callback asks for, which adds its number."""
 TUNING = 700_001
 """The same of trials in a search."""
 WATCH = 4_000_037
@@ -42,7 +44,7 @@ FRESH = 6_100_033
 """A rollout's key is folded with it for the episodes that begin before its first step, for agents of whole ones."""
 OPPONENT = 6_100_039
 """The key of an action in evaluation is folded with it for the opponent's, so that the agent's is what it is."""
-STREAMS = CHOICE, EVALUATION, EVALUATION_AT_POINTS, EVALUATION_AGAIN, TUNING
+STREAMS = CHOICE, EVALUATION, EVALUATION_AT_POINTS, EVALUATION_AGAIN, EVALUATION_CALLED, TUNING
 STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, TASKS, SOLVED_LEVELS, FRESH, OPPONENT
 """Every number that a stream of its own is made from: all are different, and below 2^31."""
 

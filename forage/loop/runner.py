@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree
 
 from forage.core.mesh import Shape
 from forage.core.types import Experience
-from forage.loop.learner import Learner, Report
+from forage.loop.learner import Learner, LearnerState, Report
 from forage.loop.soundness import Bad
 
 Numbers = Mapping[str, Sequence[float]]
@@ -95,6 +95,13 @@ class Runner(Protocol):
 
     def use_agents(self, agents: PyTree[Array]) -> None:
         """Take these agents, to evaluate them."""
+
+    def learner_shapes(self) -> LearnerState:
+        """Return the shapes of what one member learns and remembers."""
+        ...
+
+    def inherit(self, agents: PyTree[Array], memory: PyTree[Array] | None, steps: int) -> None:
+        """Take, just after `begin`, the agents of another run, and, at the step that it counts, its memory."""
 
     def agent_states(self) -> PyTree[Array]:
         """Return the agents' states."""

@@ -6,6 +6,7 @@ DIRECTORY/versions.json      versions, git state and machine
 DIRECTORY/metrics.jsonl      a line for each point of the curve; every value a list over members
 DIRECTORY/checkpoints/       the two newest checkpoints: everything to continue from
 DIRECTORY/agent.npz          the agents alone, to act with
+DIRECTORY/kept/              those of the best evaluation and of every N steps, where that was asked for
 DIRECTORY/evaluation.json    episodes played apart from training, and the score
 DIRECTORY/evaluations.jsonl  the same at points during training, where that was asked for
 DIRECTORY/curve.png
@@ -150,6 +151,17 @@ class Run:
         return evaluation.get("steps", self.rows[-1]["steps"]), self.score
 
     @property
+    def kept(self) -> dict[str, dict[str, Any]]:
+        """Evaluations of checkpoints that the run has kept: `best`, or a step."""
+        path = self.directory / "checkpoints.json"
+        return read_json(path) if path.exists() else {}
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """What happened to the run beside training, oldest first: each an `event`, the `steps` then, and more."""
+        return self.config.get("history", [])
+
+    @property
     def opponents(self) -> dict[str, dict[str, Any]]:
         """Evaluations against other opponents than the run's own, by their names."""
         path = self.directory / "opponents.json"
@@ -288,6 +300,13 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ForageError(f"{path.parent} is not a whole run: it has no {path.name}.") from None
     except (OSError, ValueError) as error:
         raise ForageError(f"{path} cannot be read: {error}.") from error
+
+
+def record(directory: Path, event: str, steps: int, more: dict[str, Any], changed: dict[str, Any]) -> None:
+    """Write into a run's configuration what happened at a step, and what of it is `changed` from then on."""
+    config = read_json(directory / "config.json")
+    history = [*config.get("history", []), {"event": event, "steps": steps, **more}]
+    write_json(directory / "config.json", config | changed | {"history": history})
 
 
 def write_json(path: Path, data: Any) -> None:

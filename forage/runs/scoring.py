@@ -22,16 +22,15 @@ def step_limit(setup: Setup) -> int:
     return 27_000 if setup.spec.horizon is None else int(setup.spec.horizon)
 
 
-def load_agents(run: Run, runner: Runner) -> None:
-    """Load the agents of the newest whole checkpoint, and nothing else of it: to evaluate takes no more.
+def load_agents(run: Run, runner: Runner) -> int:
+    """Load the agents of the newest whole checkpoint, and nothing else of it. Return the step that they are of.
 
     Raises `ForageError` where there is none.
     """
     problems: list[ForageError] = []
     for path in reversed(run.checkpoints):
         try:
-            runner.load_agents(path)
-            return
+            return runner.load_agents(path)["steps"]
         except ForageError as error:
             problems.append(error)
     if problems:

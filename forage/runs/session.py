@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,15 @@ from forage.loop.learner import Report
 from forage.loop.runner import Runner
 from forage.loop.soundness import NotFinite, Unsound
 from forage.runs import display as progress
+from forage.runs.callbacks import Callback, CallbackFailed, View
 from forage.runs.checkpoints import Checkpoints
 from forage.runs.curve import Rows, Totals, columns, newest, quiet_since, read_rows
 from forage.runs.finite import Finite
 from forage.runs.introduction import introduction, title
+from forage.runs.keeping import Keeping
 from forage.runs.run import Run
 from forage.runs.scoring import cut_sentence, evaluate_agents, score_agents, step_limit
+from forage.runs.starting import Inheritance
 from forage.runs.summary import conclude, device_failure
 
 POINTS = 100  # on the curve
@@ -41,9 +44,10 @@ class Session:
         settings: dict[str, Any],
         display: progress.Progress,
         trackers: Sequence[Any] = (),
+        callbacks: Sequence[Callback] = (),
     ):
         self.directory, self.setup, self.runner, self.settings = directory, setup, runner, settings
-        self.display, self.trackers = display, trackers
+        self.display, self.trackers, self.callbacks = display, trackers, callbacks
         self.iterations = -(-setup.steps // runner.steps_per_iteration)
         self.every = max(1, self.iterations // POINTS)  # iterations between points of the curve
         every = settings.get("evaluation_every")
@@ -54,9 +58,15 @@ class Session:
         self.earlier = 0.0  # seconds of earlier sittings
         self.started: float | None = None  # when this one's loop began
         self.interrupted: str | None = None
+        self.stopped = ""  # why training ends before its last step
+        self.said: list[str] = []  # more for the introduction
+        self.begun: Callable[[], None] = lambda: None  # called after a beginning that is not a resumption
+        self.newest: dict[str, Any] | None = None  # evaluation of this sitting
+        self.asked = 0  # evaluations that callbacks asked for
         self.missed: set[str] = set()  # names of the environment's own that it does not say
         self.checkpoints = Checkpoints(directory, runner, display)
         self.finite = Finite(setup, runner, self.checkpoints, display)
+        self.keeping = Keeping(directory, setup, runner, settings, display)
 
     @property
     def seconds(self) -> float:
@@ -68,11 +78,12 @@ class Session:
         self.display.settings = self.setup.settings
         steps = self.iterations * self.runner.steps_per_iteration
         said = introduction(self.setup, self.directory, steps, self.runner.spread)
-        self.display.start(title(self.setup), said, steps)
+        self.display.start(title(self.setup), [*said, *self.said], steps)
         previous = self.catch_signals()
         try:
             if self.checkpoints.steps is None:
                 self.runner.begin()
+                self.begun()
                 self.save()
             self.runner.prepare(self.settings["evaluation_episodes"], step_limit(self.setup))
             if not self.runner.exact:
@@ -81,10 +92,13 @@ class Session:
             seconds = self.seconds
             self.runner.retire()
             evaluation = score_agents(self.runner, self.setup, self.settings["evaluation_episodes"])
-            result, lines = conclude(self.directory, self.setup, self.runner, evaluation, seconds)
+            result, lines = conclude(self.directory, self.setup, self.runner, evaluation, seconds, self.stopped)
             self.track_evaluation(evaluation)
         except Interrupted:
             raise
+        except CallbackFailed as failed:
+            failed.error.add_note(f"A callback raised this.{self.what_is_kept()}")
+            raise failed.error from None
         except ForageError as error:
             raise ForageError(f"{str(error).rstrip('.')}.{self.what_is_kept()}") from error
         except jax.errors.JaxRuntimeError as error:
@@ -104,6 +118,11 @@ class Session:
         self.display.finish(result, lines)
         return Run(self.directory)
 
+    def inherit(self, inheritance: Inheritance) -> None:
+        """Begin with what another run has learned."""
+        self.begun = lambda: inheritance.begin(self.runner)
+        self.said += inheritance.lines()
+
     def score(self, returns: np.ndarray) -> np.ndarray:
         """What returns in several rewards are worth together."""
         return self.setup.rewards.score(returns, self.setup.spec)
@@ -114,12 +133,14 @@ class Session:
         row_from, compiled_at, batch = done, None, 1
         if self.evaluate_every and not read_rows(self.evaluations.path):
             self.evaluate(0)
+            self.heed()  # before the first step there is nothing to stop
         self.started = last_save = last_row = learning = time.monotonic()
-        while done < self.iterations:
+        while done < self.iterations and not self.stopped:
             mark = min(self.iterations, (done // self.every + 1) * self.every)
             count = min(batch, mark - done)
             if self.evaluate_every:
                 count = min(count, self.evaluate_every - done % self.evaluate_every)
+            count = self.keeping.ahead(done, count)
             start, before = time.monotonic(), self.runner.steps
             report = self.advance(count)
             self.finite.check(report, before, self.seconds)
@@ -142,12 +163,20 @@ class Session:
                 self.note_missing()
                 self.write_row(row)
                 self.totals, row_from, last_row = Totals(), done, now
+            took = 0.0
             if self.evaluate_every and done % self.evaluate_every == 0:
                 took = self.evaluate(done // self.evaluate_every)
-                # The clock of training stands still meanwhile.
-                self.started, learning, last_row = self.started + took, learning + took, last_row + took
+                self.stopped = self.stopped or self.heed()
+            self.keeping.reach(done)
+            took += self.call_back(row)
+            # The clock of training stands still meanwhile.
+            self.started, learning, last_row = self.started + took, learning + took, last_row + took
+            if self.stopped and done != mark:  # the curve ends where training does
+                self.write_row(row)
+                self.totals = Totals()
             stopping = self.interrupted is not None
-            if stopping or done == self.iterations or now - last_save > self.settings["checkpoint_seconds"]:
+            ending = stopping or self.stopped or done == self.iterations
+            if ending or now - last_save > self.settings["checkpoint_seconds"]:
                 self.save()
                 # Saving may take at most a twentieth of the time.
                 last_save = time.monotonic() + 20 * (time.monotonic() - now)
@@ -167,11 +196,29 @@ class Session:
         actions = "sampled" if self.setup.evaluation_actions == "sampled" else "greedy"
         episodes, seed = self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
         found = evaluate_agents(self.runner, self.setup, episodes, seed, actions)
+        self.newest = found
         self.append(self.evaluations, {"steps": self.runner.steps, "cut": found["cut"]} | columns(found))
         self.track_evaluation(found)
         shown = progress.shown_return(found["return"], self.setup.settings)
         cut = f" ({cut_sentence(found)})" if found["cut"] else ""
         self.display.note(f"  {self.runner.steps:>12,} steps   evaluated: {shown}{cut}")
+        return time.monotonic() - began
+
+    def heed(self) -> str:
+        """Keep the agents of the newest evaluation if it is the best. Return why it ends training, or nothing."""
+        return self.keeping.evaluated(self.newest) if self.newest else ""
+
+    def call_back(self, row: dict[str, Any]) -> float:
+        """Call the callbacks. What one raises is raised once everything is saved. Return seconds."""
+        began = time.monotonic()
+        for callback in self.callbacks:
+            try:
+                callback(View(self, row))
+            except Exception as error:
+                self.save(quietly=True)
+                if isinstance(error, ForageError):
+                    raise
+                raise CallbackFailed(error) from error
         return time.monotonic() - began
 
     def note_missing(self) -> None:
@@ -242,7 +289,7 @@ class Session:
         except NotFinite as error:
             raise Unsound(self.finite.unsaved(error)) from error
         except ForageError as error:
-            last = steps >= self.iterations * self.runner.steps_per_iteration
+            last = self.stopped or steps >= self.iterations * self.runner.steps_per_iteration
             if quietly or (self.checkpoints.steps is not None and not last and self.interrupted is None):
                 self.display.note(f"{error} Training goes on and will try again.")
                 return

@@ -13,14 +13,19 @@ from forage.core.ports import Environment
 from forage.evaluation.maps import heat_map
 from forage.loop.runner import Runner
 from forage.runs.display import duration
-from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, scored, write_json
+from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, record, scored, write_json
 from forage.runs.scoring import how_scored
 
 
 def conclude(
-    directory: Path, setup: Setup, runner: Runner, evaluation: dict[str, Any], seconds: float
+    directory: Path, setup: Setup, runner: Runner, evaluation: dict[str, Any], seconds: float, stopped: str = ""
 ) -> tuple[dict[str, Any], list[str]]:
-    """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show."""
+    """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show.
+
+    `stopped`: why training ended before its last step; that is recorded.
+    """
+    if stopped:
+        record(directory, "stopped", runner.steps, {"reason": stopped}, {})
     write_json(directory / "evaluation.json", evaluation)
     picture, settings = draw_curve(Run(directory)), draw_sweep(Run(directory))
     where = write_visits(directory, setup, runner)
@@ -33,6 +38,7 @@ def conclude(
     speed = len(setup.members) * runner.steps / max(seconds, 1e-9)
     lines += [
         *(f"  {line}" for line in how_scored(evaluation)),
+        *([f"  stopped after {runner.steps:,} of {setup.steps:,} {unit}: {stopped}"] if stopped else []),
         f"  {runner.steps:,} {unit} a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)",
         f"  curve {picture}"
         + (f", score by value {settings}" if settings else "")
@@ -47,6 +53,7 @@ def conclude(
         "seconds": round(seconds, 3),
         **scored(scores, evaluation),
         "return": evaluation["return"],
+        **({"stopped": stopped} if stopped else {}),
     }
     return result, lines
 

@@ -20,13 +20,17 @@ from forage.environments.loading import check_not_importing
 from forage.evaluation.statistics import Score
 from forage.loop.policy import AUTO
 from forage.runs import display as progress
+from forage.runs.callbacks import Callback, check_callbacks
 from forage.runs.capacity import check_memory
 from forage.runs.changes import record
+from forage.runs.extending import extended
+from forage.runs.keeping import check_keeping, take_kept
 from forage.runs.locking import locked
 from forage.runs.provenance import differences, versions
 from forage.runs.run import Run, by_setting, draw_sweep, read_json, write_json
 from forage.runs.scoring import load_agents, score_agents
 from forage.runs.session import Session
+from forage.runs.starting import as_parent_unless_said, inherited
 from forage.runs.trackers import check_trackers, open_trackers
 
 
@@ -43,6 +47,12 @@ def train(
     checkpoint_seconds: float = 30.0,
     display: str | progress.Progress = "auto",
     extras: Sequence[str] = (),
+    callbacks: Sequence[Callback] = (),
+    stop_at: float | None = None,
+    keep: str | None = None,
+    keep_every: int | None = None,
+    start_from: str | os.PathLike[str] | Run | None = None,
+    with_memory: bool = False,
     **options: Any,
 ) -> Run:
     """Trains an agent and returns the run.
@@ -60,6 +70,13 @@ def train(
     `devices`: how many share the run, of a native environment; unless said all accelerators, and on the CPU one for
     each seed. Where they are more than the seeds divide among them, several share the environments of one.
     `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
+    `callbacks` are called once a report, about every second, with a `forage.runs.callbacks.View` of the run, which may
+    stop it. `stop_at`: train until an evaluation scores so much. `keep="best"` and `keep_every=N` keep the agents of
+    the best evaluation and of every N steps, for `forage.load(run, checkpoint="best")`.
+
+    `start_from`: a run with whose weights this one begins, seed by seed where it has the seeds, else every seed with
+    those of its best; `with_memory`: with what it has collected too, from the step that it counts. What is not said of
+    agent, environment, parts, steps and seeds is as in that run.
 
     Examples:
         >>> import forage
@@ -76,7 +93,14 @@ def train(
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
     check_trackers(extras)
-    setup = make_setup(agent, environment, steps=steps, seeds=seeds, **options)
+    called = check_callbacks(callbacks)
+    given = options | {"agent": agent, "environment": environment, "steps": steps, "seeds": seeds}
+    parent = None if start_from is None else start_from if isinstance(start_from, Run) else Run(start_from)
+    if parent is not None:
+        given = as_parent_unless_said(parent, given, with_memory)
+    elif with_memory:
+        raise ForageError("with_memory takes over what another run has collected; name that run in start_from.")
+    setup = make_setup(**given)
     if directory is not None and Run.begun(Path(directory)):
         raise ForageError(
             f"{directory} already holds a run; forage resume {directory} continues it, or name another directory."
@@ -90,9 +114,10 @@ def train(
             f"CPU, before JAX is in use."
         )
     check_memory(runner)
+    inheritance = None if parent is None else inherited(parent, setup, runner, with_memory)
     if setup.offline and evaluation_every is None:  # no episodes of training make a curve
         evaluation_every = -(-setup.steps // 10)
-    settings = {
+    settings = check_keeping(stop_at, keep, keep_every, evaluation_every) | {
         "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),
         "evaluation_every": evaluation_every,
         "checkpoint_seconds": checkpoint_seconds,
@@ -100,32 +125,41 @@ def train(
         "devices": len(runner.devices),
         "devices_per_seed": runner.shape.env,
     }
+    if inheritance is not None:
+        settings["parent"] = inheritance.record()
     path = Path(directory) if directory is not None else new_directory(setup)
     with locked(path):
         trackers = open_trackers(extras, path)
         made = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
         write_json(path / "versions.json", versions() | made)
         write_json(path / "config.json", setup.config() | settings)  # last: it is what makes a directory a run
-        return Session(path, setup, runner, settings, shown, trackers).run()
+        session = Session(path, setup, runner, settings, shown, trackers, called)
+        if inheritance is not None:
+            session.inherit(inheritance)
+        return session.run()
 
 
 def resume(
     directory: str | os.PathLike[str],
     *,
+    steps: int | None = None,
     display: str | progress.Progress = "auto",
     anyway: bool = False,
     environment: Any = None,
     data: str | os.PathLike[str] | None = None,
+    callbacks: Sequence[Callback] = (),
     **parts: Any,
 ) -> Run:
     """Continues a run from its newest whole checkpoint, as if it had never stopped.
 
+    `steps`: a new, larger total for each seed, of a run that is over too. What is scheduled follows it from then on,
+    and the run's history keeps both totals. `callbacks`: as in `train`; a run does not remember its own.
     An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
     one (`behaviour=`, ...). What is given otherwise than it was holds from here on: config.json says what is, and
     changes.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. Raises
     `ForageError` when code or versions differ from those it was made with, unless `anyway`.
     """
-    shown = progress.make(display)
+    shown, called = progress.make(display), check_callbacks(callbacks)
     run = Run(directory)
 
     def differs(what: str) -> None:
@@ -140,14 +174,22 @@ def resume(
     prepare_devices(then or 1)  # before anything, even a look at the versions, makes JAX settle on its devices
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
-    setup = from_config(run.config, environment, data=data, **parts)
+    setup, extension = extended(run, from_config(run.config, environment, data=data, **parts), steps)
     runner = setup.runner(shape)
     if then not in (None, len(runner.devices)):
         differs(f"its members on {then} devices (here {len(runner.devices)})")
     check_memory(runner)
     with locked(run.directory):
-        session = Session(run.directory, setup, runner, run.config, shown)
+        session = Session(run.directory, setup, runner, run.config, shown, callbacks=called)
         session.restore(run)
+        if (parent := run.config.get("parent")) and session.checkpoints.steps is None:  # stopped before it had begun
+            inheritance = inherited(Run(parent["run"]), setup, runner, parent["with_memory"])
+            if inheritance.record() != parent:
+                raise ForageError(f"{parent['run']} has changed since {directory} began with it; train anew from it.")
+            session.inherit(inheritance)
+        if extension:
+            session.said += extension.lines(setup, runner.steps)
+            extension.record(setup, runner.steps)
         session.trackers = open_trackers(run.config["extras"], run.directory, again=True)
         session.track_again(run)
         record(run, setup.config(), session.checkpoints.steps or 0, other)
@@ -182,6 +224,7 @@ def evaluate(
     environment: Any = None,
     actions: str | None = None,
     opponent: str | os.PathLike[str] | None = None,
+    checkpoint: str | int | None = None,
 ) -> Score:
     """Evaluates a run's newest checkpoint again, on episodes chosen by `seed`. Returns the score; writes it too.
 
@@ -190,19 +233,26 @@ def evaluate(
     said, as the run was told, or chose when it was evaluated.
     `opponent`: who plays the other seats; where that is not the run's own opponent, its score stays as it is, and what
     was found goes into opponents.json.
+    `checkpoint`: `best`, or the step of one that the run has kept, instead of its newest; the run's score stays as it
+    is, and what was found goes into checkpoints.json.
     Only the agents are read, and what is played is not saved: no code in the run's files is executed.
     """
     if episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
     run = Run(directory)
     setup = from_config(run.config, environment, evaluation_actions=actions, opponent=opponent)
+    if checkpoint is not None and setup.opponent != run.config.get("opponent"):
+        raise ForageError("A kept checkpoint plays against the run's own opponent; leave out the other one.")
     runner = setup.runner(learns=False)
     try:
-        load_agents(run, runner)
+        at = load_agents(run, runner) if checkpoint is None else take_kept(run, setup, runner, checkpoint)
         runner.retire()
-        choice = None if actions == AUTO else run.choice
-        evaluation = score_agents(runner, setup, episodes, prng.EVALUATION_AGAIN + seed, choice)
-        if setup.opponent == run.config.get("opponent"):
+        choice = None if actions == AUTO or checkpoint is not None else run.choice
+        evaluation = score_agents(runner, setup, episodes, prng.EVALUATION_AGAIN + seed, choice) | {"steps": at}
+        if checkpoint is not None:
+            evaluation["choice"] = evaluation["choice"] and evaluation["choice"] | {"steps": at}
+            write_json(run.directory / "checkpoints.json", run.kept | {str(checkpoint): evaluation})
+        elif setup.opponent == run.config.get("opponent"):
             write_json(run.directory / "evaluation.json", evaluation)
             draw_sweep(run)
         else:

@@ -52,7 +52,7 @@ def watch(
             raise ForageError(f"A film has 1 {what} or more, not {number}.")
     if not megabytes > 0:
         raise ForageError(f"The size of a film is above 0 megabytes, not {megabytes:g}.")
-    policy = load(run.directory, seed, actions, **(settings or {}))
+    policy = load(run.directory, seed, actions, checkpoint=None, **(settings or {}))
     setup = from_config(run.config, environment)
     prepare(path)
     film = Film(path, USUAL, told(policy.member), progress)

@@ -160,7 +160,7 @@ def test_one_kind_is_listed(capsys, kind):
     assert out.startswith("agent" if kind == "agents" else kind)
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"], ["resume", "--help"]])
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"], ["compare", "--help"]])
 def test_help(capsys, words):
     code, out, err = small.here(capsys, *words)
     assert (code, err) == (0, "")

@@ -406,6 +406,21 @@ class DeviceRunner:
         """Take these agents (leaves `seed ...`), to evaluate them."""
         self.agents = self._spread(agents)
 
+    def learner_shapes(self) -> LearnerState:
+        """Return the shapes of what one member learns and remembers."""
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self.shapes().learner)
+
+    def inherit(self, agents: PyTree[Array], memory: PyTree[Array] | None, steps: int) -> None:
+        """Take, just after `begin`, the agents of another run, and, at the step that it counts, its memory."""
+        assert self.state is not None
+        state = self._seeds(jax.device_get(self.state))
+        learner = state.learner._replace(agent=agents)
+        if memory is not None:
+            clock = Clock(np.int32(steps), np.float32(self.total_steps))  # type: ignore[arg-type]
+            learner = learner._replace(memory=memory)
+            learner = jax.jit(jax.vmap(lambda one: self.learner.truncate(one, clock)))(learner)
+        self.restore(state._replace(learner=learner), steps)
+
     def next_rollout(self) -> Experience:
         """What the next turn will collect (leaves `seed time env ...`), to look into it."""
         look = self._jitted(next_rollout, (True, False), True, once=True)

@@ -108,6 +108,19 @@ class HostRunner:
         for number, loop in enumerate(self.loops):
             loop.state = LearnerState(jax.tree.map(lambda leaf, n=number: leaf[n], agents), (), (), ())
 
+    def learner_shapes(self) -> LearnerState:
+        """Return the shapes of what one member learns and remembers."""
+        return self.loops[0].shapes().learner
+
+    def inherit(self, agents: PyTree[Array], memory: PyTree[Array] | None, steps: int) -> None:
+        """Take, just after `begin`, the agents of another run, and, at the step that it counts, its memory."""
+        for number, loop in enumerate(self.loops):
+            loop.state = loop.state._replace(agent=jax.tree.map(lambda leaf, n=number: leaf[n], agents))
+            if memory is not None:
+                loop.steps = steps
+                own = loop.state._replace(memory=jax.tree.map(lambda leaf, n=number: leaf[n], memory))
+                loop.state = loop.learner.truncate(own, loop.clock(steps))
+
     @property
     def visits(self) -> np.ndarray | None:
         """How often each seed was at each place of the environments' map, `seed *place`, where that is measured."""

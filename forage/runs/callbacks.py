@@ -1,0 +1,89 @@
+"""What a person's own function sees of a run while it trains, and what it may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from forage.core import prng
+from forage.core.sweep import best
+from forage.core.types import ForageError
+from forage.evaluation.statistics import Score
+from forage.loop.policy import Policy
+from forage.runs.run import by_setting
+from forage.runs.scoring import evaluate_agents
+
+if TYPE_CHECKING:
+    from forage.runs.session import Session
+
+
+class View:
+    """A run while it trains, as a callback sees it."""
+
+    def __init__(self, session: Session, row: dict[str, Any]):
+        self._session = session
+        self.directory: Path = session.directory
+        self.steps: int = session.runner.steps  # of each seed
+        self.row = dict(row)  # what was measured since the last point of the curve; values are lists over members
+        self.members: list[dict[str, Any]] = session.setup.members
+
+    def policy(self, seed: int | None = None) -> Policy:
+        """Return the agent as it is now: of a seed, or of the best in the newest evaluation, or the first."""
+        setup, newest = self._session.setup, self._session.newest
+        wanted = {} if seed is None else {"seed": seed}
+        index = best("This run", self.members, newest["return"] if newest else None, wanted)
+        state = jax.tree.map(lambda x: jax.device_get(x)[index], self._session.runner.agent_states())
+        policy = Policy(setup.agent, state, setup.spec, setup.evaluation_actions == "sampled")
+        policy.member = self.members[index]
+        return policy
+
+    def evaluate(self, episodes: int | None = None) -> Score:
+        """Play episodes apart from training, whose course that does not touch. Return the best setting's score.
+
+        Each call plays other episodes: greedily, or as the run was told.
+        """
+        session = self._session
+        episodes = session.settings["evaluation_episodes"] if episodes is None else episodes
+        if episodes < 1:
+            raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
+        actions = "sampled" if session.setup.evaluation_actions == "sampled" else "greedy"
+        session.asked += 1
+        seed = prng.EVALUATION_CALLED + session.asked
+        session.newest = evaluate_agents(session.runner, session.setup, episodes, seed, actions)
+        return max(by_setting(self.members, session.newest["return"]).values(), key=lambda one: one.value)
+
+    def save(self) -> None:
+        """Write a checkpoint now."""
+        self._session.save()
+
+    def stop(self, reason: str) -> None:
+        """End training after this report, evaluate and conclude the run; the reason stands in its record."""
+        if not isinstance(reason, str) or not reason.strip():
+            raise ForageError("A run is stopped with a reason, a text that stands in its record.")
+        self._session.stopped = reason
+
+
+Callback = Callable[[View], Any]
+
+
+class CallbackFailed(Exception):
+    """Carries what a callback raised past those who answer for the run's own errors."""
+
+    def __init__(self, error: Exception):
+        super().__init__(str(error))
+        self.error = error
+
+
+def check_callbacks(callbacks: Sequence[Callback]) -> list[Callback]:
+    """Return the callbacks. Raise `ForageError` where one cannot be called."""
+    for callback in callbacks if isinstance(callbacks, (list, tuple)) else [None]:
+        if not callable(callback):
+            found = callbacks if callback is None else callback
+            raise ForageError(
+                f"callbacks is a list of functions of a run's view, such as [lambda run: ...]; not a "
+                f"{type(found).__name__}."
+            )
+    return list(callbacks)

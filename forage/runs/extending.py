@@ -1,0 +1,61 @@
+"""More steps for a run than it was made with."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from forage.config.checks import check_steps
+from forage.config.setup import Setup
+from forage.core.types import ForageError
+from forage.runs.run import Run, record
+
+
+@dataclasses.dataclass
+class Extension:
+    """What changes where a run goes on to more steps than it was made with."""
+
+    run: Run
+    before: int  # steps of each seed that the run was made with
+    capacity: int | None  # of a memory that stays as large as it is
+
+    def lines(self, setup: Setup, steps: int) -> list[str]:
+        """Say what changes, at the step from which the run goes on."""
+        unit = "updates" if setup.offline else "steps"
+        was, now = (100 * min(1, steps / total) for total in (self.before, setup.steps))
+        lines = [
+            f"goes on from {steps:,} to {setup.steps:,} {unit}, where {self.before:,} were asked for before: what is "
+            f"scheduled follows the new total, so its progress falls from {was:.0f} % to {now:.0f} %, and the result "
+            f"is not that of a run made with {setup.steps:,} {unit}"
+        ]
+        if self.capacity is not None:
+            lines.append(f"its memory keeps the newest {self.capacity:,} transitions, as many as the shorter run had")
+        return lines
+
+    def record(self, setup: Setup, steps: int) -> None:
+        """Write the new total into the run's configuration, and both totals into its history."""
+        changed: dict[str, Any] = {"steps": setup.steps}
+        if self.capacity is not None:
+            changed["memory"] = self.run.config["memory"] | {"capacity": self.capacity}
+        totals = {"from": self.before, "to": setup.steps}
+        record(self.run.directory, "extended", steps, totals, changed)
+
+
+def extended(run: Run, setup: Setup, steps: int | None) -> tuple[Setup, Extension | None]:
+    """Return the setup of a run that goes on to so many steps, and what of it is new, if anything is.
+
+    A memory's places are counted from the beginning of a run, so it keeps the size that the shorter run gave it.
+    """
+    if steps is None or steps == setup.steps:
+        return setup, None
+    if steps < setup.steps:
+        raise ForageError(
+            f"{run.directory} is a run of {setup.steps:,} steps of each seed, and resume can make it longer: --steps "
+            f"is the new total, {setup.steps:,} or more, not {steps:,}."
+        )
+    check_steps(setup.agent, setup.spec, steps, setup.offline)
+    memory = setup.learner(learns=False).memory
+    capacity = getattr(memory, "capacity", None)
+    longer = dataclasses.replace(setup, steps=steps, memory=memory)
+    same = capacity == getattr(setup.memory, "capacity", None)
+    return longer, Extension(run, setup.steps, None if same else capacity)

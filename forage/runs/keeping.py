@@ -1,0 +1,83 @@
+"""The agents that a run keeps beside its newest: those of the best evaluation, and those of every N steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from forage.config.saved import KEPT, agent_states
+from forage.config.setup import Setup
+from forage.core import checkpoint
+from forage.core.types import ForageError
+from forage.loop.runner import Runner
+from forage.runs.display import Progress
+from forage.runs.run import Run, by_setting
+
+
+def check_keeping(
+    stop_at: float | None, keep: str | None, keep_every: int | None, evaluation_every: int | None
+) -> dict[str, Any]:
+    """Return what was asked for, as a run's configuration has it. Raise `ForageError` for what cannot be."""
+    if keep not in (None, "best"):
+        raise ForageError(f"A run can keep the best of its evaluations (best), not {keep!r}.")
+    if keep_every is not None and keep_every < 1:
+        raise ForageError(f"Steps from one kept checkpoint to the next are 1 or more, not {keep_every:,}.")
+    if stop_at is not None and stop_at != stop_at:
+        raise ForageError("A run stops at a score that is a number, not nan.")
+    for option, given in (("stop_at", stop_at), ("keep best", keep)):
+        if given is not None and evaluation_every is None:
+            raise ForageError(
+                f"--{option.replace('_', '-')} goes by evaluations during training; say how often with "
+                f"--evaluation-every N."
+            )
+    asked = {"stop_at": stop_at, "keep": keep, "keep_every": keep_every}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+class Keeping:
+    """Writes the agents that a run keeps, and says when an evaluation is good enough to stop."""
+
+    def __init__(self, directory: Path, setup: Setup, runner: Runner, settings: dict[str, Any], display: Progress):
+        self.folder, self.setup, self.runner, self.display = directory / KEPT, setup, runner, display
+        self.stop_at, self.keeps_best = settings.get("stop_at"), settings.get("keep") == "best"
+        every = settings.get("keep_every")
+        self.every = every and -(-every // runner.steps_per_iteration)  # iterations
+        kept = self.folder / "best.npz"
+        self.best = checkpoint.read_header(kept)["score"] if kept.exists() else None
+
+    def ahead(self, done: int, count: int) -> int:
+        """Return how many of the next `count` iterations come before the next agents to keep."""
+        return min(count, self.every - done % self.every) if self.every else count
+
+    def reach(self, done: int) -> None:
+        """Keep the agents after so many iterations, where that is asked for."""
+        if self.every and done % self.every == 0:
+            self.write(f"{self.runner.steps:012d}", {})
+
+    def evaluated(self, evaluation: dict[str, Any]) -> str:
+        """Keep the agents of the best evaluation. Return why training is to stop, or nothing.
+
+        Of a sweep the score that counts is the best setting's; training stops once every setting is good enough.
+        """
+        scores = [one.value for one in by_setting(self.setup.members, evaluation["return"]).values()]
+        if self.keeps_best and (self.best is None or max(scores) > self.best):
+            self.best = max(scores)
+            self.write("best", {"score": self.best})
+        if self.stop_at is None or min(scores) < self.stop_at:
+            return ""
+        return f"an evaluation scored {min(scores):.6g}, and {self.stop_at:.6g} was to be reached"
+
+    def write(self, name: str, header: dict[str, Any]) -> None:
+        """Write the agents as they are. A full disk does not stop the run."""
+        try:
+            path = self.folder / f"{name}.npz"
+            checkpoint.save(path, self.runner.agent_states(), {"steps": self.runner.steps, **header})
+        except ForageError as error:
+            self.display.note(f"{error} Training goes on without this checkpoint.")
+
+
+def take_kept(run: Run, setup: Setup, runner: Runner, kept: str | int) -> int:
+    """Give a runner the agents that a run has kept, to evaluate them. Return the step that they are of."""
+    states, header = agent_states(run.directory, setup.agent, setup.spec, len(setup.members), kept)
+    runner.use_agents(states)
+    return header["steps"]

@@ -1,0 +1,162 @@
+"""A run that begins with what another has learned: its agents' weights, and what it has collected."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from forage.config import registry
+from forage.config.files import DECISIVE, PORTS, arguments_of, upon
+from forage.config.setup import Setup, shortened
+from forage.core import checkpoint
+from forage.core.ports import Memory
+from forage.core.sweep import best, members_of, told
+from forage.core.types import ForageError
+from forage.loop.runner import Runner
+from forage.runs.run import Run
+
+
+def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool = False) -> dict[str, Any]:
+    """Return the arguments of a run that begins with another one's weights: what is not given is as in that one.
+
+    A memory that it takes over keeps its size, as places are counted from the beginning.
+    """
+    decisive = {"agent", "environment", "opponent", *PORTS, *DECISIVE}
+    said = {name for name, value in given.items() if value is not None}
+    if isinstance(given.get("agent"), str):  # its options are still the parent's
+        said -= {"agent"}
+    kept = {name: value for name, value in parent.config.items() if name in decisive - said}
+    if given.get("data") is not None:
+        kept.pop("memory", None)
+    where = str(parent.directory)
+    found = upon(where, arguments_of(where, kept), given)
+    if with_memory and isinstance(memory := found.get("memory"), Memory):
+        agent, agents = registry.from_config(parent.config["agent"]), parent.config["spec"]["num_agents"]
+        rows = 1 if agent.joint else agents
+        found["memory"] = shortened(memory, agent, agent.num_envs * rows, parent.config["steps"] * rows)
+    return found
+
+
+@dataclasses.dataclass
+class Inheritance:
+    """What the members of a new run begin with."""
+
+    parent: Run
+    rows: list[int]  # the parent's member that each member of the run goes on from
+    each: bool  # each seed goes on from the same seed
+    agents: Any  # leaves `member ...`
+    memory: Any = None  # likewise, where it is taken
+    capacity: int = 0  # of that memory
+    steps: int = 0  # at which the run begins, where it is: a memory counts from there
+
+    def begin(self, runner: Runner) -> None:
+        """Give a runner that has just begun what it inherits."""
+        runner.inherit(self.agents, self.memory, self.steps)
+
+    def lines(self) -> list[str]:
+        """Say what a run begins with."""
+        task = self.parent.config["spec"]["name"]
+        which = "seed by seed" if self.each else f"every seed with those of {told(members(self.parent)[self.rows[0]])}"
+        lines = [f"begins with the weights of {self.parent.directory} on {task}, {which}"]
+        if self.memory is not None:
+            lines.append(
+                f"and with its memory, which keeps the newest {self.capacity:,} transitions; steps count on from "
+                f"{self.steps:,}"
+            )
+        return lines
+
+    def record(self) -> dict[str, Any]:
+        """Return what the run's configuration says of its parent."""
+        found = members(self.parent)
+        return {
+            "run": os.path.abspath(self.parent.directory),
+            "steps": checkpoint.read_header(self.parent.directory / "agent.npz")["steps"],
+            "members": [found[row] for row in self.rows],
+            "with_memory": self.memory is not None,
+        }
+
+
+def members(run: Run) -> list[dict[str, Any]]:
+    """Return what sets each member of a run apart."""
+    return members_of(run.config["sweep"], run.config["seeds"])
+
+
+def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> Inheritance:
+    """Return what a run begins with. Raise `ForageError` where that does not fit, naming the first leaf.
+
+    Each seed goes on from the same seed of the parent, from its best setting where that is a sweep; where the parent
+    has not all of the seeds, every one from its best in evaluation.
+    """
+    there, evaluation = members(parent), parent.evaluation
+    returns = evaluation["return"] if evaluation else None
+    each = {member["seed"] for member in setup.members} <= {member["seed"] for member in there}
+    rows = [best(str(parent.directory), there, returns, {"seed": m["seed"]} if each else {}) for m in setup.members]
+    file = parent.directory / "agent.npz"
+    if not file.exists():
+        raise ForageError(f"{parent.directory} holds no trained agent: it has no agent.npz.")
+    like = runner.learner_shapes()
+    agents = {name: leaf[rows] for name, leaf in checkpoint.arrays(file).items()}
+    found = Inheritance(parent, rows, each, fitted(parent, "the agent", agents, like.agent))
+    if with_memory:
+        found.capacity = getattr(setup.memory, "capacity", 0)
+        memory, found.steps = collected(parent, setup, rows)
+        found.memory = fitted(parent, "the memory", memory, like.memory)
+        if setup.steps <= found.steps:
+            raise ForageError(
+                f"With the memory of {parent.directory} a run counts on from its {found.steps:,} steps, so its total "
+                f"is more than that; say --steps, which is {setup.steps:,} here."
+            )
+    return found
+
+
+def collected(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, np.ndarray], int]:
+    """Return what a run's newest checkpoint remembers for each of these members, by leaf, and the steps it holds."""
+    if setup.memory.on_policy or setup.memory.offline:
+        raise ForageError("with_memory takes a replay memory over, and this run keeps none; leave it out.")
+    if not parent.checkpoints:
+        raise ForageError(f"{parent.directory} has no checkpoint, so there is no memory to begin with.")
+    stored = parent.config["agent"]
+    for name in ("num_envs", "rollout_length"):
+        if stored.get(name) != (own := getattr(setup.agent, name)):
+            raise ForageError(
+                f"The memory of {parent.directory} was collected with {name} {stored.get(name)}, and this run has "
+                f"{own}; leave out --with-memory, or give --{name.replace('_', '-')} {stored.get(name)}."
+            )
+    path = parent.checkpoints[-1]
+    saved, steps = checkpoint.arrays(path), checkpoint.read_header(path)["steps"]
+    if not any(name.startswith("[0]") for name in saved):  # made on the device
+        prefix = ".learner.memory"
+        return {n.removeprefix(prefix): leaf[rows] for n, leaf in saved.items() if n.startswith(prefix)}, steps
+    if any(saved[f"[{row}].is_pending"] for row in rows):  # the newest rollout is not in the memory yet
+        steps -= setup.agent.num_envs * setup.agent.rollout_length
+    pattern = re.compile(r"\[0\]\.learner\.memory(.*)")
+    names = [match[1] for name in saved if (match := pattern.fullmatch(name))]
+    return {n: np.stack([saved[f"[{row}].learner.memory{n}"] for row in rows]) for n in names}, steps
+
+
+def fitted(parent: Run, what: str, arrays: dict[str, np.ndarray], like: Any) -> Any:
+    """Return arrays (`member ...`) as a tree like that of one member. Raise `ForageError` for the first misfit."""
+    leaves: list[Any] = []
+    wanted = dict(checkpoint.named_leaves(like))
+    for name in [*wanted, *arrays]:
+        if name not in arrays or name not in wanted:
+            where = "this run has and it has not" if name in wanted else "it has and this run has not"
+            raise ForageError(f"{parent.directory} does not fit {what} of this run: {where} the leaf {name}.")
+    for name, leaf in wanted.items():
+        bits = jax.eval_shape(jax.random.key_data, leaf) if checkpoint.is_key(leaf) else leaf
+        array = arrays[name]
+        if array.shape[1:] != bits.shape or array.dtype != bits.dtype:
+            raise ForageError(
+                f"{parent.directory} does not fit {what} of this run: {name} is {array.dtype}{list(array.shape[1:])} "
+                f"there and {bits.dtype}{list(bits.shape)} here."
+            )
+        one = jnp.asarray(array)
+        is_key = checkpoint.is_key(leaf)
+        leaves.append(jax.random.wrap_key_data(one, impl=checkpoint.generator_of(leaf)) if is_key else one)
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)

@@ -1,0 +1,114 @@
+"""Settings from a file: what a run wrote, or the same words in TOML and YAML, with options over them."""
+
+import json
+
+import pytest
+import small
+
+from forage.config.files import arguments_of, read_arguments, upon
+from forage.config.setup import make_setup
+from forage.core.types import ForageError
+from forage.runs import training
+
+small.keep_compiled()
+
+TOML = """
+agent = {part = "dqn", learning_rate = 1, "hidden-sizes" = [8]}
+environment = {id = "CartPole-v1", wrap = ["time-limit:9"], options = {length = 0.7}}
+steps = 96
+seeds = [3, 7]
+evaluation-episodes = 2
+
+[memory]
+part = "prioritised"
+capacity = 64
+"""
+
+
+def config_of(arguments):
+    """Return the configuration of the setup that arguments make."""
+    return make_setup(**arguments).config()
+
+
+def test_what_a_run_writes_makes_the_same_run(tmp_path):
+    options = {"agent_options": {"learning_rate": 0.01}, "memory": "prioritised", "wrap": ["time-limit:9"]}
+    config = config_of({"agent": "dqn", "environment": "CartPole-v1", "steps": 500, "seeds": [4], **options})
+    (tmp_path / "config.json").write_text(json.dumps(config | {"devices": 1, "devices_per_seed": 1, "history": []}))
+    assert config_of(read_arguments(tmp_path / "config.json")) == config
+
+
+def test_toml_and_yaml_say_the_same(tmp_path):
+    (tmp_path / "run.toml").write_text(TOML)
+    found = read_arguments(tmp_path / "run.toml")
+    assert found["agent_options"] == {"learning_rate": 1.0, "hidden_sizes": (8,)}
+    assert isinstance(found["agent_options"]["learning_rate"], float)
+    assert found["evaluation_episodes"] == 2 and found["environment_options"] == {"length": 0.7}
+    yaml = pytest.importorskip("yaml")
+    import tomllib
+
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(tomllib.loads(TOML)))
+    assert read_arguments(tmp_path / "run.yaml") == found
+
+
+def test_options_go_over_a_file(tmp_path, capsys, monkeypatch):
+    (tmp_path / "run.toml").write_text(TOML)
+    asked = {}
+    monkeypatch.setattr(
+        training,
+        "train",
+        lambda agent, environment, **more: asked.update(more | {"agent": agent, "environment": environment}),
+    )
+    words = ["train", "--config", tmp_path / "run.toml", "--quiet"]
+    words += ["--learning-rate", "0.5", "--memory.capacity", "48", "--env.gravity", "3", "--seeds", "3,"]
+    assert small.here(capsys, *words, *small.words(small.REPLAY)) == (0, "", "")
+    assert (asked.pop("display"), asked.pop("evaluation_episodes")) == ("quiet", 2)
+    config = config_of(asked)
+    assert config["agent"]["learning_rate"] == 0.5 and config["agent"]["hidden_sizes"] == [8]
+    assert config["memory"]["part"] == "prioritised" and config["memory"]["capacity"] == 48
+    assert config["environment"]["options"] == {"length": 0.7, "gravity": 3}
+    assert config["seeds"] == [3] and config["steps"] == 96
+    # What a run writes names every field, and they give way to options too.
+    whole = arguments_of("it", json.loads(json.dumps(config)))
+    changed = upon("it", whole, {"agent": "dqn", "agent_options": {"learning_rate": 0.25}, "environment": "Acrobot-v1"})
+    assert changed["agent"].learning_rate == 0.25 and changed["agent"].hidden_sizes == (8,)
+    assert changed["environment"] == "Acrobot-v1" and "environment_options" not in changed and "wrap" not in changed
+
+
+@pytest.mark.parametrize(
+    "config, sentence",
+    [
+        ({"stepps": 3}, r"f has 'stepps', which is no setting of a run; did you mean steps or "),
+        ({"steps": "many"}, r"steps in f is not what forage train takes: 'many'"),
+        ({"steps": True}, r"steps in f is not what forage train takes: True"),
+        ({"agent": 3}, r"agent in f is a name, or a table with `part`, its name; not 3"),
+        ({"agent": "ppoo"}, r"There is no agent called 'ppoo'; did you mean ppo\?"),
+        ({"agent": {"part": "ppo", "hidden_sizes": 8}}, r"hidden_sizes of ppo in f is a list, not 8"),
+        ({"memory": {"part": "uniform", "size": 8}}, r"uniform has no option 'size'"),
+        ({"environment": 3}, r"The environment in f is 3; name one"),
+        ({"environment": {"object": "<class Mine>"}}, r"is a Python object, <class Mine>; name one"),
+        ({"environment": {"id": "CartPole-v1", "warp": []}}, r"has 'warp'; did you mean wrap\?"),
+    ],
+)
+def test_what_a_file_cannot_say(config, sentence):
+    with pytest.raises(ForageError, match=sentence):
+        arguments_of("f", config)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    for name, text, sentence in (
+        ("a.ini", "", r"its name ends with .json, .toml, .yaml or .yml"),
+        ("a.json", "{", r"a.json is not JSON: "),
+        ("a.toml", "steps", r"a.toml is not TOML: "),
+        ("b.json", "[]", r"holds no settings by name"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ForageError, match=sentence):
+            read_arguments(tmp_path / name)
+    with pytest.raises(ForageError, match=r"gone.json cannot be read: No such file"):
+        read_arguments(tmp_path / "gone.json")
+
+
+def test_another_agent_is_refused(tmp_path, capsys):
+    (tmp_path / "run.toml").write_text(TOML)
+    code, _, err = small.here(capsys, "train", "ppo", "CartPole-v1", "--config", tmp_path / "run.toml")
+    assert code == 2 and "has the agent dqn and its parts; leave out ppo, or the file." in err

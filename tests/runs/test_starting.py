@@ -1,0 +1,142 @@
+"""A run begins with another one's weights, and with what it has collected."""
+
+import numpy as np
+import pytest
+import small
+from small import differing_files
+
+import forage
+from forage.core import checkpoint
+from forage.core.types import ForageError
+from forage.runs.run import Run
+
+small.keep_compiled()
+
+
+class Begun(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory):
+    return small.train(tmp_path_factory.mktemp("parent") / "run", "dqn", steps=96)
+
+
+def beginning(monkeypatch, directory, parent, **more):
+    """Return the agents, by leaf, with which a run begins that is stopped before its first step."""
+    from forage.runs import session
+
+    def loop(self):
+        raise Begun
+
+    monkeypatch.setattr(session.Session, "loop", loop)
+    with pytest.raises(Begun):
+        forage.train(start_from=parent.directory, directory=directory, display="quiet", evaluation_episodes=2, **more)
+    return checkpoint.arrays(Run(directory).checkpoints[0])
+
+
+def agents(arrays):
+    prefix = ".learner.agent"
+    return {name.removeprefix(prefix): leaf for name, leaf in arrays.items() if name.startswith(prefix)}
+
+
+def test_each_seed_goes_on_from_its_own(parent, tmp_path, monkeypatch):
+    own = checkpoint.arrays(parent.directory / "agent.npz")
+    begun = agents(beginning(monkeypatch, tmp_path / "run", parent, seeds=[7, 3], steps=48))
+    assert list(begun) == list(own)
+    for name, leaf in own.items():
+        assert np.array_equal(begun[name], leaf[[1, 0]])
+    config = Run(tmp_path / "run").config
+    assert config["parent"] == {
+        "run": str(parent.directory),
+        "steps": 96,
+        "members": [{"seed": 7}, {"seed": 3}],
+        "with_memory": False,
+    }
+    assert config["agent"] == parent.config["agent"] and config["steps"] == 48
+
+
+@pytest.mark.thorough
+def test_other_seeds_go_on_from_the_best(parent, tmp_path, monkeypatch):
+    best = int(np.argmax(parent.evaluation["return"]))
+    own = checkpoint.arrays(parent.directory / "agent.npz")
+    begun = agents(beginning(monkeypatch, tmp_path / "run", parent, seeds=3, agent_options={"learning_rate": 0.5}))
+    for name, leaf in own.items():
+        assert np.array_equal(begun[name], leaf[[best] * 3])
+    config = Run(tmp_path / "run").config
+    assert config["agent"] == parent.config["agent"] | {"learning_rate": 0.5}
+
+
+def test_a_run_that_never_began_begins_with_them_again(parent, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        beginning(patch, tmp_path / "run", parent, steps=48)
+    Run(tmp_path / "run").checkpoints[0].unlink()
+    run = forage.resume(tmp_path / "run", display="quiet")
+    again = forage.train(
+        start_from=parent, steps=48, directory=tmp_path / "whole", display="quiet", evaluation_episodes=2
+    )
+    assert differing_files(run.checkpoints[-1], again.checkpoints[-1]) == []
+
+
+@pytest.mark.parametrize(
+    "environment", ["CartPole-v1", pytest.param("gymnasium:CartPole-v1", marks=pytest.mark.thorough)]
+)
+def test_with_memory_it_counts_on(environment, parent, tmp_path, capsys):
+    if environment != "CartPole-v1":
+        parent = small.train(tmp_path / "parent", "dqn", steps=96, environment=environment)
+    words = ["train", "--from", parent.directory, "--with-memory", "--directory", tmp_path / "run"]
+    code, out, err = small.here(capsys, *words, "--steps", "112", "--evaluation-episodes", "2", "--plain")
+    assert code == 0, err
+    assert "begins with the weights of" in out and "seed by seed" in out and "steps count on from" in out
+    run = Run(tmp_path / "run")
+    assert run.evaluation is not None and run.evaluation["steps"] == 112 and run.config["parent"]["with_memory"]
+    prefix = "[0]" if environment != "CartPole-v1" else ""
+
+    def memory(run, name):
+        leaf = checkpoint.arrays(run.checkpoints[-1])[f"{prefix}.learner.memory.{name}"]
+        return leaf if prefix else leaf[0]
+
+    old, new = memory(parent, "reward"), memory(run, "reward")
+    assert len(old) == len(new) == 48
+    # All places were taken, and the ring goes on at its beginning. The episodes under way were lost.
+    assert np.array_equal(old[12:44], new[12:44])
+    if not prefix:  # on the host the last rollout was not in the memory yet, and is overwritten
+        ended = [memory(one, "truncated")[47] | memory(one, "terminated")[47] for one in (parent, run)]
+        assert not ended[0].all() and ended[1].all()
+    forage.resume(run.directory, steps=128, display="quiet")
+    assert Run(run.directory).evaluation["steps"] == 128
+
+
+def test_with_memory_the_total_is_more(parent, tmp_path, capsys):
+    words = ["train", "--from", parent.directory, "--with-memory", "--directory", tmp_path / "run"]
+    code, _, err = small.here(capsys, *words)
+    assert code == 2 and "its total is more than that; say --steps, which is 96 here" in err
+
+
+def test_what_does_not_fit_is_refused(parent, tmp_path):
+    def refused(match, **more):
+        with pytest.raises(ForageError, match=match):
+            forage.train(**{"start_from": parent.directory, "directory": tmp_path / "run", "display": "quiet", **more})
+        assert not (tmp_path / "run").exists()
+
+    refused(
+        r"does not fit the agent of this run: \.\S+ is float32\[.*\] there and float32\[.*\] here\.",
+        agent_options={"hidden_sizes": (16,)},
+    )
+    refused(r"does not fit the agent of this run: \.", environment="Acrobot-v1")
+    refused(r"has the agent dqn and its parts; leave out ppo", agent="ppo")
+    refused(r"is not a run: it has no config.json", start_from=tmp_path)
+    refused(r"name that run in start_from", start_from=None, with_memory=True, environment="CartPole-v1")
+    refused(
+        r"collected with num_envs 2, and this run has 4",
+        with_memory=True,
+        steps=192,
+        agent_options={"num_envs": 4, "learning_starts": 32},
+    )
+
+
+@pytest.mark.thorough
+def test_ppo_has_no_memory_to_take(tmp_path):
+    run = small.train(tmp_path / "ppo")
+    with pytest.raises(ForageError, match=r"takes a replay memory over, and this run keeps none"):
+        forage.train(start_from=run, with_memory=True, steps=320, display="quiet", directory=tmp_path / "run")
