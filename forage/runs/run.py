@@ -38,6 +38,10 @@ class Run:
             raise ForageError(f"{self.directory} is not a run: it has no config.json.")
         self.config = read_json(self.directory / "config.json")
 
+    def __fspath__(self) -> str:
+        """Return the directory, so that a run can be given wherever a directory can."""
+        return str(self.directory)
+
     @staticmethod
     def begun(directory: Path) -> bool:
         """Whether a directory holds a run that has saved something, or what is left of one that is over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -32,14 +33,16 @@ class Compared(NamedTuple):
     scores: np.ndarray | None  # of each seed; None where it has not been evaluated
 
 
-def compare(directories: Sequence[str], output: str) -> list[str]:
-    """Draw the curves of several runs into `output`. Return lines that say how they compare."""
+def compare(
+    directories: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str] = "comparison.png"
+) -> list[str]:
+    """Draw the curves of runs, or of their directories, into `output`. Return lines that say how they compare."""
     runs = gather(directories)
-    path = curve(output, [(one.label, *one.run.curve()) for one in runs], runs[0].run.config["spec"]["name"])
+    path = curve(os.fspath(output), [(one.label, *one.run.curve()) for one in runs], runs[0].run.config["spec"]["name"])
     return [*verdicts(runs), str(path)]
 
 
-def gather(directories: Sequence[str]) -> list[Compared]:
+def gather(directories: Sequence[str | os.PathLike[str]]) -> list[Compared]:
     """The runs, each with a label of its own. Raises `ForageError` where they cannot be compared."""
     runs = [Run(directory) for directory in directories]
     for what, found in (

@@ -424,7 +424,7 @@ def test_what_is_said_of_two():
 @pytest.mark.thorough
 def test_tensorboard_gets_the_curve(tmp_path, finished):
     pytest.importorskip("tensorboardX", reason="the extra tensorboard is not installed")
-    run = small.train(tmp_path / "run", extras=["tensorboard"], steps=48)
+    run = small.train(tmp_path / "run", extras=["tensorboard"], steps=48)  # the old name of track
     events = list((run.directory / "tensorboard").glob("events.out.tfevents.*"))
     assert events
     data = b"".join(path.read_bytes() for path in events)
