@@ -285,11 +285,12 @@ def test_trackio(tmp_path, stand_in):
 
 @pytest.mark.thorough
 def test_wandb_itself(tmp_path, monkeypatch):
-    pytest.importorskip("wandb", reason="the extra wandb is not installed")
+    wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
     from wandb.proto.wandb_internal_pb2 import Record
 
     monkeypatch.setenv("WANDB_MODE", "offline")
     told_twice("wandb", tmp_path)
+    wandb.teardown()  # as at the end of a process: waits for its own to write
     history, summary, config = [], {}, {}
     for path in sorted((tmp_path / "wandb").glob("offline-run-*/run-*.wandb")):
         for data in blocks(path.read_bytes()[7:]):
