@@ -25,6 +25,7 @@ class Tracker(Protocol):
 
     def __init__(self, directory: Path, config: dict[str, Any], again: bool) -> None:
         """Begin for the run in `directory`, with its whole configuration; `again` for one that is resumed."""
+        return  # or mypy would take it to be abstract
 
     def write(self, steps: int, numbers: dict[str, float]) -> None:
         """Take the numbers of a point of the curve, or of an evaluation."""
@@ -36,6 +37,7 @@ class Tracker(Protocol):
 
     def close(self) -> None:
         """End, whether the run is over or was stopped."""
+        return
 
 
 def flat(row: Mapping[str, Any]) -> dict[str, float]:
