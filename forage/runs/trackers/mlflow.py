@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from forage.runs.trackers.base import Tracker, flat_config, identity
 
-MOST_PARAMETERS = 100  # that MLflow takes at once
+MOST_PARAMETERS, MOST_METRICS = 100, 1000  # that MLflow takes at once
 LONGEST = 500  # letters that every version of it takes in a parameter
 
 
@@ -50,7 +50,8 @@ class MLflow(Tracker):
 
         now = int(time.time() * 1000)
         metrics = [Metric(named(key), value, now, steps) for key, value in numbers.items()]
-        self.client.log_batch(self.run, metrics=metrics)
+        for first in range(0, len(metrics), MOST_METRICS):
+            self.client.log_batch(self.run, metrics=metrics[first : first + MOST_METRICS])
 
     def finish(self, steps: int, numbers: dict[str, float]) -> None:
         """Log the score; the run is over."""
