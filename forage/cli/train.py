@@ -31,7 +31,7 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --visits                  count where the agent goes on the environment's map, and when it is first paid
   --checkpoint-seconds S    how often to save
   --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
-  --extras tensorboard   also write the curve there
+  --track wandb,csv      also write the numbers there: tensorboard, wandb, mlflow, trackio, csv or file.py:Class
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
   --learning-rate ...    any hyper-parameter of the agent (forage show AGENT)
   --env.NAME VALUE       any field or option of the environment
@@ -79,8 +79,9 @@ def run(positional: list[str], words: options.Words) -> None:
         arguments["data"] = str(words.pop("data"))
     if words.pop("visits", False):
         arguments["visits"] = True
-    if "extras" in words:
-        arguments["extras"] = options.parse("extras", words.pop("extras"), tuple[str, ...])
+    for name in ("track", "extras"):  # the second is its old name
+        if name in words:
+            arguments[name] = options.parse(name, words.pop(name), tuple[str, ...])
     if "sweep" in words:
         name, _, values = str(words.pop("sweep")).partition("=")
         arguments["sweep"] = {name.replace("-", "_"): options.parse("sweep", values, tuple[float, ...])}
@@ -130,8 +131,11 @@ def run(positional: list[str], words: options.Words) -> None:
             "sweep",
             "data",
             "visits",
-            "extras",
+            "track",
             "wrap",
+            "quiet",
+            "plain",
+            "memory.capacity",
             *PORTS,
         ]
         shown = unknown.replace("_", "-")

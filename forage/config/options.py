@@ -62,6 +62,17 @@ def whole_number(text: str) -> int:
     return int(value)
 
 
+def whole(name: str, value: Any) -> int:
+    """Return a whole number as it is given in Python: `500_000`, `5e5` or `"500k"`. Raise `ForageError` for others."""
+    try:
+        number = whole_number(value) if isinstance(value, str) else int(value)
+        if isinstance(value, str) or number == value:
+            return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ForageError(f"{name} is a whole number such as 500_000 or '500k', not {value!r}.")
+
+
 def parse(name: str, text: Word, wanted: Any) -> Any:
     """`text` as the type `wanted`: bool, int, float, str, tuples of these, or any of these or None."""
     text = str(text)

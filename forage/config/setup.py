@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox
@@ -23,7 +23,9 @@ from forage.config.checks import (
 )
 from forage.config.defaults import chosen, default_behaviour, default_steps, left_out, suggest, upon, usual_parts
 from forage.config.environment import environment_spec, resolve_environment
+from forage.config.loose import unknown, with_loose
 from forage.config.opponents import check_opponent, default_opponent, opponent_of
+from forage.config.options import whole
 from forage.config.ranges import check_ranges
 from forage.config.teachers import taught
 from forage.config.values import understood_part, with_one_schedule
@@ -242,11 +244,11 @@ def make_setup(
     agent: Agent | str | None,
     environment: Any,
     *,
-    steps: int | None = None,
+    steps: int | str | None = None,
     seeds: int | Sequence[int] | None = None,
-    agent_options: dict[str, Any] | None = None,
-    environment_options: dict[str, Any] | None = None,
-    sweep: dict[str, Sequence[float]] | None = None,
+    agent_options: Mapping[str, Any] | None = None,
+    environment_options: Mapping[str, Any] | None = None,
+    sweep: Mapping[str, Sequence[float]] | None = None,
     wrap: Sequence[str] = (),
     why: str = "",
     evaluation_actions: str = "auto",
@@ -257,6 +259,7 @@ def make_setup(
 ) -> Setup:
     """Fills in what was not said. `parts` are by port, each a part or its name; `wrap` names wrappers, first innermost.
 
+    What else is among `parts` are options of the agent, such as `learning_rate`, as in `agent_options`.
     `evaluation_actions`: `greedy`, the agent's best guess, `sampled`, drawn from its policy as in training, or `auto`,
     which of the two did better in episodes played for that; see `forage.runs.scoring.choose`.
     `visits`: where the agent goes is counted, on the environment's map.
@@ -270,10 +273,10 @@ def make_setup(
         if parts.get("memory") is not None:
             raise ForageError("A data set takes the place of a memory; name one of them.")
         parts["memory"] = DataSet(os.fspath(data))
+    loose = {name: parts.pop(name) for name in list(parts) if name not in PORTS}
+    if environment is None and loose:
+        raise unknown(next(iter(loose)), agent, ())
     for port, part in parts.items():
-        if port not in PORTS:
-            hint = "; options of the agent go in agent_options" if isinstance(part, (int, float)) else ""
-            raise ForageError(f"There is no port called {port!r}{hint or nearest(port, PORTS)}")
         if isinstance(part, str):
             parts[port] = registry.build(port, part, {})
         elif part is not None and not isinstance(part, PORTS[port]):
@@ -281,15 +284,17 @@ def make_setup(
                 f"{port} takes a forage.core.ports.{PORTS[port].__name__} or its name, not a {type(part).__name__}"
                 f"{nearest('', registry.PORTS[port])}"
             )
-    name, environment, environment_config = resolve_environment(environment, environment_options or {}, wrap)
+    name, environment, environment_config = resolve_environment(environment, dict(environment_options or {}), wrap)
     spec = environment_spec(name, environment)
     native = isinstance(environment, Environment)
     if agent is None:
         agent, why = suggest(spec, native)
+    if loose and isinstance(agent, str | Agent):
+        agent_options = with_loose(agent, agent_options or {}, loose, name, environment, parts)
     settings_from = ""
     by_name = isinstance(agent, str)
     if isinstance(agent, str):
-        options = agent_options or {}
+        options = dict(dict(agent_options or {}))
         made = registry.build("agent", agent, options)  # options are checked before a preset is laid under them
         under = chosen(agent, name, spec, native, options)
         settings_from = under.why
@@ -303,7 +308,7 @@ def make_setup(
         raise ForageError(
             f"An agent is a forage.core.ports.Agent or its name, such as 'ppo'; not a {type(agent).__name__}."
         )
-    agent = with_one_schedule(understood_part(agent), agent_options or {})
+    agent = with_one_schedule(understood_part(agent), dict(agent_options or {}))
     named = {port: part for port, part in parts.items() if part is not None}
     lacks = "" if by_name else left_out(agent, name, spec, native, named)
     by_port = {port: understood_part(parts.get(port) or part) for port, part in usual_parts(agent).items()}
@@ -345,6 +350,7 @@ def make_setup(
         check_ranges(member, agent_name)
         settled(member).check(spec)
     steps_from = ""
+    steps = None if steps is None else whole("steps", steps)
     if steps is None and offline:
         steps, steps_from = UPDATES, "each an update from the data set"
     if steps is None:

@@ -56,7 +56,7 @@ def history(run: Run) -> list[str]:
     """Say which run it came from, and what was changed on the way, a line each."""
     said = []
     if parent := run.parent:
-        said.append(f"begun from {parent['directory']} as of its step {parent['steps']:,}")
+        said.append(f"begun from {parent['run']} as of its step {parent['steps']:,}")
     for row in run.changes:
         said += [
             f"from step {row['steps']:,} on {name} {'nothing' if now is None else now}, before "

@@ -71,6 +71,10 @@ class Run:
         found = self.scores if self.evaluation else {}
         return [f"{f'{label}: ' if label else ''}return {one}" for label, one in found.items()]
 
+    def __fspath__(self) -> str:
+        """Return the directory, so that a run can be given wherever a directory can."""
+        return str(self.directory)
+
     @staticmethod
     def begun(directory: Path) -> bool:
         """Whether a directory holds a run that has saved something, or what is left of one that is over."""
@@ -126,7 +130,7 @@ class Run:
 
     @property
     def parent(self) -> dict[str, Any] | None:
-        """The `directory` of the run that this one began from and its `steps` then; `None` without one."""
+        """Return the directory of the `run` that this one began from, its `steps` then and more; `None` without one."""
         return self.config.get("parent")
 
     @property

@@ -94,6 +94,8 @@ class Session:
             evaluation = score_agents(self.runner, self.setup, self.settings["evaluation_episodes"])
             result, lines = conclude(self.directory, self.setup, self.runner, evaluation, seconds, self.stopped)
             self.track_evaluation(evaluation)
+            for tracker in self.trackers:
+                tracker.finish(result)
         except Interrupted:
             raise
         except CallbackFailed as failed:
@@ -240,11 +242,12 @@ class Session:
         self.track({"steps": evaluation["steps"]} | found)
 
     def track_again(self, run: Run) -> None:
-        """Hands the points of a run that goes on to the trackers."""
-        for row in run.rows:
-            self.track(row)
+        """Hands the points of a run that goes on to the trackers, in the order in which they were made."""
+        points: list[tuple[int, Any, Any]] = [(row["steps"], self.track, row) for row in run.rows]
         for row in run.evaluations:
-            self.track_evaluation(row | {"members": self.setup.members})
+            points.append((row["steps"], self.track_evaluation, row | {"members": self.setup.members}))
+        for _, tell, row in sorted(points, key=lambda point: point[0]):
+            tell(row)
 
     def advance(self, count: int) -> Report:
         try:

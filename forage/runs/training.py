@@ -5,16 +5,18 @@ from __future__ import annotations
 import datetime
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
+from forage.config.options import whole
 from forage.config.registry import short_name
 from forage.config.setup import PORTS, Setup, from_config, make_setup, prepare_devices
 from forage.core import prng
 from forage.core.mesh import Shape
+from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts, Tasks
 from forage.core.types import ForageError
 from forage.environments.loading import check_not_importing
 from forage.evaluation.statistics import Score
@@ -31,22 +33,36 @@ from forage.runs.run import Run, by_setting, draw_sweep, read_json, write_json
 from forage.runs.scoring import load_agents, score_agents
 from forage.runs.session import Session
 from forage.runs.starting import as_parent_unless_said, inherited
-from forage.runs.trackers import check_trackers, open_trackers
+from forage.runs.trackers import Names, open_trackers, tracker_names
 
 
 def train(
-    agent: Any = None,
+    agent: Agent | str | None = None,
     environment: Any = None,
     *,
-    steps: int | None = None,
+    steps: int | str | None = None,
     seeds: int | Sequence[int] | None = None,
-    directory: str | os.PathLike[str] | None = None,
+    behaviour: Behaviour | str | None = None,
+    rewards: Rewards | str | None = None,
+    memory: Memory | str | None = None,
+    tasks: Tasks | str | None = None,
+    starts: Starts | str | None = None,
+    agent_options: Mapping[str, Any] | None = None,
+    environment_options: Mapping[str, Any] | None = None,
+    wrap: Sequence[str] = (),
+    sweep: Mapping[str, Sequence[float]] | None = None,
+    data: str | os.PathLike[str] | None = None,
+    opponent: str | os.PathLike[str] | None = None,
+    visits: bool = False,
+    evaluation_actions: Literal["auto", "greedy", "sampled"] = "auto",
     evaluation_episodes: int | None = None,
-    evaluation_every: int | None = None,
+    evaluation_every: int | str | None = None,
+    directory: str | os.PathLike[str] | None = None,
     devices: int | None = None,
     checkpoint_seconds: float = 30.0,
-    display: str | progress.Progress = "auto",
-    extras: Sequence[str] = (),
+    display: Literal["auto", "live", "plain", "json", "notes", "notebook", "quiet"] | progress.Progress = "auto",
+    track: Names = (),
+    extras: Names = (),
     callbacks: Sequence[Callback] = (),
     stop_at: float | None = None,
     keep: str | None = None,
@@ -59,10 +75,11 @@ def train(
 
     `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.core.ports.Environment`,
     a class, a function that makes one `gymnasium.Env`, or one that builds a batch on the host from a number of
-    environments. `steps` are of each seed. `data`: the file of a data set to learn from, without environment steps;
-    `steps` are then updates, and unless `evaluation_every` says otherwise there are ten evaluations. `options`: parts
-    for the ports by name (`behaviour=`, `rewards=`, `memory=`, `tasks=`, `starts=`), `sweep={"learning_rate": [...]}`,
-    `agent_options`, `environment_options`, `wrap=["frame-stack:4", "time-limit:200"]` (the first innermost),
+    environments. `steps` are of each seed: `500_000` or `"500k"`. `behaviour`, `rewards`, `memory`, `tasks`, `starts`:
+    parts for the ports, or their names. `options`: those of the agent, such as `learning_rate=1e-3`, as in
+    `agent_options`. `sweep={"learning_rate": [...]}`, `wrap=["frame-stack:4", "time-limit:200"]` (the first innermost).
+    `data`: the file of a data set to learn from, without environment steps; `steps` are then updates, and unless
+    `evaluation_every` says otherwise there are ten evaluations.
     `evaluation_actions="sampled"`, as in training, or `"greedy"`, the best guess; unless said, the score is of what did
     better in episodes played for that.
     `evaluation_every` steps of each seed, and before the first, the agent plays `evaluation_episodes` apart from
@@ -70,6 +87,7 @@ def train(
     `devices`: how many share the run, of a native environment; unless said all accelerators, and on the CPU one for
     each seed. Where they are more than the seeds divide among them, several share the environments of one.
     `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
+    `track`: trackers that the numbers also go to, such as `"wandb"` or `["csv", MyTracker]` (`extras` is its old name).
     `callbacks` are called once a report, about every second, with a `forage.runs.callbacks.View` of the run, which may
     stop it. `stop_at`: train until an evaluation scores so much. `keep="best"` and `keep_every=N` keep the agents of
     the best evaluation and of every N steps, for `forage.load(run, checkpoint="best")`.
@@ -80,24 +98,46 @@ def train(
 
     Examples:
         >>> import forage
-        >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5)  # doctest: +SKIP
+        >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5, learning_rate=1e-3)  # doctest: +SKIP
     """
     check_not_importing()
     shown = progress.make(display)
     if evaluation_episodes is not None and evaluation_episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {evaluation_episodes}.")
+    if evaluation_every is not None:
+        evaluation_every = whole("evaluation_every", evaluation_every)
     if evaluation_every is not None and evaluation_every < 1:
         raise ForageError(f"Steps from one evaluation to the next are 1 or more, not {evaluation_every:,}.")
     if devices is not None and devices < 1:
         raise ForageError(f"A run is on 1 device or more, not {devices}.")
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
-    check_trackers(extras)
+    trackers = tracker_names([*tracker_names(track), *tracker_names(extras)])
     called = check_callbacks(callbacks)
-    given = options | {"agent": agent, "environment": environment, "steps": steps, "seeds": seeds}
+    given = options | {
+        "agent": agent,
+        "environment": environment,
+        "steps": steps,
+        "seeds": seeds,
+        "behaviour": behaviour,
+        "rewards": rewards,
+        "memory": memory,
+        "tasks": tasks,
+        "starts": starts,
+        "agent_options": agent_options,
+        "environment_options": environment_options,
+        "wrap": wrap,
+        "sweep": sweep,
+        "data": data,
+        "opponent": opponent,
+        "visits": visits,
+        "evaluation_actions": evaluation_actions,
+    }
+    usual = {"wrap": (), "visits": False, "evaluation_actions": "auto"}
     parent = None if start_from is None else start_from if isinstance(start_from, Run) else Run(start_from)
     if parent is not None:
-        given = as_parent_unless_said(parent, given, with_memory)
+        said = {name: value for name, value in given.items() if name not in usual or value != usual[name]}
+        given = as_parent_unless_said(parent, said, with_memory)
     elif with_memory:
         raise ForageError("with_memory takes over what another run has collected; name that run in start_from.")
     setup = make_setup(**given)
@@ -121,7 +161,7 @@ def train(
         "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),
         "evaluation_every": evaluation_every,
         "checkpoint_seconds": checkpoint_seconds,
-        "extras": list(extras),
+        "track": trackers,
         "devices": len(runner.devices),
         "devices_per_seed": runner.shape.env,
     }
@@ -129,11 +169,12 @@ def train(
         settings["parent"] = inheritance.record()
     path = Path(directory) if directory is not None else new_directory(setup)
     with locked(path):
-        trackers = open_trackers(extras, path)
+        config = setup.config() | settings
+        tracking = open_trackers(trackers, path, config, note=shown.note)
         made = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
         write_json(path / "versions.json", versions() | made)
-        write_json(path / "config.json", setup.config() | settings)  # last: it is what makes a directory a run
-        session = Session(path, setup, runner, settings, shown, trackers, called)
+        write_json(path / "config.json", config)  # last: it is what makes a directory a run
+        session = Session(path, setup, runner, settings, shown, tracking, called)
         if inheritance is not None:
             session.inherit(inheritance)
         return session.run()
@@ -190,7 +231,8 @@ def resume(
         if extension:
             session.said += extension.lines(setup, runner.steps)
             extension.record(setup, runner.steps)
-        session.trackers = open_trackers(run.config["extras"], run.directory, again=True)
+        tracked = run.config.get("track", run.config.get("extras", ()))  # as it was called before
+        session.trackers = open_trackers(tracked, run.directory, run.config, again=True, note=shown.note)
         session.track_again(run)
         record(run, setup.config(), session.checkpoints.steps or 0, other)
         return session.run()
@@ -203,7 +245,7 @@ def finished(agent: Any, environment: Any, *, directory: Path, display: str, **o
     That what lies there was asked for in the same words is for the caller to know.
     """
     if not Run.begun(directory):
-        return train(agent, environment, directory=directory, display=display, **options)
+        return train(agent, environment, directory=directory, display=progress.make(display), **options)
     run = Run(directory)
     if run.evaluation is not None:
         own = run.config.get("evaluation_actions", "greedy")

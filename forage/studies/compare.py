@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -32,16 +33,18 @@ class Compared(NamedTuple):
     scores: np.ndarray | None  # of each seed; None where it has not been evaluated
 
 
-def compare(directories: Sequence[str], output: str) -> list[str]:
-    """Draw the curves of several runs into `output`. Return lines that say how they compare."""
+def compare(
+    directories: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str] = "comparison.png"
+) -> list[str]:
+    """Draw the curves of runs, or of their directories, into `output`. Return lines that say how they compare."""
     runs = gather(directories)
     curves = [(one.label, *one.run.curve()) for one in runs]
     finals = [(number, *one.run.final) for number, one in enumerate(runs) if one.run.final is not None]
-    path = curve(output, curves, runs[0].run.config["spec"]["name"], finals=finals)
+    path = curve(os.fspath(output), curves, runs[0].run.config["spec"]["name"], finals=finals)
     return [*verdicts(runs), str(path)]
 
 
-def gather(directories: Sequence[str]) -> list[Compared]:
+def gather(directories: Sequence[str | os.PathLike[str]]) -> list[Compared]:
     """The runs, each with a label of its own. Raises `ForageError` where they cannot be compared."""
     runs = [Run(directory) for directory in directories]
     for what, found in (

@@ -14,6 +14,7 @@ import forage
 from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.memory.rollout import LastRollout
+from forage.rewards.bonuses.rnd import RND
 from forage.runs import training
 from forage.runs.run import Run
 
@@ -118,7 +119,19 @@ COMMANDS: list[tuple[str, str]] = [
     ("train psrl tabular:Chain-5 --sweep prior=1,-1", "prior_shape and prior_rate are above 0"),
     ("train ppo CartPole-v1 --sweep lerning-rate=1,2", "did you mean learning_rate"),
     ("train ppo CartPole-v1 --sweep num-envs=1,2", "A sweep is over a number of the agent, not 'num_envs'"),
-    ("train ppo CartPole-v1 --extras tensorbord", "no extra called 'tensorbord'; did you mean tensorboard"),
+    ("train ppo CartPole-v1 --extras tensorbord", "Unknown tracker 'tensorbord'. Available: tensorboard, wandb, "),
+    ("train ppo CartPole-v1 --track wandb2", "Unknown tracker 'wandb2'. Available: tensorboard, wandb, "),
+    ("train ppo CartPole-v1 --lr 1e-3", "forage train nor ppo has an option --lr; did you mean learning-rate"),
+    ("train ppo CartPole-v1 --gamma 0.9", "--gamma; did you mean discount"),
+    ("train ppo CartPole-v1 --n_steps 128", "--n-steps; did you mean rollout-length"),
+    ("train dqn CartPole-v1 --n-steps 3", "--n-steps; did you mean rollout-length or n-step"),
+    ("train ppo CartPole-v1 --ent-coef 0.1", "--ent-coef; did you mean entropy-coefficient"),
+    ("train ppo CartPole-v1 --total-timesteps 10k", "--total-timesteps; did you mean steps"),
+    ("train ppo CartPole-v1 --n-envs 8", "--n-envs; did you mean num-envs"),
+    ("train ppo CartPole-v1 --verbose 1", "--verbose; did you mean quiet or plain"),
+    ("train dqn CartPole-v1 --buffer-size 10k", "--buffer-size; did you mean memory.capacity or memory"),
+    ("train ppo CartPole-v1 --seed 3", "--seed; did you mean seeds"),
+    ("tune ppo CartPole-v1 --over clip=0.1,0.2 --total-timesteps 10k", "--total-timesteps; did you mean steps"),
     ("train ppo CartPole-v1 --memory uniferm", "no memory called 'uniferm'; did you mean uniform"),
     ("train ppo CartPole-v1 --memory.capacity 5", "needs --memory NAME too"),
     ("train dqn CartPole-v1 --memory uniform --memory.capacty 5", "uniform has no option capacty; did you mean"),
@@ -191,8 +204,37 @@ def test_one_sentence_and_code_2(words, said, capsys, tmp_path, monkeypatch):
     [
         ({"agent": 5}, "An agent is a forage.core.ports.Agent or its name"),
         ({"environment": 5}, "not a int"),
-        ({"learning_rate": 1e-3}, "no port called 'learning_rate'; options of the agent go in agent_options"),
-        ({"memories": "uniform"}, "no port called 'memories'; did you mean memory"),
+        (
+            {"lerning_rate": 1e-3},
+            "Neither forage.train nor ppo has an option 'lerning_rate'; did you mean learning_rate",
+        ),
+        ({"learning_rate": "fast"}, "learning_rate of ppo is a number, not 'fast'"),
+        ({"learning_rate": 1e-3, "agent_options": {"learning_rate": 1e-4}}, "learning_rate is given twice"),
+        (
+            {"agent": forage.PPO(), "clip": 0.1},
+            r"An agent that is an object has its own clip; say it there: PPO\(clip=\.\.\.\)",
+        ),
+        ({"gravity": 9.0}, r"'gravity' is no option of ppo; say environment_options={'gravity': \.\.\.}"),
+        ({"rewards": RND(), "weight": 9.0}, r"'weight' is no option of ppo; say rewards=RND\(weight=\.\.\.\)"),
+        (
+            {"rewards": RND(), "learning_rate": 9.0},
+            r"ppo has an option 'learning_rate', and so has something else; say agent_options={'learning_rate': "
+            r"\.\.\.} or rewards=RND\(learning_rate=\.\.\.\)",
+        ),
+        ({"memories": "uniform"}, "'memories'; did you mean memory"),
+        ({"lr": 1e-3}, "'lr'; did you mean learning_rate"),
+        ({"total_timesteps": 1000}, "'total_timesteps'; did you mean steps"),
+        ({"ent_coef": 0.1}, "'ent_coef'; did you mean entropy_coefficient"),
+        ({"verbose": 1}, "'verbose'; did you mean display"),
+        ({"tensorboard_log": "logs"}, "'tensorboard_log'; did you mean track"),
+        (
+            {"agent": None, "environment": None, "env": "CartPole-v1"},
+            "forage.train has no option 'env'; did you mean environment",
+        ),
+        ({"steps": "many"}, "steps is a whole number such as 500_000 or '500k', not 'many'"),
+        ({"steps": 1.5}, "steps is a whole number such as 500_000 or '500k', not 1.5"),
+        ({"evaluation_every": "often"}, "evaluation_every is a whole number"),
+        ({"track": "wandb2"}, "Unknown tracker 'wandb2'. Available: tensorboard, wandb, "),
         ({"memory": 5}, "memory takes a forage.core.ports.Memory or its name, not a int"),
         ({"rewards": LastRollout()}, "rewards takes a forage.core.ports.Rewards or its name, not a LastRollout"),
         ({"memory": "uniferm"}, "did you mean uniform"),

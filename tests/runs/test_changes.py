@@ -63,7 +63,7 @@ def test_what_counts_as_a_change():
 def test_a_parent_and_other_versions_are_told(run, tmp_path):
     directory = tmp_path / "child"
     directory.mkdir()
-    parent = {"directory": "runs/parent", "steps": 20_000}
+    parent = {"run": "runs/parent", "steps": 20_000}
     (directory / "config.json").write_text(json.dumps(run.config | {"parent": parent}))
     child = Run(directory)
     changes.record(child, {"steps": child.config["steps"]}, 80, "jax 1 (here 2)")

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import pickle
-import struct
 from types import SimpleNamespace
 
 import gymnasium
@@ -22,7 +21,7 @@ from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import Scale
 from forage.rewards.weighted import Weighted
-from forage.runs import capacity, session, trackers
+from forage.runs import capacity, session
 from forage.runs import display as progress
 from forage.runs import provenance as versions
 from forage.runs.curve import Rows, read_rows
@@ -186,33 +185,3 @@ def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch)
     one.track_again(SimpleNamespace(rows=[{"steps": 32, "return": [0.0, 0.0]}], evaluations=[row]))
     told = {"steps": 64} | {f"evaluation/{name}": value for name, value in columns.items()}
     assert tracked == [told, {"steps": 32, "return": [0.0, 0.0]}, told]
-
-
-def events(folder):
-    """What TensorBoard shows of each tag, by step: it reads files by their names, and forgets steps from a start on."""
-    from tensorboardX.proto.event_pb2 import Event, SessionLog
-
-    shown = {}
-    for path in sorted(folder.iterdir()):
-        data, at = path.read_bytes(), 0
-        while at + 12 <= len(data):
-            (length,) = struct.unpack("<Q", data[at : at + 8])
-            event = Event.FromString(data[at + 12 : at + 12 + length])
-            at += length + 16
-            if event.session_log.status == SessionLog.START:
-                shown = {tag: [(s, v) for s, v in points if s < event.step] for tag, points in shown.items()}
-            for value in event.summary.value:
-                shown.setdefault(value.tag, []).append((event.step, value.simple_value))
-    return shown
-
-
-def test_tensorboard_has_every_point_once_after_a_kill(tmp_path):
-    pytest.importorskip("tensorboardX", reason="the extra tensorboard is not installed")
-    rows = [{"steps": step, "return": [1.0 * step]} for step in (10, 20, 30)]
-    first, again = (trackers.open_trackers(["tensorboard"], tmp_path, again)[0] for again in (False, True))
-    for tracker, told in ((first, rows), (again, [*rows[:2], {"steps": 30, "return": [31.0]}])):
-        for row in told:
-            tracker.write(row)
-        tracker.close()
-    assert len(list((tmp_path / "tensorboard").iterdir())) == 2  # begun in the same second
-    assert events(tmp_path / "tensorboard")["return"] == [(10, 10.0), (20, 20.0), (30, 31.0)]

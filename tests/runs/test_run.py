@@ -455,10 +455,15 @@ def test_what_is_said_of_two():
     assert "the same mean, 5, over 2 and 3 seeds" in verdict("a", np.array([5.0, 5]), "b", np.array([4.0, 5, 6]))
 
 
+def test_a_run_stands_for_its_directory(finished):
+    assert Path(finished) == finished.directory
+    assert forage.load(finished, seed=3, learning_rate=1e-3).member == {"learning_rate": 1e-3, "seed": 3}
+
+
 @pytest.mark.thorough
 def test_tensorboard_gets_the_curve(tmp_path, finished):
     pytest.importorskip("tensorboardX", reason="the extra tensorboard is not installed")
-    run = small.train(tmp_path / "run", extras=["tensorboard"], steps=48)
+    run = small.train(tmp_path / "run", extras=["tensorboard"], steps=48)  # the old name of track
     events = list((run.directory / "tensorboard").glob("events.out.tfevents.*"))
     assert events
     data = b"".join(path.read_bytes() for path in events)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,13 @@ READING = (
 )
 
 
-def report(directories: Sequence[str], output: str, threshold: float | None = None, film: bool = False) -> Path:
-    """Write the page and returns its path.
+def report(
+    directories: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str] = "report.html",
+    threshold: float | None = None,
+    film: bool = False,
+) -> Path:
+    """Write a page about runs, or their directories, and return its path.
 
     `threshold`: also says after how many steps, and how long, runs reached this return in training. `film`: makes a
     film of each run that has none, where its environment can be drawn.

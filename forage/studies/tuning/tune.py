@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from forage.config.checks import seed_numbers
-from forage.config.registry import to_config
+from forage.config.registry import fields, to_config
 from forage.config.setup import PORTS, Setup, make_setup
 from forage.core.errors import Interrupted
 from forage.core.types import ForageError
@@ -41,7 +41,7 @@ def tune(
     *,
     method: str = "tpe",
     trials: int = 32,
-    steps: int | None = None,
+    steps: int | str | None = None,
     tuning_seeds: int | Sequence[int] = TUNING,
     seeds: int | Sequence[int] = 10,
     batch: int = 8,
@@ -168,7 +168,8 @@ def tested(
     setup: Setup, environment: Any, seeds: Sequence[int], directory: Path, display: str, options: dict[str, Any]
 ) -> Run:
     """Train a setting on the test seeds, a run like any other."""
-    rest = {name: value for name, value in options.items() if name not in (*PORTS, "agent_options")}
+    own = {field.name for field in fields(type(setup.agent))}  # given beside agent_options
+    rest = {name: value for name, value in options.items() if name not in {*PORTS, "agent_options", *own}}
     rest |= {port: getattr(setup, port) for port in PORTS} | {"steps": setup.steps, "seeds": list(seeds)}
     return training.finished(setup.agent, environment, directory=directory, display=display, **rest)
 

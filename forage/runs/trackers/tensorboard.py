@@ -1,0 +1,40 @@
+"""TensorBoard: events under RUN/tensorboard. `tensorboard --logdir runs` shows them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+
+from forage.runs.trackers.base import Tracker
+
+
+class TensorBoard(Tracker):
+    """Events under RUN/tensorboard.
+
+    A run that is resumed tells TensorBoard to forget all that it has, and is told everything anew: a kill may have left
+    points that are played again, and lost others on their way to the disk.
+    """
+
+    package: ClassVar[str] = "tensorboardX"
+    rewrites: ClassVar[bool] = True
+
+    def __init__(self, directory: Path, config: dict[str, Any], again: bool) -> None:
+        from tensorboardX import SummaryWriter
+
+        folder = directory / "tensorboard"
+        # Files are read in the order of their names, which hold whole seconds: one of the same second would be
+        # written over.
+        suffix = f".{len(list(folder.glob('*')))}"
+        self.writer = SummaryWriter(str(folder), purge_step=0 if again else None, filename_suffix=suffix)
+        text = json.dumps(config, indent=1)
+        self.writer.add_text("config", "".join(f"    {line}\n" for line in text.splitlines()), 0)  # a block of code
+
+    def write(self, steps: int, numbers: dict[str, float]) -> None:
+        """Add the numbers as scalars."""
+        for name, value in numbers.items():
+            self.writer.add_scalar(name, value, steps)
+
+    def close(self) -> None:
+        """Write what waits."""
+        self.writer.close()
