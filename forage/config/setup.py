@@ -262,13 +262,13 @@ def make_setup(
     for port, part in parts.items():
         if port not in PORTS:
             hint = "; options of the agent go in agent_options" if isinstance(part, (int, float)) else ""
-            raise ForageError(f"There is no port called {port!r}{hint or nearest(port, PORTS)}")
+            raise ForageError(f"Unknown port {port!r}{hint or nearest(port, PORTS)}")
         if isinstance(part, str):
             parts[port] = registry.build(port, part, {})
         elif part is not None and not isinstance(part, PORTS[port]):
             raise ForageError(
                 f"{port} takes a forage.core.ports.{PORTS[port].__name__} or its name, not a {type(part).__name__}"
-                f"{nearest('', registry.PORTS[port])}"
+                f". Available: {', '.join(registry.PORTS[port])}."
             )
     name, environment, environment_config = resolve_environment(environment, environment_options or {}, wrap)
     spec = environment_spec(name, environment)

@@ -60,7 +60,7 @@ def check_trackers(names: Sequence[str]) -> None:
     """Raises `ForageError` for a name that is no tracker's."""
     for name in names:
         if name not in TRACKERS:
-            raise ForageError(f"There is no extra called {name!r}{nearest(name, TRACKERS)}")
+            raise ForageError(f"Unknown tracker {name!r}{nearest(name, TRACKERS)}")
 
 
 def open_trackers(names: Sequence[str], directory: Path, again: bool = False) -> list[Tracker]:
