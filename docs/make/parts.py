@@ -17,39 +17,15 @@ from pathlib import Path
 from forage.config import registry
 from forage.config.presets import PRESETS
 from forage.config.ranges import range_words
+from forage.studies.claims import of_part
 
 PAGES = Path(__file__).parents[1] / "parts"
-
-
-CLAIMS = {
-    "reinforce": ("group-baseline",),
-    "groups": ("group-baseline",),
-    "ppo": ("ppo-clip", "ppo-epochs", "gae-lambda", "central-critic", "recurrence"),
-    "dqn": ("target-network", "double-q-learning", "dueling-network", "n-step-returns"),
-    "gumbel-search": ("gumbel-search",),
-    "vdn": ("value-decomposition",),
-    "sac": ("sac-sample-efficiency", "sac-temperature"),
-    "td3": ("td3-delay",),
-    "contexts": ("domain-randomisation",),
-    "levels": ("level-generalisation",),
-    "archive": ("restart-distribution",),
-    "guide": ("jump-start",),
-    "prioritised": ("prioritised-replay",),
-    "rnd": ("rnd-exploration",),
-    "counts": ("count-bonus", "mbie-eb"),
-    "icm": ("curiosity",),
-    "e3b": ("elliptical-bonus",),
-    "shift": ("reward-shift",),
-    "held-noise": ("gsde",),
-    "pink": ("pink-noise",),
-}
-"""What was claimed of a part; of any other part, the claim of its name, where there is one."""
 
 
 def claims(name: str) -> list[str]:
     """The verdicts and pictures of a part's claims, as far as they were run."""
     lines = []
-    for claim in CLAIMS.get(name, (name,)):
+    for claim in of_part(name):
         path = PAGES.parent / "claims" / "results" / f"{claim}.json"
         if path.exists():
             found = json.loads(path.read_text())

@@ -22,7 +22,7 @@ class Walk(NamedTuple):
 
 
 class OrnsteinUhlenbeck(Behaviour):
-    """Hands the agent noise that walks about zero, each number that it makes actions from by itself:
+    """Ornstein-Uhlenbeck noise, one independent process for each number that actions are made from.
 
         x_t = (1 - reversion) x_{t-1} + sqrt(1 - (1 - reversion)^2) e_t,  e_t and x_0 standard normal
 

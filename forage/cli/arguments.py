@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 from forage.config import options, registry
@@ -20,6 +21,7 @@ FLAGS = {
     "visits",
     "private",
     "with_memory",
+    "all",
 }
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
@@ -29,6 +31,16 @@ def say(data: dict[str, Any]) -> None:
     from forage.runs.display import say as print_line
 
     print_line(data)
+
+
+def named_options(text: str) -> dict[str, tuple[str, str]]:
+    """Return the options that a help text lists, each with what its value is called and its meaning."""
+    found: dict[str, tuple[str, str]] = {}
+    for names, meaning in re.findall(r"^  (--[a-z].*?)  +(\S.*)$", text, re.MULTILINE):
+        value = re.sub(r"--[a-z][a-z.-]*|,", "", names).strip()
+        for name in re.findall(r"--([a-z][a-z-]*)(?![\w.-])", names):
+            found[name] = (value, meaning)
+    return found
 
 
 def port_part(port: str, words: options.Words, part: Any = None) -> Any:
@@ -80,5 +92,5 @@ def one_run(positional: list[str], command: str) -> str:
 def nothing_left(words: options.Words, command: str, known: list[str]) -> None:
     """Raise `ForageError` where an option is left that the command does not know."""
     if words:
-        unknown = next(iter(words)).replace("_", "-")
-        raise ForageError(f"forage {command} has no option --{unknown}{nearest(unknown, known)}")
+        unknown = options.hyphens(next(iter(words)))
+        raise ForageError(f"forage {command} has no option '--{unknown}'{nearest(unknown, known, '--')}")

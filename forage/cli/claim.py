@@ -16,6 +16,11 @@ that was stopped goes on where it was.
   --directory PATH       where its runs are kept; runs/claims/NAME-SCALE
   --anyway               start the paper's setting without an accelerator, too
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
+
+Examples
+  forage claim
+  forage claim gae-lambda
+  forage claim gae-lambda --scale smoke
 """
 
 

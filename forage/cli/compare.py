@@ -6,6 +6,18 @@ from forage.cli.arguments import nothing_left
 from forage.config import options
 from forage.core.errors import ForageError
 
+HELP = """\
+forage compare RUN RUN ... [OPTIONS]
+
+Draws the curves of all runs into one picture, and says which is better, by how much and how surely.
+
+  --output FILE          the picture, .png, .svg or .pdf; comparison.png
+
+Examples
+  forage compare runs/A runs/B
+  forage compare runs/A runs/B runs/C --output three.svg
+"""
+
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage compare` ask for."""

@@ -13,11 +13,15 @@ forage data record RUN --steps N --output FILE [OPTIONS]
 
   --steps N              transitions to record
   --output FILE          the data set, a NumPy archive (.npz): forage train iql ENVIRONMENT --data FILE learns from it
-  --actions A            greedy, sampled as in training, or random; otherwise as the run is evaluated
+  --actions greedy | sampled | random   otherwise as the run is evaluated
   --random SHARE         the share of episodes that random actions play; 0
   --seed N               which seed's agent; the best
   --start N              another number begins other episodes; 0
   --quiet | --json       show nothing; one JSON object
+
+Examples
+  forage data record runs/NAME --steps 100k --output cartpole.npz
+  forage data record runs/NAME --steps 100k --output mixed.npz --random 0.5
 """
 
 

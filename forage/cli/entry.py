@@ -1,19 +1,20 @@
 """The command line. Answers what it can before JAX is loaded; every error is one sentence and exit code 2.
 
-Each command is a module beside this one with a function `run(positional, words)` and, where it has options of its own,
-a text `HELP`.
+Each command is a module beside this one with a function `run(positional, words)` and a text `HELP`, from which
+completion takes its options too. Where help depends on what was named, `explain(positional, words)` returns it.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from forage.cli.arguments import FLAGS, LISTS
+from forage.cli.arguments import FLAGS, LISTS, named_options
 from forage.config import options
-from forage.core.errors import ForageError, Interrupted, nearest
+from forage.core.errors import ForageError, Interrupted, did_you_mean, nearest
 
 HELP = """\
 forage: reinforcement learning with one loop, seven ports and honest numbers
@@ -33,8 +34,9 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage claim [NAME]                run a paper's claim: does it hold here?
   forage ledger check ROW            measure a row of the ledger again: did anything get worse?
   forage list [KIND]                 agents, environments and the parts of every port
-  forage show PART | RUN             what a part is, its hyper-parameters and its source; what a run is, its score,
-                                     its settings and what was changed on the way
+  forage show NAME | RUN             what a part or an environment is: formula, paper, options, example, claim; what a run
+                                     is: its score, its settings and what was changed on the way
+  forage completion SHELL            what makes bash, zsh or fish complete these words
 
 Examples
   forage train CartPole-v1
@@ -42,7 +44,7 @@ Examples
   forage train dqn minatar:Breakout --memory prioritised --n-step 3
   forage train sac gymnasium:HalfCheetah-v5 --seeds 1
 
-forage train --help lists the options of training; forage show ppo those of an agent.
+forage COMMAND --help explains a command; forage train ppo --help lists the options of an agent.
 """
 
 COMMANDS = (
@@ -61,6 +63,7 @@ COMMANDS = (
     "ledger",
     "list",
     "show",
+    "completion",
 )
 
 
@@ -94,11 +97,12 @@ def run(arguments: list[str]) -> int:
         print(version("forage-rl"))
         return 0
     if command not in COMMANDS:
-        raise ForageError(f"There is no command {command!r}{nearest(command, COMMANDS)}")
+        raise ForageError(f"Unknown command {command!r}{nearest(command, COMMANDS)}")
     module = importlib.import_module(f"forage.cli.{command}")
+    refuse_single_hyphens(rest, module.HELP)
     positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS, LISTS)
     if words.pop("help", False):
-        print(getattr(module, "HELP", HELP), end="")
+        print(module.explain(positional, words) if positional and hasattr(module, "explain") else module.HELP, end="")
         return 0
     if words.get("json"):
         from forage.runs.display import json_alone
@@ -106,6 +110,15 @@ def run(arguments: list[str]) -> int:
         with json_alone():
             return module.run(positional, words) or 0
     return module.run(positional, words) or 0
+
+
+def refuse_single_hyphens(words: list[str], text: str) -> None:
+    """Raise `ForageError` for `-s` and the like, with the options of a help text that begin so."""
+    for before, word in zip(["", *words], words, strict=False):
+        if re.match(r"-[a-z]", word) and word != "-h" and not before.startswith("--"):
+            meant = [f"--{name}" for name in named_options(text) if name.startswith(word[1:])]
+            hint = did_you_mean(meant) or ". Options begin with two hyphens; --help lists them."
+            raise ForageError(f"Unknown option {word!r}{hint}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ forage evaluate RUN [OPTIONS]
 
   --episodes N           episodes of each seed; 100
   --seed N               which episodes
-  --actions A            greedy, or sampled as in training; auto chooses anew; otherwise as the run was told or chose
+  --actions auto | greedy | sampled   auto chooses anew; otherwise as the run was told or chose
   --opponent NAME        who plays the other seats: random, perfect or the directory of a run; the run's own
   --checkpoint best|N    agents that the run has kept, of its best evaluation or of step N; otherwise its newest
   --quiet | --json       show nothing; one JSON object
@@ -27,6 +27,11 @@ Against another opponent than its own the score of the run stays as it is, and w
 Of a kept checkpoint it goes into checkpoints.json.
 With any of the last four the score of the run stays as it is, and what was found goes into robustness.json, and as a
 picture into robustness.png.
+
+Examples
+  forage evaluate runs/NAME
+  forage evaluate runs/NAME --episodes 20 --actions sampled
+  forage evaluate runs/NAME --grid length=0.25:1.0:4 --under action-noise:0.1
 """
 
 

@@ -16,6 +16,10 @@ forage ledger check ROW ...           measure rows again: the exit code is 1 whe
   --quiet | --json       show nothing; one JSON object a row
 
 What is learned is always judged; speed, compile time and memory where JAX and the hardware are those of the ledger.
+
+Examples
+  forage ledger
+  forage ledger check ppo-cartpole
 """
 
 

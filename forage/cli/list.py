@@ -2,36 +2,78 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
+
 from forage.cli.arguments import nothing_left
-from forage.config import options, registry
+from forage.config import declared, options, registry
 from forage.core.errors import ForageError, nearest
+
+HELP = """\
+forage list [KIND] [OPTIONS]
+
+Without a kind: the names of all parts, and the groups of environments. With one (agents, environments, wrappers, or a
+port: tasks, starts, behaviour, rewards, memory): each name with a sentence.
+
+  --all                  every kind, each name with a sentence
+
+Examples
+  forage list
+  forage list rewards
+  forage list environments
+"""
 
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage list` ask for."""
-    nothing_left(words, "list", [])
-    list_parts(positional[0] if positional else None)
+    whole = bool(words.pop("all", False))
+    nothing_left(words, "list", ["all"])
+    if len(positional) > 1:
+        raise ForageError("forage list takes one kind: forage list rewards.")
+    if positional or whole:
+        list_parts(positional[0] if positional else None)
+    else:
+        list_names()
+
+
+KINDS = {"agents": "agent", **{port: port for port in registry.PORTS}, "wrappers": "wrappers"}
+KINDS |= {"environments": "environments"}
+
+
+def list_names() -> None:
+    """Print the names of all parts, and how environments are named."""
+    from forage.environments.catalogue import NATIVE, SUITES
+
+    groups = {port: list(table) for port, table in registry.PORTS.items()} | {"wrappers": list(registry.WRAPPERS)}
+    groups["environments"] = [name for name in NATIVE if ":" not in name]
+    for name in NATIVE:
+        prefix, colon, _ = name.partition(":")
+        if colon and f"{prefix}:" not in groups["environments"][-1]:
+            some = [one for one in NATIVE if one.startswith(f"{prefix}:")]
+            groups["environments"].append(f"{name} and {len(some) - 1} more" if len(some) > 1 else name)
+    groups["of libraries"] = [f"{prefix}:{suite.example or '<id>'}" for prefix, suite in SUITES.items()]
+    for group, names in groups.items():
+        print(filled(f"{group:13}", ", ".join(names)))
+    print("\nforage list KIND says what each is, forage list --all of every kind; forage show NAME explains one.")
+
+
+def filled(left: str, text: str) -> str:
+    """Return text in whole words, with `left` before its first line."""
+    width = min(120, shutil.get_terminal_size((100, 24)).columns)
+    return textwrap.fill(
+        text, width, initial_indent=left + " ", subsequent_indent=" " * (len(left) + 1), break_on_hyphens=False
+    )
 
 
 def list_parts(wanted: str | None) -> None:
-    """Print all parts and environments, or those that are `wanted`."""
-    kinds = {"agents": "agent", **{port: port for port in registry.PORTS}}
-    kinds |= {"wrappers": "wrappers", "environments": "environments"}
-    if wanted is not None and wanted not in kinds:
-        raise ForageError(
-            f"forage list shows agents, environments, wrappers or a port, not {wanted!r}{nearest(wanted, kinds)}"
-        )
-    for port, table in registry.PORTS.items():
-        if wanted is None or kinds[wanted] == port:
-            print(f"{port}")
-            for name in table:
-                doc = (registry.part_class(port, name).__doc__ or "").strip().splitlines()[0]
-                print(f"  {name:20} {doc}")
-    if wanted in (None, "wrappers"):
-        print("wrappers")
-        for name in registry.WRAPPERS:
-            doc = (registry.wrapper_class(name).__doc__ or "").strip().splitlines()[0]
-            print(f"  {name:20} {doc}")
+    """Print all parts and environments, or those that are `wanted`, each with a sentence."""
+    if wanted is not None and wanted not in KINDS:
+        raise ForageError(f"Unknown kind {wanted!r}{nearest(wanted, KINDS)}")
+    for port, table in {**registry.PORTS, "wrappers": registry.WRAPPERS}.items():
+        if wanted is None or KINDS[wanted] == port:
+            print(port)
+            for name, target in table.items():
+                print(filled(f"  {name:20}", declared.summary(target)))
     if wanted in (None, "environments"):
         from forage.environments import list_environments
         from forage.environments.catalogue import SUITES
@@ -39,11 +81,13 @@ def list_parts(wanted: str | None) -> None:
 
         print("environments")
         for row in list_environments(libraries=wanted is not None):
-            print(f"  {row.id:34} {row.description}")
+            print(filled(f"  {row.id:34}", row.description))
         for prefix, suite in SUITES.items():
             if not installed(suite):
-                print(f"  {prefix + ':<id>':34} needs pip install 'forage-rl[{suite.extra}]'. {suite.description}")
+                need = f"needs pip install 'forage-rl[{suite.extra}]'."
+                print(filled(f"  {prefix + ':<id>':34}", f"{need} {suite.description}"))
             elif wanted is None:
-                print(f"  {prefix + ':<id>':34} {suite.description} Such as {prefix}:{suite.example}.")
+                example = f"Such as {prefix}:{suite.example}."
+                print(filled(f"  {prefix + ':<id>':34}", f"{suite.description} {example}"))
         if wanted is None:
             print("forage list environments shows each of those, too.")

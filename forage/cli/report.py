@@ -6,6 +6,20 @@ from forage.cli.arguments import nothing_left
 from forage.config import options
 from forage.core.errors import ForageError
 
+HELP = """\
+forage report RUN ... [OPTIONS]
+
+Writes one HTML page about runs: curves, scores, profiles, settings, films.
+
+  --output FILE          the page; report.html
+  --threshold RETURN     also how soon each run reaches this return
+  --film                 also a film of each run
+
+Examples
+  forage report runs/A
+  forage report runs/A runs/B --output both.html --threshold 475
+"""
+
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage report` ask for."""

@@ -8,13 +8,20 @@ from forage.config import options
 HELP = """\
 forage resume RUN [OPTIONS]
 
+Continues from the newest checkpoint, bit for bit as if the run had never stopped.
+
   --steps N              train longer: the new total for each seed, of a run that is over too
-  --data FILE            where the run's data set lies now
-  --anyway               go on with other code or versions, not bit for bit
+  --anyway               go on although code, versions or devices differ from those the run was made with
+  --data FILE            where the run's data set lies now, if it was moved
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
 
 With --steps, what is scheduled (learning rates, exploration) follows the new total from then on; the run's config.json
 keeps both totals, and the result is not that of a run which was made with so many steps.
+
+Examples
+  forage resume runs/ppo-CartPole-v1-20260101-120000
+  forage resume runs/NAME --anyway
+  forage resume runs/NAME --steps 2M
 """
 
 

@@ -8,19 +8,34 @@ from pathlib import Path
 from typing import Any
 
 from forage.cli.arguments import nothing_left
+from forage.cli.describing import docstrings, environment_lines, option_lines
 from forage.config import options, registry
-from forage.config.ranges import range_words
 from forage.config.values import takes_schedule
 from forage.core.errors import ForageError, nearest
-from forage.core.ranges import declared
 from forage.core.schedule import FORMS
+
+HELP = """\
+forage show NAME | RUN
+
+Explains an agent, another part, a wrapper or an environment: what it computes, its paper, its options with default and
+range, an example, its presets and its claims. Of a run: its score, its settings and what was changed on the way.
+
+Examples
+  forage show ppo
+  forage show rnd
+  forage show CartPole-v1
+  forage show my_parts.py:Mine
+  forage show runs/NAME
+"""
 
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage show` ask for."""
     nothing_left(words, "show", [])
     if len(positional) != 1:
-        raise ForageError("forage show takes the name of a part or a run's directory: forage show ppo.")
+        raise ForageError(
+            "forage show takes the name of a part or an environment, or a run's directory: forage show ppo."
+        )
     show(positional[0])
 
 
@@ -43,24 +58,30 @@ def show(name: str) -> None:
     cls = registry.own_class(target)
     module = sys.modules[cls.__module__]
     print(f"{name}: {port}\n")
-    print((module.__doc__ or "").strip(), "\n")
+    print(docstrings(module, cls), "\n")
     print("options")
-    for field in registry.fields(cls):
-        default = "required" if field.required else field.default
-        shown = field.name.replace("_", "-")
-        words = f"{field.help} ({allowed})" if (allowed := range_words(cls, field.name)) else field.help
-        print(f"  --{shown if port == 'agent' else f'{port}.{shown}':28} {default!s:14} {words}")
+    print(*option_lines(cls, "" if port == "agent" else f"{port}."), sep="\n")
     scheduled = [field.name.replace("_", "-") for field in registry.fields(cls) if takes_schedule(cls, field.name)]
     if scheduled:
         print(f"\nschedules (docs/networks.md) may stand for {', '.join(scheduled)}:")
         print("  " + "; ".join(form.partition(" or ")[0] for form in FORMS.values()))
     example = f"\nexample {cls.example}" if "example" in vars(cls) else ""
     print(f"{example}\nsource {target.replace(':', ' ')}")
+    show_claims(name)
     from forage.config.presets import PRESETS
 
     for preset in PRESETS:
         if preset.agent == name:
             print(f"preset {preset.environment}: {preset.words}; {preset.steps:,} steps ({preset.source})")
+
+
+def show_claims(name: str) -> None:
+    """Print what papers claim of a part, each with the command that tests it."""
+    from forage.studies.claims import of_part
+    from forage.studies.claims.running import load
+
+    for claim in of_part(name):
+        print(f"claim  {load(claim).statement}\n       forage claim {claim}")
 
 
 def own_part(name: str) -> list[tuple[str, str]]:
@@ -94,24 +115,22 @@ def show_environment(name: str) -> None:
     except ForageError as error:
         names = [known for table in (*registry.PORTS.values(), registry.WRAPPERS) for known in table]
         hint = nearest(name, names)
+        known = hint.startswith(". Did")
+        if ":" in name or (not known and "Did you mean" in str(error)):
+            raise
         raise ForageError(
-            f"There is no part called {name!r}{hint}" if hint.startswith("; did") else str(error)
+            f"Unknown part or environment {name!r}{hint if known else '; forage list shows all.'}"
         ) from None
     spec = environment_spec(title, environment)
     print(f"{title}: environment\n")
     made: Any = make(name)
     while hasattr(made, "environment"):
         made = made.environment
-    if maker := maker_of(name):
-        print(inspect.cleandoc(maker[0].__doc__ or ""), "\n")
-        print(inspect.cleandoc(type(made).__doc__ or ""), "\n\noptions")
-        for option, value in maker[1].items():
-            print(f"  --env.{option:24} {value}")
-    elif not callable(environment):
-        print(inspect.cleandoc(type(made).__doc__ or ""), "\n\noptions")
-        for field in registry.fields(type(made)):
-            allowed = declared(type(made), field.name)
-            words = f"{field.help} ({allowed.words()})" if allowed else field.help
-            print(f"  --env.{field.name:24} {getattr(made, field.name)!s:14} {words.strip()}")
+    maker = maker_of(name)
+    if not callable(environment):
+        said = [inspect.cleandoc(one.__doc__ or "") for one in ((maker[0],) if maker else ()) + (type(made),)]
+        print(*said, "options", sep="\n\n")
+    print(*environment_lines(name), sep="\n")
     print(f"\nobservation {spec.observation_space}\naction      {spec.action_space}")
     print(f"horizon     {spec.horizon or 'none'}")
+    print(f"\nexample forage train {title}")

@@ -25,7 +25,7 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --stop-at SCORE           stop once an evaluation scores so much; of a sweep, every setting
   --keep best               keep the agents of the best evaluation (forage evaluate RUN --checkpoint best)
   --keep-every N            keep the agents of every N steps
-  --evaluation-actions A    greedy, or sampled as in training; auto, what did better in episodes of their own
+  --evaluation-actions auto | greedy | sampled   auto: what did better in episodes of their own
   --opponent NAME           who plays the other seats in evaluation: random, perfect or the directory of a run
   --devices N            how many devices share the run; all accelerators, and on the CPU one for each seed
   --visits                  count where the agent goes on the environment's map, and when it is first paid
@@ -33,12 +33,28 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
   --track wandb,csv      also write the numbers there: tensorboard, wandb, mlflow, trackio, csv or file.py:Class
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
-  --learning-rate ...    any hyper-parameter of the agent (forage show AGENT)
-  --env.NAME VALUE       any field or option of the environment
+  --OPTION VALUE         any option of the agent (forage train AGENT --help)
+  --env.OPTION VALUE     any field or option of the environment
   --wrap NAME:VALUE      put a wrapper around the environment; again for one around that (forage list wrappers)
   --behaviour, --rewards, --memory, --tasks, --starts NAME   a part for that port (forage list)
-  --memory.capacity ...  any option of such a part
+  --PORT.OPTION VALUE    any option of such a part, as in --memory.capacity 50k
+
+forage train ppo --help lists the options of an agent, and forage train ppo CartPole-v1 --help also those of the
+environment and of the parts at the ports.
+
+Examples
+  forage train CartPole-v1
+  forage train ppo CartPole-v1 --steps 500k --seeds 5 --learning-rate 3e-4
+  forage train dqn minatar:Breakout --memory prioritised --memory.capacity 50k
+  forage train ppo CartPole-v1 --sweep learning-rate=1e-4,1e-3 --env.cart-mass 2
 """
+
+
+def explain(positional: list[str], words: options.Words) -> str:
+    """Return the help about the agent and the environment that are named."""
+    from forage.cli.describing import training_help
+
+    return training_help("train", positional, words)
 
 
 def run(positional: list[str], words: options.Words) -> None:
@@ -137,9 +153,10 @@ def run(positional: list[str], words: options.Words) -> None:
             "plain",
             "memory.capacity",
             *PORTS,
+            "memory.capacity",
         ]
-        shown = unknown.replace("_", "-")
-        raise ForageError(f"Neither forage train nor {name} has an option --{shown}{nearest(shown, known)}")
+        shown = options.hyphens(unknown)
+        raise ForageError(f"Neither forage train nor {name} has an option '--{shown}'{nearest(shown, known, '--')}")
 
     from forage.runs import training
 

@@ -22,7 +22,20 @@ forage tune AGENT ENVIRONMENT --over NAME=RANGE [--over ...] [OPTIONS]
   --steps, --directory, --evaluation-actions, --wrap, --env.NAME, ports and the agent's options   as of forage train
 
 The same call again, with the same --directory, goes on with a search that was stopped.
+
+forage tune ppo --help lists the options of an agent.
+
+Examples
+  forage tune ppo CartPole-v1 --over learning-rate=1e-4:1e-2:log --over clip=0.1,0.2
+  forage tune dqn CartPole-v1 --over memory.capacity=1k,10k --memory uniform --method random --trials 8
 """
+
+
+def explain(positional: list[str], words: options.Words) -> str:
+    """Return the help about the agent and the environment that are named."""
+    from forage.cli.describing import training_help
+
+    return training_help("tune", positional, words)
 
 
 def run(positional: list[str], words: options.Words) -> None:

@@ -8,6 +8,24 @@ import time
 from forage.cli.arguments import display, nothing_left, one_run, say
 from forage.config import options
 
+HELP = """\
+forage watch RUN [OPTIONS]
+
+  --output FILE          the film, .gif or .mp4 (pip install 'forage-rl[video]'); otherwise beside the run's files
+  --seed N               which seed's agent; the best
+  --episodes N           episodes to show
+  --steps N              the most steps to show
+  --actions greedy | sampled   how the agent acts; otherwise as the run is evaluated
+  --quiet                show nothing
+
+Of a sweep, --NAME VALUE of what was swept chooses the setting.
+
+Examples
+  forage watch runs/NAME
+  forage watch runs/NAME --output film.mp4 --episodes 3
+  forage watch runs/SWEEP --learning-rate 0.001
+"""
+
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage watch` ask for."""

@@ -47,6 +47,11 @@ def split(arguments: list[str], flags: set[str], lists: Collection[str] = ()) ->
     return positional, options
 
 
+def hyphens(name: str) -> str:
+    """Return an option's name as it is printed; underscores are taken as well."""
+    return name.replace("_", "-")
+
+
 def many(words: Words, name: str) -> list[str]:
     """Return what was given for an option that may be given more than once."""
     found = words.get(name, [])
@@ -142,5 +147,5 @@ def fill(words: Words, fields: list[Field], prefix: str, owner: str) -> dict[str
             is_own = ":" in text and float in (known[name].type, *typing.get_args(known[name].type))
             values[name] = text if is_own else parse(word, text, known[name].type)  # a schedule, in words
         elif prefix:
-            raise ForageError(f"{owner} has no option {name.replace('_', '-')}{nearest(name, known)}")
+            raise ForageError(f"{owner} has no option {hyphens(name)!r}{nearest(name, map(hyphens, known))}")
     return values

@@ -82,7 +82,7 @@ def part_class(port: str, name: str) -> type:
         if not is_a(cls, base):
             raise ForageError(f"{name} is not of the port {port}; a subclass of forage.core.ports.{base} works.")
         return cls
-    raise ForageError(f"There is no {port} called {name!r}{nearest(name, PORTS[port])}")
+    raise ForageError(f"Unknown {port}{'' if port == 'agent' else ' part'} {name!r}{nearest(name, PORTS[port])}")
 
 
 def own_class(target: str) -> type:
@@ -104,9 +104,7 @@ def check_wrapper(name: str) -> None:
     """Raise `ForageError` where there is no such wrapper, without importing anything."""
     if name not in WRAPPERS:
         hint = nearest(name, WRAPPERS)
-        raise ForageError(
-            f"There is no wrapper called {name!r}{'; forage list wrappers shows them.' if hint == '.' else hint}"
-        )
+        raise ForageError(f"Unknown wrapper {name!r}{'; forage list wrappers shows them.' if hint == '.' else hint}")
 
 
 def wrapper_fields(cls: type) -> list[Field]:
@@ -175,10 +173,18 @@ def fields(cls: type) -> list[Field]:
 def explained(cls: type) -> dict[str, str]:
     """Return the comment behind each field of a class, with the lines it wraps onto; nothing without a source."""
     try:
-        source = textwrap.dedent(inspect.getsource(cls))
+        return explained_in(inspect.getsource(cls))
+    except (OSError, TypeError):
+        return {}
+
+
+def explained_in(source: str) -> dict[str, str]:
+    """Return the comment behind each field of the class that begins a text."""
+    try:
+        source = textwrap.dedent(source)
         body = ast.parse(source).body[0]
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
-    except (OSError, TypeError, SyntaxError, tokenize.TokenError):
+    except (SyntaxError, tokenize.TokenError):
         return {}
     notes = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
     alone = {

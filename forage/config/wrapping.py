@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from forage.config import options, registry
+from forage.config.options import hyphens
 from forage.core.errors import nearest
 from forage.core.ports import Environment
 from forage.core.types import ForageError
@@ -38,13 +39,13 @@ def arguments(words: str) -> dict[str, Any]:
             if number >= len(fields):
                 raise ForageError(
                     f"{name} has {len(fields)} option{'' if len(fields) == 1 else 's'}, and {words} gives {len(values)}"
-                    f"{nearest('', known)}"
+                    f". Available: {', '.join(known)}."
                 )
             option, value = fields[number].name, text
         if option not in known:
-            raise ForageError(f"{name} has no option {option.replace('_', '-')}{nearest(option, known)}")
+            raise ForageError(f"{name} has no option {hyphens(option)!r}{nearest(option, map(hyphens, known))}")
         if option in result:
-            raise ForageError(f"{words} gives {option.replace('_', '-')} twice; give it once.")
+            raise ForageError(f"{words} gives {hyphens(option)} twice; give it once.")
         result[option] = options.parse(f"wrap {name}:{option}", value, known[option].type)
     missing = [field for field in fields if field.required and field.name not in result]
     if missing:

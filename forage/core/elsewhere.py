@@ -32,6 +32,7 @@ NAMES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("memory",): ("replay_buffer", "replay_buffer_class", "buffer"),
     ("hidden_sizes",): ("net_arch", "hidden_dims", "hidden_size", "hidden_layers", "fcnet_hiddens", "policy_kwargs"),
     ("activation",): ("activation_fn", "activation_function", "nonlinearity"),
+    ("optimiser",): ("optimizer", "optimizer_class"),
     ("behaviour",): ("epsilon", "exploration_fraction", "exploration_final_eps", "action_noise", "use_sde"),
     # a run
     ("steps",): (

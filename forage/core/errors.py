@@ -16,15 +16,29 @@ class Interrupted(ForageError):
     """A person stopped the run; all is saved."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean a or b?`, or all that is known when there is little, or nothing.
+def nearest(word: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.5) -> str:
+    """Return the end of a sentence about an unknown word: which known ones were meant, or all when they are few.
 
-    A name of another library is answered with ours.
+    A name of another library is answered with ours; hyphens are as good as underscores. `prefix` goes before each name
+    that is shown.
     """
-    known = list(known)
-    folded = {name.lower(): name for name in known}
-    close = ours(word, {name.replace("-", "_"): name for name in known})
-    close = close or [folded[name] for name in difflib.get_close_matches(word.lower(), folded, n=3, cutoff=0.5)]
-    if close:
-        return f"; did you mean {' or '.join(close)}?"
-    return f"; there are {', '.join(known)}." if len(known) <= 12 else "."
+    folded = {folded_name(name): name for name in known}
+    word = folded_name(word)
+    close = ours(word, {name: name for name in folded})
+    close = close or [name for name in folded if word and name.startswith(word)][:3]
+    close = close or difflib.get_close_matches(word, folded, n=3, cutoff=cutoff)
+    if not close and len(folded) > 12:
+        return "."
+    shown = [prefix + folded[name] for name in close or folded]
+    return did_you_mean(shown) if close else f". Available: {', '.join(shown)}."
+
+
+def folded_name(name: str) -> str:
+    """Return a name as it is compared with others."""
+    return name.lower().replace("-", "_")
+
+
+def did_you_mean(names: Iterable[str]) -> str:
+    """Return the end of a sentence that proposes `names`; empty where there are none."""
+    shown = " or ".join(repr(name) for name in names)
+    return f". Did you mean {shown}?" if shown else ""

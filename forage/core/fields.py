@@ -13,6 +13,7 @@ from typing import Any
 import equinox
 import jax
 
+from forage.core.errors import did_you_mean
 from forage.core.ports import Environment
 from forage.core.ranges import check_declared
 from forage.core.types import ForageError
@@ -43,14 +44,12 @@ def depth_of(environment: Environment, name: str) -> int:
     if depths:
         return depths[-1]
     every = [field for fields in names for field in fields]
-    near = difflib.get_close_matches(name, every, n=3, cutoff=0.4)
     fixed = [layer for layer in layers(environment) if any(f.name == name for f in dataclasses.fields(layer))]
     owners = [layer for layer in fixed or layers(environment) if isinstance(layer, Environment)]
     inner = type((owners or layers(environment)[:-1])[-1]).__name__
-    problem = f"{inner}'s {name} is not a number that can be set" if fixed else f"{inner} has no field {name}"
-    if near:
-        raise ForageError(f"{problem}; the nearest are {', '.join(near)}.")
-    raise ForageError(f"{problem}; it has {', '.join(every) or 'none that can be set'}.")
+    problem = f"{inner}'s {name} is not a number that can be set" if fixed else f"{inner} has no field {name!r}"
+    hint = did_you_mean(difflib.get_close_matches(name, every, n=3, cutoff=0.4))
+    raise ForageError(problem + (hint or f"; it has {', '.join(every) or 'none that can be set'}."))
 
 
 def check_value(environment: Environment, name: str, value: Any) -> None:

@@ -344,8 +344,8 @@ class Check:
                 entry = f", entry {where[0] if len(where) == 1 else tuple(where)}" if where else ""
                 value = "NaN" if np.isnan(array[(environment, *where)]) else "infinity (beyond what float32 holds)"
                 raise ForageError(
-                    f"{self.name} returned {value} as {what} at {_when(when)} in environment {environment}{entry}; an "
-                    f"environment must return numbers, so mend it or keep its actions in a range where it is stable."
+                    f"{self.name} returned {value} as {what} at {_when(when)} in environment {environment}{entry}; "
+                    f"fix the environment, or restrict actions to a range where it is stable."
                 )
 
 

@@ -1,5 +1,17 @@
 """What happens next? Native environments in JAX, and adapters to environments of other libraries."""
 
-from forage.environments.registry import HostFactory, canonical_id, list_environments, make, spec_of
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from forage.environments.registry import HostFactory, canonical_id, list_environments, make, spec_of
 
 __all__ = ["HostFactory", "canonical_id", "list_environments", "make", "spec_of"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used, so that the catalogue is read without loading JAX."""
+    if name not in __all__:
+        raise AttributeError(f"module 'forage.environments' has no attribute {name!r}")
+    from forage.environments import registry
+
+    return getattr(registry, name)

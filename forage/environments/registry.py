@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from forage.core.errors import did_you_mean
 from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
 from forage.environments.catalogue import NATIVE, SUITES, Suite
@@ -201,9 +202,10 @@ def _check_options(name: str, cls: type[Any], options: Mapping[str, Any]) -> Non
         return
     for option in options:
         if option not in parameters:
-            near = difflib.get_close_matches(option, parameters, n=3, cutoff=0.4)
-            hint = f"the nearest are {', '.join(near)}" if near else f"it has {', '.join(parameters) or 'none'}"
-            raise ForageError(f"{name} has no option {option}; {hint}.")
+            hint = did_you_mean(difflib.get_close_matches(option, parameters, n=3, cutoff=0.4))
+            raise ForageError(
+                f"{name} has no option {option!r}" + (hint or f"; it has {', '.join(parameters) or 'none'}.")
+            )
 
 
 def _call(name: str, cls: Any, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
@@ -272,5 +274,4 @@ def _unknown(id: str, more: list[str] | None = None) -> ForageError:
         ratio = difflib.SequenceMatcher(None, wanted.partition(":")[2] or wanted, bare).ratio()
         scores[name] = max(ratio, difflib.SequenceMatcher(None, wanted, lower).ratio())
     near = [name for name in sorted(scores, key=lambda name: -scores[name]) if scores[name] >= 0.6][:4]
-    hint = f"did you mean {' or '.join(near)}?" if near else "forage list shows all there are."
-    return ForageError(f"There is no environment {id}; {hint}")
+    return ForageError(f"Unknown environment {id!r}{did_you_mean(near) or '; forage list environments shows all.'}")

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, did_you_mean
 
 # Game: random, human.
 ATARI: dict[str, tuple[float, float]] = {
@@ -187,7 +187,7 @@ def _normalised(
     for name in [names] if isinstance(names, str) else names:
         if key(name) not in spelled:
             near = difflib.get_close_matches(key(name), spelled, n=1, cutoff=0.0)[0]
-            raise ForageError(f"There are no reference scores of the {kind} {name!r}; the nearest is {spelled[near]}.")
+            raise ForageError(f"There are no reference scores of the {kind} {name!r}{did_you_mean([spelled[near]])}")
         bounds.append(table[spelled[key(name)]])
     low, high = np.array(bounds).reshape(-1, 2).T
     if isinstance(names, str):

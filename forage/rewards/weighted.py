@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import ClassVar
 
 import equinox
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from forage.core.errors import nearest
 from forage.core.ports import Rewards
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
@@ -51,9 +51,7 @@ class Weighted(Rewards):
             )
         for name in self.names:
             if name not in spec.reward_names:
-                near = difflib.get_close_matches(name, spec.reward_names, n=3, cutoff=0.5)
-                words = f"the nearest is {near[0]}" if near else f"it has {', '.join(spec.reward_names)}"
-                raise ForageError(f"{spec.name} has no reward {name}; {words}.")
+                raise ForageError(f"{spec.name} has no reward {name!r}{nearest(name, spec.reward_names)}")
 
     def relabel(self, state: Int[Array, " names"], experience: Experience) -> Experience:
         chosen = experience.reward[..., state]

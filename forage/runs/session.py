@@ -85,9 +85,13 @@ class Session:
                 self.runner.begin()
                 self.begun()
                 self.save()
+            elif self.runner.steps >= steps:
+                self.display.note(f"This run had finished all of its {steps:,} steps; it is only evaluated again.")
             self.runner.prepare(self.settings["evaluation_episodes"], step_limit(self.setup))
             if not self.runner.exact:
-                self.display.note(f"{self.setup.name} cannot be saved exactly: after a stop new episodes begin.")
+                self.display.note(
+                    f"Note: {self.setup.name}'s state cannot be checkpointed; on resume, unfinished episodes restart."
+                )
             self.loop()
             seconds = self.seconds
             self.runner.retire()

@@ -213,7 +213,7 @@ def distribution(given: Any) -> Distribution:
         try:
             float(kind)
         except ValueError:
-            raise ForageError(f"There is no distribution called {kind!r}{nearest(kind, KINDS)}") from None
+            raise ForageError(f"Unknown distribution {kind!r}{nearest(kind, KINDS)}") from None
         kind, numbers = ("uniform" if numbers else "fixed"), [kind, *numbers]
     make, count, written = KINDS[kind]
     values = [number(text, given) for text in numbers]

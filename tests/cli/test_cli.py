@@ -1,15 +1,22 @@
 """The command line, from typed words to what is printed."""
 
+import importlib
+import inspect
 import json
+import re
 import shutil
+import sys
 
 import pytest
 import small
 
+from forage.cli import arguments
 from forage.cli import entry as cli
-from forage.config import options, registry
+from forage.cli.arguments import named_options
+from forage.config import declared, options, registry
 from forage.core.types import ForageError
 from forage.runs.run import Run
+from forage.studies.claims import of_part
 
 small.keep_compiled()
 TINY = [*small.words(small.PPO), "--seeds", "2", "--steps", "64", "--evaluation-episodes", "2"]
@@ -90,7 +97,8 @@ def test_resume_evaluate_watch_compare(capsys, finished, tmp_path):
         shutil.copytree(finished[0], directory)
     code, out, err = small.here(capsys, "resume", copies[0], "--json")
     assert (code, err) == (0, "")
-    assert [json.loads(line)["event"] for line in out.splitlines()] == ["result"]
+    assert [json.loads(line)["event"] for line in out.splitlines()] == ["note", "result"]
+    assert "This run had finished all of its 64 steps; it is only evaluated again." in out
 
     code, out, err = small.here(capsys, "evaluate", copies[0], "--episodes", "3", "--seed", "1", "--json")
     assert (code, err) == (0, "")
@@ -140,16 +148,24 @@ def test_every_wrapper_can_be_shown(capsys, name):
     assert ":".join([f"--wrap {name}", *(field.name.replace("_", "-").upper() for field in fields)]) in out
 
 
-def test_every_part_is_listed(capsys):
+def test_names_are_listed_on_one_screen(capsys):
     code, out, err = small.here(capsys, "list")
+    assert (code, err) == (0, "") and len(out.splitlines()) <= 40
+    shown = out.replace(",", " ").split()
+    for table in (*registry.PORTS.values(), registry.WRAPPERS, ["CartPole-v1", "minatar:Asterix"]):
+        assert set(table) <= set(shown)
+
+
+def test_every_part_is_listed(capsys):
+    code, out, err = small.here(capsys, "list", "--all")
     assert (code, err) == (0, "")
-    for port, table in registry.PORTS.items():
+    assert all(len(line) <= 120 for line in out.splitlines())
+    for port, table in {**registry.PORTS, "wrappers": registry.WRAPPERS}.items():
         assert f"\n{port}\n" in f"\n{out}"
-        for name in table:
-            line = next(line for line in out.splitlines() if line.startswith(f"  {name} "))
-            assert len(line.split(maxsplit=1)[1]) > 10, f"{name} says nothing about itself"
-    for name in registry.WRAPPERS:
-        assert f"\n  {name} " in out
+        for name, target in table.items():
+            sentence = declared.summary(target)
+            assert len(sentence) > 10 and sentence.endswith("."), f"{name} has no whole sentence about itself"
+            assert " ".join(f"  {name} {sentence}".split()) in " ".join(out.split())
     assert "  CartPole-v1 " in out
 
 
@@ -160,12 +176,87 @@ def test_one_kind_is_listed(capsys, kind):
     assert out.startswith("agent" if kind == "agents" else kind)
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"], ["compare", "--help"]])
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
 def test_help(capsys, words):
     code, out, err = small.here(capsys, *words)
     assert (code, err) == (0, "")
     for command in cli.COMMANDS:
         assert f"forage {command} " in out
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_has_its_own_help_with_examples(capsys, command):
+    code, out, err = small.here(capsys, command, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"forage {command} ")
+    examples = out.partition("\nExamples\n")[2].splitlines()
+    assert examples and all(f"forage {command}" in line for line in examples)
+    known = named_options(out)
+    for line in examples:
+        words = line.split("#")[0].split()
+        given = [word[2:].partition("=")[0] for word in words if word.startswith("--")]
+        assert all(n in known or "." in n or command in ("train", "tune", "watch") for n in given), line
+
+
+def test_options_that_help_lists_are_taken_by_the_command():
+    """Each command's code reads every option of its help by name, so that neither is forgotten."""
+    for command in cli.COMMANDS:
+        module = importlib.import_module(f"forage.cli.{command}")
+        code = inspect.getsource(module).replace(module.HELP, "") + inspect.getsource(arguments.display)
+        for name in named_options(module.HELP):
+            taken = name in arguments.PORTS or re.search(rf"[\"']{name.replace('-', '[-_]')}[\"']", code)
+            assert taken, f"forage {command} --help lists --{name}, which it does not take"
+
+
+def test_help_of_an_agent_its_environment_and_the_ports(capsys):
+    code, out, err = small.here(capsys, "train", "ppo", "--help")
+    assert (code, err) == (0, "")
+    for field in registry.fields(registry.part_class("agent", "ppo")):
+        assert f"  --{field.name.replace('_', '-')} " in out
+    plain = " ".join(out.split())
+    assert "--gae-lambda 0.95 decay of the weights of longer returns" in plain
+    assert "(from 0 to 1)" in plain and "--env." not in out
+    code, out, err = small.here(capsys, "train", "dqn", "CartPole-v1", "--rewards", "rnd", "--help")
+    assert (code, err) == (0, "")
+    plain = " ".join(out.split())
+    assert "--env.pole-mass 0.1 " in plain or "--env.pole-mass" in plain
+    assert "options of --memory uniform, which is used unless another is named --memory.capacity" in plain
+    assert "options of --rewards rnd --rewards.weight 0.5" in plain
+    code, out, _ = small.here(capsys, "train", "CartPole-v1", "--help")
+    assert code == 0 and "options of CartPole-v1" in out and "options of ppo" not in out
+    code, out, _ = small.here(capsys, "train", "ppo", "gymnasium:CartPole-v1", "--help")
+    assert code == 0 and "--env.sutton-barto-reward" in out and "--env.parallel" in out
+    code, out, _ = small.here(capsys, "tune", "sac", "--help")
+    assert code == 0 and out.startswith("forage tune sac") and "--initial-temperature" in out
+
+
+@pytest.mark.parametrize("name", ["rnd", "ppo", "pink", "prioritised", "ornstein-uhlenbeck"])
+def test_show_says_formula_paper_options_example_and_claim(capsys, name):
+    _, out, _ = small.here(capsys, "show", name)
+    cls = next(registry.load(table[name]) for table in registry.PORTS.values() if name in table)
+    for text in (sys.modules[cls.__module__].__doc__, cls.__doc__):
+        assert inspect.cleandoc(text) in out
+    assert re.search(r"arXiv|\(\d{4}\)|, \d{4}", out) and "\noptions\n" in out
+    assert f"\nexample {cls.example}\n" in out
+    for claim in of_part(name):
+        assert f"\n       forage claim {claim}\n" in out
+    assert of_part(name)
+
+
+def test_options_are_read_without_importing_what_has_them():
+    """The same names and meanings as from the classes themselves."""
+    for table in registry.PORTS.values():
+        for target in table.values():
+            found = {field.name: field.help for field in registry.fields(registry.load(target))}
+            assert declared.meanings(target) == found, target
+
+
+def test_hyphens_and_underscores_are_alike(capsys):
+    for spelled in ("pole-mass", "pole_mass"):
+        _, words = options.split([f"--env.{spelled}", "2"], set())
+        assert words == {"env.pole_mass": "2"}
+    _, out, _ = small.here(capsys, "show", "CartPole-v1")
+    assert "--env.pole-mass " in out and "--env.pole_mass" not in out
 
 
 def test_help_of_training_and_version(capsys):
@@ -255,6 +346,8 @@ def test_claims_reports_and_tuning(capsys, finished, tmp_path):
     claim = ("claim", "ppo-epochs", "--scale", "smoke", "--directory", tmp_path / "claim")
     code, out, err = small.here(capsys, *claim, "--json")
     assert (code, err) == (0, "") and json.loads(out.splitlines()[-1])["claim"] == "ppo-epochs"
+    notes = [json.loads(line).get("text", "") for line in out.splitlines()]
+    assert any(text.startswith("ppo-epochs, arm 1 of ") for text in notes)
     code, out, _ = small.here(capsys, *claim)  # all of it lies there
     assert code == 0 and "at the scale smoke, 2 seeds of 4,096 steps" in out
 
@@ -269,10 +362,10 @@ def test_claims_reports_and_tuning(capsys, finished, tmp_path):
     code, _, err = small.here(capsys, *tune, "--directory", tmp_path / "other", "--tuning-seeds", "1,5000")
     assert code == 2 and "5000 is among both" in err and err.count("\n") == 1
     for words, error in (
-        (["claim", "gae-lambada"], "did you mean gae-lambda"),
+        (["claim", "gae-lambada"], "Did you mean 'gae-lambda'"),
         (["report"], "takes one run or more"),
         (["tune", "ppo"], "takes an agent and an environment"),
-        (["tune", "ppo", "CartPole-v1", "--ower", "x=1,2"], "did you mean over"),
+        (["tune", "ppo", "CartPole-v1", "--ower", "x=1,2"], "Did you mean '--over'"),
     ):
         code, _, err = small.here(capsys, *words)
         assert code == 2 and error in err and err.count("\n") == 1

@@ -213,7 +213,7 @@ def test_options_reach_the_environment_whatever_they_are_called():
         "one": 2.0,
         "is_success": 0.0,
     }
-    assert "has no option weigth" in said(make("my_package.py:Named", weigth=1).build, 1)
+    assert "has no option 'weigth'" in said(make("my_package.py:Named", weigth=1).build, 1)
     assert "could not be made: zeros()" in said(make("my_package.py:Inner").build, 1)
 
 

@@ -309,7 +309,7 @@ def test_strength_is_a_number_that_can_differ():
         (lambda: ObservationNoise(Breakout(), 1.5), "observation_noise is a probability"),
         (lambda: Missing(CartPole(), 0.5, (4,)), "cannot hide entry 4 of CartPole's observation; .* 0 to 3"),
         (lambda: Missing(CartPole(), -0.5), "missing is a probability"),
-        (lambda: Drift(CartPole(), "gravty"), "CartPole has no field gravty; the nearest are gravity"),
+        (lambda: Drift(CartPole(), "gravty"), "CartPole has no field 'gravty'. Did you mean 'gravity'"),
         (lambda: Drift(CartPole(), "max_steps"), "max_steps is a whole number, which cannot drift"),
         (lambda: Drift(CartPole(), "gravity", kind="slow"), "sudden, cyclic or gradual, not 'slow'"),
         (lambda: Drift(CartPole(), "gravity", 0.5, 0), "drift_period is 1 or more"),

@@ -105,8 +105,8 @@ def test_with_fields_changes_the_physics():
 @pytest.mark.parametrize(
     ("environment", "name", "message"),
     [
-        (CartPole(), "lenght", "CartPole has no field lenght; the nearest are length"),
-        (Masked(CartPole(), (0, 2)), "masspole", "CartPole has no field masspole; the nearest are .*pole_mass"),
+        (CartPole(), "lenght", "CartPole has no field 'lenght'. Did you mean 'length'"),
+        (Masked(CartPole(), (0, 2)), "masspole", "CartPole has no field 'masspole'. Did you mean .*'pole_mass'"),
         (Pendulum(), "zzz", "Pendulum has no field zzz; it has gravity, mass, length"),
         (DeepSea(5), "size", "DeepSea's size is not a number that can be set"),
         (Masked(CartPole(), (0, 2)), "environment", "Masked's environment is not a number that can be set"),

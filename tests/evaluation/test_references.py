@@ -75,9 +75,9 @@ def test_min_max_by_hand():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: human_normalised(1.0, "Breakot"), "'Breakot'; the nearest is Breakout"),
-        (lambda: human_normalised(1.0, "ALE/Ponk-v5"), "the nearest is Pong"),
-        (lambda: expert_normalised(1.0, "halfcheetah-medium-v9"), "the nearest is halfcheetah-medium-v"),
+        (lambda: human_normalised(1.0, "Breakot"), "'Breakot'. Did you mean 'Breakout'"),
+        (lambda: human_normalised(1.0, "ALE/Ponk-v5"), "Did you mean 'Pong'"),
+        (lambda: expert_normalised(1.0, "halfcheetah-medium-v9"), "Did you mean 'halfcheetah-medium-v"),
         (lambda: human_normalised([[1.0, 2.0]], ["Pong"] * 3), "one for each task"),
         (lambda: human_normalised([[1.0, 2.0]], []), "one for each task"),
         (lambda: min_max_normalised([1.0], 1, 1), "finite high above it"),

@@ -364,7 +364,7 @@ def test_arms_have_directories_of_their_own(tmp_path, monkeypatch):
 
 def test_bad_input(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "uncommitted", lambda path: False)  # even while somebody works on it
-    with pytest.raises(ForageError, match=r"no claim 'gae-lamda'.*gae-lambda"):
+    with pytest.raises(ForageError, match=r"Unknown claim 'gae-lamda'.*gae-lambda"):
         running.run("gae-lamda")
     with pytest.raises(ForageError, match="laptop, smoke, paper, not 'huge'"):
         running.run(EXAMPLE, "huge")

@@ -127,7 +127,7 @@ def test_bad_input_is_one_sentence(capsys, tmp_path, monkeypatch):
     )
     file = tmp_path / "ledger.json"
     file.write_text("{}")
-    assert "did you mean ppo-cartpole" in refused("check", "ppo-cartpol", "--file", file)
+    assert "Did you mean 'ppo-cartpole'" in refused("check", "ppo-cartpol", "--file", file)
     assert "no figures of ppo-cartpole yet; forage ledger measure" in refused("check", "ppo-cartpole", "--file", file)
     assert "'bogus' is neither" in refused("bogus")
     assert "takes a row or more" in refused("check", "--file", file)

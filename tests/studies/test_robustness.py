@@ -185,7 +185,7 @@ def test_on_the_command_line(capsys, run):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--grid lenght=1,2", "no field lenght; the nearest are length"),
+        ("--grid lenght=1,2", "no field 'lenght'. Did you mean 'length'"),
         ("--grid length=1:2", "as in length=0.25:2.0:8"),
         ("--grid length=2:1:3", "low < high and 2 points or more"),
         ("--grid length=a,b", "as in length=0.25:2.0:8"),
@@ -194,12 +194,12 @@ def test_on_the_command_line(capsys, run):
         ("--grid length=nan", "A grid is of numbers, and length has nan"),
         ("--grid max_steps=1:2:4", "max_steps is a whole number, and 1.33333 on the grid is none"),
         ("--grid length=1 --grid length=2", "The grid names length twice"),
-        ("--under action-nois:1", "no wrapper called 'action-nois'; did you mean action-noise"),
+        ("--under action-nois:1", "Unknown wrapper 'action-nois'. Did you mean 'action-noise'"),
         ("--under frame-stack:2", "frame-stack:2 changes what is seen or done"),
         ("--under action-noise:7", "from 0 to 1, not 7"),
         ("--under action-noise:0.1 --episodes 0", "1 evaluation episode or more"),
         ("--tasks contexts", "contexts needs --tasks.train"),
-        ("--grit length=1", "no option --grit; did you mean grid"),
+        ("--grit length=1", "no option '--grit'. Did you mean '--grid'"),
     ],
 )
 def test_bad_input(capsys, run, words, said):

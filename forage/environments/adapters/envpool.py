@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import PyTree, UInt8
 
+from forage.core.errors import did_you_mean
 from forage.core.host import HostEnvironment, HostStep, array_dtype, seeds
 from forage.core.spaces import Stacked, Tokens, leaves
 from forage.core.types import ForageError, Step
@@ -55,8 +56,8 @@ class EnvPoolEnvironment(HostEnvironment):
         for option in options:
             if option not in {*config._fields, "render_mode"} or option in FIXED:
                 known = sorted(set(config._fields) - FIXED)
-                near = difflib.get_close_matches(option, known, n=3, cutoff=0.4) or known
-                raise ForageError(f"{name} has no option {option}; the nearest are {', '.join(near)}.")
+                hint = did_you_mean(difflib.get_close_matches(option, known, n=3, cutoff=0.4))
+                raise ForageError(f"{name} has no option {option!r}" + (hint or f"; it has {', '.join(known)}."))
         self._pool, self._seed = self._make(0, num_envs), 0
         space = self._pool.single_observation_space
         boxes = all(isinstance(leaf, spaces.Box) for leaf in leaves(space).values())
@@ -219,8 +220,8 @@ def canonical(target: str) -> str:
     if target.lower() in lower:
         return lower[target.lower()]
     near = [f"envpool:{lower[id]}" for id in difflib.get_close_matches(target.lower(), lower, n=3, cutoff=0.5)]
-    hint = f"did you mean {' or '.join(near)}?" if near else "envpool.list_all_envs() lists what it has."
-    raise ForageError(f"EnvPool has no environment {target}; {hint}")
+    hint = did_you_mean(near) or "; envpool.list_all_envs() lists what it has."
+    raise ForageError(f"EnvPool has no environment {target!r}{hint}")
 
 
 def in_order(numbers: np.ndarray) -> np.ndarray | slice:

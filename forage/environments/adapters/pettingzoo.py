@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, PyTree, UInt8
 
+from forage.core.errors import did_you_mean
 from forage.core.host import HostEnvironment, HostStep, Misfit, seeds
 from forage.core.spaces import MASK, PRESENCE, PRESENT, STATE, describe
 from forage.core.types import ForageError, Step
@@ -65,8 +66,8 @@ def canonical(target: str) -> str:
     from difflib import get_close_matches
 
     near = [f"pettingzoo:{known[id]}" for id in get_close_matches(target.lower(), known, n=3, cutoff=0.5)]
-    hint = f"did you mean {' or '.join(near)}?" if near else "forage list environments shows what it has."
-    raise ForageError(f"PettingZoo has no environment {target}; {hint}")
+    hint = did_you_mean(near) or "; forage list environments shows what it has."
+    raise ForageError(f"PettingZoo has no environment {target!r}{hint}")
 
 
 def module_of(target: str) -> Any:

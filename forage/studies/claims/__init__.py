@@ -3,3 +3,41 @@
 A file of `papers` holds one claim, `CLAIM`; its name is the file's, with dashes. What a claim is stands in
 `claim.py`.
 """
+
+import pkgutil
+
+from forage.studies.claims import papers
+
+CLAIMS = {
+    "reinforce": ("group-baseline",),
+    "groups": ("group-baseline",),
+    "ppo": ("ppo-clip", "ppo-epochs", "gae-lambda", "central-critic", "recurrence"),
+    "dqn": ("target-network", "double-q-learning", "dueling-network", "n-step-returns"),
+    "gumbel-search": ("gumbel-search",),
+    "vdn": ("value-decomposition",),
+    "sac": ("sac-sample-efficiency", "sac-temperature"),
+    "td3": ("td3-delay",),
+    "contexts": ("domain-randomisation",),
+    "levels": ("level-generalisation",),
+    "archive": ("restart-distribution",),
+    "guide": ("jump-start",),
+    "prioritised": ("prioritised-replay",),
+    "rnd": ("rnd-exploration",),
+    "counts": ("count-bonus", "mbie-eb"),
+    "icm": ("curiosity",),
+    "e3b": ("elliptical-bonus",),
+    "shift": ("reward-shift",),
+    "held-noise": ("gsde",),
+    "pink": ("pink-noise",),
+}
+"""What was claimed of a part; of any other part, the claim of its name, where there is one."""
+
+
+def names() -> list[str]:
+    """Return every claim's name."""
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(papers.__path__))
+
+
+def of_part(name: str) -> list[str]:
+    """Return the names of the claims about a part."""
+    return [claim for claim in CLAIMS.get(name, (name,)) if claim in names()]

@@ -8,7 +8,6 @@ import importlib
 import inspect
 import json
 import os
-import pkgutil
 import re
 import shutil
 import time
@@ -31,7 +30,7 @@ from forage.runs.changes import flattened, without_address
 from forage.runs.locking import locked
 from forage.runs.provenance import differences
 from forage.runs.run import Run, read_json, write_json
-from forage.studies.claims import papers
+from forage.studies.claims import names
 from forage.studies.claims.claim import Also, Claim, Measure, Scale, effects, verdict
 from forage.studies.claims.picture import draw
 from forage.studies.claims.provenance import commit_of, file_of, uncommitted
@@ -41,16 +40,10 @@ SMOKE_CAPACITY = 10_000
 KEPT_POINTS = 50  # of each curve, in the result
 
 
-def names() -> list[str]:
-    """Every claim's name."""
-    found = (module.name for module in pkgutil.iter_modules(papers.__path__))
-    return sorted(name.replace("_", "-") for name in found)
-
-
 def load(name: str) -> Claim:
     """The claim of this name. Raises `ForageError` with the nearest names."""
     if name not in names():
-        raise ForageError(f"There is no claim {name!r}{nearest(name, names())}")
+        raise ForageError(f"Unknown claim {name!r}{nearest(name, names())}")
     return importlib.import_module(f"forage.studies.claims.papers.{name.replace('-', '_')}").CLAIM
 
 
@@ -88,7 +81,8 @@ def run(
     if len(places) != len(claim.arms):
         raise ForageError(f"Arms of {name} share a directory: {', '.join(claim.arms)} have only {', '.join(places)}.")
     runs, seconds = {}, {}
-    for label in claim.arms:
+    for number, label in enumerate(claim.arms, 1):
+        progress.make(display).note(f"{name}, arm {number} of {len(claim.arms)}: {label}")
         started = time.monotonic()
         runs[label] = trained(claim, label, size, scale, path / slug(label), display)
         seconds[label] = round(max(runs[label].rows[-1]["seconds"], time.monotonic() - started), 1)

@@ -48,13 +48,13 @@ def over(text: str, setup: Setup) -> Over:
         raise ForageError(f"--over takes NAME=LOW:HIGH, NAME=LOW:HIGH:log or NAME=A,B,C; {text!r} is neither.")
     port = name.rpartition(".")[0] or "agent"
     if port not in ("agent", *PORTS):
-        raise ForageError(f"There is no port called {port!r}{nearest(port, PORTS)}")
+        raise ForageError(f"Unknown port {port!r}{nearest(port, PORTS)}")
     part = getattr(setup, port)
     fields = {f.name: f for f in registry.fields(type(part))}
     found = fields.get(name.rpartition(".")[2])
     if found is None:
         own = name.rpartition(".")[2]
-        raise ForageError(f"{registry.part_name(part)} has no hyper-parameter {own}{nearest(own, fields)}")
+        raise ForageError(f"{registry.part_name(part)} has no hyper-parameter {own!r}{nearest(own, fields)}")
     if ":" not in values:
         one = Over(name, choices=tuple(parse(name, value, found.type) for value in values.split(",")))
         if len(set(one.choices)) < 2:

@@ -238,7 +238,7 @@ def sentences(result: dict[str, Any]) -> list[str]:
     value = top.get("value", np.mean(top["values"]) if top.get("values") else float("nan"))
     return [
         f"best of {result['trials']} trials {at}: {written(settings)}".replace(" :", ":"),
-        f"  on its tuning seeds {value:.4g}, which flatters it: it was chosen there",
+        f"  {value:.4g} on the tuning seeds (optimistic: those seeds selected it)",
         f"  on {len(result['seeds'])} test seeds: tuned {worth(result['tuned'])}, default {worth(result['default'])}",
         *(f"  {what}: {said}" for what, said in result["cut"].items()),
         f"  {result['verdict']}",

@@ -7,6 +7,7 @@ import importlib.util
 
 import gymnasium
 
+from forage.core.errors import did_you_mean
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.atari import is_atari, register
 from forage.environments.loading import load_module
@@ -42,8 +43,8 @@ def canonical(id: str) -> str:
             new = [known for known in gymnasium.registry if known not in before]
             has = f"it registers {', '.join(new[:5])}" if new else "forage list shows what Gymnasium has"
             near = difflib.get_close_matches(id.rpartition(":")[2], gymnasium.registry, n=3, cutoff=0.7)
-            hint = f"did you mean {' or '.join(f'gymnasium:{module}:{one}' for one in near)}?" if near else f"{has}."
-            raise ForageError(f"{module} registers no {id.rpartition(':')[2]} with Gymnasium; {hint}")
+            hint = did_you_mean(f"gymnasium:{module}:{one}" for one in near) or f"; {has}."
+            raise ForageError(f"{module} registers no {id.rpartition(':')[2]} with Gymnasium{hint}")
         return f"{module}:{found}"
     if (found := registered(id)) is None:
         raise ForageError(f"Gymnasium has no {id}.")

@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
+from forage.core.errors import did_you_mean
 from forage.core.host import Misfit
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.atari import PREPROCESSING, frames_limit, is_atari, make_atari
@@ -127,8 +128,8 @@ def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any
     match = re.search(r"unexpected keyword argument '(\w+)'", str(error)) if isinstance(error, TypeError) else None
     if match and match[1] in given and match[1] not in (own := options_of(target)):
         known = {*OURS, *own, *(("preprocess", *PREPROCESSING) if isinstance(target, str) and is_atari(target) else ())}
-        near = difflib.get_close_matches(match[1], known, n=3, cutoff=0.4) or sorted(known)
-        return ForageError(f"{name} has no option {match[1]}; the nearest are {', '.join(near)}.")
+        hint = did_you_mean(difflib.get_close_matches(match[1], known, n=3, cutoff=0.4))
+        return ForageError(f"{name} has no option {match[1]!r}" + (hint or f"; it has {', '.join(sorted(known))}."))
     if copies:
         return ForageError(
             f"{name} could be made {'once' if copies == 1 else f'{copies} times'} and not once more: {said(error)}; a "

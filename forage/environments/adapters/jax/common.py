@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree, UInt8
 
 from forage.core.checkpoint import is_key
+from forage.core.errors import did_you_mean
 from forage.core.fields import numeric_fields
 from forage.core.types import ForageError
 
@@ -92,9 +93,8 @@ def bounds(space: gymnasium.Space[Any], which: str) -> list[Any]:
 def unknown(name: str, option: str, known: Iterable[str]) -> ForageError:
     """One sentence for an option that is not there."""
     known = sorted(set(known))
-    near = difflib.get_close_matches(option, known, n=3, cutoff=0.4)
-    hint = f"the nearest are {', '.join(near)}" if near else f"it has {', '.join(known) or 'none'}"
-    return ForageError(f"{name} has no option {option}; {hint}.")
+    hint = did_you_mean(difflib.get_close_matches(option, known, n=3, cutoff=0.4))
+    return ForageError(f"{name} has no option {option!r}" + (hint or f"; it has {', '.join(known) or 'none'}."))
 
 
 def with_parameters(

@@ -1,0 +1,186 @@
+"""`forage completion`: print what makes a shell complete the words of the command line. Loads no JAX.
+
+The shell's function calls `forage completion --line "what was typed"`, which prints a candidate a line, each with a tab
+and its meaning.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from forage.cli.arguments import FLAGS, LISTS, PORTS, named_options, nothing_left
+from forage.config import declared, options, registry
+from forage.config.options import hyphens
+from forage.core.errors import ForageError, nearest
+
+HELP = """\
+forage completion SHELL
+
+Prints what makes a shell complete commands, agents, parts, environments, runs and options: bash, zsh or fish.
+
+  --line TEXT            print what could follow this text instead; the shells ask with it
+
+Examples
+  echo 'source <(forage completion bash)' >> ~/.bashrc
+  echo 'source <(forage completion zsh)' >> ~/.zshrc
+  forage completion fish > ~/.config/fish/completions/forage.fish
+"""
+
+BASH = r"""# Bash cuts words at a colon, so what stands before one in the last word is left out of the answers.
+_forage() {
+    local line=${COMP_LINE:0:COMP_POINT} cut= name meaning
+    local word=${line##*[[:space:]]}
+    [[ $COMP_WORDBREAKS == *:* && $word == *:* ]] && cut=${word%"${word##*:}"}
+    COMPREPLY=()
+    while IFS=$'\t' read -r name meaning; do
+        COMPREPLY+=("${name#"$cut"}")
+    done < <(forage completion --line "$line" 2>/dev/null)
+}
+complete -o bashdefault -o default -F _forage forage
+"""
+
+ZSH = r"""#compdef forage
+_forage() {
+    local -a found
+    local name meaning
+    while IFS=$'\t' read -r name meaning; do
+        found+=("${name//:/\\:}:$meaning")
+    done < <(forage completion --line "${(j: :)words[1,CURRENT]}" 2>/dev/null)
+    if (( $#found )); then _describe forage found; else _files; fi
+}
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+compdef _forage forage
+"""
+
+FISH = r"""function __forage
+    set -l found (forage completion --line "$(commandline -cp)" 2>/dev/null)
+    if count $found >/dev/null
+        printf '%s\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c forage -f -a '(__forage)'
+"""
+
+SHELLS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+OF_RUNS = ("resume", "evaluate", "watch", "compare", "report")
+
+
+def run(positional: list[str], words: options.Words) -> None:
+    """Do what the words after `forage completion` ask for."""
+    line = words.pop("line", None)
+    nothing_left(words, "completion", ["line"])
+    if line is not None:
+        print(*(f"{name}\t{meaning}" for name, meaning in candidates(str(line)).items()), sep="\n")
+        return
+    if len(positional) != 1:
+        raise ForageError("forage completion takes one shell, bash, zsh or fish: forage completion bash.")
+    if positional[0] not in SHELLS:
+        raise ForageError(f"Unknown shell {positional[0]!r}{nearest(positional[0], SHELLS)}")
+    print(SHELLS[positional[0]], end="")
+
+
+def candidates(line: str) -> dict[str, str]:
+    """Return what the last word of a line may become, each with its meaning; a line that cannot be has none."""
+    from forage.cli import entry
+
+    typed = line.split()
+    current = typed.pop() if typed and not line[-1].isspace() else ""
+    if len(typed) < 2:
+        found = {name: first_line(name) for name in entry.COMMANDS} if typed else {}
+    elif typed[1] in entry.COMMANDS:
+        try:
+            found = after(typed[1], typed[2:], current)
+        except ForageError:
+            found = {}
+    else:
+        found = {}
+    return {name: meaning for name, meaning in found.items() if name.startswith(current)}
+
+
+def first_line(command: str) -> str:
+    """Return what a command does, as the module's first line says it."""
+    text = importlib.import_module(f"forage.cli.{command}").__doc__ or ""
+    return text.partition(": ")[2].partition(".")[0].replace("\n", " ")
+
+
+def after(command: str, typed: list[str], current: str) -> dict[str, str]:
+    """Return what may stand after a command and the words that were typed."""
+    own = named_options(importlib.import_module(f"forage.cli.{command}").HELP)
+    if typed and typed[-1].startswith("--") and "=" not in typed[-1]:
+        name = typed[-1][2:]
+        if hyphens(name) not in FLAGS:
+            return values(name, own.get(name, ("", ""))[0])
+    positional, words = options.split(typed, FLAGS, LISTS)
+    if not current.startswith("-"):
+        return places(command, positional)
+    found = {f"--{name}": meaning for name, (_, meaning) in own.items()}
+    if command in ("train", "tune"):
+        found |= training_options(positional, words)
+    return found | {"--help": "explain the command"}
+
+
+def values(name: str, shown: str) -> dict[str, str]:
+    """Return the values of an option: the parts of a port, wrappers, or the words that help separates by strokes."""
+    if name in registry.PORTS:
+        return summaries(registry.PORTS[name])
+    if name in ("wrap", "under"):
+        return summaries(registry.WRAPPERS)
+    return {word.strip(): "" for word in shown.split("|")} if "|" in shown else {}
+
+
+def places(command: str, positional: list[str]) -> dict[str, str]:
+    """Return what may stand where a command takes a name."""
+    from forage.cli.list import KINDS
+    from forage.studies import claims
+    from forage.studies.ledger.rows import ROWS
+
+    number = len(positional)
+    if command in OF_RUNS:
+        return {str(path.parent): "" for path in sorted(Path("runs").glob("*/config.json"))}
+    if command in ("train", "tune"):
+        agents = summaries(registry.PORTS["agent"]) if number == 0 else {}
+        takes = (command, number) == ("train", 0) or (number == 1 and positional[0] in registry.PORTS["agent"])
+        return agents | (environments() if takes else {})
+    if command == "show":
+        tables = (*registry.PORTS.values(), registry.WRAPPERS)
+        return {name: meaning for table in tables for name, meaning in summaries(table).items()} | environments()
+    if command == "ledger" and number:
+        return dict.fromkeys(ROWS, "")
+    fixed: dict[str, Iterable[str]] = {"list": KINDS, "claim": claims.names(), "completion": SHELLS}
+    fixed |= {"ledger": ("measure", "check"), "data": ("record",)}
+    return dict.fromkeys(fixed.get(command, ()), "") if number == 0 else {}
+
+
+def summaries(table: dict[str, str]) -> dict[str, str]:
+    """Return the sentence of every part of a table, by name."""
+    return {name: declared.summary(target) for name, target in table.items()}
+
+
+def environments() -> dict[str, str]:
+    """Return every native environment, and what begins the names of others."""
+    from forage.environments.catalogue import NATIVE, SUITES
+
+    native = {name: entry.description for name, entry in NATIVE.items()}
+    return native | {f"{prefix}:{suite.example}": suite.description for prefix, suite in SUITES.items()}
+
+
+def training_options(positional: list[str], words: options.Words) -> dict[str, str]:
+    """Return the options of the agent, the environment and the parts that were typed."""
+    from forage.environments.catalogue import NATIVE
+
+    agents = [registry.PORTS["agent"][name] for name in positional[:1] if name in registry.PORTS["agent"]]
+    found = [("", target) for target in agents]
+    found += [
+        (f"{port}.", registry.PORTS[port][str(words[port])])
+        for port in PORTS
+        if words.get(port) in registry.PORTS[port]
+    ]
+    found += [("env.", f"forage.environments.{NATIVE[name].target}") for name in positional if name in NATIVE]
+    result = {f"--{port}": "a part for that port" for port in PORTS}
+    for prefix, target in found:
+        result |= {f"--{prefix}{hyphens(name)}": meaning for name, meaning in declared.meanings(target).items()}
+    return result

@@ -1,0 +1,97 @@
+"""Help about what is named: the options of an agent, of an environment and of the parts at the ports."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from forage.cli.arguments import PORTS
+from forage.config import options, registry
+from forage.config.options import hyphens
+from forage.config.ranges import range_words
+
+LEFT = 42  # columns for an option and its default
+
+
+def option_lines(cls: type, prefix: str = "") -> Iterator[str]:
+    """Yield a line for each option of a part: its name, default, meaning and range."""
+    for field in registry.fields(cls):
+        allowed = range_words(cls, field.name)
+        meaning = f"{field.help} ({allowed})" if allowed else field.help
+        default = "required" if field.required else field.default
+        yield from option_line(f"--{prefix}{hyphens(field.name)}", default, meaning)
+
+
+def option_line(option: str, default: Any, meaning: str) -> list[str]:
+    """Return an option with its default and meaning, the meaning wrapped to the terminal."""
+    left = f"  {option:28} {default!s:10} "
+    width = max(40, min(120, shutil.get_terminal_size((100, 24)).columns) - LEFT)
+    first, *more = textwrap.wrap(meaning, width) or [""]
+    lines = [left + first] if len(left) <= LEFT or not first else [left.rstrip(), " " * LEFT + first]
+    return [lines[0].rstrip(), *lines[1:], *(" " * LEFT + line for line in more)]
+
+
+def environment_lines(name: str) -> Iterator[str]:
+    """Yield a line for each option of an environment; raise `ForageError` where there is no such environment."""
+    from forage.environments import make
+    from forage.environments.registry import maker_of
+
+    made: Any = make(name)
+    while hasattr(made, "environment"):
+        made = made.environment
+    if maker := maker_of(name):
+        for option, value in maker[1].items():
+            yield from option_line(f"--env.{hyphens(option)}", value, "")
+    elif registry.is_a(type(made), "Environment"):
+        for field in registry.fields(type(made)):
+            allowed = declared(type(made), field.name)
+            meaning = f"{field.help} ({allowed.words()})" if allowed else field.help
+            yield from option_line(f"--env.{hyphens(field.name)}", getattr(made, field.name), meaning.strip())
+    elif getattr(made, "id", "").startswith("gymnasium:"):
+        from forage.environments.adapters.gymnasium.make import OURS, options_of
+
+        for option in dict.fromkeys((*sorted(options_of(made.id.partition(":")[2])), *OURS)):
+            yield from option_line(f"--env.{hyphens(option)}", "", "")
+
+
+def training_help(command: str, positional: list[str], words: options.Words) -> str:
+    """Return the help of `forage train` or `tune` about the agent, the environment and the ports that are named."""
+    agent, environment = positional[0], positional[1] if len(positional) > 1 else None
+    if command == "train" and environment is None and ":" not in agent and agent not in registry.PORTS["agent"]:
+        from forage.environments import canonical_id
+
+        agent, environment = "", canonical_id(agent)
+    lines = [f"forage {command} {' '.join(word for word in (agent, environment or 'ENVIRONMENT') if word)} [OPTIONS]"]
+    if agent:
+        cls = registry.part_class("agent", agent)
+        lines += ["", f"options of {agent}, each with its default", *option_lines(cls)]
+    if environment:
+        lines += ["", f"options of {environment}", *environment_lines(environment)]
+    lines += ["", "ports, each with its parts; --PORT NAME names one, --PORT.OPTION VALUE sets an option of it"]
+    lines += [f"  --{port:12} {', '.join(registry.PORTS[port])}" for port in PORTS]
+    if agent and environment:
+        lines += port_lines(agent, words)
+    lines += ["", f"The options of every training: forage {command} --help. An agent's formula and paper: forage show"]
+    return "\n".join(lines).rstrip() + f" {agent or 'ppo'}.\n"
+
+
+def port_lines(agent: str, words: options.Words) -> Iterator[str]:
+    """Yield the options of the part at each port: the one that is named, else the one that is used without a word."""
+    from forage.config.defaults import usual_parts
+
+    usual = usual_parts(registry.part_class("agent", agent)())
+    for port in PORTS:
+        name = str(words[port]) if port in words else registry.part_name(usual[port])
+        lines = list(option_lines(registry.part_class(port, name), f"{port}."))
+        if lines:
+            why = "" if port in words else ", which is used unless another is named"
+            yield from ("", f"options of --{port} {name}{why}", *lines)
+
+
+def docstrings(module: Any, cls: type) -> str:
+    """Return what a module and its class say of themselves, where the class says more than its own first line."""
+    said = [inspect.cleandoc(text) for text in (module.__doc__, cls.__doc__) if text]
+    return "\n\n".join(dict.fromkeys(said))

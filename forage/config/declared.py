@@ -1,0 +1,88 @@
+"""What parts and environments declare, read from their source: nothing of theirs is imported, so that help is quick."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+
+from forage.config.hyperparameters import MEANINGS
+from forage.config.registry import explained_in
+
+ROOT = Path(__file__).parents[2]
+
+
+def summary(target: str) -> str:
+    """Return the first sentence of the docstring of the class that `module:Name` is.
+
+    Where that goes on into a formula, the first sentence of the module's.
+    """
+    module, _, name = target.partition(":")
+    found = definition(module, name)
+    sentence = first_sentence(ast.get_docstring(found) or "" if found else "")
+    return sentence if sentence.endswith(".") else first_sentence(ast.get_docstring(parsed(module)) or sentence)
+
+
+def first_sentence(text: str) -> str:
+    """Return the first paragraph of a docstring, up to its first full stop, on one line."""
+    whole = " ".join(text.strip().partition("\n\n")[0].split())
+    end = next((i for i, letter in enumerate(whole) if letter == "." and whole[i + 1 : i + 3].strip().istitle()), -1)
+    return whole if end < 0 or whole[end - 2 : end + 1] == "al." else whole[: end + 1]
+
+
+def meanings(target: str) -> dict[str, str]:
+    """Return the options of the class or function that `module:Name` is, its bases' first, each with its meaning."""
+    module, _, name = target.partition(":")
+    found = definition(module, name)
+    if isinstance(found, ast.FunctionDef):
+        return {argument.arg: "" for argument in (*found.args.args, *found.args.kwonlyargs)}
+    result: dict[str, str] = {}
+    for base in found.bases if found else ():
+        if isinstance(base, ast.Name) and (origin := origin_of(module, base.id)):
+            result |= meanings(origin)
+    if found:
+        notes = explained_in(ast.get_source_segment(source(module), found) or "")
+        for node in found.body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not is_of_class(node):
+                option = node.target.id
+                result[option] = notes.get(option) or result.get(option) or MEANINGS.get(option, "")
+    return result
+
+
+def is_of_class(node: ast.AnnAssign) -> bool:
+    """Return whether a name in a class is the class's own and no option."""
+    return ast.unparse(node.annotation).startswith("ClassVar")
+
+
+@functools.cache
+def source(module: str) -> str:
+    """Return the text of a module of Forage; empty for any other."""
+    path = ROOT.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return path.read_text(encoding="utf-8") if module.startswith("forage.") and path.exists() else ""
+
+
+@functools.cache
+def parsed(module: str) -> ast.Module:
+    return ast.parse(source(module))
+
+
+def definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
+    """Return where a module defines a class or a function, or the module that it takes it from does."""
+    for node in parsed(module).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return node
+    origin = origin_of(module, name)
+    return definition(*origin.split(":")) if origin and origin != f"{module}:{name}" else None
+
+
+def origin_of(module: str, name: str) -> str | None:
+    """Return `module:Name` of what a module calls `name`, where that is of Forage."""
+    for node in parsed(module).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return f"{module}:{name}"
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("forage."):
+            for one in node.names:
+                if (one.asname or one.name) == name:
+                    return f"{node.module}:{one.name}"
+    return None
