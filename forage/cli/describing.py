@@ -12,6 +12,7 @@ from forage.cli.arguments import PORTS
 from forage.config import options, registry
 from forage.config.options import hyphens
 from forage.config.ranges import range_words
+from forage.core.ranges import declared
 
 LEFT = 42  # columns for an option and its default
 

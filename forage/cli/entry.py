@@ -34,8 +34,8 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage claim [NAME]                run a paper's claim: does it hold here?
   forage ledger check ROW            measure a row of the ledger again: did anything get worse?
   forage list [KIND]                 agents, environments and the parts of every port
-  forage show NAME | RUN             what a part or an environment is: formula, paper, options, example, claim; what a run
-                                     is: its score, its settings and what was changed on the way
+  forage show NAME | RUN             what a part or an environment is: formula, paper, options, example, claim; what a
+                                     run is: its score, its settings and what was changed on the way
   forage completion SHELL            what makes bash, zsh or fish complete these words
 
 Examples
