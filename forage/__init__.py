@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from forage.core.errors import ForageError as ForageError
     from forage.environments import list_environments as list_environments
     from forage.environments import make as make
+    from forage.loop.plain import PlainPolicy as PlainPolicy
     from forage.loop.policy import Policy as Policy
     from forage.runs.run import Run as Run
     from forage.runs.trackers import register_tracker as register_tracker
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from forage.runs.training import train as train
     from forage.studies.claims.running import run as claim  # noqa: F401
     from forage.studies.compare import compare as compare
+    from forage.studies.hub import pull as pull
+    from forage.studies.hub import push as push
     from forage.studies.report import report as report
     from forage.studies.robustness import evaluate_under as evaluate_under
     from forage.studies.tuning.tune import tune as tune

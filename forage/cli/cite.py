@@ -11,6 +11,10 @@ forage cite [RUN]
 
 Prints a BibTeX entry for Forage; of a run, at the version that made it, and beside it the sentence that a paper would
 print and the papers of the parts that it used.
+
+Examples
+  forage cite
+  forage cite runs/NAME
 """
 
 

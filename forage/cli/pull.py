@@ -16,7 +16,7 @@ and names: nothing in them is run. It needs an extra, pip install 'forage-rl[hub
   --revision R           a branch, a tag or a commit; the newest
   --anyway               also take a run that names code of its maker's own, which is imported from here when it acts
 
-Example
+Examples
   forage pull ada/ppo-cartpole && forage evaluate runs/ppo-cartpole
 """
 

@@ -15,7 +15,7 @@ It needs an extra, pip install 'forage-rl[hub]', and a token that may write: hf 
 
   --private              make a repository that only you see, where there is none yet
 
-Example
+Examples
   forage push runs/ppo-CartPole-v1 ada/ppo-cartpole
 """
 

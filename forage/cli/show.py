@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from forage.cli.arguments import nothing_left
-from forage.cli.describing import docstrings, environment_lines, option_lines
 from forage.config import options, registry
-from forage.config.values import takes_schedule
 from forage.core.errors import ForageError, nearest
-from forage.core.schedule import FORMS
 
 HELP = """\
 forage show NAME | RUN
@@ -54,6 +51,10 @@ def show(name: str) -> None:
     if not found:
         show_environment(name)
         return
+    from forage.cli.describing import docstrings, option_lines
+    from forage.config.values import takes_schedule
+    from forage.core.schedule import FORMS
+
     port, target = found[0]
     cls = registry.own_class(target)
     module = sys.modules[cls.__module__]
@@ -106,6 +107,7 @@ def show_wrapper(name: str) -> None:
 
 
 def show_environment(name: str) -> None:
+    from forage.cli.describing import environment_lines
     from forage.config.environment import environment_spec, resolve_environment
     from forage.environments import make
     from forage.environments.registry import maker_of

@@ -27,7 +27,7 @@ def nearest(word: str, known: Iterable[str], prefix: str = "", cutoff: float = 0
     close = ours(word, {name: name for name in folded})
     close = close or [name for name in folded if word and name.startswith(word)][:3]
     close = close or difflib.get_close_matches(word, folded, n=3, cutoff=cutoff)
-    if not close and len(folded) > 12:
+    if not close and not 0 < len(folded) <= 12:
         return "."
     shown = [prefix + folded[name] for name in close or folded]
     return did_you_mean(shown) if close else f". Available: {', '.join(shown)}."

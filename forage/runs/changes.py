@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forage.runs.curve import Rows
-from forage.runs.run import Run, write_json
+from forage.runs.run import Run, read_json, write_json
 
 
 def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[str | None]]:
@@ -48,7 +48,7 @@ def record(run: Run, now: dict[str, Any], steps: int, versions: str = "") -> Non
     row = {"steps": steps, "date": datetime.date.today().isoformat(), "settings": settings}
     Rows(run.directory / "changes.jsonl").append(row | ({"versions": versions} if versions else {}))
     if settings:
-        run.config |= now
+        run.config |= read_json(run.directory / "config.json") | now  # which may have a history by now
         write_json(run.directory / "config.json", run.config)
 
 

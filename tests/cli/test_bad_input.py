@@ -40,7 +40,10 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo forage.core.types:Spec", "is not an environment"),
     ("train ppo CartPole-v1 --lerning-rate 1", "has an option '--lerning-rate'. Did you mean '--learning-rate'"),
     ("train ppo CartPole-v1 --steps", "--steps needs a value"),
-    ("train ppo CartPole-v1 -s 1000", "Unknown option '-s'. Did you mean '--steps' or '--seeds' or '--sweep'"),
+    (
+        "train ppo CartPole-v1 -s 1000",
+        "'-s'. Did you mean '--steps' or '--seeds' or '--stop-at' or '--sweep'",
+    ),
     ("train ppo CartPole-v1 -q", "Unknown option '-q'. Did you mean '--quiet'"),
     ("resume run -x", "Unknown option '-x'. Options begin with two hyphens; --help lists them"),
     ("train ppo CartPole-v1 --lr 1e-3", "option '--lr'. Did you mean '--learning-rate'"),

@@ -77,16 +77,16 @@ def test_options_go_over_a_file(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     "config, sentence",
     [
-        ({"stepps": 3}, r"f has 'stepps', which is no setting of a run; did you mean steps or "),
+        ({"stepps": 3}, r"f has 'stepps', which is no setting of a run. Did you mean 'steps' or "),
         ({"steps": "many"}, r"steps in f is not what forage train takes: 'many'"),
         ({"steps": True}, r"steps in f is not what forage train takes: True"),
         ({"agent": 3}, r"agent in f is a name, or a table with `part`, its name; not 3"),
-        ({"agent": "ppoo"}, r"There is no agent called 'ppoo'; did you mean ppo\?"),
+        ({"agent": "ppoo"}, r"Unknown agent 'ppoo'. Did you mean 'ppo'\?"),
         ({"agent": {"part": "ppo", "hidden_sizes": 8}}, r"hidden_sizes of ppo in f is a list, not 8"),
         ({"memory": {"part": "uniform", "size": 8}}, r"uniform has no option 'size'"),
         ({"environment": 3}, r"The environment in f is 3; name one"),
         ({"environment": {"object": "<class Mine>"}}, r"is a Python object, <class Mine>; name one"),
-        ({"environment": {"id": "CartPole-v1", "warp": []}}, r"has 'warp'; did you mean wrap\?"),
+        ({"environment": {"id": "CartPole-v1", "warp": []}}, r"has 'warp'. Did you mean 'wrap'\?"),
     ],
 )
 def test_what_a_file_cannot_say(config, sentence):

@@ -41,6 +41,6 @@ def test_names_of_other_libraries_lead_somewhere():
 
 
 def test_a_name_of_another_library_goes_before_what_looks_alike():
-    assert nearest("n-steps", ["n-step", "rollout-length", "steps"]) == "; did you mean rollout-length or n-step?"
-    assert nearest("gamma", ["discount", "gamble"]) == "; did you mean discount?"
-    assert nearest("gamma", ["gamble"]) == "; did you mean gamble?"
+    assert nearest("n-steps", ["n-step", "rollout-length", "steps"]) == ". Did you mean 'rollout-length' or 'n-step'?"
+    assert nearest("gamma", ["discount", "gamble"]) == ". Did you mean 'discount'?"
+    assert nearest("gamma", ["gamble"]) == ". Did you mean 'gamble'?"

@@ -47,7 +47,7 @@ def test_words(words, expected):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("lineal:1,0", "did you mean linear"),
+        ("lineal:1,0", "Did you mean 'linear'"),
         ("linear:1", "linear:FROM,TO"),
         ("linear:a,b", "linear:FROM,TO"),
         ("linear:1,0,2", "lie above 0 and up to 1"),

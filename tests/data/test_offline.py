@@ -133,10 +133,10 @@ def test_a_run_resumes_with_its_own_file_alone(tmp_path):
     with pytest.raises(ForageError, match="There is no data set"):
         training.resume(run.directory, display="quiet")
     assert training.resume(run.directory, display="quiet", data=tmp_path / "moved.npz").score.seeds == 1
-    written(Path(data), "CartPole-v1", count=40)
+    written(tmp_path / "moved.npz", "CartPole-v1", count=40)  # where the run looks from then on
     with pytest.raises(ForageError, match="is not the data set that this run began with"):
         training.resume(run.directory, display="quiet")
-    Path(data).unlink()
+    (tmp_path / "moved.npz").unlink()
     assert training.evaluate(run.directory, 2).seeds == 1  # which needs no data
 
 

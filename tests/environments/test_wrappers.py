@@ -107,7 +107,7 @@ def test_with_fields_changes_the_physics():
     [
         (CartPole(), "lenght", "CartPole has no field 'lenght'. Did you mean 'length'"),
         (Masked(CartPole(), (0, 2)), "masspole", "CartPole has no field 'masspole'. Did you mean .*'pole_mass'"),
-        (Pendulum(), "zzz", "Pendulum has no field zzz; it has gravity, mass, length"),
+        (Pendulum(), "zzz", "Pendulum has no field 'zzz'; it has gravity, mass, length"),
         (DeepSea(5), "size", "DeepSea's size is not a number that can be set"),
         (Masked(CartPole(), (0, 2)), "environment", "Masked's environment is not a number that can be set"),
     ],
@@ -124,7 +124,7 @@ def test_bad_wrappers_are_refused():
         Masked(CartPole(), ())
     with pytest.raises(ForageError, match="flat Box"):
         Masked(DeepSea(5), (0,))
-    with pytest.raises(ForageError, match="nearest are length"):
+    with pytest.raises(ForageError, match="Did you mean 'length'"):
         ContextVisible(CartPole(), ("lengths",), (0.0,), (1.0,))
     with pytest.raises(ForageError, match="1 fields, 2 lows and 1 highs"):
         ContextVisible(CartPole(), ("length",), (0.0, 1.0), (1.0,))

@@ -131,11 +131,11 @@ def test_optimisers_of_optax(optimiser):
 @pytest.mark.parametrize(
     ("name", "given", "said"),
     [
-        ("ppo", {"activation": "relo"}, "no activation 'relo' in jax.nn; did you mean relu"),
+        ("ppo", {"activation": "relo"}, "no activation 'relo' in jax.nn. Did you mean 'relu'"),
         ("ppo", {"activation": "one_hot"}, "no activation 'one_hot'"),
         ("ppo", {"activation": f"{FILE}:total"}, "does not give one number for each"),
         ("ppo", {"activation": f"{FILE}:swosh"}, "has no function or class swosh; it has swish"),
-        ("ppo", {"optimiser": "adm"}, "no optimiser 'adm' in Optax; did you mean adam"),
+        ("ppo", {"optimiser": "adm"}, "no optimiser 'adm' in Optax. Did you mean 'adam'"),
         ("ppo", {"optimiser": "clip"}, "no optimiser 'clip'"),
         ("sac", {"optimiser": f"{FILE}:swish"}, "is no optimiser here"),
         ("ppo", {"encoder": f"{FILE}:Short"}, r"features of shape \(3,\), and its size is 6"),

@@ -82,7 +82,7 @@ def test_rewards_are_weighed_by_name():
     ("make", "names", "words"),
     [
         (lambda: Weighted(("tresure",), (1.0,)), ("treasure", "time"), "no reward 'tresure'. Did you mean 'treasure'"),
-        (lambda: Weighted(("zzz",), (1.0,)), ("treasure", "time"), "it has treasure, time"),
+        (lambda: Weighted(("zzz",), (1.0,)), ("treasure", "time"), "Available: treasure, time"),
         (lambda: Weighted(("time",), (1.0,)), (), "gives one reward"),
         (lambda: Weighted(("time",), (1.0, 2.0)), ("time",), "2 weights"),
         (lambda: Weighted(("time", "time"), (1.0, 2.0)), ("time",), "different names"),

@@ -532,7 +532,7 @@ def test_displays_by_name(monkeypatch):
     assert type(progress.make("auto")) is progress.Plain  # no terminal here
     own = Script()
     assert progress.make(own) is own
-    with pytest.raises(ForageError, match="auto, live, plain, json, notes, quiet, not 'loud'"):
+    with pytest.raises(ForageError, match="auto, live, notebook, plain, json, notes, quiet, not 'loud'"):
         progress.make("loud")
 
 

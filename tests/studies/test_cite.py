@@ -48,7 +48,7 @@ def test_what_cannot_be_cited_is_said(tmp_path, capsys):
     for words, said in (
         ([tmp_path], "is not a run: it has no config.json"),
         (["a", "b"], "forage cite takes one run's directory, or none"),
-        ([tmp_path, "--format", "apa"], "forage cite has no option --format"),
+        ([tmp_path, "--format", "apa"], "forage cite has no option '--format'"),
     ):
         code, _, error = small.here(capsys, "cite", *words)
         assert code == 2 and said in error

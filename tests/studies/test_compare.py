@@ -12,7 +12,7 @@ from forage.environments.wrappers import TimeLimit
 from forage.runs import training
 from forage.starts.levels import Levels
 from forage.studies.compare import gather, verdict
-from forage.studies.report import budget, printed
+from forage.studies.report.page import budget, printed
 from forage.tasks.contexts import Contexts
 
 WIDE = Contexts(("length=0.25:1.0",))

@@ -166,5 +166,5 @@ def test_commands(run, there, tmp_path, monkeypatch, capsys):
     assert said[1] == f"{tmp_path / 'here'}: ppo on CartPole-v1: return {Run(tmp_path / 'here').score}"
     with pytest.raises(ForageError, match="takes a run and a repository"):
         push_command.run(["ada/ppo"], {})
-    with pytest.raises(ForageError, match="has no option --revison; did you mean revision"):
+    with pytest.raises(ForageError, match=r"has no option '--revison'\. Did you mean '--revision'"):
         pull_command.run(["ada/ppo"], {"revison": "main"})

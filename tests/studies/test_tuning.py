@@ -44,8 +44,8 @@ def test_ranges_as_they_are_written():
     ("text", "error"),
     [
         ("learning_rate", "NAME=LOW:HIGH"),
-        ("learning_rat=1:2", r"no hyper-parameter learning_rat.*learning_rate"),
-        ("memoir.size=1:2", "no port called 'memoir'"),
+        ("learning_rat=1:2", r"no hyper-parameter .learning_rat.*learning_rate"),
+        ("memoir.size=1:2", "Unknown port 'memoir'"),
         ("epochs=1,1", "two different values"),
         ("activation=a:b", "is no number"),
         ("learning_rate=0.1:0.01", "lower end below"),

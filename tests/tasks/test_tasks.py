@@ -66,8 +66,8 @@ def test_wrappers_are_looked_through():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Contexts(("lenght=0.1:1",)), ["no field lenght", "length"]),
-        (lambda: Contexts(("length=0.1:1",), ("zzz=1",)), ["no field zzz", "gravity"]),
+        (lambda: Contexts(("lenght=0.1:1",)), ["no field 'lenght'", "length"]),
+        (lambda: Contexts(("length=0.1:1",), ("zzz=1",)), ["no field 'zzz'", "gravity"]),
         (lambda: Contexts(("environment=0.1:1",)), ["not a number that can be set"]),
         (lambda: Contexts(("max_steps=0.2:0.8",)), ["max_steps is a whole number"]),
         (lambda: Contexts(("max_steps=2.5",)), ["max_steps is a whole number, and 2.5 is none"]),
@@ -81,7 +81,7 @@ def test_wrappers_are_looked_through():
         (lambda: Contexts(("length=normal:1:-1",)), ["std of 0 or more for length"]),
         (lambda: Contexts(("length=linear:1:2:0",)), ["1 step or more"]),
         (lambda: Contexts(("length=1:2:3",)), ["uniform is written length=uniform:LOW:HIGH", "3 numbers"]),
-        (lambda: Contexts(("length=norml:1:2",)), ["no distribution called 'norml'", "normal"]),
+        (lambda: Contexts(("length=norml:1:2",)), ["Unknown distribution 'norml'", "normal"]),
         (lambda: Contexts(("length=uniform:1:x",)), ["'x' where a number should be"]),
         (lambda: Contexts(("length",)), ["a field and its values"]),
         (lambda: Contexts((5,)), ["not 5"]),
@@ -257,7 +257,7 @@ def test_phases_of_an_array_and_through_a_wrapper():
         (lambda: Phases("length", (0.5,), ()), ["at least one time"]),
         (lambda: Phases("length", (0.5, 1.0), (5, 9)), ["2 values and 2 times"]),
         (lambda: Phases("length", (0.5, 1.0, 2.0), (9, 5)), ["times that rise", "9, 5"]),
-        (lambda: Phases("lenght", (0.5, 1.0), (5,)), ["no field lenght", "length"]),
+        (lambda: Phases("lenght", (0.5, 1.0), (5,)), ["no field 'lenght'", "length"]),
         (lambda: Phases("length", ((0.5, 1.0), (1.0, 2.0)), (5,)), ["shape is ()", "shape (2,)"]),
         (lambda: Phases("max_steps", (5, 7.5), (5,)), ["whole number", "7.5"]),
     ],
