@@ -30,7 +30,9 @@ def check_replay(what: str, agent: Agent) -> None:
 
 
 def check_noise(what: str, agent: Agent, spec: Spec) -> tuple[int, ...]:
-    """The shape of the noise that the agent makes actions from. Raises `ForageError` where it makes them from none."""
+    """Return the shape of the noise that the agent makes actions from. Raise `ForageError` where it makes them from
+    none.
+    """
     shape = agent.noise(spec)
     if shape is None:
         raise ForageError(

@@ -83,7 +83,9 @@ class EZGreedy(Behaviour):
         return clock.anneal(self.start, self.end, self.fraction)
 
     def duration(self, longer: Float[Array, " longest"], key: Key[Array, ""]) -> Int[Array, ""]:
-        """The n for which P(n > n - 1) > u >= P(n > n), u uniform in [0, 1); `longer` is what `init` returned."""
+        """Return the n for which P(n > n - 1) > u >= P(n > n), u uniform in [0, 1); `longer` is what `init`
+        returned.
+        """
         u = jax.random.uniform(key)
         return 1 + jnp.searchsorted(-longer, -u).astype(jnp.int32)
 

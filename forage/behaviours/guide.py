@@ -37,7 +37,7 @@ class Curriculum(NamedTuple):
 
 
 def as_pytree(policy: Any) -> Any:
-    """A bare function becomes a pytree without leaves; anything else is one already."""
+    """Make a bare function a pytree without leaves; anything else is one already."""
     return jax.tree_util.Partial(policy) if callable(policy) and jax.tree_util.all_leaves([policy]) else policy
 
 
@@ -88,7 +88,7 @@ class Guide(Behaviour):
 
     @property
     def trained(self) -> bool:
-        """The guide is an agent with its state rather than a function."""
+        """Return whether the guide is an agent with its state rather than a function."""
         return isinstance(self.policy, tuple) and len(self.policy) == 2 and isinstance(self.policy[0], Agent)
 
     def check(self, agent: Agent, spec: Spec) -> None:
@@ -132,13 +132,13 @@ class Guide(Behaviour):
         return Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), self.remember(spec))
 
     def remember(self, spec: Spec) -> PyTree[Array]:
-        """The guide's own memory at the start of an episode."""
+        """Return the guide's own memory at the start of an episode."""
         return self.policy[0].hidden(spec) if self.trained else ()
 
     def lead(
         self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array]]:
-        """The guide's action and its memory after it."""
+        """Return the guide's action and its memory after it."""
         if not self.trained:
             return self.policy(observation, key), hidden
         guide, guide_state = self.policy

@@ -159,7 +159,7 @@ class Lesson(Behaviour):
         return Followed(jnp.bool_(False), jnp.int32(0), jnp.int32(0))
 
     def shares(self, values: Float[Array, " options"]) -> Float[Array, " options"]:
-        """The probabilities with which options are drawn."""
+        """Return the probabilities with which options are drawn."""
         drawn = jax.nn.softmax(self.sharpness * values / jnp.maximum(values.max(), 1.0))
         # The agent's own is the first here, and the last in the authors' code.
         upto = jnp.minimum(jnp.cumsum(jnp.clip(drawn[1:], 0.05, 0.95)), 1.0)
@@ -238,7 +238,7 @@ class Lesson(Behaviour):
 
 
 def written(ring: Ring, agent: Agent, clock: Clock) -> Clock:
-    """The clock as the ring reads it: of many agents each step has a transition each."""
+    """Return the clock as the ring reads it: of many agents each step has a transition each."""
     return clock._replace(steps=clock.steps // agent.num_envs * kept(ring).terminated.shape[1])
 
 
@@ -248,5 +248,5 @@ def error(predictor: Head, fixed: Head, observation: PyTree[Array]) -> Float[Arr
 
 
 def ending(logits: Float[Array, "*batch options"]) -> Float[Array, "*batch options"]:
-    """The probabilities that options end."""
+    """Return the probabilities that options end."""
     return jnp.clip(jax.nn.sigmoid(logits), 0.1, 0.9)

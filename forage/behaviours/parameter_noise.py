@@ -146,7 +146,7 @@ class ParameterNoise(Behaviour):
 
 
 def perturbed(network: Any, scale: Float[Array, ""], key: Key[Array, ""]) -> Any:
-    """The network with normal noise on all its weights but those of convolutions."""
+    """Return the network with normal noise on all its weights but those of convolutions."""
     parts, structure = jax.tree.flatten(network, is_leaf=lambda part: isinstance(part, Conv))
     keys = jax.random.split(key, len(parts))
     noisy = [

@@ -44,7 +44,7 @@ def named_options(text: str) -> dict[str, tuple[str, str]]:
 
 
 def port_part(port: str, words: options.Words, part: Any = None) -> Any:
-    """The part that `--port NAME --port.option value` describe, or `None`. Without a name they change `part`."""
+    """Return the part that `--port NAME --port.option value` describe, or `None`. Without a name they change `part`."""
     given = [word for word in words if word.startswith(port + ".")]
     if port not in words:
         if given and part is not None:
@@ -75,7 +75,7 @@ def wrappers(words: options.Words, option: str) -> list[str]:
 
 
 def display(words: options.Words) -> str:
-    """The one display that was asked for. Raises `ForageError` for two, which cannot both be had."""
+    """Return the one display that was asked for. Raise `ForageError` for two, which cannot both be had."""
     asked = [kind for kind in ("quiet", "json", "plain") if words.pop(kind, False)]
     if len(asked) > 1:
         raise ForageError(f"--{asked[0]} and --{asked[1]} are two ways to show a run; give one of them.")

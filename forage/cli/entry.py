@@ -68,7 +68,7 @@ COMMANDS = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The entry point of `forage`."""
+    """Run `forage`, as its entry point."""
     as_command(lambda: run(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -52,7 +52,7 @@ def check_steps(agent: Agent, spec: Spec, steps: int, offline: bool) -> None:
 
 
 def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
-    """Raises `ForageError` where layers are described to an agent that sees images and has no use for that."""
+    """Raise `ForageError` where layers are described to an agent that sees images and has no use for that."""
     asked = [name for name in ("hidden_sizes", "value_sizes", "layer_norm") if given.get(name)]
     if not asked or not is_image(spaces.seen(spec.observation_space)):
         return
@@ -105,7 +105,7 @@ def check_encoder(cls: Any, space: Any) -> None:
 
 
 def check_learning(learner: Learner, steps: int) -> None:
-    """Raises `ForageError` for a run that is over before the agent begins to learn."""
+    """Raise `ForageError` for a run that is over before the agent begins to learn."""
     agent, memory = learner.agent, learner.memory
     each = agent.num_envs * agent.rollout_length
     if -(-steps // each) <= memory.held_back:

@@ -104,7 +104,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def rule(agent: str, spec: Spec, native: bool) -> Rule | None:
-    """The first rule that fits."""
+    """Return the first rule that fits."""
     return next((r for r in RULES if r.agent == agent and r.fits(spec, native)), None)
 
 
@@ -117,7 +117,7 @@ class Chosen(NamedTuple):
 
 
 def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[str, Any]) -> Chosen:
-    """The preset's settings where the environment has one, else those of the rule that fits its spec."""
+    """Return the preset's settings where the environment has one, else those of the rule that fits its spec."""
     known = preset(agent, environment)
     if known is not None:
         why = f"preset for {known.pattern(environment)} ({known.source})"
@@ -163,7 +163,7 @@ def whole_episodes(agent: str, spec: Spec, given: dict[str, Any]) -> Chosen:
 
 
 def built(parts: dict[str, dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:
-    """The parts that configurations name, by port; what looks ahead does so as far as the agent is told to."""
+    """Return the parts that configurations name, by port; what looks ahead does so as far as the agent is told to."""
     ahead = {"discount": given["discount"]} if "discount" in given else {}
     return {port: from_config(c | (ahead if "discount" in c else {})) for port, c in parts.items()}
 
@@ -172,7 +172,7 @@ SHORTEST, MOST = 32, 256  # steps of a rollout of each environment, and minibatc
 
 
 def fitted(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """A rule's settings of PPO beside what a person names of a rollout.
+    """Return a rule's settings of PPO beside what a person names of a rollout.
 
     A rollout keeps its number of transitions where other environments are named, and a minibatch its rows, as far as
     they divide: who steps 2 environments steps each four times as long as 8.
@@ -192,12 +192,12 @@ def fitted(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def preset(agent: str, environment: str) -> Preset | None:
-    """The first preset whose pattern fits."""
+    """Return the first preset whose pattern fits."""
     return next((p for p in PRESETS if p.agent == agent and p.pattern(environment)), None)
 
 
 def default_behaviour(agent: Agent) -> Behaviour:
-    """The agent's usual one; off-policy agents that act for themselves begin at random."""
+    """Return the agent's usual one; off-policy agents that act for themselves begin at random."""
     cls = part_class("behaviour", agent.usual_behaviour)
     if agent.usual_behaviour == "own" and not agent.on_policy:
         return cls(random_steps=agent.learning_starts)
@@ -205,7 +205,7 @@ def default_behaviour(agent: Agent) -> Behaviour:
 
 
 def default_memory(agent: Agent) -> Memory:
-    """The last rollout on-policy; uniform replay off-policy."""
+    """Return the last rollout on-policy; uniform replay off-policy."""
     return part_class("memory", "rollout" if agent.on_policy else "uniform")()
 
 
@@ -253,7 +253,7 @@ take as long; in InvertedDoublePendulum SAC 617 after 8,000 and PPO 3644 after 5
 
 
 def suggest(spec: Spec, native: bool) -> tuple[str, str]:
-    """An agent that suits an environment, and why."""
+    """Return an agent that suits an environment, and why."""
     found = next(one for one in SUGGESTIONS if one.fits(spec, native))
     return found.agent, f"{describe(spec.action_space)} actions {found.why}"
 
@@ -283,7 +283,7 @@ USUAL_HORIZON = 1000  # where an environment does not say how long its episodes 
 
 
 def length_for(agent: Agent, spec: Spec, native: bool) -> Length:
-    """The row of `LENGTHS` for an agent in an environment."""
+    """Return the row of `LENGTHS` for an agent in an environment."""
     replayed = "replayed actors" if isinstance(spec.action_space, spaces.Box) else "replayed values"
     return LENGTHS["rollouts" if agent.on_policy else replayed, native]
 
@@ -304,7 +304,7 @@ def default_steps(agent: Agent, environment: str, spec: Spec, native: bool, sugg
 
 
 def make_agent(name: str, environment: str, options: dict[str, Any]) -> Agent:
-    """The agent called `name`, with `options` over its preset's settings."""
+    """Return the agent called `name`, with `options` over its preset's settings."""
     known = preset(name, environment)
     return part_class("agent", name)(**((known.settings if known else {}) | options))
 
@@ -321,7 +321,7 @@ def usual_parts(agent: Agent) -> dict[str, Any]:
 
 
 def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """What was given, over the preset's parts; but bonuses stand beside what the preset makes of the reward."""
+    """Return what was given, over the preset's parts; but bonuses stand beside what the preset makes of the reward."""
 
     def beside(part: Rewards) -> Rewards:
         if isinstance(part, Bonus):

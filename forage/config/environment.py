@@ -25,7 +25,7 @@ from forage.environments.plain import to_plain
 def resolve_environment(
     given: Any, options: dict[str, Any], wrap: Sequence[str] = ()
 ) -> tuple[str, Any, dict[str, Any]]:
-    """Returns the environment's name, the environment (or a function that builds a batch of it), and its config.
+    """Return the environment's name, the environment (or a function that builds a batch of it), and its config.
 
     `wrap` names what is put around it, the first innermost.
     """
@@ -55,7 +55,7 @@ def resolve_environment(
 
 
 def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple[str, Any, dict[str, Any]]:
-    """What `resolve_environment` returns for an object, a class or a function."""
+    """Return what `resolve_environment` returns for an object, a class or a function."""
     if isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
         raise ForageError(one_environment(given))
     if isinstance(given, type) and issubclass(given, Environment):
@@ -84,7 +84,7 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
 
 
 def one_environment(given: Any) -> str:
-    """Says what to give in place of one environment, where a run makes several."""
+    """Say what to give in place of one environment, where a run makes several."""
     cls = type(getattr(given, "unwrapped", given)).__name__
     id = getattr(getattr(given, "spec", None), "id", None)
     if isinstance(given, gymnasium.vector.VectorEnv):
@@ -94,7 +94,7 @@ def one_environment(given: Any) -> str:
 
 
 def name_of_maker(function: Any) -> str:
-    """How an environment is called that a function or a class makes."""
+    """Return how an environment is called that a function or a class makes."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
@@ -102,7 +102,7 @@ def name_of_maker(function: Any) -> str:
 
 
 def takes_a_number(function: Any) -> bool:
-    """Whether a function must be given something: the number of environments."""
+    """Return whether a function must be given something: the number of environments."""
     if isinstance(function, type):
         return False
     try:
@@ -115,7 +115,7 @@ def takes_a_number(function: Any) -> bool:
 
 
 def checked(build: Callable[[int], Any], name: str) -> Callable[[int], HostEnvironment]:
-    """The same function. What it returns is looked at before anything else is done with it."""
+    """Return the same function. What it returns is looked at before anything else is done with it."""
 
     def built(num_envs: int) -> HostEnvironment:
         made = build(num_envs)

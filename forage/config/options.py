@@ -17,7 +17,7 @@ Words = dict[str, Word]
 
 
 def split(arguments: list[str], flags: set[str], lists: Collection[str] = ()) -> tuple[list[str], Words]:
-    """Parts words into positional ones and options: `--name value`, `--name=value`, `--flag`, `--no-flag`.
+    """Part words into positional ones and options: `--name value`, `--name=value`, `--flag`, `--no-flag`.
 
     `flags` take no value; `lists` may be given more than once, and come back as lists. Names come back with `_` for
     `-`, parts' prefixes (`memory.capacity`) kept.

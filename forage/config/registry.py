@@ -62,7 +62,7 @@ WRAPPERS: dict[str, str] = {
 
 
 def load(target: str) -> type:
-    """The class that `module:Class` names."""
+    """Return the class that `module:Class` names."""
     module_name, _, class_name = target.partition(":")
     try:
         return getattr(importlib.import_module(module_name), class_name)
@@ -95,7 +95,7 @@ def own_class(target: str) -> type:
 
 
 def wrapper_class(name: str) -> type:
-    """The class of a wrapper, by its name."""
+    """Return the class of a wrapper, by its name."""
     check_wrapper(name)
     return load(WRAPPERS[name])
 
@@ -108,12 +108,12 @@ def check_wrapper(name: str) -> None:
 
 
 def wrapper_fields(cls: type) -> list[Field]:
-    """The options of a wrapper: its fields, but for the environment that it is put around."""
+    """Return the options of a wrapper: its fields, but for the environment that it is put around."""
     return [field for field in fields(cls) if field.name not in ("environment", "inside")]
 
 
 def part_name(part: Any) -> str:
-    """The inverse of `part_class`, for any port."""
+    """Return the inverse of `part_class`, for any port."""
     target = f"{type(part).__module__}:{type(part).__qualname__}"
     known = next((name for table in PORTS.values() for name, known in table.items() if known == target), None)
     if known is not None or target.startswith("forage."):
@@ -205,7 +205,7 @@ def explained_in(source: str) -> dict[str, str]:
 
 
 def to_config(part: Any) -> dict[str, Any]:
-    """A part as plain data: its name and its fields, parts within it likewise.
+    """Return a part as plain data: its name and its fields, parts within it likewise.
 
     Of what is no plain data, such as a function, only a description remains, and `from_config` says so.
     """
@@ -249,7 +249,7 @@ def build(port: str, name: str, options: dict[str, Any]) -> Any:
 
 
 def from_config(config: dict[str, Any]) -> Any:
-    """The inverse of `to_config`. Raises `PythonObject` for what only a description was kept of."""
+    """Return the inverse of `to_config`. Raise `PythonObject` for what only a description was kept of."""
     name = config["part"]
     cls = next((load(table[name]) for table in PORTS.values() if name in table), None) or own_class(name)
     known = {f.name for f in dataclasses.fields(cls)}

@@ -32,7 +32,7 @@ def load_policy(
     checkpoint: str | int | None = None,
     **settings: float,
 ) -> Policy:
-    """The agent of the best member in evaluation (the first, if there was none), which `member` then names.
+    """Return the agent of the best member in evaluation (the first, if there was none), which `member` then names.
 
     Of a sweep it is the best seed of the setting with the best score.
 

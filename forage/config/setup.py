@@ -90,22 +90,22 @@ class Setup:
 
     @property
     def offline(self) -> bool:
-        """Whether the run learns from a data set, and its steps are updates."""
+        """Return whether the run learns from a data set, and its steps are updates."""
         return self.memory.offline
 
     @property
     def members(self) -> list[dict[str, Any]]:
-        """What sets each member of the run apart: its seed, and its settings where there is a sweep."""
+        """Return what sets each member of the run apart: its seed, and its settings where there is a sweep."""
         return members_of(self.sweep, self.seeds)
 
     @property
     def settings(self) -> int:
-        """How many settings a sweep has; without one, 1."""
+        """Return how many settings a sweep has; without one, 1."""
         return len(settings_of(self.sweep))
 
     @property
     def scored(self) -> str | None:
-        """Which reward a score is of, where the environment has several: `1 treasure + 0.1 time`."""
+        """Return which reward a score is of, where the environment has several: `1 treasure + 0.1 time`."""
         names = self.spec.reward_names
         if not names:
             return None
@@ -115,7 +115,7 @@ class Setup:
         return " + ".join(f"{weight:g} {name}" for weight, name in zip(weights, names, strict=True) if weight) or "0"
 
     def learner(self, learns: bool = True) -> Learner:
-        """What remembers and learns. Raises `ForageError` where its parts do not fit.
+        """Return what remembers and learns. Raise `ForageError` where its parts do not fit.
 
         Without `learns` it only acts, and a data set is not read.
         """
@@ -173,11 +173,11 @@ class Setup:
 
     @property
     def way(self) -> Way:
-        """What else a run on the host is asked for."""
+        """Return what else a run on the host is asked for."""
         return Way(None if isinstance(self.starts, Reset) else self.starts, self.visits)
 
     def check_host(self) -> None:
-        """Raises `ForageError` where episodes cannot begin on the host as the parts say."""
+        """Raise `ForageError` where episodes cannot begin on the host as the parts say."""
         if isinstance(self.starts, Reset) and isinstance(self.tasks, Same):
             return
         if not (isinstance(self.tasks, Same) and self.starts.on_host):
@@ -257,7 +257,7 @@ def make_setup(
     data: str | os.PathLike[str] | None = None,
     **parts: Any,
 ) -> Setup:
-    """Fills in what was not said. `parts` are by port, each a part or its name; `wrap` names wrappers, first innermost.
+    """Fill in what was not said. `parts` are by port, each a part or its name; `wrap` names wrappers, first innermost.
 
     What else is among `parts` are options of the agent, such as `learning_rate`, as in `agent_options`.
     `evaluation_actions`: `greedy`, the agent's best guess, `sampled`, drawn from its policy as in training, or `auto`,
@@ -380,7 +380,7 @@ def make_setup(
 
 
 def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:
-    """The same memory with no more places than a run of so many transitions can fill, in whole rollouts."""
+    """Return the same memory with no more places than a run of so many transitions can fill, in whole rollouts."""
     capacity = getattr(memory, "capacity", None)
     rollout = streams * agent.rollout_length
     fills = -(-max(transitions, agent.segment * streams) // rollout) * rollout
@@ -393,7 +393,7 @@ def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> M
 def from_config(
     config: dict[str, Any], environment: Any = None, data: str | os.PathLike[str] | None = None, **given: Any
 ) -> Setup:
-    """The setup that `Setup.config` wrote. What was a Python object must be given again.
+    """Return the setup that `Setup.config` wrote. What was a Python object must be given again.
 
     `given` are parts by port, `evaluation_actions` and `opponent`, where they are not to be the run's own (or `None`).
     `data`: where the run's data set lies now.

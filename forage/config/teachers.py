@@ -22,7 +22,9 @@ SOLVER = "solver"
 
 
 def taught(starts: Starts, environment: Environment) -> Starts:
-    """The starts with their teacher in place of its name. Raises `ForageError` where there is none of that name."""
+    """Return the starts with their teacher in place of its name. Raise `ForageError` where there is none of
+    that name.
+    """
     if not isinstance(starts, Snapshot) or not isinstance(starts.teacher, str):
         return starts
     if starts.teacher != SOLVER:

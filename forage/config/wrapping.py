@@ -27,7 +27,7 @@ def wrap(environment: Environment, given: Sequence[str]) -> Environment:
 
 
 def arguments(words: str) -> dict[str, Any]:
-    """The options that `name:value:option=value` gives, typed by the wrapper's fields."""
+    """Return the options that `name:value:option=value` gives, typed by the wrapper's fields."""
     name, *values = words.split(":")
     fields = registry.wrapper_fields(registry.wrapper_class(name))
     known = {field.name: field for field in fields}

@@ -28,7 +28,7 @@ class Bytes:
 
 
 def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
-    """Each leaf with its path, such as `.learner.agent.network.actor.weight`."""
+    """Return each leaf with its path, such as `.learner.agent.network.actor.weight`."""
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]]
 
 
@@ -37,13 +37,13 @@ def is_key(leaf: Any) -> bool:
 
 
 def generator_of(key: Any) -> Any:
-    """The generator that random keys (or their shapes) are of: ours, or one of JAX's in a person's own part."""
+    """Return the generator that random keys (or their shapes) are of: ours, or one of JAX's in a person's own part."""
     known = (prng.FUSED, "threefry2x32", "rbg", "unsafe_rbg")
     return next(g for g in known if jax.eval_shape(functools.partial(jax.random.key, impl=g), 0).dtype == key.dtype)
 
 
 def write_atomically(path: Path, write: Any) -> None:
-    """Calls `write(file)` on a temporary neighbour and renames it: `path` holds old bytes or new, never half."""
+    """Call `write(file)` on a temporary neighbour and renames it: `path` holds old bytes or new, never half."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ Look = Callable[[str, np.ndarray], None]
 def save(
     path: Path, tree: PyTree, header: dict[str, Any], look: Look = lambda name, array: None, rows: int | None = None
 ) -> None:
-    """Saves the leaves of `tree` and a small JSON `header`, as `numpy.savez` would, but with one leaf in memory.
+    """Save the leaves of `tree` and a small JSON `header`, as `numpy.savez` would, but with one leaf in memory.
 
     `look` sees each leaf's name and array before it is written; what it raises leaves `path` as it was.
     `rows`: so many of each leaf's first rows are saved; unless said, all.
@@ -102,7 +102,7 @@ def save(
 
 
 def _on_host(leaf: Any) -> np.ndarray:
-    """The leaf in the host's memory. JAX would keep what it gathers from several devices as long as the leaf."""
+    """Return the leaf in the host's memory. JAX would keep what it gathers from several devices as long as the leaf."""
     leaf = jax.random.key_data(leaf) if is_key(leaf) else leaf
     if not isinstance(leaf, jax.Array) or leaf.is_fully_replicated:
         return np.asarray(leaf)
@@ -113,7 +113,7 @@ def _on_host(leaf: Any) -> np.ndarray:
 
 
 def _packed(leaf: np.ndarray) -> dict[str, np.ndarray]:
-    """The arrays that stand for a leaf: itself, or its blocks that hold anything, where most of them hold zeros.
+    """Return the arrays that stand for a leaf: itself, or its blocks that hold anything, where most of them hold zeros.
 
     A memory that has begun to fill is all but empty, and would be gigabytes of zeros in every checkpoint. Numbers that
     are not NumPy's own, such as bfloat16, are kept as their bits beside the name of their type.
@@ -154,12 +154,12 @@ def read_header(path: Path) -> dict[str, Any]:
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
-    """Every leaf that was saved, by its path."""
+    """Return every leaf that was saved, by its path."""
     return _read(path, "")[1]
 
 
 def _read(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header, and those leaves whose path begins with `prefix`: all with an empty one, without one none."""
+    """Return the header, and those leaves whose path begins with `prefix`: all with an empty one, without one none."""
     try:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes())
@@ -213,5 +213,5 @@ def load(path: Path, like: PyTree, prefix: str = "") -> tuple[PyTree, dict[str, 
 
 
 def _run_of(path: Path) -> Path:
-    """The run that a checkpoint or an agent.npz is of."""
+    """Return the run that a checkpoint or an agent.npz is of."""
     return path.parent.parent if path.parent.name == "checkpoints" else path.parent

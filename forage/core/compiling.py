@@ -112,7 +112,7 @@ def kind(tree: PyTree[Any]) -> Hashable:
 
 @functools.lru_cache(maxsize=128)
 def shared(kind: Hashable, function: Any, once: bool = False, **options: Any) -> Any:
-    """Jits `function`, for all that is of one `kind`: what differs in numbers alone is traced and compiled once.
+    """Jit `function`, for all that is of one `kind`: what differs in numbers alone is traced and compiled once.
 
     The kinds used last are kept. What runs `once` is compiled quickly rather than well. `options` are those of
     `jax.jit`.

@@ -20,7 +20,9 @@ from forage.core.types import ForageError
 
 
 def layers(environment: Environment) -> list[Any]:
-    """The environment and everything inside it, outermost first; last a library's parameters, where there are such."""
+    """Return the environment and everything inside it, outermost first; last a library's parameters, where there are
+    such.
+    """
     found: list[Any] = [environment]
     while isinstance(inner := getattr(found[-1], "environment", None), Environment):
         found.append(inner)
@@ -30,7 +32,9 @@ def layers(environment: Environment) -> list[Any]:
 
 
 def numeric_fields(layer: Any) -> list[str]:
-    """Names of the fields of this layer that hold a number or an array of them, and may differ between copies."""
+    """Return the names of the fields of this layer that hold a number or an array of them, and may differ between
+    copies.
+    """
     # How a field is marked as static differs between libraries; what JAX does not see as a leaf stays in the blank.
     blank = jax.tree.map(lambda _: None, layer)
     names = [field.name for field in dataclasses.fields(layer)]
@@ -59,7 +63,7 @@ def check_value(environment: Environment, name: str, value: Any) -> None:
 
 
 def value_of(environment: Environment, name: str) -> Any:
-    """The field's value."""
+    """Return the field's value."""
     return getattr(layers(environment)[depth_of(environment, name)], name)
 
 

@@ -94,7 +94,7 @@ class HostEnvironment(abc.ABC):
         )
 
     def reset(self, seed: int) -> PyTree[np.ndarray]:
-        """Starts every environment afresh and returns the observations to act on, `[env, ...]`."""
+        """Start every environment afresh and return the observations to act on, `[env, ...]`."""
         self._steps, self._sent = 0, None
         observation = self._guard("reset", self._reset, int(seed))
         self._check.observation("the reset", observation)
@@ -106,14 +106,14 @@ class HostEnvironment(abc.ABC):
         return self.receive()
 
     def send(self, action: PyTree[np.ndarray]) -> None:
-        """Hands the actions over. The next call must be `receive`."""
+        """Hand the actions over. The next call must be `receive`."""
         if self._sent is not None:
             raise ForageError(f"{self.name} was sent actions twice; call receive() after each send().")
         self._sent = action
         self._guard(self._steps + 1, self._send, action)
 
     def receive(self) -> HostStep:
-        """Waits for what the actions sent last brought."""
+        """Wait for what the actions sent last brought."""
         action, self._sent = self._sent, None
         if action is None:
             raise ForageError(f"{self.name} has nothing to receive; call send(action) first.")
@@ -124,7 +124,7 @@ class HostEnvironment(abc.ABC):
 
     @property
     def places(self) -> tuple[int, ...] | None:
-        """The shape of a map that `place` is on, its cells numbered row by row from 0; `None` without one."""
+        """Return the shape of a map that `place` is on, its cells numbered row by row from 0; `None` without one."""
         return None
 
     @property
@@ -138,11 +138,11 @@ class HostEnvironment(abc.ABC):
         return False
 
     def take(self, index: int) -> bytes:
-        """The state that environment `index` is in, for `put`; not between `send` and `receive`."""
+        """Return the state that environment `index` is in, for `put`; not between `send` and `receive`."""
         return self._guard("saving a state", self._take, index)
 
     def put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
-        """Begins a new episode in environment `index`, and returns what is seen there, without the environment axis.
+        """Begin a new episode in environment `index`, and returns what is seen there, without the environment axis.
 
         It begins in a state that `take` read from any of these environments, or as a reset does. What chance brings
         next is drawn anew, and not as it was when the state was taken.
@@ -156,7 +156,7 @@ class HostEnvironment(abc.ABC):
         raise ForageError(f"{self.name} cannot go back to a state; let its episodes begin with --starts reset.")
 
     def snapshot(self) -> bytes | None:
-        """The exact state of all environments, or `None` where it cannot be saved exactly.
+        """Return the exact state of all environments, or `None` where it cannot be saved exactly.
 
         Not between `send` and `receive`. Whether it is `None` does not change over a run.
         """
@@ -165,7 +165,7 @@ class HostEnvironment(abc.ABC):
         return self._snapshot()
 
     def restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
-        """Continues from a `snapshot`, possibly of another process, and returns the observations to act on.
+        """Continue from a `snapshot`, possibly of another process, and return the observations to act on.
 
         Snapshots of foreign environments hold plain data and objects of their own library, and what else one names is
         refused: see `adapters.saving.Reader`.
@@ -187,7 +187,9 @@ class HostEnvironment(abc.ABC):
 
     @property
     def info_names(self) -> tuple[str, ...]:
-        """Names of the entries of `Step.info` that are a number of each environment, `float32[env]`, or NaN."""
+        """Return the names of the entries of `Step.info` that are a number of each environment, `float32[env]`,
+        or NaN.
+        """
         return ()
 
     @property
@@ -196,7 +198,7 @@ class HostEnvironment(abc.ABC):
         return ()
 
     def close(self) -> None:  # noqa: B027 (not every simulator holds something)
-        """Frees what the simulators hold. Nothing can be called afterwards."""
+        """Free what the simulators hold. Nothing can be called afterwards."""
 
     @abc.abstractmethod
     def _reset(self, seed: int) -> PyTree[np.ndarray]: ...
@@ -206,7 +208,7 @@ class HostEnvironment(abc.ABC):
         """Return what `action`, sent before, brought. Arrays must not be written to afterwards."""
 
     def _send(self, action: PyTree[np.ndarray]) -> None:  # noqa: B027 (nor can every one start early)
-        """Starts the simulation, where that can be done without waiting for it."""
+        """Start the simulation, where that can be done without waiting for it."""
 
     def _snapshot(self) -> bytes | None:
         return None
@@ -215,7 +217,7 @@ class HostEnvironment(abc.ABC):
         raise ForageError(f"{self.name} cannot be restored: its state cannot be saved exactly, so start it with reset.")
 
     def _guard(self, when: str | int, function: Any, *args: Any) -> Any:
-        """Calls the simulator; turns whatever it raises into one sentence."""
+        """Call the simulator; turns whatever it raises into one sentence."""
         self._at = None
         try:
             return function(*args)
@@ -233,7 +235,7 @@ class HostEnvironment(abc.ABC):
 
 
 def array_dtype(space: gymnasium.Space[Any]) -> np.dtype:
-    """The dtype in which values of an array-like space travel.
+    """Return the dtype in which values of an array-like space travel.
 
     `float32` for floats and for integers that a Box lets grow beyond `int32`; `int32` for other long integers.
     """
@@ -288,7 +290,7 @@ class Check:
         self.flag = Expected((), flags, np.dtype(np.bool_))
 
     def observation(self, when: str | int, observation: PyTree[np.ndarray]) -> None:
-        """Checks observations `[env, ...]`. `when` is the number of a step, or words."""
+        """Check observations `[env, ...]`. `when` is the number of a step, or words."""
         if self.single:
             self._array(when, "observation", observation, self.observations[0])
             return
@@ -300,7 +302,7 @@ class Check:
             self._array(when, "observation", array, expected)
 
     def _keys(self, when: str | int, where: str, space: Any, observation: Any) -> None:
-        """Looks for the parts of a dictionary: all of them, and no others."""
+        """Look for the parts of a dictionary: all of them, and no others."""
         if not isinstance(observation, Mapping) or observation.keys() != space.spaces.keys():
             found = sorted(map(str, observation)) if isinstance(observation, Mapping) else type(observation).__name__
             raise ForageError(
@@ -311,7 +313,7 @@ class Check:
                 self._keys(when, f"{where} {key}", part, observation[key])
 
     def step(self, number: int, result: HostStep) -> None:
-        """Checks what step `number` returned."""
+        """Check what step `number` returned."""
         step = result.step
         self.observation(number, step.observation)
         if result.observation is not step.observation:
@@ -354,5 +356,7 @@ def _when(when: str | int) -> str:
 
 
 def seeds(seed: int, num_envs: int) -> list[int]:
-    """One seed for each environment: unlike `seed + i`, no two runs with neighbouring seeds share an environment."""
+    """Return one seed for each environment: unlike `seed + i`, no two runs with neighbouring seeds share an
+    environment.
+    """
     return [int(number) for number in np.random.SeedSequence(seed).generate_state(num_envs) >> 1]  # below 2^31

@@ -66,12 +66,14 @@ class Environment(Part):
 
     @property
     def num_agents(self) -> int:
-        """How many agents act at once. Above 1, what they see, do and get has a leading axis `agent` (see `Step`)."""
+        """Return how many agents act at once. Above 1, what they see, do and get has a leading axis `agent` (see
+        `Step`).
+        """
         return 1
 
     @property
     def info_names(self) -> tuple[str, ...]:
-        """Names of the entries of `Step.info` that are one number each, such as `success` or a cost.
+        """Return the names of the entries of `Step.info` that are one number each, such as `success` or a cost.
 
         A run reports the mean of each over its episodes' last steps, and rewards and agents find them in
         `Experience.info`.
@@ -80,36 +82,42 @@ class Environment(Part):
 
     @property
     def competitive(self) -> bool:
-        """Whether its agents play against one another, so that a score is of one of them, against an `Opponent`."""
+        """Return whether its agents play against one another, so that a score is of one of them, against an
+        `Opponent`.
+        """
         return False
 
     @abc.abstractmethod
     def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
-        """Returns `(state, observation)` at the start of an episode."""
+        """Return `(state, observation)` at the start of an episode."""
 
     @abc.abstractmethod
     def step(self, state: State, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
-        """Returns the next state and what the step brought. Never resets."""
+        """Return the next state and what the step brought. Never resets."""
 
     @property
     def places(self) -> tuple[int, ...] | None:
-        """The shape of a map of the environment, where it knows where a state is on one; `None` where it does not."""
+        """Return the shape of a map of the environment, where it knows where a state is on one; `None` where it does
+        not.
+        """
         return None
 
     def place(self, state: State) -> Int[Array, ""]:
-        """Where a state is on that map, its cells numbered row by row from 0."""
+        """Return where a state is on that map, its cells numbered row by row from 0."""
         raise ForageError(f"{type(self).__name__} has no map to say where its states are.")
 
     def reachable(self) -> Any:
-        """Which places of the map can be reached: `bool[places]` in NumPy; `None` where that is not known."""
+        """Return which places of the map can be reached: `bool[places]` in NumPy; `None` where that is not known."""
         return None
 
     def kept(self, observation: PyTree[Array]) -> PyTree[Array]:
-        """What a start keeps of an observation beside its state: all, but where the state brings it back by itself."""
+        """Return what a start keeps of an observation beside its state: all, but where the state brings it back by
+        itself.
+        """
         return observation
 
     def render(self, state: State) -> Any:
-        """Draws one state: `uint8` array of shape (height, width, 3). On the host, in NumPy."""
+        """Draw one state: `uint8` array of shape (height, width, 3). On the host, in NumPy."""
         raise NotImplementedError
 
 
@@ -137,11 +145,11 @@ class Tasks(Part):
     """`report` needs the agent's judgement of the rollout; it is computed for nobody else."""
 
     def evaluation(self) -> Tasks:
-        """The tasks that evaluation plays: these, unless there are others for test."""
+        """Return the tasks that evaluation plays: these, unless there are others for test."""
         return self
 
     def check(self, environment: Environment) -> None:
-        """Raises `ForageError` where this environment has no such tasks. Called with concrete numbers."""
+        """Raise `ForageError` where this environment has no such tasks. Called with concrete numbers."""
 
     def init(self, key: Key[Array, ""], environment: Environment) -> State:
         return ()
@@ -196,7 +204,7 @@ class Starts(Part):
     """It only keeps states and hands them out again, and so works where a state is a ticket for a simulator's."""
 
     def check(self, environment: Environment, tasks: Tasks) -> None:
-        """Raises `ForageError` when episodes cannot begin so."""
+        """Raise `ForageError` when episodes cannot begin so."""
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> State:
         return ()
@@ -208,14 +216,14 @@ class Starts(Part):
     """Episodes may be cut short: `cut` is asked after every step."""
 
     def cut(self, mark: PyTree[Array], length: Int[Array, ""]) -> Bool[Array, ""]:
-        """Whether an episode that was begun with this mark is truncated after so many steps."""
+        """Return whether an episode that was begun with this mark is truncated after so many steps."""
         return jnp.bool_(False)
 
     @abc.abstractmethod
     def begin(
         self, state: State, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
     ) -> tuple[State, PyTree[Array], PyTree[Array]]:
-        """Returns `(environment state, observation, mark)` for one new episode.
+        """Return `(environment state, observation, mark)` for one new episode.
 
         `index` is the serial number of the start: how many episodes began before it in this run. A start that is
         drawn but never used, because the part adapted in between, leaves its number to the next one.
@@ -303,13 +311,13 @@ class Agent(Part):
 
     @abc.abstractmethod
     def check(self, spec: Spec) -> None:
-        """Raises `ForageError` when the agent cannot work there, naming what would work."""
+        """Raise `ForageError` when the agent cannot work there, naming what would work."""
 
     @abc.abstractmethod
     def init(self, key: Key[Array, ""], spec: Spec) -> State: ...
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
-        """What the agent remembers at the start of an episode; `()` when it has no memory."""
+        """Return what the agent remembers at the start of an episode; `()` when it has no memory."""
         return ()
 
     def member(self, hidden: PyTree[Array], number: Int[Array, ""]) -> PyTree[Array]:
@@ -326,7 +334,7 @@ class Agent(Part):
         explore: bool,
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        """Returns `(action, hidden, aux)` for one observation. `explore=False` gives the evaluation policy.
+        """Return `(action, hidden, aux)` for one observation. `explore=False` gives the evaluation policy.
 
         `noise`, of the shape that `noise` names, takes the place of the standard normal numbers that an exploring
         action is made from; an agent that names no shape never gets any.
@@ -344,21 +352,21 @@ class Agent(Part):
         return world
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
-        """The shape of the standard normal numbers from which `act` makes an action; `None`: from none."""
+        """Return the shape of the standard normal numbers from which `act` makes an action; `None`: from none."""
         return None
 
     def action_values(
         self, state: State, hidden: PyTree[Array], observation: PyTree[Array]
     ) -> Float[Array, " actions"] | None:
-        """What it thinks numbered actions are worth in what is seen; `None` where it knows no such values."""
+        """Return what it thinks numbered actions are worth in what is seen; `None` where it knows no such values."""
         return None
 
     def acted(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
-        """What the agent remembers once it is known which action was taken, its own or the behaviour's."""
+        """Return what the agent remembers once it is known which action was taken, its own or the behaviour's."""
         return hidden
 
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
-        """The probabilities with which `act` chooses among numbered actions, of an agent without memory."""
+        """Return the probabilities with which `act` chooses among numbered actions, of an agent without memory."""
         raise ForageError(f"{type(self).__name__} cannot say how probable its actions are.")
 
     def version(self, state: State) -> Int[Array, ""] | tuple[()]:
@@ -381,7 +389,7 @@ class Agent(Part):
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        """Returns the new state, scalar metrics, and each segment's error (how surprising it was)."""
+        """Return the new state, scalar metrics, and each segment's error (how surprising it was)."""
 
     def truncate(self, state: State) -> State:
         """Truncate the episodes under way: they were lost, and the next rollout begins with others."""
@@ -549,11 +557,11 @@ class Rewards(Part):
         return ()
 
     def check(self, spec: Spec) -> None:
-        """Raises `ForageError` when this part cannot make one number of the environment's reward."""
+        """Raise `ForageError` when this part cannot make one number of the environment's reward."""
 
     @abc.abstractmethod
     def relabel(self, state: State, experience: Experience) -> Experience:
-        """Returns the experience (leaves `time batch ...`) with the reward to learn from, one number each.
+        """Return the experience (leaves `time batch ...`) with the reward to learn from, one number each.
 
         `experience.rewards` has each of the environment's several rewards by its name, and is handed on to agents that
         take them. What is paid for exploring is added there as `BONUS`: most agents learn from the sum.
@@ -580,13 +588,13 @@ class Rewards(Part):
         )
 
     def note(self, spec: Spec) -> PyTree[Array]:
-        """An example of what `learn` notes of one transition; `()` for nothing."""
+        """Return an example of what `learn` notes of one transition; `()` for nothing."""
         return ()
 
     def learn(
         self, state: State, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, PyTree[Array], Metrics]:
-        """Learns from each new rollout (leaves `time env ...`), before it is remembered.
+        """Learn from each new rollout (leaves `time env ...`), before it is remembered.
 
         Returns the state, what is to be remembered of each transition as its `note` (leaves `time env ...`), because
         it cannot be told later from the transition alone, and metrics. `clock` reads as when the rollout began.
@@ -594,7 +602,7 @@ class Rewards(Part):
         return state, (), {}
 
     def truncate(self, state: State) -> State:
-        """Truncates the episodes under way: they were lost, and the next rollout begins with others."""
+        """Truncate the episodes under way: they were lost, and the next rollout begins with others."""
         return state
 
 
@@ -622,7 +630,7 @@ class Memory(Part):
         return 0
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        """Raises `ForageError` for an agent that does not learn from what this memory gives.
+        """Raise `ForageError` for an agent that does not learn from what this memory gives.
 
         `environment`: the native one that the experience comes from; `None` for one on the host. A memory that needs
         more of it than its spec raises `ForageError` where that is not there.
@@ -648,21 +656,21 @@ class Memory(Part):
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
     ) -> State:
-        """Makes an empty memory for transitions like `example` (no leading axes).
+        """Make an empty memory for transitions like `example` (no leading axes).
 
         `environment`: as in `check`. What `sample` needs of it is kept in the state.
         """
 
     @abc.abstractmethod
     def add(self, state: State, rollout: Experience, clock: Clock) -> State:
-        """Keeps a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
+        """Keep a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
 
     def rate(self, state: State, judgement: Judgement, clock: Clock) -> State:
         """Rate the rollout that was just added by the agent's judgement of it, where the memory is `judged`."""
         return state
 
     def truncate(self, state: State, clock: Clock) -> State:
-        """Truncates the episodes under way: they were lost, and what is added next is of others.
+        """Truncate the episodes under way: they were lost, and what is added next is of others.
 
         `clock` reads as it does after the newest rollout.
         """
@@ -670,7 +678,7 @@ class Memory(Part):
 
     @abc.abstractmethod
     def sample(self, state: State, size: int, length: int, moment: Moment) -> Batch:
-        """Draws `size` segments of `length` transitions. The clock reads as it does after the newest rollout.
+        """Draw `size` segments of `length` transitions. The clock reads as it does after the newest rollout.
 
         A memory that learns a model of the environment may imagine some of them, in which `Experience.source` is
         `MODEL`. Value estimates learn from these as from all others; policy gradients leave them out, as no steps of
@@ -678,9 +686,9 @@ class Memory(Part):
         """
 
     def report(self, state: State, batch: Batch, errors: Float[Array, " batch"]) -> State:
-        """Hears how surprising each segment was."""
+        """Hear how surprising each segment was."""
         return state
 
     def rest(self, state: State) -> State:
-        """Returns what is kept until the next `add`, once the agent has learned: the shapes are those of `init`."""
+        """Return what is kept until the next `add`, once the agent has learned: the shapes are those of `init`."""
         return state

@@ -56,7 +56,9 @@ Words = UInt32[Array, "*shape"]
 
 @functools.partial(jax.jit, static_argnames="rotations")
 def _mixed(x: Words, y: Words, rotations: tuple[int, ...]) -> tuple[Words, Words]:
-    """Some rounds. A function of its own as there are few of them in a program, and JAX writes each of them once."""
+    """Mix some rounds. A function of its own as there are few of them in a program, and JAX writes each of them
+    once.
+    """
     for rotation in rotations:
         x = x + y
         y = (y << jnp.uint32(rotation)) | (y >> jnp.uint32(32 - rotation))
@@ -118,7 +120,7 @@ FUSED = define_prng_impl(
 
 
 def key(seed: int | Array) -> Key[Array, ""]:
-    """A random key; use it as one of `jax.random.key`."""
+    """Return a random key; use it as one of `jax.random.key`."""
     return jax.random.key(seed, impl=FUSED)
 
 
@@ -129,5 +131,5 @@ def folded(keys: Key[Array, " seed"], number: int | Array) -> Key[Array, " seed"
 
 
 def from_data(data: Array) -> Key[Array, "*shape"]:
-    """The key that `jax.random.key_data` was taken from."""
+    """Return the key that `jax.random.key_data` was taken from."""
     return jax.random.wrap_key_data(data, impl=FUSED)

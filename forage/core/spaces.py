@@ -118,7 +118,7 @@ def carries_more(keys: Iterable[str]) -> bool:
 
 
 def split_mask(observation: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, " actions"] | None]:
-    """Parts an observation into what is seen and which actions are allowed (`None`: all)."""
+    """Part an observation into what is seen and which actions are allowed (`None`: all)."""
     if isinstance(observation, dict) and carries_more(observation):
         mask = observation.get(MASK)
         return observation["observation"], None if mask is None else mask != 0
@@ -290,12 +290,12 @@ class Stacked(spaces.Box):
 
 
 def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """The space of what is seen, without what stands beside it."""
+    """Return the space of what is seen, without what stands beside it."""
     return space["observation"] if isinstance(space, spaces.Dict) and carries_more(space.spaces) else space
 
 
 def central(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
-    """The space of what a central critic may see, where there is such a thing."""
+    """Return the space of what a central critic may see, where there is such a thing."""
     return space[STATE] if isinstance(space, spaces.Dict) and carries_more(space) and STATE in space.spaces else None
 
 
@@ -350,7 +350,7 @@ def check_discrete(agent: str, spec: Spec) -> None:
 
 
 def describe(space: spaces.Space[Any]) -> str:
-    """A few words for messages: `Discrete(2)`, `Box(6,)`."""
+    """Return a few words for messages: `Discrete(2)`, `Box(6,)`."""
     if isinstance(space, spaces.Box):
         return f"Box{tuple(space.shape)}"
     if isinstance(space, spaces.Dict):
@@ -367,14 +367,14 @@ def unknown(space: spaces.Space[Any]) -> str:
 
 
 def leaves(space: spaces.Space[Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], spaces.Space[Any]]:
-    """The spaces inside nested dictionaries by where they are; one that is no dictionary is at `()`."""
+    """Return the spaces inside nested dictionaries by where they are; one that is no dictionary is at `()`."""
     if not isinstance(space, spaces.Dict):
         return {path: space}
     return {at: leaf for name, inner in space.items() for at, leaf in leaves(inner, (*path, name)).items()}
 
 
 def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
-    """A space as plain data, so that a saved agent needs no environment to be loaded."""
+    """Return a space as plain data, so that a saved agent needs no environment to be loaded."""
     if isinstance(space, spaces.Dict):
         return {"kind": "dict", "spaces": {name: to_json(inner) for name, inner in space.items()}}
     if isinstance(space, spaces.Discrete):
@@ -394,7 +394,7 @@ def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
 
 
 def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
-    """The inverse of `to_json`."""
+    """Return the inverse of `to_json`."""
     kind = data["kind"]
     if kind == "dict":
         return spaces.Dict({name: from_json(inner) for name, inner in data["spaces"].items()})

@@ -12,12 +12,12 @@ from forage.core.errors import ForageError
 
 
 def members_of(sweep: dict[str, list[float]], seeds: list[int]) -> list[dict[str, Any]]:
-    """Each combination of the values of a sweep, with each seed."""
+    """Return each combination of the values of a sweep, with each seed."""
     return [{"seed": seed, **setting} for setting in settings_of(sweep) for seed in seeds]
 
 
 def settings_of(sweep: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """Each combination of the values of a sweep; without one, the one that changes nothing."""
+    """Return each combination of the values of a sweep; without one, the one that changes nothing."""
     return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
 
 
@@ -52,5 +52,5 @@ def best(
 
 
 def told(member: dict[str, Any]) -> str:
-    """A member in words: `seed 1, learning_rate=0.001`."""
+    """Return a member in words: `seed 1, learning_rate=0.001`."""
     return ", ".join([f"seed {member['seed']}", *(f"{name}={v:g}" for name, v in member.items() if name != "seed")])

@@ -19,7 +19,7 @@ from forage.core.types import OPPONENT, Experience, Spec, Step
 
 
 def repeat(tree: PyTree[Any], num_agents: int) -> PyTree[Any]:
-    """One agent's arrays, for all of them: leaves `agent ...`. A single agent has no axis."""
+    """Return one agent's arrays, for all of them: leaves `agent ...`. A single agent has no axis."""
     return tree if num_agents == 1 else jax.tree.map(lambda x: jnp.broadcast_to(x, (num_agents, *x.shape)), tree)
 
 
@@ -42,7 +42,7 @@ def memory(agent: Agent, spec: Spec) -> PyTree[Any]:
 
 
 def as_one(told: Any, num_agents: int) -> Any:
-    """A `Step` or `Experience` as its environment sees it: the agents' mean reward, and over when all are.
+    """Return a `Step` or `Experience` as its environment sees it: the agents' mean reward, and over when all are.
 
     Where all are, the clock ran out if it did for one of them. Works on JAX's arrays and NumPy's.
     """
@@ -65,8 +65,8 @@ def own_reward(rollout: Experience) -> Float[Array, "time env *objectives"]:
 
 
 def truncated(told: Any, cut: Any) -> Any:
-    """`truncated` of a `Step` or `Experience` (leaves `env *agent ...`), after which some episodes are cut short, for
-    all their agents. Works on JAX's arrays and NumPy's.
+    """Return `truncated` of a `Step` or `Experience` (leaves `env *agent ...`), after which some episodes are cut short,
+    for all their agents. Works on JAX's arrays and NumPy's.
     """
     cut = cut.reshape(cut.shape + (1,) * (told.terminated.ndim - 1))
     return told.truncated | (cut & ~told.terminated)

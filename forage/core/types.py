@@ -79,7 +79,7 @@ class Experience(NamedTuple):
 
     @property
     def ended(self) -> Bool[Array, "*shape"]:
-        """The episode stops after this transition, for either reason."""
+        """Return whether the episode stops after this transition, for either reason."""
         return self.terminated | self.truncated
 
     @property

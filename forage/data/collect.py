@@ -23,7 +23,7 @@ Probabilities = Callable[[PyTree[Any]], Any]
 
 
 def tabular_policy(table: Float[np.ndarray, "state action"]) -> Probabilities:
-    """The policy whose probabilities stand in a table; observations are one-hot, as those of `Tabular`."""
+    """Return the policy whose probabilities stand in a table; observations are one-hot, as those of `Tabular`."""
     table = np.asarray(table, np.float64)
     # Rounding of single precision away from 1 would be multiplied over the steps of an episode.
     table = table / table.sum(-1, keepdims=True)
@@ -48,7 +48,7 @@ def softened(policy: Probabilities, epsilon: float) -> Probabilities:
 def log_episodes(
     environment: Environment, policy: Probabilities, episodes: int, seed: int = 0, max_steps: int | None = None
 ) -> Logged:
-    """Plays whole episodes of an environment in JAX, with the probabilities of the actions.
+    """Play whole episodes of an environment in JAX, with the probabilities of the actions.
 
     `policy` is called inside a compiled program, with observations `[episode, ...]`, and once more on the host with
     all that was seen. An episode that has not ended after `max_steps` (the environment's own limit, where that is not

@@ -119,7 +119,7 @@ class Transitions:
 
     @property
     def numbers(self) -> Int[np.ndarray, " transition"]:
-        """The episode of each transition."""
+        """Return the episode of each transition."""
         assert self.episode is not None
         return self.episode
 
@@ -183,7 +183,7 @@ class Logged(Transitions):
         return number[: self.transitions], number[self.transitions :], count
 
     def select(self, keep: Bool[np.ndarray, " transition"]) -> Logged:
-        """The transitions to keep; each episode's last kept one counts as truncated where it was not the end."""
+        """Return the transitions to keep; each episode's last kept one counts as truncated where it was not the end."""
         kept, number = np.flatnonzero(keep), self.numbers[keep]
         last = np.append(np.diff(number) != 0, True)
         parts = jax.tree.map(lambda x: x[kept], {name: getattr(self, name) for name in EPISODE_FIELDS})
@@ -193,7 +193,7 @@ class Logged(Transitions):
 
     @classmethod
     def from_episodes(cls, episodes: Sequence[Mapping[str, Any] | Experience]) -> Logged:
-        """Joins episodes: each a mapping from the fields' names to arrays `[time, ...]`, or an `Experience` of them.
+        """Join episodes: each a mapping from the fields' names to arrays `[time, ...]`, or an `Experience` of them.
 
         `behaviour_probability` is a field of mappings, in all of them or in none. An `Experience` has none.
         """
@@ -218,7 +218,7 @@ class Logged(Transitions):
     def from_rollout(
         cls, rollout: Experience, behaviour_probability: Float[np.ndarray, "time env"] | None = None
     ) -> Logged:
-        """The whole episodes of a rollout (leaves `time env ...`) that begins where episodes begin.
+        """Return the whole episodes of a rollout (leaves `time env ...`) that begins where episodes begin.
 
         Rollouts that follow one another are one rollout: join them along time first. What is under way at the end is
         left out.

@@ -52,7 +52,7 @@ def check_environment(environment: Environment, name: str) -> None:
 
 
 def trace(environment: Environment, name: str, method: str, *arguments: Any) -> Any:
-    """The shapes that a method returns; what it raises becomes one sentence with the line it came from."""
+    """Return the shapes that a method returns; what it raises becomes one sentence with the line it came from."""
     try:
         return jax.eval_shape(getattr(environment, method), *arguments)
     except ForageError:
@@ -92,7 +92,7 @@ def same(name: str, what: str, found: PyTree[Any], wanted: PyTree[Any]) -> None:
 
 
 def kind(tree: Any) -> str:
-    """A tree of shapes in a few words."""
+    """Return a tree of shapes in a few words."""
     if isinstance(tree, jax.ShapeDtypeStruct):
         return f"{tree.dtype}{list(tree.shape)}"
     if isinstance(tree, dict):

@@ -58,7 +58,7 @@ class Canvas:
         self._draw = ImageDraw.Draw(self._image)
 
     def polygon(self, points: Sequence[Point], colour: Colour) -> None:
-        """Fills a polygon."""
+        """Fill a polygon."""
         self._draw.polygon([self._pixel(point) for point in points], fill=colour)
 
     def line(self, points: Sequence[Point], colour: Colour, width: float = 2.0) -> None:
@@ -71,7 +71,7 @@ class Canvas:
                 self._draw.ellipse(_around(x, y, thickness / 2), fill=colour)
 
     def circle(self, centre: Point, radius: float, colour: Colour) -> None:
-        """Fills a circle."""
+        """Fill a circle."""
         x, y = self._pixel(centre)
         self._draw.ellipse(_around(x, y, radius * self._scale[0]), fill=colour)
 
@@ -83,7 +83,7 @@ class Canvas:
         )
 
     def rectangle(self, first: Point, second: Point, colour: Colour, rounding: float = 0.0) -> None:
-        """Fills the rectangle between two opposite corners; `rounding` is the radius of its corners in pixels."""
+        """Fill the rectangle between two opposite corners; `rounding` is the radius of its corners in pixels."""
         (x1, y1), (x2, y2) = self._pixel(first), self._pixel(second)
         # Pillow includes the far edge.
         box = (min(x1, x2), min(y1, y2), max(x1, x2) - 1, max(y1, y2) - 1)

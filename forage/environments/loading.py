@@ -76,7 +76,8 @@ def found_in(source: str, name: str) -> tuple[Any, Any]:
 
 
 def name_of(cls: Any) -> str | None:
-    """The `module:Class` or `file.py:Class` by which `load_class` finds a class, or a function, again in any process.
+    """Return the `module:Class` or `file.py:Class` by which `load_class` finds a class, or a function, again in any
+    process.
 
     `None` for a class that was made within a function, or where no file is, as in a notebook.
     """
@@ -166,7 +167,7 @@ def look_in(directory: Path) -> None:
 
 
 def refusal(source: str, error: BaseException) -> BaseException:
-    """One sentence for what a module raised while it was imported, with the line; an interruption stays one."""
+    """Return one sentence for what a module raised while it was imported, with the line; an interruption stays one."""
     if isinstance(error, KeyboardInterrupt | ForageError):
         return error
     # The innermost line of the person's own: not the import machinery's, a library's or ours.

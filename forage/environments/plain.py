@@ -11,7 +11,7 @@ from forage.core.types import ForageError
 
 
 def to_plain(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options for JSON. Raises `ForageError` for one that no file can keep."""
+    """Return the options for JSON. Raise `ForageError` for one that no file can keep."""
 
     def plain(option: str, value: Any) -> Any:
         if value is None or type(value) in (bool, int, float, str):
@@ -34,7 +34,7 @@ def to_plain(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_plain(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The inverse of `to_plain`."""
+    """Return the inverse of `to_plain`."""
 
     def rebuilt(value: Any) -> Any:
         if isinstance(value, list):

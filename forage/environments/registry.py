@@ -66,7 +66,9 @@ class HostFactory:
         return _call(self.id, cls, given, self._divided(cls, target, given))
 
     def _divided(self, cls: Any, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The options as the adapter takes them: the environment's own in `own`, where their names could be ours."""
+        """Return the options as the adapter takes them: the environment's own in `own`, where their names could be
+        ours.
+        """
         ours: dict[str, Any] = {}
         own: dict[str, Any] = {}
         named = cls.options_of(target) if self.options and hasattr(cls, "options_of") else None
@@ -127,7 +129,9 @@ def make(id: str, /, **options: Any) -> Environment | HostFactory:
 
 
 def canonical_id(id: str) -> str:
-    """The id in its proper spelling (`minatar:Breakout` for `MINATAR:breakout`); `ForageError` when there is none."""
+    """Return the id in its proper spelling (`minatar:Breakout` for `MINATAR:breakout`); `ForageError` when there is
+    none.
+    """
     if match := SIZED.fullmatch(id):
         return f"DeepSea-{int(match[1])}"
     spelled = {name.lower(): name for name in NATIVE if name != "DeepSea-N"}
@@ -157,7 +161,9 @@ def spec_of(environment: Environment, name: str) -> Spec:
 
 
 def maker_of(id: str) -> tuple[Any, dict[str, Any]] | None:
-    """The function that makes a native environment and its options with their values; `None` where a class does."""
+    """Return the function that makes a native environment and its options with their values; `None` where a
+    class does.
+    """
     name = canonical_id(id)
     maker = _load(NATIVE[name].target) if name in NATIVE else None
     if not inspect.isfunction(maker):
@@ -166,7 +172,7 @@ def maker_of(id: str) -> tuple[Any, dict[str, Any]] | None:
 
 
 def list_environments(libraries: bool = True) -> list[Listed]:
-    """Every environment that `make` knows here, by kind: native, each library's, and how to name the others.
+    """Return every environment that `make` knows here, by kind: native, each library's, and how to name the others.
 
     To list what the libraries have, those that are installed are imported.
     """
@@ -242,7 +248,7 @@ def _own_class(id: str) -> type[Any]:
 
 
 def _suite_id(id: str, prefix: str, rest: str) -> str:
-    """The library's own spelling of an id. Raises `ForageError` where the library or the id is missing."""
+    """Return the library's own spelling of an id. Raise `ForageError` where the library or the id is missing."""
     suite = SUITES[prefix]
     if not installed(suite):
         raise ForageError(f"{id} needs an extra: pip install 'forage-rl[{suite.extra}]'.")
@@ -261,7 +267,7 @@ def _suite_id(id: str, prefix: str, rest: str) -> str:
 
 
 def _unknown(id: str, more: list[str] | None = None) -> ForageError:
-    """One sentence with the nearest ids: ours, Gymnasium's, and `more`."""
+    """Return one sentence with the nearest ids: ours, Gymnasium's, and `more`."""
     ours = [name for name in (*NATIVE, "DeepSea-10") if name != "DeepSea-N"]
     ours += [f"gymnasium:{known}" for known in _names(SUITES["gymnasium"]).ids()]
     wanted = id.lower()

@@ -164,7 +164,7 @@ def paired_comparison(
     method: str = "bca",
     seed: int = 0,
 ) -> Paired:
-    """The mean of `a` less `b` over the seeds that both have, with its interval and two tests.
+    """Return the mean of `a` less `b` over the seeds that both have, with its interval and two tests.
 
         d_i = a_i - b_i for each seed i that both have;  mean of d
 

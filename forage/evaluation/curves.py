@@ -103,7 +103,7 @@ def area_under_curve(steps: Float[np.ndarray, " points"], values: Values, before
 
 
 def fill_forward(values: Float[np.ndarray, "*runs points"]) -> Float[np.ndarray, "*runs points"]:
-    """Each NaN takes the last value before it in its row; NaN stays where there is none."""
+    """Return each NaN takes the last value before it in its row; NaN stays where there is none."""
     latest = np.maximum.accumulate(np.where(np.isnan(values), 0, np.arange(values.shape[-1])), axis=-1)
     return np.take_along_axis(values, latest, axis=-1)
 

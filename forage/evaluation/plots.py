@@ -94,7 +94,7 @@ def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlab
 
 
 def sparkline(values: Sequence[float] | Float[np.ndarray, " points"], width: int = 40) -> str:
-    """A line of text that shows how values rise and fall: `▁▂▄▇█`, lowest to highest.
+    """Return a line of text that shows how values rise and fall: `▁▂▄▇█`, lowest to highest.
 
     More values than `width` are averaged into `width` columns; fewer take a column each. A column without a finite
     value is blank. Values that are all the same stand at half height.
@@ -118,7 +118,7 @@ def sparkline(values: Sequence[float] | Float[np.ndarray, " points"], width: int
 
 
 def count(x: float, _position: int | None = None) -> str:
-    """A round number as people write it: 0, 500, 2.5k, 100k, 1M, 1.5B."""
+    """Return a round number as people write it: 0, 500, 2.5k, 100k, 1M, 1.5B."""
     for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if abs(x) >= unit:
             return f"{x / unit:g}{name}".replace("-", "\N{MINUS SIGN}")
@@ -237,7 +237,7 @@ def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str, 
 
 
 def _spread(heights: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
-    """Moves heights apart, by as little as possible in all (squared), until none are nearer than `gap`.
+    """Move heights apart, by as little as possible in all (squared), until none are nearer than `gap`.
 
     They stay between `low` and `high`, or start from `low` if that is too narrow.
     """

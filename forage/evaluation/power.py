@@ -55,7 +55,7 @@ def seeds_needed(
     simulations: int = 2000,
     seed: int = 0,
 ) -> SeedsNeeded:
-    """The fewest seeds with which the difference seen, were it the true one, is found with probability `power`.
+    """Return the fewest seeds with which the difference seen, were it the true one, is found with probability `power`.
 
     Found: Welch's t-test rejects equal means at `significance`, two-sided, which is where the interval of
     `welch_difference` leaves out 0; with `paired`, where `a` and `b` are in the same order of seeds, the t-test of
@@ -99,7 +99,7 @@ def seeds_needed(
 
 
 def normal_approximation(samples: list[np.ndarray], power: float = 0.8, significance: float = 0.05) -> float:
-    """The number of seeds by the formula in `seeds_needed`, for two samples, or one of paired differences."""
+    """Return the number of seeds by the formula in `seeds_needed`, for two samples, or one of paired differences."""
     from scipy.special import ndtri  # slow to import, which only those who ask should pay
 
     difference = samples[0].mean() - (samples[1].mean() if len(samples) > 1 else 0.0)
@@ -112,7 +112,7 @@ def normal_approximation(samples: list[np.ndarray], power: float = 0.8, signific
 def _power(
     samples: list[np.ndarray], n: int, significance: float, simulations: int, random: np.random.Generator
 ) -> float:
-    """The share of simulated experiments with `n` seeds in which the t-test rejects."""
+    """Return the share of simulated experiments with `n` seeds in which the t-test rejects."""
     from scipy.special import stdtrit
 
     drawn = [_smooth(sample, (simulations, n), random) for sample in samples]

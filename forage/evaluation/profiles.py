@@ -38,7 +38,7 @@ def score_distribution(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Profile:
-    """The share of runs that score above each threshold, averaged over tasks, with a bootstrap band.
+    """Return the share of runs that score above each threshold, averaged over tasks, with a bootstrap band.
 
         share(t) = mean over tasks and seeds of [score > t]
 
@@ -69,7 +69,7 @@ def average_score_distribution(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Profile:
-    """The share of tasks whose mean score over seeds lies above each threshold, with a bootstrap band.
+    """Return the share of tasks whose mean score over seeds lies above each threshold, with a bootstrap band.
 
         share(t) = mean over tasks of [mean over seeds of score > t]
 

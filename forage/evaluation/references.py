@@ -196,7 +196,7 @@ def _normalised(
 
 
 def _game(name: str) -> str:
-    """The letters of a game alone, whatever its environment is called."""
+    """Return the letters of a game alone, whatever its environment is called."""
     name = re.sub(r"-v\d+$", "", name.split("/")[-1].split(":")[-1])
     name = re.sub(r"(-ram|-?NoFrameskip|-?Deterministic)+$", "", name)
     return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -49,7 +49,7 @@ class Score:
 
 
 def interquartile_mean(scores: Float[np.ndarray, "*shape"], axis: Axis = None) -> Any:
-    """The mean of the middle half.
+    """Return the mean of the middle half.
 
         n scores in order, floor(n / 4) dropped at either end, the rest averaged
 
@@ -66,12 +66,14 @@ def interquartile_mean(scores: Float[np.ndarray, "*shape"], axis: Axis = None) -
 
 
 def mean(scores: Float[np.ndarray, "*shape"], axis: Axis = None) -> Any:
-    """The sum over the number: what an average seed scores on an average task. One outlier can move it anywhere."""
+    """Return the sum over the number: what an average seed scores on an average task. One outlier can move it
+    anywhere.
+    """
     return _pool("A mean", scores, axis).mean(axis=-1)
 
 
 def median(scores: Float[np.ndarray, "*shape"], axis: Axis = None) -> Any:
-    """The middle score of all, of seeds and tasks alike; the mean of the two middle ones for an even number.
+    """Return the middle score of all, of seeds and tasks alike; the mean of the two middle ones for an even number.
 
     What the literature calls the median of a benchmark is `task_median`.
     """
@@ -79,7 +81,7 @@ def median(scores: Float[np.ndarray, "*shape"], axis: Axis = None) -> Any:
 
 
 def task_median(scores: Float[np.ndarray, "*shape seeds tasks"], axis: tuple[int, int] = (-2, -1)) -> Any:
-    """The middle task: the median over tasks of the mean over seeds, as benchmarks report it.
+    """Return the middle task: the median over tasks of the mean over seeds, as benchmarks report it.
 
     `axis` names the axis of seeds and that of tasks. Of one task it is the mean. It ignores what happens on all but
     the middle tasks, and with few seeds it is biased.
@@ -181,7 +183,7 @@ def score(
 
 
 def quantiles(found: np.ndarray, confidence: float) -> np.ndarray:
-    """The ends of the middle `confidence` of what resamples found, along the last axis."""
+    """Return the ends of the middle `confidence` of what resamples found, along the last axis."""
     return np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2], axis=-1)
 
 

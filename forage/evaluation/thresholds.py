@@ -89,7 +89,7 @@ def first_reached(
 
 
 def kaplan_meier(times: Times, confidence: float = 0.95) -> Survival:
-    """The share of runs still below the threshold as time goes on, with a band at each time by itself.
+    """Return the share of runs still below the threshold as time goes on, with a band at each time by itself.
 
         share(t) = product over times s <= t at which d_s of n_s runs still watched reached it of (1 - d_s / n_s)
 
@@ -138,7 +138,7 @@ def median_time(times: Times, confidence: float = 0.95) -> Duration:
 def restricted_mean_time(
     times: Times, horizon: float | None = None, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Duration:
-    """The mean time to the threshold within `horizon`: a run that takes longer counts as `horizon`.
+    """Return the mean time to the threshold within `horizon`: a run that takes longer counts as `horizon`.
 
         integral from 0 to horizon of share(t) dt, share as in `kaplan_meier`
 
@@ -166,7 +166,8 @@ def restricted_mean_time(
 
 
 def logrank(a: Times, b: Times) -> float:
-    """The p-value of the log-rank test: how likely two equally fast algorithms would differ as much as `a` and `b`.
+    """Return the p-value of the log-rank test: how likely two equally fast algorithms would differ as much as `a` and
+    `b`.
 
     Two-sided. It compares whole curves and sees best a difference that keeps its ratio over time.
     Source: Mantel, 1966; Peto and Peto, 1972, "Asymptotically Efficient Rank Invariant Test Procedures".
@@ -184,7 +185,7 @@ def logrank(a: Times, b: Times) -> float:
 
 
 def _restricted_means(times: Times, drawn: Float[np.ndarray, "resamples seeds"], horizon: float) -> np.ndarray:
-    """The restricted mean of each resample, in which seed i is drawn `drawn[:, i]` times."""
+    """Return the restricted mean of each resample, in which seed i is drawn `drawn[:, i]` times."""
     order = np.lexsort((~times.reached, times.time))  # at one time, those who arrive come before those who give up
     time, reached, drawn = times.time[order], times.reached[order], drawn[:, order]
     watched = np.cumsum(drawn[:, ::-1], axis=1)[:, ::-1]

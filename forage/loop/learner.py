@@ -42,7 +42,7 @@ class Learner(Part):
     spec: Spec = equinox.field(static=True)
 
     def check(self, environment: Environment | None = None) -> None:
-        """Raises `ForageError` where parts and environment do not fit together. `None`: it is on the host."""
+        """Raise `ForageError` where parts and environment do not fit together. `None`: it is on the host."""
         self = settled(self)
         self.rewards.check(self.spec)
         self.agent.check(self.spec)
@@ -68,7 +68,7 @@ class Learner(Part):
 
     @property
     def joint(self) -> bool:
-        """Whether memory and agent get the transitions of whole teams, with the axis `agent`."""
+        """Return whether memory and agent get the transitions of whole teams, with the axis `agent`."""
         return self.agent.joint and self.spec.num_agents > 1
 
     def init(
@@ -195,7 +195,7 @@ class Learner(Part):
         sampled: bool | Bool[Array, ""] = False,
         world: World | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array]]:
-        """Returns the action in evaluation, and what is remembered after it; `sampled`: drawn as in training.
+        """Return the action in evaluation, and what is remembered after it; `sampled`: drawn as in training.
 
         `world`: as in `act`. Schedules count as they end.
         """
@@ -325,7 +325,7 @@ class Learner(Part):
         return jax.tree.map(lambda x: x.reshape(len(x), -1, agents).mean(-1), judgement)
 
     def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
-        """Truncates the episodes under way, which were lost. `clock` reads as it does after the newest rollout."""
+        """Truncate the episodes under way, which were lost. `clock` reads as it does after the newest rollout."""
         self = held(self, clock.fraction)
         return state._replace(
             agent=self.agent.truncate(state.agent),
@@ -439,7 +439,7 @@ class Report(NamedTuple):
 
 
 def either(first: Bool[Array, ""], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
-    """Returns one of two trees, leaf by leaf."""
+    """Return one of two trees, leaf by leaf."""
     return jax.tree.map(lambda yes, no: jnp.where(first, yes, no), yes, no)
 
 
@@ -457,6 +457,6 @@ def select(ended: Bool[Array, "env *agent"], yes: PyTree[Array], no: PyTree[Arra
 
 
 def finite(tree: PyTree[Array]) -> Bool[Array, ""]:
-    """Whether every floating-point number in `tree` is finite."""
+    """Return whether every floating-point number in `tree` is finite."""
     flags = [jnp.isfinite(x).all() for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating)]
     return jnp.stack(flags).all() if flags else jnp.bool_(True)

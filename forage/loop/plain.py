@@ -81,7 +81,7 @@ class PlainPolicy:
 
 
 def _flat(structure: Any, value: Any) -> list[Any]:
-    """The leaves of a dictionary of dictionaries, in the order of their names; of anything else, itself."""
+    """Return the leaves of a dictionary of dictionaries, in the order of their names; of anything else, itself."""
     if not isinstance(structure, dict):
         return [value]
     if not isinstance(value, dict) or set(value) != set(structure):
@@ -90,14 +90,14 @@ def _flat(structure: Any, value: Any) -> list[Any]:
 
 
 def _shaped(structure: Any, leaves: list[Any]) -> Any:
-    """The inverse of `_flat`: `structure` has the number of each leaf in its place."""
+    """Return the inverse of `_flat`: `structure` has the number of each leaf in its place."""
     if not isinstance(structure, dict):
         return leaves[structure]
     return {name: _shaped(inner, leaves) for name, inner in structure.items()}
 
 
 def _dot_general(x: Any, y: Any, axes: Any) -> Any:
-    """A product of arrays: `axes` names those summed over, and those that go side by side."""
+    """Return a product of arrays: `axes` names those summed over, and those that go side by side."""
     (x_sum, y_sum), (x_batch, y_batch) = axes
     if not x_batch:
         return np.tensordot(x, y, (x_sum, y_sum))
@@ -112,7 +112,7 @@ def _dot_general(x: Any, y: Any, axes: Any) -> Any:
 
 
 def _broadcast(x: Any, shape: list[int], axes: list[int]) -> Any:
-    """The axes of `x` become those called `axes`; all others repeat it."""
+    """Return the axes of `x` become those called `axes`; all others repeat it."""
     inner = [1] * len(shape)
     for axis, size in zip(axes, np.shape(x), strict=True):
         inner[axis] = size

@@ -22,7 +22,7 @@ ACTIONS = {"greedy": "greedily", "sampled": "with sampled actions"}
 
 
 def check_actions(evaluation_actions: str) -> None:
-    """Raises `ForageError` for a way to act in evaluation that is not there."""
+    """Raise `ForageError` for a way to act in evaluation that is not there."""
     if evaluation_actions not in (AUTO, *ACTIONS):
         raise ForageError(f"Actions in evaluation are {AUTO}, {' or '.join(ACTIONS)}, not {evaluation_actions!r}.")
 
@@ -101,12 +101,12 @@ class Policy:
 
     @property
     def remembers(self) -> bool:
-        """Whether it keeps a memory within an episode, so that it must be `reset` before the next one."""
+        """Return whether it keeps a memory within an episode, so that it must be `reset` before the next one."""
         return bool(jax.tree.leaves(self._start))
 
     @property
     def chosen(self) -> str:
-        """Which member of its run this is, where it was chosen among several: one sentence; else nothing."""
+        """Return which member of its run this is, where it was chosen among several: one sentence; else nothing."""
         if self.members < 2:
             return ""
         why = "the best in evaluation" if self.evaluated else "the first, as none is evaluated yet,"
@@ -185,9 +185,9 @@ class Policy:
         return export(self, path)
 
     def probabilities(self, observations: Any, explore: bool = False) -> Any:
-        """The probabilities `[batch, action]` of numbered actions, for observations `[batch, ...]`, as NumPy.
+        """Return the probabilities `[batch, action]` of numbered actions, for observations `[batch, ...]`, as NumPy.
 
-        Without `explore`, of the policy as it is evaluated: 1 for the action it takes. Raises `ForageError` for agents
+        Without `explore`, of the policy as it is evaluated: 1 for the action it takes. Raise `ForageError` for agents
         with memory, whose actions depend on more, and for those whose actions are not numbered.
         """
 

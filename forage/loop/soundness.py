@@ -53,13 +53,13 @@ class NotFinite(ForageError):
 
 
 def sound(state: LearnerState) -> Bool[Array, ""]:
-    """Whether what one seed has learned is finite. A behaviour may begin at an infinity, but not become NaN."""
+    """Return whether what one seed has learned is finite. A behaviour may begin at an infinity, but not become NaN."""
     numbers = [x for x in jax.tree.leaves(state.behaviour) if jnp.issubdtype(x.dtype, jnp.floating)]
     return finite((state.agent, state.rewards)) & ~jnp.array([jnp.isnan(x).any() for x in numbers], bool).any()
 
 
 def first_bad(array: np.ndarray, infinity: bool = True) -> tuple[int, ...] | None:
-    """The index of the first number that is NaN or (`infinity`) infinite; `None` where there is none."""
+    """Return the index of the first number that is NaN or (`infinity`) infinite; `None` where there is none."""
     if not jnp.issubdtype(array.dtype, jnp.floating):
         return None
     flat = array.reshape(-1)

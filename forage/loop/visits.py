@@ -37,7 +37,7 @@ def nothing(environment: Environment) -> Visits:
 def hear(
     visits: Visits, places: Places | Int[Array, "time env"] | tuple[()], rollout: Experience, clock: Clock
 ) -> Visits:
-    """Counts a rollout. `clock` reads as it did when it began. `places` may know only where steps led to."""
+    """Count a rollout. `clock` reads as it did when it began. `places` may know only where steps led to."""
     counts, begun = visits.counts, visits.begun
     if isinstance(places, Places):
         assert not isinstance(begun, tuple)
@@ -52,7 +52,7 @@ def hear(
 
 
 def measures(visits: Visits) -> dict[str, Float[Array, ""]]:
-    """What a point of training says.
+    """Return what a point of training says.
 
     places_visited       how many places of the map were visited
     visitation_entropy   -sum_s d(s) ln d(s), in nats, where d(s) is the share of steps that led to s

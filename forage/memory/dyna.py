@@ -88,7 +88,7 @@ class Dyna(Memory):
 
     @property
     def uniform(self) -> UniformReplay:
-        """The replay that what is not imagined is drawn from."""
+        """Return the replay that what is not imagined is drawn from."""
         return UniformReplay(self.capacity)
 
     def init(

@@ -112,7 +112,7 @@ class Hindsight(Memory):
 
     @property
     def uniform(self) -> UniformReplay:
-        """The replay that segments are drawn from."""
+        """Return the replay that segments are drawn from."""
         return UniformReplay(self.capacity)
 
     def add(self, state: HindsightState, rollout: Experience, clock: Clock) -> HindsightState:

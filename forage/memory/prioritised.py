@@ -107,14 +107,14 @@ def empty_tree(leaves: int) -> Tree:
 
 
 def children(level: Float[Array, " nodes"], parent: Int[Array, "*shape"]) -> Float[Array, "*shape branches"]:
-    """The values of all children of these parents, which are one level up."""
+    """Return the values of all children of these parents, which are one level up."""
     return jnp.vectorize(
         lambda n: jax.lax.dynamic_slice_in_dim(level, n * BRANCHES, BRANCHES), signature="()->(branches)"
     )(parent)
 
 
 def assign(tree: Tree, leaf: Int[Array, " batch"], value: Float[Array, " batch"]) -> Tree:
-    """Sets leaves, then sums upwards. Parents are summed afresh, so repeated leaves and rounding leave no trace.
+    """Set leaves, then sums upwards. Parents are summed afresh, so repeated leaves and rounding leave no trace.
 
     Of a leaf given more than once the largest value counts: errors of two copies of one segment differ where learning
     draws noise, and which of two writes comes last is not defined on every device.
@@ -128,7 +128,7 @@ def assign(tree: Tree, leaf: Int[Array, " batch"], value: Float[Array, " batch"]
 
 
 def fill(tree: Tree, first: Int[Array, ""], count: int, value: Float[Array, ""]) -> Tree:
-    """Sets the `count` leaves from `first` on, which do not run over the end: slices, so that it is done in place."""
+    """Set the `count` leaves from `first` on, which do not run over the end: slices, so that it is done in place."""
     levels, values = list(tree), jnp.full(count, value)
     for depth in reversed(range(len(levels))):
         level = levels[depth] = jax.lax.dynamic_update_slice(levels[depth], values, (first,))
@@ -181,7 +181,7 @@ class Cut(NamedTuple):
 
 
 def cut_nodes(tree: Tree, left_out: Span) -> list[Cut]:
-    """One `Cut` for each level, summed from the leaves up."""
+    """Return one `Cut` for each level, summed from the leaves up."""
     cuts = [Cut(left_out, 1, (), ())]
     for level in reversed(tree[1:]):
         below = cuts[0]

@@ -74,18 +74,18 @@ class ActorCritic(equinox.Module):
         self.log_std = None if self.actions.discrete else log_std
 
     def torso(self, index: int) -> Torso:
-        """The policy's torso (0) or the value's (-1)."""
+        """Return the policy's torso (0) or the value's (-1)."""
         return jax.tree.map(lambda x: x[index], self.torsos)
 
     def rows(self, observation: PyTree[Array]) -> tuple[Float[Array, "rows outputs"], Float[Array, "rows streams"]]:
-        """The policy's outputs and the values of a batch (leaves `rows ...`), of an agent without memory."""
+        """Return the policy's outputs and the values of a batch (leaves `rows ...`), of an agent without memory."""
         features = jax.vmap(lambda torso: torso.rows(observation))(self.torsos)
         if self.state_torso is not None:
             return self.outputs(features[0]), self.values(observation)
         return self.outputs(features[0]), self.critic(features[-1])
 
     def values(self, observation: PyTree[Array]) -> Float[Array, "rows streams"]:
-        """The values alone of a batch, of an agent without memory."""
+        """Return the values alone of a batch, of an agent without memory."""
         if self.state_torso is not None:
             return self.critic(self.state_torso.rows(observation[STATE] if self.central else observation))
         return self.critic(self.torso(-1).rows(observation))
@@ -110,19 +110,19 @@ class ActorCritic(equinox.Module):
     def standardised(
         self, features: Float[Array, " features"], noise: Float[Array, "*noise"]
     ) -> Float[Array, " dimensions"]:
-        """The standard normal numbers that noise of the shape of `log_std` stands for."""
+        """Return the standard normal numbers that noise of the shape of `log_std` stands for."""
         assert self.log_std is not None
         return standardised(self.log_std, features, noise) if self.log_std.ndim == 2 else noise
 
     def value(
         self, observation: PyTree[Array], features: Float[Array, " features"] | None = None
     ) -> Float[Array, " streams"]:
-        """The values of an observation; `features` are the GRU's, of an agent with memory."""
+        """Return the values of an observation; `features` are the GRU's, of an agent with memory."""
         if self.state_torso is not None:
             return self.critic(self.state_torso(observation[STATE] if self.central else observation))
         return self.critic(self.torso(-1)(observation) if features is None else features)
 
     def remember(self, hidden: Recall, observation: PyTree[Array]) -> Float[Array, " size"]:
-        """The GRU's new state, which is also the features of the policy, and of a value that is not central."""
+        """Return the GRU's new state, which is also the features of the policy, and of a value that is not central."""
         assert self.gru is not None
         return self.gru(hidden, self.torso(0)(observation))

@@ -17,7 +17,7 @@ from forage.core.types import ForageError
 
 
 def entropy(share: Float[Array, " state"]) -> Float[Array, ""]:
-    """-sum_s d(s) ln d(s), in nats, of shares that sum to one."""
+    """Return -sum_s d(s) ln d(s), in nats, of shares that sum to one."""
     return -jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.maximum(share, 1e-12)), 0.0))
 
 
@@ -85,7 +85,7 @@ class Gaussian(NamedTuple):
         return self.from_noise(jax.random.normal(key, self.mean.shape))
 
     def from_noise(self, noise: Float[Array, " dimensions"]) -> Float[Array, " dimensions"]:
-        """The value that standard normal noise stands for."""
+        """Return the value that standard normal noise stands for."""
         return self.mean + jnp.exp(self.log_std) * noise
 
     def mode(self) -> Float[Array, " dimensions"]:
@@ -112,7 +112,7 @@ class SquashedGaussian(NamedTuple):
     def from_noise(
         self, noise: Float[Array, "*batch dimensions"]
     ) -> tuple[Float[Array, "*batch dimensions"], Float[Array, "*batch"]]:
-        """Action and log-density that standard normal noise stands for, both differentiable.
+        """Return the action and log-density that standard normal noise stands for, both differentiable.
 
         u = mean + std noise,  a = tanh u,  log pi(a) = log N(u; mean, std^2) - sum log(1 - tanh(u)^2)
         """
@@ -179,12 +179,12 @@ class Actions:
 
     @property
     def _nearest(self) -> Float[np.ndarray, " outputs"]:
-        """The allowed number nearest to zero."""
+        """Return the allowed number nearest to zero."""
         return np.clip(np.zeros(len(self.low)), self.low, self.high)
 
     @property
     def _ends(self) -> tuple[Float[np.ndarray, " outputs"], Float[np.ndarray, " outputs"]]:
-        """The numbers that u = -1 and u = +1 stand for, all of them finite."""
+        """Return the numbers that u = -1 and u = +1 stand for, all of them finite."""
         scaled, nearest = self._scaled, self._nearest
         return np.where(scaled, self.low, nearest - 1), np.where(scaled, self.high, nearest + 1)
 
@@ -194,7 +194,7 @@ class Actions:
         return np.array([place for place, value in enumerate(self.fixed) if value is None], int)
 
     def heard(self, action: Array) -> Float[Array, " outputs"]:
-        """An action as an agent's memory hears it: 1 for each choice made, or its place in the unit box.
+        """Return an action as an agent's memory hears it: 1 for each choice made, or its place in the unit box.
 
         A continuous one as the environment takes it, no further out than the bounds.
         """
@@ -213,7 +213,7 @@ class Actions:
     def distribution(
         self, outputs: Float[Array, " outputs"], log_std: Float[Array, " outputs"] | None, mask: Array | None
     ) -> Distribution:
-        """The distribution that a network's outputs (logits, or means in the unit box) stand for."""
+        """Return the distribution that a network's outputs (logits, or means in the unit box) stand for."""
         if log_std is not None:
             return Gaussian(outputs, log_std)
         if not self.shape:

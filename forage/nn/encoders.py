@@ -134,7 +134,7 @@ Encoder = Numbers | OneHot | Reader | CNN | Parts | Own
 
 
 def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -> Encoder:
-    """The encoder for a space; `gain` as for `Linear`. Raises `ForageError` where networks cannot read it."""
+    """Return the encoder for a space; `gain` as for `Linear`. Raise `ForageError` where networks cannot read it."""
     if isinstance(space, spaces.Dict):
         return Parts(key, space, gain)
     if nothing(space):

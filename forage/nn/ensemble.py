@@ -38,7 +38,7 @@ class Ensemble(equinox.Module):
         activation: str = "relu",
         gain: float | None = None,
     ):
-        """`number` MLPs of `sizes` (inputs first, outputs last); `gain` as for `Linear`."""
+        """Return `number` MLPs of `sizes` (inputs first, outputs last); `gain` as for `Linear`."""
 
         def member(key: Key[Array, ""]) -> MLP:
             return MLP(key, sizes, activation, gain, last_gain=gain)
@@ -51,7 +51,7 @@ class Ensemble(equinox.Module):
         return self.members.layers[0].bias.shape[0]
 
     def __call__(self, rows: Float[Array, "*batch inputs"]) -> Float[Array, "member *batch outputs"]:
-        """Every member's prediction of every row."""
+        """Return every member's prediction of every row."""
         return jax.vmap(lambda member: member(rows))(self.members)
 
     def loss(

@@ -53,7 +53,7 @@ def keeps_shape(function: Any) -> bool:
 
 
 def orthogonal(key: Key[Array, ""], inputs: int, outputs: int, gain: float) -> Float[Array, "inputs outputs"]:
-    """A random matrix with orthonormal rows or columns (whichever are fewer), times `gain`.
+    """Return a random matrix with orthonormal rows or columns (whichever are fewer), times `gain`.
 
     Made by Newton-Schulz iteration, X <- 1.5 X - 0.5 X X'X, which converges to the orthogonal polar factor of a
     Gaussian matrix: Haar distributed like the QR construction, but only matrix products, so it compiles in no time.

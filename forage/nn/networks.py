@@ -130,7 +130,7 @@ class GRU(equinox.Module):
         return self.inputs(jnp.concatenate([features, action]))
 
     def step(self, h: Float[Array, " size"], x: Float[Array, " gates"]) -> Float[Array, " size"]:
-        """The part that depends on time; `x` is what `hear` returns, in one product for a whole sequence."""
+        """Return the part that depends on time; `x` is what `hear` returns, in one product for a whole sequence."""
         x_reset, x_update, x_new = jnp.split(x, 3)
         h_reset, h_update, h_new = jnp.split(self.hidden(h), 3)
         reset, update = jax.nn.sigmoid(x_reset + h_reset), jax.nn.sigmoid(x_update + h_update)

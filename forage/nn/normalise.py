@@ -25,11 +25,11 @@ class RunningNorm(NamedTuple):
 
     @classmethod
     def of(cls, shape: tuple[int, ...]) -> RunningNorm:
-        """Starts as the identity and forgets that start with the first batch."""
+        """Start as the identity and forgets that start with the first batch."""
         return cls(jnp.zeros(()), jnp.zeros(shape), jnp.ones(shape))
 
     def update(self, x: Float[Array, "batch *shape"], counts: Bool[Array, " batch"] | None = None) -> RunningNorm:
-        """Merges a batch: the result is the mean and variance of all rows ever given, but those that do not count."""
+        """Merge a batch: the result is the mean and variance of all rows ever given, but those that do not count."""
         counts = jnp.ones(x.shape[0], bool) if counts is None else counts
         rows = counts.reshape(-1, *(1,) * (x.ndim - 1))
         number = counts.sum().astype(jnp.float32)
@@ -75,7 +75,7 @@ def is_map(space: spaces.Space[Any]) -> bool:
 
 
 def read_after(space: spaces.Space[Any], norm: Norms) -> spaces.Space[Any]:
-    """The space of what networks read of `space` behind `norm`: floats without bounds where there is one.
+    """Return the space of what networks read of `space` behind `norm`: floats without bounds where there is one.
 
     A map is a vector there: in MiniGrid's DoorKey-5x5, seen as 7 x 7 cells of three codes, PPO's mean return over three
     seeds after 60,000 steps is 0.96 with one, and 0.29 with convolutions.
@@ -92,7 +92,9 @@ def read_after(space: spaces.Space[Any], norm: Norms) -> spaces.Space[Any]:
 
 
 def begun(norm: Norms, after: Norms) -> Norms:
-    """The norm, or the one `after` it where nothing had been seen yet: a first rollout is learned from by its own."""
+    """Return the norm, or the one `after` it where nothing had been seen yet: a first rollout is learned from by its
+    own.
+    """
     if norm is None:
         return None
     if isinstance(norm, dict):
@@ -102,7 +104,7 @@ def begun(norm: Norms, after: Norms) -> Norms:
 
 
 def normalised(norm: Norms, observation: PyTree[Array]) -> PyTree[Array]:
-    """The observation, normalised where there is a `norm`; what is beside it, such as a mask, stays as it is."""
+    """Return the observation, normalised where there is a `norm`; what is beside it, such as a mask, stays as it is."""
     if norm is None:
         return observation
     if isinstance(observation, dict) and carries_more(observation):
@@ -113,7 +115,9 @@ def normalised(norm: Norms, observation: PyTree[Array]) -> PyTree[Array]:
 
 
 def updated(norm: Norms, observation: PyTree[Array], counts: Bool[Array, "time env"]) -> Norms:
-    """The norms after a rollout of what was seen (leaves `time env ...`, without the mask), where that `counts`."""
+    """Return the norms after a rollout of what was seen (leaves `time env ...`, without the mask), where that
+    `counts`.
+    """
     if norm is None:
         return None
     if isinstance(norm, dict):

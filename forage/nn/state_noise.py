@@ -29,5 +29,5 @@ def standardised(
     features: Float[Array, " features"],
     noise: Float[Array, "features dimensions"],
 ) -> Float[Array, " dimensions"]:
-    """The standard normal numbers that a policy with these features turns into the noise of the matrix W."""
+    """Return the standard normal numbers that a policy with these features turns into the noise of the matrix W."""
     return features @ (jnp.exp(log_std) * noise) * jnp.exp(-log_deviation(log_std, features))

@@ -10,12 +10,12 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 
 def best(q: Float[Array, "*batch actions"], mask: Bool[Array, "*batch actions"] | None) -> Int[Array, "*batch"]:
-    """The allowed action of highest value; of equally good ones the first."""
+    """Return the allowed action of highest value; of equally good ones the first."""
     return jnp.argmax(q if mask is None else jnp.where(mask, q, -jnp.inf), axis=-1).astype(jnp.int32)
 
 
 def chosen(q: Float[Array, "*batch actions"], action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """The values of these actions. A one-hot product rather than a gather: its gradient is a product too."""
+    """Return the values of these actions. A one-hot product rather than a gather: its gradient is a product too."""
     return jnp.sum(jnp.where(jnp.arange(q.shape[-1]) == action[..., None], q, 0.0), axis=-1)
 
 
@@ -25,7 +25,8 @@ def updates_in(agent: Any, steps: int) -> int:
 
 
 def followed(agent: Any, target: PyTree[Array], network: PyTree[Array], count: Int[Array, ""]) -> PyTree[Array]:
-    """The target after update number `count`: the network itself, once in `target_update_interval` steps of `agent`.
+    """Return the target after update number `count`: the network itself, once in `target_update_interval` steps of
+    `agent`.
 
     An agent with a `target_rate` takes the target that share of the way.
     """

@@ -42,7 +42,7 @@ def finished(ended: Bool[Array, " time"]) -> Bool[Array, " time"]:
 
 
 def groups(marks: PyTree[Array], valid: Bool[Array, " row"]) -> Int[Array, " row"]:
-    """Number the rows so that valid ones with equal marks (leaves `row ...`) share a number; others have none of them.
+    """Give numbers to the rows: valid ones with equal marks (leaves `row ...`) share one; others have none of them.
 
     Numbers lie below the number of rows.
     """

@@ -30,7 +30,7 @@ def shuffled(bits: UInt32[Array, " count"]) -> Int[Array, " count"]:
 def weighted_mean(
     x: Float[Array, "*rows"], weight: Float[Array, "*rows"] | Bool[Array, "*rows"] | None = None
 ) -> Float[Array, ""]:
-    """The mean of the rows of weight 1 rather than 0; of all without a weight, and 0 where there are none."""
+    """Return the mean of the rows of weight 1 rather than 0; of all without a weight, and 0 where there are none."""
     return x.mean() if weight is None else jnp.sum(weight * x) / jnp.maximum(weight.sum(), 1.0)
 
 
@@ -57,9 +57,9 @@ def fit(
     minibatch_size: int,
     proportion: float = 1.0,
 ) -> tuple[Parameters, Any, Float[Array, ""]]:
-    """Goes down `loss(parameters, minibatch)`: `epochs` times over a random `proportion` of `rows` (leaves `row ...`).
+    """Go down `loss(parameters, minibatch)`: `epochs` times over a random `proportion` of `rows` (leaves `row ...`).
 
-    Minibatches have `minibatch_size` rows or a few more, and all of them where there are fewer. Returns parameters,
+    Minibatches have `minibatch_size` rows or a few more, and all of them where there are fewer. Return parameters,
     the optimiser's state, and the mean loss on the way.
     """
     count = jax.tree.leaves(rows)[0].shape[0]

@@ -82,7 +82,7 @@ def lambda_returns(
     discount: Scalar,
     trace_lambda: Scalar,
 ) -> Float[Array, " time"]:
-    """The targets of TD(lambda): a geometric average of all n-step returns.
+    """Return the targets of TD(lambda): a geometric average of all n-step returns.
 
         G_t = r_t + discount * (1 - terminated_t) * M_t
         M_t = (1 - trace_lambda) * V(next_observation_t) + trace_lambda * G_{t+1}
@@ -105,7 +105,7 @@ def discounted_return(
     truncated: Bool[Array, " time"],
     discount: Scalar,
 ) -> Float[Array, " time"]:
-    """The discounted reward to go.
+    """Return the discounted reward to go.
 
         G_t = r_t + discount * (1 - terminated_t) * G_{t+1}
 

@@ -132,7 +132,7 @@ def most_spare(frames: int, num_envs: int) -> int:
 
 
 def kept(ring: Ring) -> Experience:
-    """The transitions, in which of large observations there are places only."""
+    """Return the transitions, in which of large observations there are places only."""
     return ring.experience if isinstance(ring, FrameRing) else ring
 
 
@@ -164,7 +164,7 @@ def is_frames(node: Any) -> bool:
 
 
 def write(ring: Ring, rollout: Experience, clock: Clock) -> Ring:
-    """Overwrites the oldest rollout. `clock` reads as it did when the new one began."""
+    """Overwrite the oldest rollout. `clock` reads as it did when the new one began."""
     capacity, num_envs = extent(ring)
     newest = clock.steps // num_envs
     position = newest % capacity  # a whole number of rollouts, so a rollout never runs over the end
@@ -275,7 +275,7 @@ def split(observations: Array, frames: Frames) -> Array:
 
 
 def join(pictures: Array, frames: Frames) -> Array:
-    """The inverse of `split`."""
+    """Return the inverse of `split`."""
     whole = frames.newest.shape[1:]
     batch = pictures.shape[: pictures.ndim - len(whole) - 1]
     return jnp.moveaxis(pictures, len(batch), len(batch) + frames.layout[1]).reshape(*batch, *whole)
@@ -299,7 +299,7 @@ def truncate(ring: Ring, clock: Clock) -> Ring:
 
 
 def read(ring: Ring, index: Int[Array, " batch"], length: int) -> Experience:
-    """Copies out the segments of `length` transitions that start at `index = time * num_envs + env`."""
+    """Copy out the segments of `length` transitions that start at `index = time * num_envs + env`."""
     experience = kept(ring)
     capacity, num_envs = extent(ring)
     if length > capacity:

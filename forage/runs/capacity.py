@@ -54,7 +54,7 @@ def bytes_of(runner: Runner) -> dict[str, int]:
 
 
 def tree_bytes(tree: Any) -> int:
-    """The bytes of a tree of arrays or shapes, on all devices together."""
+    """Return the bytes of a tree of arrays or shapes, on all devices together."""
     total = 0
     for _, leaf in named_leaves(tree):
         if isinstance(leaf, Bytes):
@@ -67,7 +67,9 @@ def tree_bytes(tree: Any) -> int:
 
 
 def copies(sharding: Any) -> int:
-    """How many devices have each number of what is laid out so: those that share a seed have what they do not split."""
+    """Return how many devices have each number of what is laid out so: those that share a seed have what they do not
+    split.
+    """
     if not isinstance(sharding, jax.sharding.NamedSharding):
         return 1
     split = [name for names in sharding.spec if names for name in ([names] if isinstance(names, str) else names)]
@@ -75,7 +77,7 @@ def copies(sharding: Any) -> int:
 
 
 def free_on(devices: list[Any]) -> int | None:
-    """The bytes that are free on these devices together; `None` where nobody says."""
+    """Return the bytes that are free on these devices together; `None` where nobody says."""
     if devices[0].platform == "cpu":
         return free_here()
     free = 0
@@ -88,7 +90,9 @@ def free_on(devices: list[Any]) -> int | None:
 
 
 def free_here(root: Path = Path("/")) -> int | None:
-    """The bytes that this process may still take: what the machine has left, or the group it runs in, if less."""
+    """Return the bytes that this process may still take: what the machine has left, or the group it runs in, if
+    less.
+    """
     found = [free for free in (_free_of_machine(root), _free_of_group(root)) if free is not None]
     return min(found, default=None)
 
@@ -107,7 +111,7 @@ def _free_of_machine(root: Path) -> int | None:
 
 
 def _free_of_group(root: Path) -> int | None:
-    """What a container leaves: its limit less what it uses and cannot give back (cgroup version 2, or 1)."""
+    """Return what a container leaves: its limit less what it uses and cannot give back (cgroup version 2, or 1)."""
     for folder, limit, usage in (
         (root / "sys/fs/cgroup", "memory.max", "memory.current"),
         (root / "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),

@@ -47,11 +47,11 @@ class Totals:
         self.sums = {name: np.asarray(value, float) for name, value in (sums or {}).items()}
 
     def plain(self) -> dict[str, Any]:
-        """The sums for JSON, exactly."""
+        """Return the sums for JSON, exactly."""
         return {name: value.tolist() for name, value in self.sums.items()}
 
     def add(self, report: Any) -> None:
-        """Adds a `loop.Report` with leaves `member ...`."""
+        """Add a `loop.Report` with leaves `member ...`."""
         episodes, updates = report.episodes, np.asarray(report.metrics["updates"], float)
         self._add("episodes", episodes.count)
         self._add("return", episodes.episode_return)
@@ -139,7 +139,7 @@ def columns(evaluation: dict[str, Any]) -> dict[str, list[float | None]]:
 
 
 def free(name: str, taken: Collection[str]) -> str:
-    """The name under which something of the environment's own is kept, beside names that are ours."""
+    """Return the name under which something of the environment's own is kept, beside names that are ours."""
     return f"info/{name}" if name in {*taken, "steps", "seconds", "steps_per_second"} else name
 
 
@@ -151,12 +151,12 @@ class Rows:
         self.waiting: list[str] = []
 
     def append(self, row: dict[str, Any]) -> None:
-        """Writes a row, and those that wait. Raises `ForageError` where that fails; then nothing is half written."""
+        """Write a row, and those that wait. Raise `ForageError` where that fails; then nothing is half written."""
         self.waiting.append(json.dumps(row) + "\n")
         self.flush()
 
     def flush(self, durable: bool = False) -> None:
-        """Writes what waits; `durable` waits for the disk."""
+        """Write what waits; `durable` waits for the disk."""
         if not self.waiting and not (durable and self.path.exists()):
             return
         data = memoryview("".join(self.waiting).encode())
@@ -191,7 +191,7 @@ class Rows:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a metrics file; a crash may have left half a line at its end."""
+    """Return the whole lines of a metrics file; a crash may have left half a line at its end."""
     rows = []
     for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
         try:

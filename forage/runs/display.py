@@ -24,26 +24,26 @@ class Progress:
     """How many settings a sweep has. What is a list over seeds has every seed of one setting after the other."""
 
     def start(self, title: str, lines: list[str], total: int) -> None:
-        """Called once, before the first step."""
+        """Be called once, before the first step."""
 
     def update(self, row: dict[str, Any], seconds_left: float) -> None:
-        """Called about once a second with the newest numbers; each value is a list over seeds.
+        """Be called about once a second with the newest numbers; each value is a list over seeds.
 
         But in a run from a data set, `newest` has the mean return of each seed's last episodes, and `quiet_since` the
         step since which none has ended, where that is long ago.
         """
 
     def row(self, row: dict[str, Any]) -> None:
-        """Called at each point of the curve."""
+        """Be called at each point of the curve."""
 
     def note(self, text: str) -> None:
         """Something the person should know, shown above the display."""
 
     def stop(self) -> None:
-        """Called once, however the run ends."""
+        """Be called once, however the run ends."""
 
     def finish(self, result: dict[str, Any], lines: list[str]) -> None:
-        """Called after `stop` when the run is complete."""
+        """Be called after `stop` when the run is complete."""
 
 
 class Notes(Progress):
@@ -208,13 +208,13 @@ def make(kind: str | Progress) -> Progress:
 
 
 def finite_values(values: Any) -> np.ndarray:
-    """The numbers of a list that may hold `None` for what is not there yet."""
+    """Return the numbers of a list that may hold `None` for what is not there yet."""
     array = np.array([np.nan if v is None else v for v in np.atleast_1d(np.array(values, object))], float)
     return array[np.isfinite(array)]
 
 
 def summary(row: dict[str, Any], settings: int = 1) -> str:
-    """The return of the newest episodes and the speed, in a line."""
+    """Return the return of the newest episodes and the speed, in a line."""
     return f"{returns(row, settings)}   {pace(row)}" if "newest" in row else pace(row)
 
 
@@ -240,7 +240,7 @@ def best_setting(values: Sequence[float | None], settings: int) -> np.ndarray:
 
 
 def pace(row: dict[str, Any]) -> str:
-    """Steps a second, all seeds together; none are timed yet in a chunk that compiled."""
+    """Step a second, all seeds together; none are timed yet in a chunk that compiled."""
     speed = row["steps_per_second"]
     return "compiled" if speed is None else f"{speed:,.0f} steps/s"
 

@@ -12,7 +12,7 @@ from forage.core.types import ForageError
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Holds a run's directory, which is made if need be. The system lets go when the process ends, however it ends.
+    """Hold a run's directory, which is made if need be. The system lets go when the process ends, however it ends.
 
     Also takes away what a process that was killed while it wrote left behind.
     Raises `ForageError` where another process holds it or it cannot be made.

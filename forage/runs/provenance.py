@@ -57,7 +57,7 @@ DECIDES = "runs/scoring.py"
 
 @functools.cache
 def code_hash(root: Path = Path(__file__).parents[1]) -> str:
-    """A short fingerprint of the library's source files that decide what a run computes."""
+    """Return a short fingerprint of the library's source files that decide what a run computes."""
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root).as_posix()
@@ -68,7 +68,7 @@ def code_hash(root: Path = Path(__file__).parents[1]) -> str:
 
 
 def git_state() -> dict[str, Any] | None:
-    """The commit and whether files differ from it, of the folder the run was started in; `None` outside git."""
+    """Return the commit and whether files differ from it, of the folder the run was started in; `None` outside git."""
     try:
         commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
         if commit.returncode:

@@ -60,14 +60,14 @@ class Run:
 
     @property
     def _state(self) -> str:
-        """How far it is."""
+        """Return how far it is."""
         rows, asked = self.rows, self.config["steps"]
         steps = rows[-1]["steps"] if rows else 0
         return f"{steps:,} steps each" if self.evaluation else f"{steps:,} of {asked:,} steps each, not evaluated"
 
     @property
     def _results(self) -> list[str]:
-        """The score of each setting, in words."""
+        """Return the score of each setting, in words."""
         found = self.scores if self.evaluation else {}
         return [f"{f'{label}: ' if label else ''}return {one}" for label, one in found.items()]
 
@@ -77,7 +77,7 @@ class Run:
 
     @staticmethod
     def begun(directory: Path) -> bool:
-        """Whether a directory holds a run that has saved something, or what is left of one that is over."""
+        """Return whether a directory holds a run that has saved something, or what is left of one that is over."""
         if not (directory / "config.json").exists():
             return False
         return (directory / "evaluation.json").exists() or any((directory / "checkpoints").glob("*.npz"))
@@ -88,7 +88,7 @@ class Run:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The points of the curve."""
+        """Return the points of the curve."""
         return read_rows(self.directory / "metrics.jsonl")
 
     def to_pandas(self, evaluated: bool = False) -> DataFrame:
@@ -135,7 +135,8 @@ class Run:
 
     @property
     def changes(self) -> list[dict[str, Any]]:
-        """What was changed on the way, oldest first: `settings` by name, as they were and as they are from `steps` on.
+        """Return what was changed on the way, oldest first: `settings` by name, as they were and as they are from
+        `steps` on.
 
         And `versions`, where the run went on with other code or versions than it began with.
         """
@@ -148,7 +149,9 @@ class Run:
 
     @property
     def final(self) -> tuple[int, Score] | None:
-        """The step of the final evaluation, and its score; nothing before it, and for a sweep, which has several."""
+        """Return the step of the final evaluation, and its score; nothing before it, and for a sweep, which has
+        several.
+        """
         evaluation = self.evaluation
         if evaluation is None or self.config["sweep"] or not self.rows:
             return None
@@ -162,7 +165,9 @@ class Run:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """What happened to the run beside training, oldest first: each an `event`, the `steps` then, and more."""
+        """Return what happened to the run beside training, oldest first: each an `event`, the `steps` then, and
+        more.
+        """
         return self.config.get("history", [])
 
     @property
@@ -173,28 +178,32 @@ class Run:
 
     @property
     def actions(self) -> str:
-        """How the agent plays unless told otherwise: `greedy` or `sampled`."""
+        """Return how the agent plays unless told otherwise: `greedy` or `sampled`."""
         return actions_of(self.config, self.evaluation)
 
     @property
     def choice(self) -> dict[str, Any] | None:
-        """Which of greedy and sampled actions did better, where that was left to the run, and both means."""
+        """Return which of greedy and sampled actions did better, where that was left to the run, and both means."""
         return (self.evaluation or {}).get("choice")
 
     @property
     def evaluated_how(self) -> str:
-        """What sets the evaluations during training apart from that of the score: they are greedy unless told."""
+        """Return what sets the evaluations during training apart from that of the score: they are greedy unless
+        told.
+        """
         return ", greedily" if self.config.get("evaluation_actions") == AUTO and self.actions == "sampled" else ""
 
     @property
     def visits(self) -> np.ndarray | None:
-        """How many steps led to each place of the environment's map: `[member, ...]`, in a run that measured it."""
+        """Return how many steps led to each place of the environment's map: `[member, ...]`, in a run that
+        measured it.
+        """
         path = self.directory / "visits.npy"
         return np.load(path) if path.exists() else None
 
     @property
     def score(self) -> Score:
-        """The interquartile mean over seeds of the mean evaluation return, with its 95 % interval.
+        """Return the interquartile mean over seeds of the mean evaluation return, with its 95 % interval.
 
         Raises `ForageError` for a sweep, whose settings are different agents; see `scores`.
         """
@@ -207,7 +216,9 @@ class Run:
 
     @property
     def scores(self) -> dict[str, Score]:
-        """The score of each setting of a sweep, such as `learning_rate=0.001`; of a run without one under `""`."""
+        """Return the score of each setting of a sweep, such as `learning_rate=0.001`; of a run without one
+        under `""`.
+        """
         if self.evaluation is None:
             raise ForageError(f"{self.directory} has not been evaluated; forage evaluate {self.directory} does it.")
         return by_setting(self.evaluation["members"], self.evaluation["return"])
@@ -219,23 +230,23 @@ class Run:
 
     @property
     def agent(self) -> Policy:
-        """The trained agent of the best seed, ready to act."""
+        """Return the trained agent of the best seed, ready to act."""
         return load_policy(self.directory)
 
     def act(self, observation: Any) -> Any:
-        """The evaluation policy's action; for agents with memory keep one `agent` instead and `reset` it."""
+        """Return the evaluation policy's action; for agents with memory keep one `agent` instead and `reset` it."""
         return self.agent.act(observation)
 
 
 def label_of(member: dict[str, Any]) -> str:
-    """What sets a member of a sweep apart from those of other settings: `learning_rate=0.001`; else nothing."""
+    """Return what sets a member of a sweep apart from those of other settings: `learning_rate=0.001`; else nothing."""
     return ", ".join(f"{name}={value:g}" for name, value in member.items() if name != "seed")
 
 
 def by_setting(
     members: list[dict[str, Any]], values: list[float | None], statistic: Statistic = interquartile_mean
 ) -> dict[str, Score]:
-    """The score of each setting, over its seeds."""
+    """Return the score of each setting, over its seeds."""
     groups: dict[str, list[float | None]] = {}
     for member, value in zip(members, values, strict=True):
         groups.setdefault(label_of(member), []).append(value)
@@ -243,13 +254,13 @@ def by_setting(
 
 
 def plain(one: Score) -> dict[str, Any]:
-    """A score as data."""
+    """Return a score as data."""
     interval = None if one.low is None else [one.low, one.high]
     return {"score": one.value, "interval": interval, "seeds": one.seeds}
 
 
 def scored(scores: dict[str, Score], evaluation: dict[str, Any]) -> dict[str, Any]:
-    """A score as data, with what it is a score of; of a sweep, every setting's."""
+    """Return a score as data, with what it is a score of; of a sweep, every setting's."""
 
     each = plain(next(iter(scores.values()))) if len(scores) == 1 else {}
     if len(scores) > 1:
@@ -297,7 +308,7 @@ def draw_sweep(run: Run) -> Path | None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Reads one of a run's own files."""
+    """Read one of a run's own files."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:

@@ -18,7 +18,7 @@ from forage.runs.run import Run, by_setting, plain
 
 
 def step_limit(setup: Setup) -> int:
-    """Steps after which an evaluation episode is cut, where the environment itself has no limit: Atari's."""
+    """Step after which an evaluation episode is cut, where the environment itself has no limit: Atari's."""
     return 27_000 if setup.spec.horizon is None else int(setup.spec.horizon)
 
 
@@ -41,7 +41,7 @@ def load_agents(run: Run, runner: Runner) -> int:
 def score_agents(
     runner: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, choice: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Plays the episodes of a score. Returns what evaluation.json holds. `choice`: one made earlier; see `acting`."""
+    """Play the episodes of a score. Return what evaluation.json holds. `choice`: one made earlier; see `acting`."""
     actions, choice = acting(runner, setup, episodes, choice)
     evaluation = evaluate_agents(runner, setup, episodes, seed, actions)
     return evaluation | {"asked": setup.evaluation_actions, "choice": choice}
@@ -50,7 +50,7 @@ def score_agents(
 def acting(
     runner: Runner, setup: Setup, episodes: int, choice: dict[str, Any] | None = None
 ) -> tuple[str, dict[str, Any] | None]:
-    """Returns whether a score is of `greedy` or of `sampled` actions, as the setup says, and the choice behind it.
+    """Return whether a score is of `greedy` or of `sampled` actions, as the setup says, and the choice behind it.
 
     Where the setup leaves it to what was learned (`auto`), and the policy is one that draws its actions, a choice is
     made, unless `choice` is one of the same agents.
@@ -65,7 +65,7 @@ def acting(
 
 
 def choose(runner: Runner, setup: Setup, episodes: int) -> dict[str, Any]:
-    """Plays episodes greedily and with sampled actions. Returns which of both has the higher mean, and both means.
+    """Play episodes greedily and with sampled actions. Return which of both has the higher mean, and both means.
 
     One way for all seeds and settings, the greedy one of equals. Both begin alike, in episodes that no score counts:
     those of the score would flatter the way that they chose.
@@ -86,7 +86,7 @@ def choose(runner: Runner, setup: Setup, episodes: int) -> dict[str, Any]:
 
 
 def means_of(setup: Setup, evaluation: dict[str, Any]) -> dict[str, Score]:
-    """Each setting's mean return over seeds, with its interval; of a single seed that of its episodes."""
+    """Return each setting's mean return over seeds, with its interval; of a single seed that of its episodes."""
     found = by_setting(setup.members, evaluation["return"], mean)
     if len(setup.seeds) == 1 and evaluation["episodes"] > 1:
         intervals = [student_interval(np.array(row)) for row in evaluation["episode_returns"]]
@@ -111,7 +111,7 @@ def choice_sentences(evaluation: dict[str, Any]) -> list[str]:
 
 
 def shown(one: dict[str, Any]) -> str:
-    """A mean and its interval."""
+    """Return a mean and its interval."""
     return str(Score(one["score"], *one["interval"], seeds=one["seeds"])).partition(" (")[0]
 
 
@@ -128,7 +128,7 @@ def how_scored(evaluation: dict[str, Any]) -> list[str]:
 def evaluate_agents(
     runner: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, actions: str = "greedy"
 ) -> dict[str, Any]:
-    """Plays evaluation episodes, greedily or with sampled actions. Returns what they brought.
+    """Play evaluation episodes, greedily or with sampled actions. Return what they brought.
 
     Raises `ForageError` where a return is not finite.
     """
@@ -156,7 +156,7 @@ def evaluate_agents(
 
 
 def mean_of(values: np.ndarray) -> float | None:
-    """The mean of the numbers among values, `None` where there are none."""
+    """Return the mean of the numbers among values, `None` where there are none."""
     said = values[np.isfinite(values)]
     return float(said.mean(dtype=float)) if len(said) else None
 

@@ -74,7 +74,7 @@ class Session:
         return self.earlier + (0.0 if self.started is None else time.monotonic() - self.started)
 
     def run(self) -> Run:
-        """Trains to the end; from the beginning unless a checkpoint was restored."""
+        """Train to the end; from the beginning unless a checkpoint was restored."""
         self.display.settings = self.setup.settings
         steps = self.iterations * self.runner.steps_per_iteration
         said = introduction(self.setup, self.directory, steps, self.runner.spread)
@@ -130,7 +130,7 @@ class Session:
         self.said += inheritance.lines()
 
     def score(self, returns: np.ndarray) -> np.ndarray:
-        """What returns in several rewards are worth together."""
+        """Return what returns in several rewards are worth together."""
         return self.setup.rewards.score(returns, self.setup.spec)
 
     def loop(self) -> None:
@@ -194,7 +194,7 @@ class Session:
         self.earlier, self.started = self.seconds, None
 
     def evaluate(self, number: int) -> float:
-        """Plays episodes apart from training, others at each point, and writes what they brought. Returns seconds.
+        """Play episodes apart from training, others at each point, and writes what they brought. Return seconds.
 
         Greedily unless the run was told to sample: what suits the policy is only asked of the one that is scored.
         """
@@ -236,17 +236,17 @@ class Session:
                 self.display.note(f"No episode so far ended with {name} in {self.setup.name}'s info; {there}.")
 
     def track(self, row: dict[str, Any]) -> None:
-        """Hands the numbers of a step to the trackers."""
+        """Hand the numbers of a step to the trackers."""
         for tracker in self.trackers:
             tracker.write(row)
 
     def track_evaluation(self, evaluation: dict[str, Any]) -> None:
-        """Hands what an evaluation found to the trackers."""
+        """Hand what an evaluation found to the trackers."""
         found = {f"evaluation/{name}": value for name, value in columns(evaluation).items()}
         self.track({"steps": evaluation["steps"]} | found)
 
     def track_again(self, run: Run) -> None:
-        """Hands the points of a run that goes on to the trackers, in the order in which they were made."""
+        """Hand the points of a run that goes on to the trackers, in the order in which they were made."""
         points: list[tuple[int, Any, Any]] = [(row["steps"], self.track, row) for row in run.rows]
         for row in run.evaluations:
             points.append((row["steps"], self.track_evaluation, row | {"members": self.setup.members}))
@@ -303,7 +303,7 @@ class Session:
             raise
 
     def restore(self, run: Run) -> None:
-        """Loads the newest whole checkpoint, and drops points of the curve after it.
+        """Load the newest whole checkpoint, and drops points of the curve after it.
 
         A run that was stopped before its first checkpoint is left to begin.
         """
@@ -321,7 +321,7 @@ class Session:
         return f" The run is kept as of step {self.checkpoints.steps:,} in {self.directory}."
 
     def catch_signals(self) -> dict[int, Any]:
-        """The first Ctrl-C (or SIGTERM) saves and stops at the next report; a second one stops at once."""
+        """Return the first Ctrl-C (or SIGTERM) saves and stops at the next report; a second one stops at once."""
         previous: dict[int, Any] = {}
 
         def handle(number: int, frame: Any) -> None:

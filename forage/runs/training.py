@@ -71,7 +71,7 @@ def train(
     with_memory: bool = False,
     **options: Any,
 ) -> Run:
-    """Trains an agent and returns the run.
+    """Train an agent and returns the run.
 
     `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.core.ports.Environment`,
     a class, a function that makes one `gymnasium.Env`, or one that builds a batch on the host from a number of
@@ -191,13 +191,13 @@ def resume(
     callbacks: Sequence[Callback] = (),
     **parts: Any,
 ) -> Run:
-    """Continues a run from its newest whole checkpoint, as if it had never stopped.
+    """Continue a run from its newest whole checkpoint, as if it had never stopped.
 
     `steps`: a new, larger total for each seed, of a run that is over too. What is scheduled follows it from then on,
     and the run's history keeps both totals. `callbacks`: as in `train`; a run does not remember its own.
     An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
     one (`behaviour=`, ...). What is given otherwise than it was holds from here on: config.json says what is, and
-    changes.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. Raises
+    changes.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. Raise
     `ForageError` when code or versions differ from those it was made with, unless `anyway`.
     """
     shown, called = progress.make(display), check_callbacks(callbacks)
@@ -239,7 +239,7 @@ def resume(
 
 
 def finished(agent: Any, environment: Any, *, directory: Path, display: str, **options: Any) -> Run:
-    """The run that `train` would make: as it lies in `directory`, gone on with where it was stopped, or begun.
+    """Return the run that `train` would make: as it lies in `directory`, gone on with where it was stopped, or begun.
 
     What was evaluated before its end, or with other actions than its own, is gone on with as well, and evaluated anew.
     That what lies there was asked for in the same words is for the caller to know.
@@ -268,7 +268,7 @@ def evaluate(
     opponent: str | os.PathLike[str] | None = None,
     checkpoint: str | int | None = None,
 ) -> Score:
-    """Evaluates a run's newest checkpoint again, on episodes chosen by `seed`. Returns the score; writes it too.
+    """Evaluate a run's newest checkpoint again, on episodes chosen by `seed`. Return the score; writes it too.
 
     None of the episodes is one that the run itself was evaluated on. Of a sweep the score is the best setting's:
     `Run.scores` has every one's. `actions`: `greedy`, `sampled`, or `auto`, which chooses between them anew; unless
@@ -305,7 +305,7 @@ def evaluate(
 
 
 def new_directory(setup: Setup, suffix: str = "") -> Path:
-    """Makes `runs/AGENT-ENVIRONMENT-TIME`, one that nobody else has, even if they begin in the same second."""
+    """Make `runs/AGENT-ENVIRONMENT-TIME`, one that nobody else has, even if they begin in the same second."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     safe = setup.name.replace(":", "-").replace("/", "-")
     base = Path("runs") / f"{short_name(setup.agent)}-{safe}-{stamp}".replace(":", "-")
@@ -322,7 +322,7 @@ def new_directory(setup: Setup, suffix: str = "") -> Path:
 
 
 def use_compilation_cache() -> None:
-    """Keeps compiled programs on disk between processes, unless the person has set this up already."""
+    """Keep compiled programs on disk between processes, unless the person has set this up already."""
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         jax.config.update("jax_compilation_cache_dir", os.path.join(cache, "forage", "compiled"))

@@ -39,7 +39,7 @@ def unlearned(trail: int) -> Lesson:
 
 
 def compare(best: Best, paths: Path, links: Link, finished: Bool[Array, "time env"]) -> Best:
-    """The best episode so far, of those that finished and the one before."""
+    """Return the best episode so far, of those that finished and the one before."""
     score = jnp.where(finished, paths.score, -jnp.inf)
     steps = jnp.where(score == score.max(), paths.steps, FAR).reshape(-1)
     row = jnp.argmin(steps)
@@ -56,7 +56,7 @@ def judge(
     threshold: Float[Array, ""] | float,
     stride: int,
 ) -> Lesson:
-    """Counts what became of the episodes that ended, all of this stage, and moves on where enough were successful.
+    """Count what became of the episodes that ended, all of this stage, and moves on where enough were successful.
 
     The stage is judged whenever `episodes` of them are over; it is passed where a share of `threshold` succeeded.
     """
@@ -73,7 +73,7 @@ def judge(
 
 
 def prepare(lesson: Lesson, archive: Archive, link: Link) -> Lesson:
-    """The way to an entry, parent by parent, as far as the entries are still there."""
+    """Return the way to an entry, parent by parent, as far as the entries are still there."""
 
     def step(link: Link, _: None) -> tuple[Link, Int[Array, ""]]:
         there = (link.slot >= 0) & (archive.serial[link.slot] == link.serial)

@@ -71,7 +71,7 @@ def offer(
     origins: UInt32[Array, " row"],
     rows: tuple[Any, PyTree[Array]],
 ) -> tuple[Archive, Found]:
-    """Counts visits, and takes the best state of each cell that is new or reached better than before.
+    """Count visits, and takes the best state of each cell that is new or reached better than before.
 
     Where an episode passes through its own origin, the cell it began from, that is no visit.
     """
@@ -141,7 +141,7 @@ def oldest(vacant: Bool[Array, " slot"], serial: Int[Array, " slot"], number: in
 def trace(
     at: Link, started: Link, begins: Bool[Array, "time env"], found: Found, shape: tuple[int, ...]
 ) -> tuple[Link, Link]:
-    """Each environment's last entry after the rollout, and before each step's own (leaves `time env`)."""
+    """Return each environment's last entry after the rollout, and before each step's own (leaves `time env`)."""
     rows = dropped(found.written, found.row, shape[0] * shape[1])
     made = Link(jnp.full(shape[0] * shape[1], -1), jnp.zeros(shape[0] * shape[1], jnp.int32))
     made = Link(made.slot.at[rows].set(found.slot, mode="drop"), made.serial.at[rows].set(found.serial, mode="drop"))
@@ -155,7 +155,9 @@ def trace(
 
 
 def adopted(archive: Archive, found: Found, before: Link) -> Archive:
-    """The archive once each new entry knows what came before it, of each row of the rollout (leaves `time env`)."""
+    """Return the archive once each new entry knows what came before it, of each row of the rollout (leaves
+    `time env`).
+    """
     parent = jax.tree.map(
         lambda old, rows: old.at[found.slot].set(rows.reshape(-1)[found.row], mode="drop"), archive.parent, before
     )
@@ -163,7 +165,7 @@ def adopted(archive: Archive, found: Found, before: Link) -> Archive:
 
 
 def empty(capacity: int, place: tuple[Any, PyTree[Array]]) -> Archive:
-    """An archive without entries, which one state and observation fill; they are never drawn."""
+    """Return an archive without entries, which one state and observation fill; they are never drawn."""
     places = jax.tree.map(lambda x: jnp.broadcast_to(x, (capacity, *x.shape)), place)
     zeros, size = jnp.zeros(capacity, jnp.int32), (capacity,)
     cell = jnp.full(size, NONE, jnp.uint32)
@@ -189,5 +191,5 @@ def flattened(tree: Any) -> Any:
 
 
 def dropped(keep: Bool[Array, " row"], index: Int[Array, " row"], size: int) -> Int[Array, " row"]:
-    """The index, out of bounds where it is not to be kept."""
+    """Return the index, out of bounds where it is not to be kept."""
     return jnp.where(keep, index, size)

@@ -81,7 +81,7 @@ class Cells(Part):
         return self.kind == "binned" or (self.kind == "observation" and jnp.issubdtype(leaf.dtype, jnp.floating))
 
     def bounds(self, space: gymnasium.spaces.Space[Any]) -> Scale:
-        """The scale that the observation space gives."""
+        """Return the scale that the observation space gives."""
         low, high = [np.zeros(0)], [np.zeros(0)]
         for _, leaf in sorted(spaces.leaves(spaces.seen(space)).items()):  # in the order of JAX
             example = spaces.example(leaf)
@@ -117,7 +117,7 @@ class Cells(Part):
     def __call__(
         self, environment: Environment, scale: Scale, env_states: Any, observations: PyTree[Array]
     ) -> UInt32[Array, " row"]:
-        """The fingerprints of states and what is seen in them (leaves `row ...`)."""
+        """Return the fingerprints of states and what is seen in them (leaves `row ...`)."""
         if self.kind == "position":
             return fingerprint(jax.vmap(environment.place)(env_states)[:, None])
         rows = self.numbers(observations)
@@ -139,12 +139,12 @@ def words(leaf: Array) -> UInt32[Array, "row word"]:
 
 
 def flat(leaf: Array) -> Array:
-    """Each row of `leaf` as one line."""
+    """Return each row of `leaf` as one line."""
     return leaf.reshape(leaf.shape[0], -1)
 
 
 def fingerprint(rows: Array) -> UInt32[Array, " row"]:
-    """A hash of each row of whole numbers, never `NONE`.
+    """Return a hash of each row of whole numbers, never `NONE`.
 
     Every word is mixed with its place by the finaliser of MurmurHash3 (Appleby, 2011), and the sum is mixed again.
     """
@@ -154,7 +154,7 @@ def fingerprint(rows: Array) -> UInt32[Array, " row"]:
 
 
 def mixed(x: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """One number for each number, far apart for neighbours."""
+    """Return one number for each number, far apart for neighbours."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
     x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
     return x ^ (x >> 16)

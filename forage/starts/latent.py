@@ -94,7 +94,7 @@ def density(codes: Float[Array, "slot latent"], kept: Int[Array, ""], k: int) ->
 
 
 def smallest(numbers: Float[Array, " number"], k: Int[Array, ""]) -> Float[Array, ""]:
-    """The k-th smallest of numbers that are not negative, by halving: to sort them takes twenty times as long.
+    """Return the k-th smallest of numbers that are not negative, by halving: to sort them takes twenty times as long.
 
     Such numbers are in the order of their bits, and 31 halvings find any bits.
     """

@@ -153,7 +153,7 @@ class LatentGoExplore(Starts):
         return jax.lax.cond(due, lambda state: self.ranked_anew(state, updates, learn_key), lambda state: state, state)
 
     def ranked_anew(self, state: LatentState, updates: int, key: Key[Array, ""]) -> LatentState:
-        """The encoder after some updates, and the ranks as it then sees them."""
+        """Return the encoder after some updates, and the ranks as it then sees them."""
         _, transitions = state.reservoir.places
         kept = jnp.minimum(state.reservoir.seen, self.capacity)
         latent, optimiser = self.train(state, state.norms, transitions, kept, updates, key)
@@ -170,7 +170,7 @@ class LatentGoExplore(Starts):
         updates: int,
         key: Key[Array, ""],
     ) -> tuple[Latent, Any]:
-        """The encoder and its optimiser after some steps on random transitions of those kept."""
+        """Return the encoder and its optimiser after some steps on random transitions of those kept."""
 
         def loss(latent: Latent, batch: Transition) -> Float[Array, ""]:
             before, after = (split_mask(x)[0] for x in (batch.observation, batch.next_observation))
@@ -192,7 +192,9 @@ def normalised_rows(norms: Norms, rows: PyTree[Array]) -> PyTree[Array]:
 
 
 def drawn_rank(share: Float[Array, ""], p: Float[Array, ""], kept: Int[Array, ""]) -> Int[Array, ""]:
-    """The rank, from 0, at a share of the geometric law that ends with the last of those kept; uniform where p is 0."""
+    """Return the rank, from 0, at a share of the geometric law that ends with the last of those kept; uniform where p
+    is 0.
+    """
     safe = jnp.clip(p, 1e-6, 1 - 1e-6)
     total = -jnp.expm1(kept * jnp.log1p(-safe))
     geometric = jnp.log1p(-share * total) / jnp.log1p(-safe)

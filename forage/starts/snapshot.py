@@ -36,7 +36,7 @@ class SnapshotState(NamedTuple):
 
 
 def as_teacher(teacher: Any) -> Any:
-    """A pytree: of a loaded policy its agent, state and memory; a bare function has no leaves."""
+    """Return a pytree: of a loaded policy its agent, state and memory; a bare function has no leaves."""
     if hasattr(teacher, "agent") and hasattr(teacher, "spec"):
         return teacher.agent, teacher.state, teacher.agent.hidden(teacher.spec)
     if isinstance(teacher, tuple) and len(teacher) == 2 and isinstance(teacher[0], Agent):
@@ -139,7 +139,7 @@ class Snapshot(Starts):
         return flattened(played)
 
     def weights(self, snapshots: Snapshots) -> Float[Array, " snapshot"]:
-        """The probability of each snapshot: 1 over its cluster's size, and over the number of clusters."""
+        """Return the probability of each snapshot: 1 over its cluster's size, and over the number of clusters."""
         nearest = classified(snapshots.value, snapshots.there, self.clusters)
         member = jax.nn.one_hot(nearest, self.clusters) * snapshots.there[:, None]
         size = member.sum(0)
@@ -176,7 +176,9 @@ def play(
     every: int,
     discount: Float[Array, ""] | float,
 ) -> Snapshots:
-    """One episode of `act(hidden, observation, key) -> (action, hidden)` from a start; every `every`-th state of it."""
+    """Return one episode of `act(hidden, observation, key) -> (action, hidden)` from a start; every `every`-th state of
+    it.
+    """
 
     def step(carry: Any, key: Key[Array, ""]) -> tuple[Any, Any]:
         (env_state, observation), hidden, running = carry
@@ -194,7 +196,9 @@ def play(
 
 
 def classified(values: Float[Array, " row"], there: Bool[Array, " row"], clusters: int) -> Int[Array, " row"]:
-    """The cluster of each number by k-means (Lloyd, 1982), from centres evenly spread over those that are there."""
+    """Return the cluster of each number by k-means (Lloyd, 1982), from centres evenly spread over those that
+    are there.
+    """
     low, high = jnp.where(there, values, jnp.inf).min(), jnp.where(there, values, -jnp.inf).max()
     centres = low + (high - low) * (jnp.arange(clusters) + 0.5) / clusters
 

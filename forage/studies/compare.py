@@ -45,7 +45,7 @@ def compare(
 
 
 def gather(directories: Sequence[str | os.PathLike[str]]) -> list[Compared]:
-    """The runs, each with a label of its own. Raises `ForageError` where they cannot be compared."""
+    """Return the runs, each with a label of its own. Raise `ForageError` where they cannot be compared."""
     runs = [Run(directory) for directory in directories]
     for what, found in (
         ("environments", {environment_of(run) for run in runs}),
@@ -91,7 +91,7 @@ def tasks_of(run: Run) -> str:
 
 
 def without_own(tasks: Draws, stored: Mapping[str, Any]) -> Any:
-    """The draws less those that only say what the environment has anyway, as tests in its usual physics do."""
+    """Return the draws less those that only say what the environment has anyway, as tests in its usual physics do."""
     if "id" not in stored:
         return tasks
     _, environment, _ = resolve_environment(stored["id"], from_plain(stored.get("options", {})), stored.get("wrap", ()))
@@ -104,7 +104,8 @@ def without_own(tasks: Draws, stored: Mapping[str, Any]) -> Any:
 
 
 def steps_of(run: Run) -> int:
-    """The steps of each seed that a run's score is of: what was asked for, or less where it was evaluated sooner.
+    """Return the steps of each seed that a run's score is of: what was asked for, or less where it was evaluated
+    sooner.
 
     That the last rollout goes a little beyond what was asked for makes no other budget.
     """
@@ -138,7 +139,7 @@ def cut_of(run: Run) -> str:
 
 
 def in_words(value: Any) -> str:
-    """A part's configuration in a line: `uniform(field=length, low=0.25, high=1.0)`."""
+    """Return a part's configuration in a line: `uniform(field=length, low=0.25, high=1.0)`."""
     if isinstance(value, Mapping) and "part" in value:
         fields = ", ".join(f"{name}={in_words(inner)}" for name, inner in value.items() if name != "part")
         name = value["part"].rpartition(":")[2].lower()
@@ -149,7 +150,7 @@ def in_words(value: Any) -> str:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """The agents' names where they differ, else the directories', else whole paths."""
+    """Return the agents' names where they differ, else the directories', else whole paths."""
     for named in (
         lambda run: run.config["agent"]["part"],
         lambda run: run.directory.name,
@@ -162,7 +163,7 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 
 def scores_of(run: Run) -> np.ndarray | None:
-    """Each seed's mean return in evaluation."""
+    """Return each seed's mean return in evaluation."""
     if run.evaluation is None:
         return None
     values = np.array(run.evaluation["return"], float)
@@ -175,7 +176,7 @@ def scores_of(run: Run) -> np.ndarray | None:
 
 
 def verdicts(runs: Sequence[Compared]) -> list[str]:
-    """A line for each run, and one for each pair of neighbours from the best down."""
+    """Return a line for each run, and one for each pair of neighbours from the best down."""
     lines = []
     for one in runs:
         more = "".join(f"; {said}" for said in (*choice_sentences(one.run.evaluation or {}), cut_of(one.run)) if said)

@@ -44,7 +44,7 @@ class Film:
 
     @property
     def every(self) -> int:
-        """Steps from one picture to the next."""
+        """Step from one picture to the next."""
         return max(1, round(self.per_second / MOST[self.path.suffix]))
 
     def take(self, draw: Callable[[], np.ndarray], step: int, total: float) -> None:
@@ -147,7 +147,7 @@ def same_size(frames: list[Frame]) -> list[Frame]:
 
 
 def resized(picture: np.ndarray) -> Picture:
-    """A picture that is large enough for a caption, by whole pixels, and not larger than a page shows."""
+    """Return a picture that is large enough for a caption, by whole pixels, and not larger than a page shows."""
     picture = np.asarray(picture, np.uint8)
     most = max(picture.shape[:2])
     if most < SMALL:
@@ -157,7 +157,7 @@ def resized(picture: np.ndarray) -> Picture:
 
 
 def scaled(picture: Picture, scale: float, even: bool = False) -> Picture:
-    """A picture of another size, its pixels averaged; `even`: to even numbers of pixels."""
+    """Return a picture of another size, its pixels averaged; `even`: to even numbers of pixels."""
     from PIL import Image
 
     height, width = (round(number * scale / 2) * 2 if even else round(number * scale) for number in picture.shape[:2])
@@ -165,7 +165,7 @@ def scaled(picture: Picture, scale: float, even: bool = False) -> Picture:
 
 
 def captioned(frame: Frame, even: bool = False) -> Picture:
-    """A picture with its caption on a strip below; `even`: both sizes are even numbers of pixels."""
+    """Return a picture with its caption on a strip below; `even`: both sizes are even numbers of pixels."""
     from PIL import Image, ImageDraw, ImageFont
 
     height, width, _ = frame.picture.shape

@@ -27,7 +27,8 @@ from forage.tasks.same import Same
 
 
 def regret(agent: Agent, mdp: Tabular, episodes: int, seeds: Sequence[int]) -> Float[np.ndarray, "seed episode"]:
-    """The expected return that each episode's policy falls short of the best one, of H steps from the first state on.
+    """Return the expected return that each episode's policy falls short of the best one, of H steps from the first
+    state on.
 
         regret_k = E[V*_1(s_1)] - E[V^(pi_k)_1(s_1)]
 
@@ -71,7 +72,7 @@ def regret(agent: Agent, mdp: Tabular, episodes: int, seeds: Sequence[int]) -> F
 
 
 def policy(agent: Agent, state: Any, mdp: Tabular, horizon: int) -> Float[Array, "time state action"]:
-    """The probabilities of actions at each step: of a tabular agent's plan, or as another agent says them."""
+    """Return the probabilities of actions at each step: of a tabular agent's plan, or as another agent says them."""
     if hasattr(state, "plan"):
         return jax.nn.one_hot(state.plan.argmax(-1), mdp.num_actions)
     seen = jnp.eye(mdp.num_states)
@@ -80,7 +81,7 @@ def policy(agent: Agent, state: Any, mdp: Tabular, horizon: int) -> Float[Array,
 
 
 def expected(mdp: Tabular, policy: Float[Array, "time state action"]) -> Float[Array, ""]:
-    """The return of a policy that may depend on the time, from the first state on."""
+    """Return the return of a policy that may depend on the time, from the first state on."""
 
     def back(values: Float[Array, " state"], now: Float[Array, "state action"]):
         return (now * action_values(mdp, values, 1.0)).sum(-1), None

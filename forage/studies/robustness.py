@@ -78,7 +78,7 @@ class Robustness:
         return min(self.points, key=lambda point: np.mean(point.returns))
 
     def data(self) -> dict[str, Any]:
-        """All of it for JSON."""
+        """Return all of it for JSON."""
         plain: Any = lambda s: {"score": s.value, "low": s.low, "high": s.high, "seeds": s.seeds}  # noqa: E731
         points = [dataclasses.asdict(point) | plain(point.score) for point in self.points]
         return {
@@ -126,7 +126,7 @@ def evaluate_under(
     environment: Any = None,
     actions: str | None = None,
 ) -> Robustness:
-    """Plays a run's agents, as they were saved last, in other environments. Write robustness.json and
+    """Play a run's agents, as they were saved last, in other environments. Write robustness.json and
     robustness.png, too.
 
     `grid` maps fields to values: all combinations are played, in one program. What is not on it is as the tasks that
@@ -211,7 +211,7 @@ def play(
 
 
 def check_grid(environment: Environment, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
-    """All combinations of a grid's values. Raises `ForageError` for fields and values that cannot be set."""
+    """Return all combinations of a grid's values. Raise `ForageError` for fields and values that cannot be set."""
     for name, values in grid.items():
         if not len(values):
             raise ForageError(f"A grid has one value or more for each field, and {name} has none.")
@@ -226,7 +226,9 @@ def check_grid(environment: Environment, grid: Mapping[str, Sequence[float]]) ->
 
 
 def axis(words: str) -> tuple[str, list[float]]:
-    """A field and its values, from `length=0.25:2.0:8` (evenly spaced, both ends included) or `length=0.25,0.5,1`."""
+    """Return a field and its values, from `length=0.25:2.0:8` (evenly spaced, both ends included) or
+    `length=0.25,0.5,1`.
+    """
     name, equals, text = words.partition("=")
     explained = f"A grid is a field and its values, as in length=0.25:2.0:8 or length=0.25,0.5,1; {words!r} is not."
     if not name or not equals:

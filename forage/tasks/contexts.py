@@ -66,7 +66,7 @@ class Draws(Tasks):
         return task
 
     def report(self, state: Int[Array, ""], rollout: Experience, review: Review) -> Int[Array, ""]:
-        """Counts the steps that a seed has taken."""
+        """Count the steps that a seed has taken."""
         time, env = rollout.reward.shape[:2]
         return state + time * env
 
@@ -149,7 +149,7 @@ class Contexts(Tasks):
 
 
 def within(region: str, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """A share of the probability of the whole, for one of the probability of a region."""
+    """Return a share of the probability of the whole, for one of the probability of a region."""
     if region == "middle":
         return 0.25 + u / 2
     return jnp.where(u < 0.5, u / 2, u / 2 + 0.5) if region == "ends" else u

@@ -29,7 +29,7 @@ class Distribution(Part):
     def quantile(
         self, u: Float[Array, "*shape"], steps: Int[Array, ""], whole: bool
     ) -> Float[Array, "*shape"] | Int[Array, "*shape"]:
-        """The value below which a share u of all draws lies; a whole number when `whole`."""
+        """Return the value below which a share u of all draws lies; a whole number when `whole`."""
 
     continuous: ClassVar[bool] = False
     """Draws fill a range, of which parts can be left out."""
@@ -200,7 +200,7 @@ KINDS: dict[str, tuple[Callable[..., Distribution], int, str]] = {
 
 
 def distribution(given: Any) -> Distribution:
-    """A distribution, also from words such as `length=0.25:1.0` or `gravity=normal:9.8:1`."""
+    """Return a distribution, also from words such as `length=0.25:1.0` or `gravity=normal:9.8:1`."""
     if isinstance(given, Distribution):
         return given
     if not isinstance(given, str):

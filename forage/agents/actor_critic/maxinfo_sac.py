@@ -201,7 +201,7 @@ class MaxInfoSAC(SAC):
     def information(
         self, world: World, seen: Float[Array, "batch inputs"], action: Float[Array, "batch dimensions"]
     ) -> Float[Array, " batch"]:
-        """The gain, standardised."""
+        """Return the gain, standardised."""
         return jax.vmap(world.gains)(self.gain(world, seen, action))
 
     def study(
@@ -211,7 +211,7 @@ class MaxInfoSAC(SAC):
         followed: Float[Array, "batch outputs"],
         heard: Bool[Array, " batch"],
     ) -> tuple[World, Float[Array, ""]]:
-        """One step of the ensemble towards what followed, where the action was heard."""
+        """Take one step of the ensemble towards what followed, where the action was heard."""
         outputs = forgetting(world.outputs.update(followed, heard))
         asked, told = jax.vmap(world.inputs)(asked), jax.vmap(outputs)(followed)
         weight = heard[:, None].astype(jnp.float32)

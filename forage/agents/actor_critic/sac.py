@@ -54,7 +54,7 @@ class Actor(equinox.Module):
         self.log_std = None if log_std is None else jnp.full((self.torso.size, dimensions), log_std, jnp.float32)
 
     def __call__(self, observation: PyTree[Array]) -> SquashedGaussian:
-        """The policies of a batch (leaves `batch ...`)."""
+        """Return the policies of a batch (leaves `batch ...`)."""
         return self.policies(self.torso.rows(observation))
 
     def policies(self, features: Float[Array, "batch features"]) -> SquashedGaussian:

@@ -44,7 +44,7 @@ class ActionScores(equinox.Module):
         self.head = Linear(head_key, self.torso.size, Actions.of(spec.action_space).outputs)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch actions"]:
-        """The scores of a batch (leaves `batch ...`)."""
+        """Return the scores of a batch (leaves `batch ...`)."""
         return self.head(self.torso.rows(observation))
 
 
@@ -198,7 +198,7 @@ class SACDiscrete(Agent):
         return loss, (-jnp.sum(probability * log_probability, axis=1), loss)
 
     def entropy_target(self, actor: ActionScores, observation: PyTree[Array]) -> Float[Array, " batch"]:
-        """The share `target_entropy` of the entropy of choosing evenly among the actions allowed.
+        """Return the share `target_entropy` of the entropy of choosing evenly among the actions allowed.
 
         To one that has left none may be: a target of 0 rather than of no number.
         """

@@ -45,7 +45,7 @@ class Actor(equinox.Module):
         self.head = Linear(head_key, self.torso.size, self.actions.outputs)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch dimensions"]:
-        """The actions of a batch (leaves `batch ...`)."""
+        """Return the actions of a batch (leaves `batch ...`)."""
         return jnp.tanh(self.head(self.torso.rows(observation)))
 
 
@@ -60,7 +60,7 @@ class TD3State(NamedTuple):
 
 
 def first(critics: ActionValue) -> ActionValue:
-    """The one of two critics that TD3's policy follows."""
+    """Return the one of two critics that TD3's policy follows."""
     return jax.tree.map(lambda x: x[0], critics)
 
 

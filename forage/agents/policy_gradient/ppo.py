@@ -415,5 +415,5 @@ LARGEST = 20.0
 
 
 def over_rollout(function: Any) -> Any:
-    """Maps a function of one transition over axes `time env`."""
+    """Map a function of one transition over axes `time env`."""
     return jax.vmap(jax.vmap(function))

@@ -163,7 +163,7 @@ class BootstrappedDQN(Agent):
         return network.rows(observations) + self.prior_scale * jax.lax.stop_gradient(prior.rows(observations))
 
     def values_here(self, state: BootstrappedDQNState, observation: PyTree[Array]) -> Float[Array, "head actions"]:
-        """The same of one observation."""
+        """Return the same of one observation."""
         return self.values(state.network, state.prior, jax.tree.map(lambda x: jnp.asarray(x)[None], observation))[0]
 
     def act(

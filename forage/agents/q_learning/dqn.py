@@ -223,7 +223,7 @@ class DQN(Agent):
         return self.learning_rate * (1 - clock.fraction * (1 - self.final_learning_rate))
 
     def surprise(self, error: Float[Array, "time batch"]) -> Float[Array, " batch"]:
-        """One number for each segment; for sequences the mixture of R2D2, section 2.3."""
+        """Return one number for each segment; for sequences the mixture of R2D2, section 2.3."""
         return 0.9 * error.max(0) + 0.1 * error.mean(0) if self.memory_size else error[0]
 
     def valid(self, experience: Experience) -> Bool[Array, "time batch"]:
@@ -237,7 +237,7 @@ class DQN(Agent):
     def loss(
         self, network: QNetwork, target: QNetwork, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "time batch"], Metrics]]:
-        """The weighted loss; beside it the errors of every step learned from, target minus estimate."""
+        """Return the weighted loss; beside it the errors of every step learned from, target minus estimate."""
         experience = batch.experience
         start, length = self.window
         total, last, bootstrap = self.fold(experience)
@@ -287,5 +287,5 @@ class DQN(Agent):
         target: Float[Array, "*batch actions"],
         mask: Bool[Array, "*batch actions"] | None,
     ) -> Float[Array, "*batch"]:
-        """The target network's value of its own best action, or with `double` of the online network's."""
+        """Return the target network's value of its own best action, or with `double` of the online network's."""
         return chosen(target, best(online if self.double else target, mask))

@@ -32,7 +32,7 @@ class Counts(NamedTuple):
         return cls(jnp.zeros((states, actions, states)), none, none, none)
 
     def add(self, experience: Experience) -> Counts:
-        """Counts the transitions of a rollout (leaves `time env ...`)."""
+        """Count the transitions of a rollout (leaves `time env ...`)."""
         state, following = index(experience.observation).ravel(), index(experience.next_observation).ravel()
         action, reward = experience.action.ravel(), experience.reward.ravel()
         counts = experience.counts.ravel().astype(jnp.float32)
@@ -93,7 +93,7 @@ def sizes(spec: Spec) -> tuple[int, int, int]:
 
 
 def index(observation: PyTree[Array]) -> Int[Array, "*batch"]:
-    """The number of the state that is seen."""
+    """Return the number of the state that is seen."""
     observation, _ = split_mask(observation)
     if jnp.issubdtype(observation.dtype, jnp.floating):
         return jnp.argmax(observation, -1).astype(jnp.int32)
@@ -114,7 +114,7 @@ def backward(
 
 
 def chosen(plan: Plan, time: Int[Array, ""], observation: PyTree[Array]) -> Int[Array, ""]:
-    """The best action at this step of the episode; of equally good ones the first."""
+    """Return the best action at this step of the episode; of equally good ones the first."""
     return best(plan[jnp.minimum(time, plan.shape[0] - 1), index(observation)], None)
 
 

@@ -73,7 +73,7 @@ class PSRL(Agent):
         return PSRLState(counts, self.drawn(counts, horizon, key))
 
     def hidden(self, spec: Spec) -> Int[Array, ""]:
-        """The time in the episode."""
+        """Return the time in the episode."""
         return jnp.int32(0)
 
     def act(
@@ -99,7 +99,7 @@ class PSRL(Agent):
         return PSRLState(counts, plan), metrics, jnp.zeros(experience.reward.shape[1])
 
     def drawn(self, counts: Counts, horizon: int, key: Key[Array, ""]) -> Plan:
-        """The best plan of an MDP drawn from the posterior."""
+        """Return the best plan of an MDP drawn from the posterior."""
         transition_key, precision_key, reward_key = jax.random.split(key, 3)
         transition = self.transition(counts, transition_key)
         mean, number, shape, rate = self.rewards(counts)
@@ -115,11 +115,11 @@ class PSRL(Agent):
         return jax.nn.softmax(jnp.where(known > 0, weights, -jnp.inf))[..., :-1]
 
     def posterior(self, counts: Counts) -> Float[Array, "state action next"]:
-        """The Dirichlet's parameters for each next state, and last for the end of the episode."""
+        """Return the Dirichlet's parameters for each next state, and last for the end of the episode."""
         return jnp.concatenate([counts.next + self.prior / counts.next.shape[-1], counts.ended[..., None]], -1)
 
     def rewards(self, counts: Counts) -> tuple[Array, Array, Array, Array]:
-        """The Normal-Gamma posterior of each reward: mean, number, shape and rate, `state action` each."""
+        """Return the Normal-Gamma posterior of each reward: mean, number, shape and rate, `state action` each."""
         n = counts.taken
         seen = counts.reward / jnp.maximum(n, 1.0)
         squares = jnp.maximum(counts.square - n * seen**2, 0.0)  # about their mean
@@ -129,7 +129,7 @@ class PSRL(Agent):
         return mean, number, self.prior_shape + n / 2, self.prior_rate + (squares + off) / 2
 
     def expected(self, state: PSRLState) -> Plan:
-        """The best plan of the mean MDP."""
+        """Return the best plan of the mean MDP."""
         known = self.posterior(state.counts)
         transition = (known / known.sum(-1, keepdims=True))[..., :-1]
         return tabular.backward(transition, self.rewards(state.counts)[0], state.plan.shape[0], jnp.inf)

@@ -79,7 +79,7 @@ class UCBVI(Agent):
         return UCBVIState(Counts.nothing(states, actions), jnp.zeros((horizon, states)), plan)
 
     def hidden(self, spec: Spec) -> Int[Array, ""]:
-        """The time in the episode."""
+        """Return the time in the episode."""
         return jnp.int32(0)
 
     def act(
@@ -140,7 +140,7 @@ class UCBVI(Agent):
 
 
 def bound(bonus: str, states: int, actions: int, horizon: int, episodes: Any, failure: float = 0.05) -> Any:
-    """The most regret that UCBVI has after so many episodes, with probability 1 - failure (theorems 1 and 2)."""
+    """Return the most regret that UCBVI has after so many episodes, with probability 1 - failure (theorems 1 and 2)."""
     log = jnp.log(5 * states * actions * horizon**2 * episodes / failure)
     root, square = jnp.sqrt(states * actions * episodes), horizon**2 * states**2 * actions * log**2
     if bonus == "hoeffding":

@@ -198,7 +198,7 @@ FIXED = {"num_envs", "batch_size", "seed", "env_seed", "max_num_players", "gym_r
 
 
 def load_envpool() -> Any:
-    """Imports EnvPool, or says how to install it."""
+    """Import EnvPool, or says how to install it."""
     try:
         import envpool
     except ImportError as error:
@@ -207,7 +207,7 @@ def load_envpool() -> Any:
 
 
 def ids() -> dict[str, str]:
-    """Every id of EnvPool with a line of description."""
+    """Return every id of EnvPool with a line of description."""
     return {id: f"EnvPool's {id.rpartition('-')[0]}." for id in sorted(load_envpool().list_all_envs())}
 
 
@@ -230,7 +230,7 @@ def in_order(numbers: np.ndarray) -> np.ndarray | slice:
 
 
 def _rows(observation: PyTree[np.ndarray], order: np.ndarray | slice) -> PyTree[np.ndarray]:
-    """These rows of each array. A plain array is spared the walk over a tree, which takes longer."""
+    """Return these rows of each array. A plain array is spared the walk over a tree, which takes longer."""
     return observation[order] if isinstance(observation, np.ndarray) else jax.tree.map(lambda x: x[order], observation)
 
 
@@ -247,7 +247,7 @@ def _nested(space: Any, observation: Any) -> PyTree[np.ndarray]:
 
 
 def _as_float32(space: Any) -> Any:
-    """The space in the dtype it travels in. EnvPool says "no bound" as the smallest and largest float64."""
+    """Return the space in the dtype it travels in. EnvPool says "no bound" as the smallest and largest float64."""
     if not isinstance(space, spaces.Box):
         return space
     dtype = array_dtype(space)

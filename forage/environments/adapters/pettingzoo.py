@@ -38,7 +38,7 @@ VERSIONED = re.compile(r"\w+_v\d+")
 
 
 def ids() -> dict[str, str]:
-    """Every id of the families that are installed, with a line of description."""
+    """Return every id of the families that are installed, with a line of description."""
     found = {}
     for family, package in FAMILIES.items():
         if importlib.util.find_spec(package.partition(".")[0]) is None:
@@ -52,7 +52,7 @@ def ids() -> dict[str, str]:
 
 
 def canonical(target: str) -> str:
-    """The id; or a module of your own, here or installed, that has `parallel_env` or `env`."""
+    """Return the id; or a module of your own, here or installed, that has `parallel_env` or `env`."""
     known = {id.lower(): id for id in ids()}
     if target.lower() in known:
         return known[target.lower()]
@@ -71,7 +71,7 @@ def canonical(target: str) -> str:
 
 
 def module_of(target: str) -> Any:
-    """The module that makes an environment. Raises `ForageError` where there is none, or its import fails."""
+    """Return the module that makes an environment. Raise `ForageError` where there is none, or its import fails."""
     family, slash, name = target.partition("/")
     if not slash:
         found = load_module(target)
@@ -106,13 +106,13 @@ def create(target: str, options: dict[str, Any]) -> tuple[Any, bool]:
 
 
 def options_of(make: Any) -> set[str]:
-    """The options that a class or function names."""
+    """Return the options that a class or function names."""
     taken = inspect.signature(make).parameters.values()
     return {option.name for option in taken if option.kind is not option.VAR_KEYWORD} - {"render_mode"}
 
 
 def horizon(env: Any, turns: bool) -> int | None:
-    """The steps of an episode, where the environment limits its cycles; in turns a cycle is several steps."""
+    """Return the steps of an episode, where the environment limits its cycles; in turns a cycle is several steps."""
     cycles = getattr(env.unwrapped, "max_cycles", None)
     return cycles if isinstance(cycles, int) and not turns else None
 
@@ -123,7 +123,7 @@ def has_mask(space: Any) -> bool:
 
 
 def without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """The space of what an agent sees beside its mask, if it has one."""
+    """Return the space of what an agent sees beside its mask, if it has one."""
     return spaces.Dict(rest) if isinstance(rest := beside_mask(space), dict) else rest
 
 
@@ -136,7 +136,7 @@ def beside_mask(seen: Any) -> Any:
 
 
 def earned(agent: str, reward: Any) -> Any:
-    """An agent's reward. Raises `Misfit` where it is not one number."""
+    """Return an agent's reward. Raise `Misfit` where it is not one number."""
     if type(reward) is not float and not is_reward(reward, ()):
         raise Misfit(f"returned as reward of agent {agent} {found(reward)}", "it should be one number")
     return reward
@@ -201,7 +201,7 @@ class PettingZooEnvironment(HostEnvironment):
 
     @classmethod
     def options_of(cls, target: str) -> set[str]:
-        """The options that the environment's own constructor names."""
+        """Return the options that the environment's own constructor names."""
         found = module_of(target)
         return options_of(getattr(found, "raw_env", None) or getattr(found, "parallel_env", None) or found.env)
 
@@ -240,14 +240,14 @@ class PettingZooEnvironment(HostEnvironment):
         return self.following
 
     def begin(self, into: Seen, index: int, seed: int | None = None) -> None:
-        """Starts an episode of one environment, and writes what its agents see."""
+        """Start an episode of one environment, and writes what its agents see."""
         self._at = index
         seen, infos = self.start(self.envs[index], seed)
         self.gone[index], self.out_of_time[index] = False, False
         self.write(into, index, seen, infos)
 
     def start(self, env: Any, seed: int | None) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-        """Resets an environment. Returns what its agents see, `None` in turns, and their infos."""
+        """Reset an environment. Return what its agents see, `None` in turns, and their infos."""
         if not self.turns:
             return begin(env, seed)
         env.reset(seed=seed)
@@ -330,7 +330,7 @@ class PettingZooEnvironment(HostEnvironment):
             into.presence[index, i] = -1 if left[i] else here
 
     def heard(self, agent: int, mask: Any) -> Bool[np.ndarray, " option"]:
-        """The mask of one agent. Raises `ForageError` for one that agents would not see."""
+        """Return the mask of one agent. Raise `ForageError` for one that agents would not see."""
         if not self.masked:
             raise ForageError(
                 f"{self.name} gives agent {self.agents[agent]} an {MASK} in its infos that cannot be obeyed; its "

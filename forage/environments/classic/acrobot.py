@@ -168,5 +168,5 @@ def _observe(variables: Float[Array, "variables=4"]) -> Float[Array, "observatio
 
 
 def _wrap(angle: Float[Array, ""]) -> Float[Array, ""]:
-    """Brings an angle into [-π, π]; one already inside comes back exactly as it was."""
+    """Bring an angle into [-π, π]; one already inside comes back exactly as it was."""
     return angle - 2 * jnp.pi * jnp.round(angle / (2 * jnp.pi))

@@ -82,7 +82,7 @@ class DeepSea(Environment):
         return self.size, self.size
 
     def place(self, state: DeepSeaState) -> Int[Array, ""]:
-        """The diver's cell; on the floor, the last one it passed in its column."""
+        """Return the diver's cell; on the floor, the last one it passed in its column."""
         return jnp.minimum(state.time, self.size - 1) * self.size + state.column
 
     def reachable(self) -> np.ndarray:

@@ -26,7 +26,7 @@ _ROCK = -1.0
 
 
 def treasure_map(treasures: tuple[float, ...] = CONCAVE_TREASURES) -> Float[Array, "row column"]:
-    """The 11 x 11 sea with these treasures on its floor: positive is treasure, zero is water, negative is rock.
+    """Return the 11 x 11 sea with these treasures on its floor: positive is treasure, zero is water, negative is rock.
 
     The last column is water all the way down, as in MO-Gymnasium.
     """

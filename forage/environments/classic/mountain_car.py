@@ -97,7 +97,7 @@ class MountainCar(Environment):
         return BINS, BINS
 
     def place(self, state: MountainCarState) -> Int[Array, ""]:
-        """The bin of its position, from left to right, then that of its velocity."""
+        """Return the bin of its position, from left to right, then that of its velocity."""
         return _bin(self, state)
 
     def render(self, state: MountainCarState) -> UInt8[np.ndarray, "300 400 3"]:
@@ -175,7 +175,7 @@ class MountainCarContinuous(Environment):
         return BINS, BINS
 
     def place(self, state: MountainCarState) -> Int[Array, ""]:
-        """The bin of its position, from left to right, then that of its velocity."""
+        """Return the bin of its position, from left to right, then that of its velocity."""
         return _bin(self, state)
 
     def render(self, state: MountainCarState) -> UInt8[np.ndarray, "300 400 3"]:
@@ -200,7 +200,7 @@ def _reset(
 def _drive(
     car: MountainCar | MountainCarContinuous, state: MountainCarState, push: Float[Array, ""]
 ) -> tuple[MountainCarState, Array, Array]:
-    """One step of the motion: the new state, `terminated` and `truncated`."""
+    """Take one step of the motion: the new state, `terminated` and `truncated`."""
     position, velocity = state.variables
     velocity = jnp.clip(velocity + push - car.gravity * jnp.cos(3 * position), -car.max_speed, car.max_speed)
     position = jnp.clip(position + velocity, car.min_position, car.max_position)
@@ -213,7 +213,7 @@ def _drive(
 
 
 def _bin(car: MountainCar | MountainCarContinuous, state: MountainCarState) -> Int[Array, ""]:
-    """One of `BINS` x `BINS` bins of position and velocity."""
+    """Return one of `BINS` x `BINS` bins of position and velocity."""
     low = jnp.stack([jnp.asarray(car.min_position, jnp.float32), -jnp.asarray(car.max_speed, jnp.float32)])
     high = jnp.stack([jnp.asarray(car.max_position, jnp.float32), jnp.asarray(car.max_speed, jnp.float32)])
     share = (state.variables - low) / (high - low)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def to_gymnasium(environment: str | Environment, render_mode: str | None = None, **options: Any) -> GymnasiumExport:
-    """One environment as a `gymnasium.Env`. `options` are those of an id."""
+    """Return one environment as a `gymnasium.Env`. `options` are those of an id."""
     name, made = _native(environment, options)
     return GymnasiumExport(made, name, render_mode)
 
@@ -52,7 +52,7 @@ def to_gymnasium_vector(
 def to_pettingzoo(
     environment: str | Environment, render_mode: str | None = None, **options: Any
 ) -> pettingzoo.ParallelEnv[str, Any, Any]:
-    """An environment as a `pettingzoo.ParallelEnv`. `options` are those of an id."""
+    """Return an environment as a `pettingzoo.ParallelEnv`. `options` are those of an id."""
     name, made = _native(environment, options)
     try:
         from forage.environments.export.parallel import ParallelExport
@@ -66,7 +66,7 @@ def to_pettingzoo(
 def to_pettingzoo_aec(
     environment: str | Environment, render_mode: str | None = None, **options: Any
 ) -> pettingzoo.AECEnv[str, Any, Any]:
-    """An environment as a `pettingzoo.AECEnv`, in which agents act in turn. `options` are those of an id."""
+    """Return an environment as a `pettingzoo.AECEnv`, in which agents act in turn. `options` are those of an id."""
     parallel = to_pettingzoo(environment, render_mode, **options)
     from pettingzoo.utils.conversions import parallel_to_aec
 
@@ -74,7 +74,7 @@ def to_pettingzoo_aec(
 
 
 def gymnasium_id(id: str) -> str:
-    """The id of a native environment in Gymnasium's registry, where a colon means a module."""
+    """Return the id of a native environment in Gymnasium's registry, where a colon means a module."""
     name = re.sub(r"[^\w.-]", "-", id.replace("DeepSea-N", "DeepSea-10"))
     # Gymnasium has versions of all ids of a name or of none, and a suite may have a level and its old form.
     return "forage/" + (re.sub(r"-(v\d+)$", r"\1", name) if ":" in id else name)

@@ -36,7 +36,7 @@ class Motion:
 
 
 def key_of(seed: int) -> Key[Array, ""]:
-    """The key that a seed stands for, on the CPU: what follows from it stays there."""
+    """Return the key that a seed stands for, on the CPU: what follows from it stays there."""
     return jax.device_put(prng.key(int(seed) % 2**32), jax.local_devices(backend="cpu")[0])
 
 
@@ -46,14 +46,16 @@ def outside(tree: PyTree[Array]) -> PyTree[np.ndarray]:
 
 
 def shown(space: gymnasium.Space[Any], observation: PyTree[Array]) -> PyTree[np.ndarray]:
-    """An observation, or a batch of them, in the dtypes of its space; a single number is one, as Gymnasium has it."""
+    """Return an observation, or a batch of them, in the dtypes of its space; a single number is one, as Gymnasium has
+    it.
+    """
     if isinstance(space, gymnasium.spaces.Dict):
         return {name: shown(part, observation[name]) for name, part in space.items()}
     return np.array(observation, space.dtype)[()]
 
 
 def inside(name: str, space: gymnasium.Space[Any], action: Any, batch: tuple[int, ...] = ()) -> np.ndarray:
-    """An action, or a batch of them, as the environment takes it. Raises `ForageError` where it is none."""
+    """Return an action, or a batch of them, as the environment takes it. Raise `ForageError` where it is none."""
     try:
         values = np.asarray(action)
     except ValueError:
@@ -74,7 +76,7 @@ def inside(name: str, space: gymnasium.Space[Any], action: Any, batch: tuple[int
 
 
 def reward_space(environment: Environment) -> gymnasium.spaces.Box:
-    """The space of a vector reward, as MO-Gymnasium's environments have it."""
+    """Return the space of a vector reward, as MO-Gymnasium's environments have it."""
     return gymnasium.spaces.Box(-np.inf, np.inf, (len(environment.reward_names),), np.float32)
 
 
@@ -93,5 +95,5 @@ def check_render_mode(name: str, environment: Environment, render_mode: str | No
 
 
 def draw(environment: Environment, state: Any) -> UInt8[np.ndarray, "height width 3"]:
-    """One state as an image."""
+    """Return one state as an image."""
     return np.asarray(environment.render(state), np.uint8)

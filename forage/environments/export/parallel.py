@@ -67,7 +67,7 @@ class ParallelExport(ParallelEnv):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, PyTree[np.ndarray]], dict[str, dict[str, Any]]]:
-        """Begins an episode; without a seed, one that follows from the episodes before."""
+        """Begin an episode; without a seed, one that follows from the episodes before."""
         if seed is not None:
             self._key = key_of(seed)
         elif self._key is None:
@@ -109,7 +109,7 @@ class ParallelExport(ParallelEnv):
         return draw(self.environment, self._state)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Return whether nothing is held."""
 
     def _each(self, tree: PyTree[np.ndarray]) -> dict[str, Any]:
         """Return what belongs to each agent that is there."""

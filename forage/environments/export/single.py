@@ -51,7 +51,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[PyTree[np.ndarray], dict[str, Any]]:
-        """Begins an episode; without a seed, one that follows from the episodes before."""
+        """Begin an episode; without a seed, one that follows from the episodes before."""
         super().reset(seed=seed)
         if seed is not None:
             self._key = key_of(seed)

@@ -104,7 +104,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[PyTree[np.ndarray], dict[str, Any]]:
-        """Begins an episode in every environment, or where `options["reset_mask"]` (`bool[env]`) says so."""
+        """Begin an episode in every environment, or where `options["reset_mask"]` (`bool[env]`) says so."""
         if isinstance(seed, int | np.integer):
             chosen: list[int | None] = [int(seed) + index for index in range(self.num_envs)]
         else:

@@ -30,12 +30,12 @@ HOLDS = 0x80
 
 
 def cell(kind: Any, colour: Any = 0) -> Any:
-    """The byte of a kind in a colour, for numbers and arrays alike."""
+    """Return the byte of a kind in a colour, for numbers and arrays alike."""
     return kind | colour << 4
 
 
 def box_with(colour: Any, contents: Any) -> Any:
-    """The byte of a box of some colour that holds a key or a ball, given as its byte."""
+    """Return the byte of a box of some colour that holds a key or a ball, given as its byte."""
     return HOLDS | colour << 4 | ((contents & 15) == BALL) << 3 | contents >> 4
 
 
@@ -76,7 +76,7 @@ TOGGLED = np.array([_toggled(b) for b in _BYTES], np.uint8)
 
 
 def look_up(table: np.ndarray, cells: Shaped[Array, "*shape"]) -> Shaped[Array, "*shape ..."]:
-    """The entries of a table with a row for each byte, or for each possible index."""
+    """Return the entries of a table with a row for each byte, or for each possible index."""
     return jnp.asarray(table).at[cells].get(mode="promise_in_bounds")
 
 
@@ -86,6 +86,8 @@ def encode(cells: UInt8[Array, "*shape"]) -> UInt8[Array, "*shape 3"]:
 
 
 def decode(triples: Int[np.ndarray, "*shape 3"]) -> UInt8[np.ndarray, "*shape"]:
-    """The cells of MiniGrid's triples, on the host. Boxes come out empty, since a triple does not show contents."""
+    """Return the cells of MiniGrid's triples, on the host. Boxes come out empty, since a triple does not show
+    contents.
+    """
     kind, colour, state = np.moveaxis(np.asarray(triples, np.uint8), -1, 0)
     return cell(np.where((kind == DOOR) & (state > 0), 10 + state, kind), colour).astype(np.uint8)

@@ -148,7 +148,7 @@ class GridWorld(Environment):
     @property
     @abc.abstractmethod
     def usual_max_steps(self) -> int:
-        """The package's limit of this family."""
+        """Return the package's limit of this family."""
 
     @abc.abstractmethod
     def generate(self, key: Key[Array, ""]) -> Level:
@@ -178,11 +178,11 @@ class GridWorld(Environment):
         return self.height, self.width
 
     def place(self, state: GridState) -> Number:
-        """The cell that the agent stands on."""
+        """Return the cell that the agent stands on."""
         return state.y * self.width + state.x
 
     def reachable(self) -> np.ndarray:
-        """All but the walls: those of the level, or where levels are drawn, the walls around them."""
+        """Return all but the walls: those of the level, or where levels are drawn, the walls around them."""
         if self.level is not None and np.ndim(self.level.grid) == 2:
             return np.asarray(self.level.grid) != WALL_CELL
         inside = np.zeros((self.height, self.width), bool)
@@ -197,11 +197,11 @@ class GridWorld(Environment):
         return self.advance(state, action, self.draw(key))
 
     def draw(self, key: Key[Array, ""]) -> Any:
-        """The random numbers of one step; none where nothing is left to chance."""
+        """Return the random numbers of one step; none where nothing is left to chance."""
         return ()
 
     def advance(self, state: GridState, action: Number, draws: Any = ()) -> tuple[GridState, Step]:
-        """One step with given random numbers."""
+        """Take one step with given random numbers."""
         after, cell = act(state, action)
         success, over = self.judge(state, after, action, cell)
         return after, self.outcome(after, success, over)
@@ -220,7 +220,7 @@ class GridWorld(Environment):
         return Step(self.observation(state), reward, over, truncated, {})
 
     def worth(self, time: Number) -> Float[Array, ""]:
-        """The reward for success after so many steps."""
+        """Return the reward for success after so many steps."""
         return 1 - 0.9 * (time / jnp.asarray(self.max_steps, jnp.float32))
 
     def observation(self, state: GridState) -> PyTree[Array]:
@@ -246,7 +246,7 @@ class GridWorld(Environment):
         return Aim(FORWARD, places_of(state.grid, GOAL))
 
     def text(self, state: GridState) -> str:
-        """The mission of a state, in words: MiniGrid's own string."""
+        """Return the mission of a state, in words: MiniGrid's own string."""
         return missions.mission_text(np.asarray(self._mission(state)))
 
     def render(self, state: GridState) -> UInt8[np.ndarray, "height width 3"]:
@@ -257,7 +257,7 @@ class GridWorld(Environment):
 
 
 def begin(level: Level) -> GridState:
-    """The state at the start of a level."""
+    """Return the state at the start of a level."""
     grid, x, y, direction, target, places = (jnp.asarray(leaf) for leaf in level)
     return GridState(grid, x, y, direction, jnp.uint8(EMPTY), target, places, jnp.int32(0))
 
@@ -292,13 +292,13 @@ def act(state: GridState, action: Number) -> tuple[GridState, Cell]:
 
 
 def places_of(grid: UInt8[Array, "height width"], kind: int) -> tuple[tuple[int, int], ...]:
-    """The `(x, y)` of every cell of a kind. On the host."""
+    """Return the `(x, y)` of every cell of a kind. On the host."""
     rows, columns = np.nonzero((np.asarray(grid) & 0x8F) == kind)
     return tuple((int(x), int(y)) for x, y in zip(columns, rows, strict=True))
 
 
 def named_places(state: GridState) -> tuple[tuple[int, int], ...]:
-    """The `(x, y)` of the places that a state names. On the host."""
+    """Return the `(x, y)` of the places that a state names. On the host."""
     width = state.grid.shape[1]
     return tuple((int(place) % width, int(place) // width) for place in np.asarray(state.places))
 

@@ -76,7 +76,7 @@ class DynamicObstacles(Square):
         return level(grid, x, y, direction, places=places)
 
     def draw(self, key: Key[Array, ""]) -> Float[Array, " obstacles"]:
-        """A uniform number for each ball: which of its empty neighbours it moves to, counted row by row."""
+        """Return a uniform number for each ball: which of its empty neighbours it moves to, counted row by row."""
         return uniforms(key, self.obstacles)
 
     def advance(self, state: GridState, action: Number, draws: Float[Array, " obstacles"]) -> tuple[GridState, Step]:

@@ -67,7 +67,7 @@ class KeyCorridor(Fetch):
         return level(grid, *start, ball)
 
     def edges(self) -> list[tuple[int, int, int]]:
-        """The shared walls that may get a door, each as a room `(column, row)` and its side 0 or 1."""
+        """Return the shared walls that may get a door, each as a room `(column, row)` and its side 0 or 1."""
         across = [(column, row, 0) for row in range(self.rows) for column in (0, 1)]
         return across + [(column, row, 1) for row in range(self.rows - 1) for column in (0, 2)]
 

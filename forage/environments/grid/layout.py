@@ -17,7 +17,7 @@ Grid = UInt8[Array, "height width"]
 
 
 def walled(height: int, width: int) -> UInt8[np.ndarray, "height width"]:
-    """An empty grid inside a wall."""
+    """Return an empty grid inside a wall."""
     grid = np.full((height, width), WALL_CELL, np.uint8)
     grid[1:-1, 1:-1] = EMPTY
     return grid
@@ -32,30 +32,30 @@ def uniforms(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
 
 
 def whole(uniform: Uniform, low: Any, high: Any) -> Int[Array, "*shape"]:
-    """Turns a uniform number in [0, 1) into a whole one in `low ... high - 1`, evenly."""
+    """Turn a uniform number in [0, 1) into a whole one in `low ... high - 1`, evenly."""
     return (low + jnp.floor(uniform * (jnp.asarray(high) - low))).astype(jnp.int32)
 
 
 def axes(grid: Grid) -> tuple[Int[Array, " width"], Int[Array, "height 1"]]:
-    """The x and y of every cell."""
+    """Return the x and y of every cell."""
     height, width = grid.shape
     return jnp.arange(width, dtype=jnp.int32), jnp.arange(height, dtype=jnp.int32)[:, None]
 
 
 def put(grid: Grid, x: Any, y: Any, content: Any, when: Any = True) -> Grid:
-    """The grid with `content` at `(x, y)`."""
+    """Return the grid with `content` at `(x, y)`."""
     columns, rows = axes(grid)
     return jnp.where((columns == x) & (rows == y) & when, jnp.asarray(content).astype(jnp.uint8), grid)
 
 
 def within(grid: Grid, x: Any, y: Any, width: Any, height: Any) -> Bool[Array, "height width"]:
-    """The cells of a rectangle."""
+    """Return the cells of a rectangle."""
     columns, rows = axes(grid)
     return (columns >= x) & (columns < x + width) & (rows >= y) & (rows < y + height)
 
 
 def pick(mask: Bool[Array, "rows columns"], uniform: Uniform) -> tuple[Int[Array, ""], Int[Array, ""]]:
-    """The `(column, row)` of a set entry, each as likely as the others; `(0, 0)` where none is set."""
+    """Return the `(column, row)` of a set entry, each as likely as the others; `(0, 0)` where none is set."""
     counts = mask.sum(1, dtype=jnp.int32)
     ends = jnp.cumsum(counts)
     rank = whole(uniform, 0, ends[-1])
@@ -67,13 +67,13 @@ def pick(mask: Bool[Array, "rows columns"], uniform: Uniform) -> tuple[Int[Array
 
 
 def free(grid: Grid, x: Any = -1, y: Any = -1) -> Bool[Array, "height width"]:
-    """The empty cells other than `(x, y)`."""
+    """Return the empty cells other than `(x, y)`."""
     columns, rows = axes(grid)
     return (grid == EMPTY) & ~((columns == x) & (rows == y))
 
 
 def level(grid: Any, x: Any, y: Any, direction: Any, target: Any = 0, places: Any = ()) -> Level:
-    """A level of the right types."""
+    """Return a level of the right types."""
     x, y, direction = (jnp.asarray(value, jnp.int32) for value in (x, y, direction))
     listed = jnp.stack([jnp.asarray(place, jnp.int32) for place in places]) if places else jnp.zeros(0, jnp.int32)
     return Level(jnp.asarray(grid, jnp.uint8), x, y, direction, jnp.asarray(target).astype(jnp.uint8), listed)

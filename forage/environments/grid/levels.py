@@ -33,7 +33,7 @@ World = TypeVar("World", bound=GridWorld)
 
 
 def with_level(environment: World, level: Level) -> World:
-    """The environment with every episode beginning in `level`.
+    """Return the environment with every episode beginning in `level`.
 
     Levels with leading axes make a batch of environments: `jax.vmap(lambda level: with_level(env, level).reset(key))`.
     Raises `ForageError` where the level's arrays are not those of the environment; see `check_level` for the rest.
@@ -145,7 +145,7 @@ def _known(grid: np.ndarray) -> Bool[np.ndarray, "height width"]:
 
 
 def _way_out(grid: np.ndarray, start: tuple[int, int], avoid: set[tuple[int, int]]) -> tuple[int, int] | None:
-    """A cell on the rim that can be walked to when every door is open and everything is cleared away."""
+    """Return a cell on the rim that can be walked to when every door is open and everything is cleared away."""
     height, width = grid.shape
     reached, stack = {start}, [start]
     while stack:

@@ -20,12 +20,12 @@ from forage.environments.grid.layout import free, level, pick, put, uniforms, wa
 
 
 def no_walls() -> Bool[Array, "13 13"]:
-    """The inside of the usual size, empty."""
+    """Return the inside of the usual size, empty."""
     return jnp.zeros((13, 13), bool)
 
 
 def whole_numbers(value: Any) -> Int[Array, "*shape"]:
-    """An `int32` array of what was given."""
+    """Return an `int32` array of what was given."""
     return jnp.asarray(value, jnp.int32)
 
 

@@ -26,7 +26,7 @@ _TOKENS = {word: token for token, word in enumerate(VOCABULARY)}
 
 
 def mission_tokens(text: str) -> Int[np.ndarray, " length"]:
-    """The tokens of a mission. Raises `ForageError` for a word that no mission has, or for too many."""
+    """Return the tokens of a mission. Raise `ForageError` for a word that no mission has, or for too many."""
     words = text.split()
     unknown = [word for word in words if word not in _TOKENS]
     if unknown or len(words) > LENGTH:
@@ -36,12 +36,12 @@ def mission_tokens(text: str) -> Int[np.ndarray, " length"]:
 
 
 def mission_text(tokens: Int[np.ndarray, " length"]) -> str:
-    """The mission that the tokens spell: MiniGrid's own string."""
+    """Return the mission that the tokens spell: MiniGrid's own string."""
     return " ".join(VOCABULARY[int(token)] for token in np.asarray(tokens) if token)
 
 
 def filled(template: str, colour: Int[Array, ""]) -> Int[Array, " length"]:
-    """The tokens of a mission whose one open word, if it has one, is the colour."""
+    """Return the tokens of a mission whose one open word, if it has one, is the colour."""
     tokens = jnp.asarray(mission_tokens(template.replace(COLOUR, COLOURS[0])))
     words = template.split()
     if COLOUR not in words:

@@ -97,7 +97,9 @@ class MultiRoom(GridWorld):
         return level(grid, x, y, whole(turn, 0, 4))
 
     def _colours(self, numbers: Array) -> Int[Array, " doors"]:
-        """A colour for each door, never the last door's: one of the other five, which are counted around from it."""
+        """Return a colour for each door, never the last door's: one of the other five, which are counted around from
+        it.
+        """
         first, others = whole(numbers[:1], 0, 6), whole(numbers[1:], 1, 6)
         return jnp.cumsum(jnp.concatenate([first, others])) % 6
 
@@ -115,7 +117,7 @@ class MultiRoom(GridWorld):
         return jax.lax.while_loop(lambda carry: ~carry[2], draw, (key, nowhere, jnp.zeros((), bool)))[1]
 
     def _chain(self, key: Key[Array, ""]) -> tuple[Room, Bool[Array, ""]]:
-        """One chain, and whether it has all its rooms."""
+        """Return one chain, and whether it has all its rooms."""
         first_key, *keys = jax.random.split(key, self.rooms)
         numbers = uniforms(first_key, 4)
         x, y = whole(numbers[:2], 0, SIDE - 2)

@@ -59,7 +59,7 @@ class RoomWorld(GridWorld):
         return (self.room_size - 1) * self.columns + 1
 
     def walls(self) -> UInt8[np.ndarray, "height width"]:
-        """The rooms without doors."""
+        """Return the rooms without doors."""
         grid = np.full((self.height, self.width), EMPTY, np.uint8)
         grid[:: self.room_size - 1] = grid[:, :: self.room_size - 1] = WALL_CELL
         return grid
@@ -78,7 +78,7 @@ class RoomWorld(GridWorld):
         return Doors(right + step * np.arange(self.rows)[:, None], down + step * np.arange(self.columns))
 
     def door_place(self, doors: Doors, column: Any, row: Any, side: int) -> tuple[Any, Any]:
-        """The `(x, y)` of the door on a side of a room."""
+        """Return the `(x, y)` of the door on a side of a room."""
         step, (right, down) = self.room_size - 1, SIDES[side]
         if right:
             line = column + (right > 0)
@@ -87,7 +87,7 @@ class RoomWorld(GridWorld):
         return doors.down[line - 1, column], line * step
 
     def room(self, grid: Grid, column: Any, row: Any) -> Bool[Array, "height width"]:
-        """The cells of a room, walls included."""
+        """Return the cells of a room, walls included."""
         step = self.room_size - 1
         return within(grid, column * step, row * step, self.room_size, self.room_size)
 

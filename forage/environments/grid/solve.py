@@ -91,7 +91,7 @@ class _Search:
         return bool(ENTERED[self.cell(place)]) or self.kind(place) == CLOSED_DOOR
 
     def reach(self, start: Place | None = None, without: Place | None = None) -> dict[Place, Place | None]:
-        """Every cell that can be walked to, and the one before it on a shortest way."""
+        """Return every cell that can be walked to, and the one before it on a shortest way."""
         first = start or self.at
         before: dict[Place, Place | None] = {first: None}
         queue = deque([first])
@@ -158,7 +158,7 @@ class _Search:
         return False
 
     def _put_down(self, kept: set[Place]) -> bool:
-        """Drops what is carried on the nearest cell where all of `kept` can still be faced."""
+        """Drop what is carried on the nearest cell where all of `kept` can still be faced."""
         reached = self.reach()
         for spot in reached:
             if self.cell(spot) != EMPTY or spot == self.at:
@@ -180,7 +180,7 @@ class _Search:
         return [there for there in dict.fromkeys(beside) if there not in reached and self.kind(there) != WALL]
 
     def _use(self, place: Place, action: int, stand: Place | None = None) -> None:
-        """Walks to a cell beside a place, faces it and acts."""
+        """Walk to a cell beside a place, faces it and acts."""
         reached = self.reach(without=place if self.kind(place) == CLOSED_DOOR else None)
         here = stand or next(cell for cell in reached if cell in around(place))
         way: list[Place] = []
@@ -220,5 +220,5 @@ class _Search:
 
 
 def around(place: Place) -> list[Place]:
-    """The four cells beside one."""
+    """Return the four cells beside one."""
     return [(place[0] + x, place[1] + y) for x, y in STEPS]

@@ -19,7 +19,7 @@ Cells = UInt8[Array, "height width"]
 
 
 def heading(direction: Number) -> tuple[Number, Number]:
-    """The step `(x, y)` forward: directions are right, down, left, up, and y points down."""
+    """Return the step `(x, y)` forward: directions are right, down, left, up, and y points down."""
 
     def sign(plus: int, minus: int) -> Number:
         return (direction == plus).astype(jnp.int32) - (direction == minus).astype(jnp.int32)
@@ -28,7 +28,7 @@ def heading(direction: Number) -> tuple[Number, Number]:
 
 
 def at(grid: Cells, x: Int[Array, "*shape"], y: Int[Array, "*shape"]) -> UInt8[Array, "*shape"]:
-    """The cells at positions within the grid."""
+    """Return the cells at positions within the grid."""
     return grid.reshape(-1).at[y * grid.shape[1] + x].get(mode="clip")
 
 
@@ -76,7 +76,9 @@ def visible(cells: UInt8[Array, "7 7"]) -> Bool[Array, "7 7"]:
 def seen(
     grid: Cells, x: Number, y: Number, direction: Number, carrying: UInt8[Array, ""], see_through_walls: bool
 ) -> UInt8[Array, "7 7"]:
-    """The cells of the view: walls beyond the grid, what is carried where the agent stands, 0 for what is hidden."""
+    """Return the cells of the view: walls beyond the grid, what is carried where the agent stands, 0 for what is
+    hidden.
+    """
     view_x, view_y = positions(x, y, direction)
     inside = (view_x >= 0) & (view_x < grid.shape[1]) & (view_y >= 0) & (view_y < grid.shape[0])
     cells = jnp.where(inside, at(grid, view_x, view_y), jnp.uint8(WALL_CELL))
@@ -88,7 +90,7 @@ def seen(
 
 
 def whole(grid: Cells, x: Number, y: Number, direction: Number) -> UInt8[Array, "width height 3"]:
-    """The whole grid with the agent in it, as MiniGrid's `FullyObsWrapper` shows it."""
+    """Return the whole grid with the agent in it, as MiniGrid's `FullyObsWrapper` shows it."""
     height, width = grid.shape
     here = (jnp.arange(width)[:, None] == x) & (jnp.arange(height) == y)
     agent = jnp.stack([jnp.uint8(AGENT), jnp.uint8(RED), direction.astype(jnp.uint8)])

@@ -63,7 +63,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
 
 
 def parse(rows: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The walls, the starts and the goals of a maze drawn in letters. Raises `ForageError` for a bad drawing."""
+    """Return the walls, the starts and the goals of a maze drawn in letters. Raise `ForageError` for a bad drawing."""
     rows = tuple(rows)
     if not rows or len({len(row) for row in rows}) != 1 or not rows[0]:
         raise ForageError("A maze needs rows of one length, such as ('####', '#..#', '####').")
@@ -76,7 +76,7 @@ def parse(rows: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def reachable(walls: np.ndarray, cell: tuple[int, int]) -> np.ndarray:
-    """The free cells that a way leads to from `cell`, without cutting corners."""
+    """Return the free cells that a way leads to from `cell`, without cutting corners."""
     found = np.zeros_like(walls)
     found[cell] = True
     while True:

@@ -160,7 +160,7 @@ class PointMass(Environment):
         return ~np.asarray(self.walls)
 
     def place(self, state: PointMassState) -> Int[Array, ""]:
-        """The cell that the ball's middle is in."""
+        """Return the cell that the ball's middle is in."""
         rows, columns = self.walls.shape
         column = jnp.clip(jnp.floor(state.position[0] + columns / 2), 0, columns - 1)
         row = jnp.clip(jnp.floor(rows / 2 - state.position[1]), 0, rows - 1)
@@ -171,7 +171,9 @@ class PointMass(Environment):
         return state.position
 
     def draw_goal(self, state: PointMassState, key: Key[Array, ""]) -> Float[Array, "xy=2"]:
-        """A place in one of the cells for goals: not the ball's own, and more than half a cell away where there is."""
+        """Return a place in one of the cells for goals: not the ball's own, and more than half a cell away where there
+        is.
+        """
         cell_key, noise_key = jax.random.split(key)
         places = self.centres() + self._noise(noise_key)
         own = (jnp.abs(self.centres() - state.position) <= 0.5).all(-1)
@@ -182,7 +184,7 @@ class PointMass(Environment):
         return places[jax.random.categorical(cell_key, jnp.log(allowed.astype(jnp.float32)))]
 
     def _around(self, position: Float[Array, "xy=2"]) -> tuple[Bool[Array, "row column"], Float[Array, "xy=2"]]:
-        """The walls within `reach` of the ball's cell, and the middle of that cell."""
+        """Return the walls within `reach` of the ball's cell, and the middle of that cell."""
         rows, columns = self.walls.shape
         column = jnp.floor(position[0] + columns / 2)
         row = jnp.floor(rows / 2 - position[1])
@@ -192,7 +194,7 @@ class PointMass(Environment):
         return walls, jnp.stack([column + 0.5 - columns / 2, rows / 2 - row - 0.5])
 
     def centres(self) -> Float[Array, "cell xy=2"]:
-        """The middles of all cells, row by row."""
+        """Return the middles of all cells, row by row."""
         rows, columns = self.walls.shape
         y, x = jnp.meshgrid(rows / 2 - jnp.arange(rows) - 0.5, jnp.arange(columns) + 0.5 - columns / 2, indexing="ij")
         return jnp.stack([x, y], axis=-1).reshape(-1, 2)
@@ -226,7 +228,7 @@ class PointMass(Environment):
 
 
 def point_mass(layout: str | tuple[str, ...] = "UMaze", **fields: Any) -> PointMass:
-    """A `PointMass` in a maze of `layouts.LAYOUTS`, by name, or drawn in letters."""
+    """Return a `PointMass` in a maze of `layouts.LAYOUTS`, by name, or drawn in letters."""
     if isinstance(layout, str):
         named = {name.lower(): rows for name, rows in layouts.LAYOUTS.items()}
         if layout.lower() not in named:
@@ -243,7 +245,7 @@ def point_maze(
     max_steps: int = 300,
     radius: float = 0.45,
 ) -> GoalConditioned:
-    """A point mass that is to reach a goal in a maze: Gymnasium-Robotics' PointMaze.
+    """Return a point mass that is to reach a goal in a maze: Gymnasium-Robotics' PointMaze.
 
     `radius` is how near is near enough. See `GoalConditioned` for the rewards, for what happens at the goal
     (`stay`, `renew` or `end`) and for the observation with its goal, `flat` or a dictionary.

@@ -21,13 +21,13 @@ class CardsState(NamedTuple):
 
 
 def shuffle(decks: int, ranks: int, key: Key[Array, ""]) -> CardsState:
-    """A new episode: `decks` decks of `ranks` cards of each suit in random order."""
+    """Begin a new episode: `decks` decks of `ranks` cards of each suit in random order."""
     suits = jnp.arange(SUITS * ranks * decks, dtype=jnp.int32) % SUITS
     return CardsState(jax.random.permutation(key, suits), jnp.zeros((), jnp.int32))
 
 
 def draw_cards(state: CardsState, shown: int, first: int, asked: int) -> UInt8[np.ndarray, "height width 3"]:
-    """All cards in rows of 26: to come face down, past and of no use pale, shown and asked for framed."""
+    """Return all cards in rows of 26: to come face down, past and of no use pale, shown and asked for framed."""
     suits = np.asarray(state.suits)
     columns = min(26, len(suits))
     rows = -(-len(suits) // columns)

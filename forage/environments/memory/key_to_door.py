@@ -58,7 +58,7 @@ VIEW = 2
 
 
 def cells_of(room: int, letter: str) -> np.ndarray:
-    """The (row, column) of each cell of a room with this letter."""
+    """Return the (row, column) of each cell of a room with this letter."""
     return np.argwhere(np.array([list(row) for row in ROOMS[room]]) == letter).astype(np.int32)
 
 
@@ -196,7 +196,7 @@ class KeyToDoor(Environment):
         )
 
     def board(self, state: KeyToDoorState) -> Bool[Array, "row column channel"]:
-        """The whole room, cell by cell."""
+        """Return the whole room, cell by cell."""
         room = self.room(state.time)
         rows, columns = jnp.arange(ROWS)[:, None], jnp.arange(COLUMNS)
 

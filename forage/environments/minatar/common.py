@@ -44,22 +44,22 @@ Observation: TypeAlias = Bool[Array, "10 10 channel"]
 
 
 def number(value: Any) -> Number:
-    """A scalar of the one integer type that states are made of."""
+    """Return a scalar of the one integer type that states are made of."""
     return jnp.asarray(value, jnp.int32)
 
 
 def bit(index: Int[Array, "*shape"]) -> Int[Array, "*shape"]:
-    """The line with only cell `index` set."""
+    """Return the line with only cell `index` set."""
     return jnp.left_shift(jnp.int32(1), index)
 
 
 def on_line(line: Number, content: Number) -> Int[Array, " line"]:
-    """The board whose line number `line` is `content` and whose other lines are empty."""
+    """Return the board whose line number `line` is `content` and whose other lines are empty."""
     return jnp.where(jnp.arange(SIZE) == line, content, 0)
 
 
 def spread(rows: list[Int[Array, "10"]]) -> Observation:
-    """The observation whose channels are given as the rows of a board each."""
+    """Return the observation whose channels are given as the rows of a board each."""
     # The remainder changes nothing. But XLA on the CPU would work out the whole step again for each of the cells, were
     # there not something on the way that it holds for costly, and integer division is the cheapest such thing.
     lines = jax.lax.rem(jnp.stack(rows), number(LINE + 1 + 1))
@@ -95,7 +95,7 @@ class MinAtar(Environment):
 
     @property
     def actions(self) -> str:
-        """The offered actions, one letter of `ACTIONS` each."""
+        """Return the offered actions, one letter of `ACTIONS` each."""
         return self.minimal_action_set if self.minimal_actions else ACTIONS
 
     @property
@@ -112,15 +112,15 @@ class MinAtar(Environment):
 
     @abc.abstractmethod
     def draw(self, key: Key[Array, ""]) -> Any:
-        """The random numbers of one step, as a named tuple whose `repeat` is the sticky action's."""
+        """Return the random numbers of one step, as a named tuple whose `repeat` is the sticky action's."""
 
     @abc.abstractmethod
     def advance(self, state: Any, action: Number, draws: Any) -> tuple[Any, Step]:
-        """One step with given random numbers."""
+        """Take one step with given random numbers."""
 
     @abc.abstractmethod
     def observe(self, state: Any) -> Observation:
-        """The board `[row, column, channel]` of a state."""
+        """Return the board `[row, column, channel]` of a state."""
 
     def step(self, state: Any, action: Number, key: Key[Array, ""]) -> tuple[Any, Step]:
         return self.advance(state, action, self.draw(key))
@@ -150,5 +150,5 @@ class MinAtar(Environment):
 
 
 def share(uniform: Float[Array, "*shape"], count: Int[Array, "*shape"] | int) -> Int[Array, "*shape"]:
-    """Turns a uniform number in [0, 1) into a whole one in 0 ... count - 1, evenly."""
+    """Turn a uniform number in [0, 1) into a whole one in 0 ... count - 1, evenly."""
     return (uniform * count).astype(jnp.int32)

@@ -50,7 +50,7 @@ class SpaceInvadersDraws(NamedTuple):
 
 
 def wave() -> Int[Array, "10"]:
-    """The aliens of a new wave: rows 0 to 3, columns 2 to 7."""
+    """Return the aliens of a new wave: rows 0 to 3, columns 2 to 7."""
     column = jnp.arange(SIZE)
     return jnp.where((column >= 2) & (column < 8), number(0b1111), 0)
 

@@ -58,7 +58,7 @@ def effective_horizon(
         return reward + discount * np.einsum("saz,tz->tsa", onward, np.vstack([after[1:], np.zeros_like(after[:1])]))
 
     def in_turn(choose: Callable[[int, np.ndarray], np.ndarray]) -> Float[np.ndarray, "time state action"]:
-        """Action values of a policy, the last time first; `choose(time, values)` gives the state's value."""
+        """Return the action values of a policy, the last time first; `choose(time, values)` gives the state's value."""
         values, result = np.zeros(len(live)), []
         for time in reversed(range(steps)):
             found = reward + discount * onward @ values

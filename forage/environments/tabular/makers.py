@@ -25,7 +25,7 @@ DYNA_MAZE = (".......#G", "..#....#.", "S.#....#.", "..#......", ".....#...", ".
 
 
 def river_swim(size: int = 6, small: float = 5e-4, large: float = 1.0, max_steps: int | None = 100) -> Tabular:
-    """A river: going left (0) is sure and pays `small` at the left end; going right (1) is against the current.
+    """Make a river: going left (0) is sure and pays `small` at the left end; going right (1) is against the current.
 
     Right moves on with 0.3, stays with 0.6 and falls back with 0.1; it pays `large` where it stays at the right end,
     with 0.3 (else 0.7 back); at the left end it moves on with 0.3 and stays with 0.7. It begins in state 1 or 2.
@@ -47,7 +47,8 @@ def river_swim(size: int = 6, small: float = 5e-4, large: float = 1.0, max_steps
 
 
 def chain(size: int = 5, slip: float = 0.2, max_steps: int | None = 100) -> Tabular:
-    """Going on (0) pays 10 at the last state, where it stays; going back (1) pays 2 and leads to the first state.
+    """Make a chain: going on (0) pays 10 at the last state, where it stays; going back (1) pays 2 and leads
+    to the first state.
 
     With probability `slip` the other of the two happens. With 5 states and 0.2 always going on is best in the long run
     and pays 3.677 a step.
@@ -71,7 +72,7 @@ def chain(size: int = 5, slip: float = 0.2, max_steps: int | None = 100) -> Tabu
 def garnet(
     key: Key[Array, ""], states: int = 20, actions: int = 4, branching: int = 3, max_steps: int | None = 100
 ) -> Tabular:
-    """A random MDP: from each state each action leads to `branching` states, with random probabilities.
+    """Draw a random MDP: from each state each action leads to `branching` states, with random probabilities.
 
     The states that follow are drawn without replacement, their probabilities by cutting the unit interval at
     `branching - 1` uniform points, and each `reward[s, a]` is uniform in [0, 1). It begins anywhere, never ends, and
@@ -109,7 +110,8 @@ def grid_world(
     hole_reward: float = 0.0,
     max_steps: int | None = 100,
 ) -> Tabular:
-    """A grid drawn in letters: `S` start (any of them), `.` free, `#` wall, `G` goal, `H` hole; goal and hole end it.
+    """Make a grid drawn in letters: `S` start (any of them), `.` free, `#` wall, `G` goal, `H` hole; goal and hole end
+    it.
 
     The states are the cells that are no walls, row by row. Actions are 0 left, 1 down, 2 right, 3 up; with probability
     `slip` the move is sideways, to either side alike; a move into a wall or off the grid stays. Every step pays
@@ -153,7 +155,7 @@ def frozen_lake(size: int = 4, slip: float = 2 / 3, max_steps: int = 100) -> Tab
 
 
 def dyna_maze(max_steps: int | None = 1000) -> Tabular:
-    """The maze of 6 x 9 cells in which planning helps: a goal that pays 1, 14 sure steps from the start.
+    """Make the maze of 6 x 9 cells in which planning helps: a goal that pays 1, 14 sure steps from the start.
 
     Source: Sutton and Barto, 2018, "Reinforcement Learning: An Introduction", example 8.1; there nothing limits the
     steps.
@@ -162,7 +164,7 @@ def dyna_maze(max_steps: int | None = 1000) -> Tabular:
 
 
 def russell_norvig(slip: float = 0.2, step_reward: float = -0.04, max_steps: int = 100) -> Tabular:
-    """The world of 3 x 4 cells with a goal of 1 above a pit of -1, and a price of 0.04 a step.
+    """Make the world of 3 x 4 cells with a goal of 1 above a pit of -1, and a price of 0.04 a step.
 
     Source: Russell and Norvig, "Artificial Intelligence: A Modern Approach", the chapter on complex decisions.
     """

@@ -26,7 +26,7 @@ def _floats(value: Any) -> Float[Array, "..."]:
 
 
 def draw(probabilities: Float[Array, " state"], key: Key[Array, ""]) -> Int[Array, ""]:
-    """A state with these probabilities, by one uniform number; never one whose probability is zero."""
+    """Return a state with these probabilities, by one uniform number; never one whose probability is zero."""
     sums = jnp.cumsum(probabilities)
     possible = probabilities > 0
     fits = possible & (sums > jax.random.uniform(key) * sums[-1])
@@ -124,11 +124,11 @@ class Tabular(Environment):
         return (self.num_states,)
 
     def place(self, state: TabularState) -> Int[Array, ""]:
-        """The number of the state."""
+        """Return the number of the state."""
         return state.index
 
     def reachable(self) -> np.ndarray:
-        """The states that some actions lead to from where episodes begin."""
+        """Return the states that some actions lead to from where episodes begin."""
         leads = np.asarray(self.transition > 0).any(-2) & ~np.asarray(self.terminal)[:, None]  # state following
         found = np.asarray(self.initial) > 0
         for _ in range(self.num_states):

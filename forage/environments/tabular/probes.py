@@ -131,13 +131,13 @@ class Expected(NamedTuple):
 
 
 def draw(key: Key[Array, ""], probabilities: Float[Array, " states"]) -> Int[Array, ""]:
-    """A row, by its probability."""
+    """Return a row, by its probability."""
     cumulative = jnp.cumsum(probabilities)
     return jnp.sum(cumulative <= jax.random.uniform(key) * cumulative[-1]).astype(jnp.int32)
 
 
 def mixture(action: Float[Array, ""]) -> Float[Array, " actions"]:
-    """The shares of the discrete actions in a continuous one."""
+    """Return the shares of the discrete actions in a continuous one."""
     place = (action - LOW) / (HIGH - LOW) * (ACTIONS - 1)
     return jnp.maximum(0.0, 1 - jnp.abs(place - jnp.arange(ACTIONS)))
 
@@ -194,7 +194,7 @@ class Case(NamedTuple):
     needs: str = ""  # "memory", "mask" or "continuous": what an agent must have for the probe to mean something
 
     def build(self, continuous: bool = False, masked: bool = False) -> Probe:
-        """The table. Raises `ForageError` for a form in which the probe does not exist."""
+        """Return the table. Raise `ForageError` for a form in which the probe does not exist."""
         if self.needs in ("mask", "continuous") and not {"mask": masked, "continuous": continuous}[self.needs]:
             raise ForageError(f"This probe is about {self.needs} actions; build it with them.")
         if continuous and masked:
@@ -303,7 +303,7 @@ PROBES: dict[str, Case] = {
 
 
 def beside(probes: Sequence[Probe]) -> Probe:
-    """All of them as one environment: each episode is of one of them, and each is seen in entries of its own.
+    """Return all of them as one environment: each episode is of one of them, and each is seen in entries of its own.
 
     State s of probe i becomes state `i * 8 + s`. For runners whose environment is one and not a batch.
     """

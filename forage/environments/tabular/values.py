@@ -39,12 +39,12 @@ class Gain(NamedTuple):
 
 
 def uniform_policy(mdp: Tabular) -> Policy:
-    """All actions alike."""
+    """Return all actions alike."""
     return jnp.full(mdp.transition.shape[:2], 1 / mdp.num_actions)
 
 
 def deterministic(mdp: Tabular, actions: Int[Array, " state"]) -> Policy:
-    """The policy that takes `actions[s]` in state s."""
+    """Return the policy that takes `actions[s]` in state s."""
     return jax.nn.one_hot(jnp.asarray(actions), mdp.num_actions)
 
 
@@ -55,7 +55,7 @@ def expected_reward(mdp: Tabular) -> ActionValues:
 
 
 def going_on(mdp: Tabular) -> Float[Array, "state action next"]:
-    """The probabilities of the steps after which the episode goes on."""
+    """Return the probabilities of the steps after which the episode goes on."""
     live = ~mdp.terminal
     return mdp.transition * live[:, None, None] * live
 
@@ -72,7 +72,7 @@ def policy_values(mdp: Tabular, policy: Policy, discount: float) -> Values:
 
 
 def expected_return(mdp: Tabular, policy: Policy, discount: float) -> Float[Array, ""]:
-    """The policy's discounted return from the first state on, without the time limit."""
+    """Return the policy's discounted return from the first state on, without the time limit."""
     return mdp.initial @ policy_values(mdp, policy, discount)
 
 
@@ -86,7 +86,8 @@ def occupancy(mdp: Tabular, policy: Policy, discount: float) -> Values:
 
 
 def optimal(mdp: Tabular, discount: float) -> Solution:
-    """The best policy for a discount below 1, by policy iteration; of equally good actions the first that was found.
+    """Return the best policy for a discount below 1, by policy iteration; of equally good actions the first that was
+    found.
 
     `discount` 1 works where every policy comes to an end; `finite_horizon` has no such condition.
     """
@@ -115,7 +116,7 @@ def finite_horizon(
 
 
 def finite_horizon_return(mdp: Tabular, policy: Policy, horizon: int, discount: float = 1.0) -> Float[Array, ""]:
-    """The policy's return from the first state on, within `horizon` steps."""
+    """Return the policy's return from the first state on, within `horizon` steps."""
 
     def back(_: int, values: Values) -> Values:
         return _mixed(policy, action_values(mdp, values, discount))
@@ -124,13 +125,13 @@ def finite_horizon_return(mdp: Tabular, policy: Policy, horizon: int, discount: 
 
 
 def restarting(mdp: Tabular) -> Float[Array, "state action next"]:
-    """The probabilities from decision to decision, when each end is followed by the start of a new episode."""
+    """Return the probabilities from decision to decision, when each end is followed by the start of a new episode."""
     on = going_on(mdp)
     return on + (1 - on.sum(-1))[..., None] * mdp.initial
 
 
 def stationary(mdp: Tabular, policy: Policy) -> Values:
-    """The share of decisions that are made in each state in the long run, episode after episode.
+    """Return the share of decisions that are made in each state in the long run, episode after episode.
 
     For a policy under which some state is always returned to; where there are several such classes it is undefined.
     """
@@ -151,7 +152,9 @@ def gain_and_bias(mdp: Tabular, policy: Policy) -> Gain:
 
 
 def optimal_gain(mdp: Tabular) -> tuple[Policy, Gain]:
-    """The policy with the most reward a step in the long run, by policy iteration, where every policy has one class."""
+    """Return the policy with the most reward a step in the long run, by policy iteration, where every policy has one
+    class.
+    """
 
     def evaluate(policy: Policy) -> tuple[Values, ActionValues]:
         bias = gain_and_bias(mdp, policy).bias
@@ -162,12 +165,12 @@ def optimal_gain(mdp: Tabular) -> tuple[Policy, Gain]:
 
 
 def _mixed(policy: Policy, of_actions: Float[Array, "state action *rest"]) -> Float[Array, "state *rest"]:
-    """The mean over the policy's actions."""
+    """Return the mean over the policy's actions."""
     return jnp.einsum("sa,sa...->s...", policy, of_actions)
 
 
 def _policy_iteration(mdp: Tabular, evaluate: Callable[[Policy], tuple[Values, ActionValues]]) -> Policy:
-    """Changes an action wherever another is better by more than rounding, until none is."""
+    """Change an action wherever another is better by more than rounding, until none is."""
 
     def improve(carry: tuple[Policy, Array, Array]) -> tuple[Policy, Array, Array]:
         policy, _, rounds = carry

@@ -144,12 +144,12 @@ def late(observation: PyTree[Array]) -> PyTree[Array]:
 
 
 def in_time(observation: PyTree[Array], seen: PyTree[Array]) -> PyTree[Array]:
-    """The observation of this moment with what was held back in its place."""
+    """Return the observation of this moment with what was held back in its place."""
     return {**observation, **seen} if isinstance(observation, dict) else seen
 
 
 def push(queue: PyTree[Array], newest: PyTree[Array]) -> PyTree[Array]:
-    """The queue with one more in front, and the oldest gone."""
+    """Return the queue with one more in front, and the oldest gone."""
     return jax.tree.map(lambda q, x: jnp.concatenate([jnp.asarray(x, q.dtype)[None], q[:-1]]), queue, newest)
 
 
@@ -159,5 +159,5 @@ def at(queue: PyTree[Array], steps: Int[Array, ""] | int) -> PyTree[Array]:
 
 
 def like(action: PyTree[Array], example: PyTree[Array]) -> PyTree[Array]:
-    """The action in the types that a state keeps."""
+    """Return the action in the types that a state keeps."""
     return jax.tree.map(lambda x, y: jnp.asarray(x, y.dtype), action, example)

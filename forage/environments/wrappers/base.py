@@ -56,7 +56,7 @@ class Wrapper(Environment):
 
     @property
     def inner_spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
-        """The observation and the action space of the environment inside, as they were when this was made."""
+        """Return the observation and the action space of the environment inside, as they were when this was made."""
         return restored(self.inside)
 
     @property
@@ -123,13 +123,13 @@ class Wrapper(Environment):
         return self.environment.render(state.inner if self.remembers else state)
 
     def own_key(self, key: Key[Array, ""]) -> Key[Array, ""]:
-        """A key of this wrapper's own: different for each layer, and from what the inner environment gets."""
+        """Return a key of this wrapper's own: different for each layer, and from what the inner environment gets."""
         return jax.random.fold_in(key, SALT + len(layers(self)))
 
 
 @functools.cache
 def restored(inside: str) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
-    """The spaces that a wrapper keeps as JSON."""
+    """Return the spaces that a wrapper keeps as JSON."""
     observation, action = (spaces.from_json(space) for space in json.loads(inside))
     return observation, action
 
@@ -139,7 +139,7 @@ def name_of(environment: Environment) -> str:
 
 
 def flat_box(wrapper: Wrapper) -> gymnasium.spaces.Box:
-    """The inner environment's observation space; `ForageError` where that is no vector."""
+    """Return the inner environment's observation space; `ForageError` where that is no vector."""
     space = wrapper.environment.observation_space
     if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
         raise ForageError(
@@ -150,7 +150,7 @@ def flat_box(wrapper: Wrapper) -> gymnasium.spaces.Box:
 
 
 def seen_box(wrapper: Wrapper, ranks: tuple[int, ...] = ()) -> gymnasium.spaces.Box:
-    """The box of what is seen inside, without what stands beside it; `ForageError` for other numbers of axes."""
+    """Return the box of what is seen inside, without what stands beside it; `ForageError` for other numbers of axes."""
     space = spaces.seen(wrapper.inner_spaces[0])
     if not isinstance(space, gymnasium.spaces.Box) or (ranks and len(space.shape) not in ranks):
         shown = " or ".join(f"{rank}" for rank in ranks)
@@ -160,14 +160,14 @@ def seen_box(wrapper: Wrapper, ranks: tuple[int, ...] = ()) -> gymnasium.spaces.
 
 
 def with_seen_space(space: gymnasium.Space[Any], box: gymnasium.spaces.Box) -> gymnasium.Space[Any]:
-    """The observation space in which what is seen is `box`, and what stands beside it stays."""
+    """Return the observation space in which what is seen is `box`, and what stands beside it stays."""
     if isinstance(space, gymnasium.spaces.Dict) and spaces.carries_more(space.spaces):
         return gymnasium.spaces.Dict({**space.spaces, "observation": box})
     return box
 
 
 def blurred(wrapper: Wrapper) -> gymnasium.Space[Any]:
-    """The inner environment's observation space, with a plain box for what was one-hot and no longer is."""
+    """Return the inner environment's observation space, with a plain box for what was one-hot and no longer is."""
     space = wrapper.environment.observation_space
     seen = spaces.seen(space)
     if not isinstance(seen, spaces.OneHot):
@@ -176,14 +176,16 @@ def blurred(wrapper: Wrapper) -> gymnasium.Space[Any]:
 
 
 def change_seen(observation: PyTree[Array], change: Callable[[Array], Array]) -> PyTree[Array]:
-    """The observation with what is seen changed, and what stands beside it as it was."""
+    """Return the observation with what is seen changed, and what stands beside it as it was."""
     if isinstance(observation, dict) and spaces.carries_more(observation):
         return {**observation, "observation": change(observation["observation"])}
     return change(observation)
 
 
 def where(flag: Bool[Array, "*agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
-    """One of two trees of the same shapes; with a flag for each agent, one for each, by the leaves' first axis."""
+    """Choose one of two trees of the same shapes; with a flag for each agent, one for each, by the leaves'
+    first axis.
+    """
 
     def chosen(a: Array, b: Array) -> Array:
         return jnp.where(jnp.expand_dims(flag, tuple(range(jnp.ndim(flag), jnp.ndim(a)))), a, b)
@@ -192,7 +194,7 @@ def where(flag: Bool[Array, "*agent"], yes: PyTree[Array], no: PyTree[Array]) ->
 
 
 def least(first: Any, second: Any) -> Any:
-    """The smaller of two limits, where `None` is no limit. Either may be traced."""
+    """Return the smaller of two limits, where `None` is no limit. Either may be traced."""
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, int) and isinstance(second, int):
@@ -201,7 +203,7 @@ def least(first: Any, second: Any) -> Any:
 
 
 def zero_action(wrapper: Wrapper) -> PyTree[Array]:
-    """The action nearest to nothing: 0, brought into the space's bounds."""
+    """Return the action nearest to nothing: 0, brought into the space's bounds."""
     space = wrapper.inner_spaces[1]
     return per_agent(wrapper, lambda _: spaces.clip(space, spaces.example(space)), None)
 

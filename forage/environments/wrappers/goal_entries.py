@@ -66,7 +66,7 @@ class Entries(Wrapper):
         return gymnasium.spaces.Box(space.low[kept], space.high[kept], dtype=np.float32)
 
     def achieved(self, state: EntriesState) -> Float[Array, " goal"]:
-        """These entries of what is seen."""
+        """Return these entries of what is seen."""
         return state.observation[np.array(self.indices)]
 
     def draw_goal(self, state: EntriesState, key: Key[Array, ""]) -> Float[Array, " goal"]:

@@ -121,12 +121,12 @@ class GoalConditioned(Environment):
         return self.goal_reward.reached(achieved, desired)
 
     def reward_of(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
-        """The reward of a step that led to `achieved` when `desired` was the goal, for any leading axes."""
+        """Return the reward of a step that led to `achieved` when `desired` was the goal, for any leading axes."""
         return self.goal_reward.reward_of(achieved, desired)
 
     @property
     def goal_reward(self) -> GoalReward:
-        """The reward by itself, with the numbers that it needs of this environment."""
+        """Return the reward by itself, with the numbers that it needs of this environment."""
         return GoalReward(self.radius, self.scale, self.reward, self.on_success == "end")
 
     @property
@@ -156,7 +156,7 @@ class GoalConditioned(Environment):
 
     @property
     def inside(self) -> Any:
-        """The environment, which has, or hands on, the three that are about goals."""
+        """Return the environment, which has, or hands on, the three that are about goals."""
         return self.environment
 
     def reset(self, key: Key[Array, ""]) -> tuple[GoalState, PyTree[Array]]:
@@ -213,7 +213,7 @@ class GoalConditioned(Environment):
         return self.environment.reachable()
 
     def render(self, state: GoalState) -> Any:
-        """The environment's own picture, with the goal in it where it can draw one."""
+        """Return the environment's own picture, with the goal in it where it can draw one."""
         if getattr(self.environment, "draws_goals", False):
             owner, inner = owner_of("draws_goals", self.environment, state.inner)
             return owner.render(inner, goal=np.asarray(state.goal), reach=float(self.radius))
@@ -221,7 +221,7 @@ class GoalConditioned(Environment):
 
 
 def owner_of(name: str, environment: Environment, state: State) -> tuple[Any, State]:
-    """The environment whose own `name` is, below wrappers that only hand it on, and its part of the state."""
+    """Return the environment whose own `name` is, below wrappers that only hand it on, and its part of the state."""
     while isinstance(environment, Wrapper) and not hasattr(type(environment), name):
         state = state.inner if environment.remembers else state
         environment = environment.environment

@@ -60,7 +60,7 @@ class FrameStack(Wrapper):
         return seen_box(self, (1, 2, 3))
 
     def _columns(self, *arrays: Any) -> tuple[Any, ...]:
-        """Each with a last axis on which they can stand side by side."""
+        """Return each with a last axis on which they can stand side by side."""
         flat_picture = len(self._box.shape) == 2
         return tuple(array[..., None] if flat_picture else array for array in arrays)
 
@@ -145,7 +145,7 @@ class Grey(Wrapper):
 
 @functools.cache
 def areas(old: int, new: int) -> Float[np.ndarray, "new old"]:
-    """The share that each of `old` pixels in a row has in each of `new` ones: rows sum to 1."""
+    """Return the share that each of `old` pixels in a row has in each of `new` ones: rows sum to 1."""
     edges = np.arange(new + 1) * old / new
     pixel = np.arange(old)
     covered = np.minimum(edges[1:, None], pixel + 1) - np.maximum(edges[:-1, None], pixel)
@@ -162,7 +162,7 @@ def dtype_of(box: gymnasium.spaces.Box) -> Any:
 
 
 def bounded_by(box: gymnasium.spaces.Box, shape: tuple[int, ...]) -> gymnasium.spaces.Box:
-    """A box of another shape, with the least and the greatest bound of this one: means stay between them."""
+    """Return a box of another shape, with the least and the greatest bound of this one: means stay between them."""
     return gymnasium.spaces.Box(box.low.min(), box.high.max(), shape, dtype=dtype_of(box))
 
 

@@ -57,7 +57,7 @@ class Piecewise(Environment):
         return Piecewise(jax.tree.map(stack, *phases), jnp.asarray(times, jnp.int32))
 
     def phase(self, time: Int[Array, ""] | int) -> Environment:
-        """The environment that step `time` is taken in."""
+        """Return the environment that step `time` is taken in."""
         index = (jnp.asarray(time) >= self.times).sum()
         return jax.tree.map(lambda leaf: leaf[index], self.environment)
 

@@ -75,7 +75,7 @@ def normalised_mse(estimates: Any, values: Any) -> float:
 
 
 def portfolio(estimates: Any, values: Any, k: int, baseline: float, threshold: float | None = None) -> Portfolio:
-    """The risk-return numbers of the top k, where the behaviour policy's value is `baseline`.
+    """Return the risk-return numbers of the top k, where the behaviour policy's value is `baseline`.
 
         SharpeRatio@k = max(0, best@k - J(b)) / std@k,    std@k = sqrt(1/k sum over the k of (J(p) - mean@k)^2)
 

@@ -76,7 +76,7 @@ class Target:
         return self.chosen(self.probability)
 
     def chosen(self, of_actions: Float[np.ndarray, "transition action"]) -> Float[np.ndarray, " transition"]:
-        """The entries of the logged actions."""
+        """Return the entries of the logged actions."""
         return of_actions[np.arange(self.logged.transitions), self.logged.action]
 
     def _ask(self, observation: PyTree[np.ndarray]) -> Float[np.ndarray, "transition action"]:
@@ -108,14 +108,14 @@ class Target:
         return self.taken / self.logged.behaviour_probability
 
     def padded(self, values: Float[np.ndarray, " transition"], fill: float = 0.0) -> Float[np.ndarray, "episode time"]:
-        """One row for each episode, `fill` after its end."""
+        """Return one row for each episode, `fill` after its end."""
         logged = self.logged
         rows = np.full((logged.episodes, int(logged.lengths.max())), fill)
         rows[logged.numbers, logged.time] = values
         return rows
 
     def per_episode(self, values: Float[np.ndarray, " transition"]) -> Float[np.ndarray, " episode"]:
-        """Sums over each episode."""
+        """Sum over each episode."""
         return np.bincount(self.logged.numbers, values, self.logged.episodes)
 
     def weights(self, estimator: str) -> Float[np.ndarray, "episode time"]:
@@ -135,11 +135,11 @@ class Target:
         return self.discount**self.logged.time
 
     def choose(self, keep: Bool[np.ndarray, " episode"]) -> Target:
-        """The same question, asked of some of the episodes."""
+        """Return the same question, asked of some of the episodes."""
         return Target(self.logged.select(keep[self.logged.numbers]), self.policy, self.discount, self.horizon)
 
     def states(self, estimator: str) -> tuple[Int[np.ndarray, " transition"], Int[np.ndarray, " transition"], int]:
-        """The numbers of the observations, of the next ones, and how many there are."""
+        """Return the numbers of the observations, of the next ones, and how many there are."""
         if self.logged.states is None:
             raise ForageError(
                 f"{estimator} keeps a table of observations, and there are too many different ones; give it features, "
@@ -200,6 +200,6 @@ def overlap(target: Target) -> Overlap:
 
 
 def flat(observation: PyTree[np.ndarray]) -> Float[np.ndarray, "transition numbers"]:
-    """All numbers of each observation in a row."""
+    """Return all numbers of each observation in a row."""
     leaves = jax.tree.leaves(observation)
     return np.concatenate([np.asarray(leaf, np.float64).reshape(len(leaf), -1) for leaf in leaves], axis=1)

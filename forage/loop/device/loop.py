@@ -112,7 +112,7 @@ class DeviceLoop(Part):
         return self.agent.num_envs * self.agent.rollout_length
 
     def check(self) -> None:
-        """Raises `ForageError` where parts and environment do not fit together."""
+        """Raise `ForageError` where parts and environment do not fit together."""
         self.learner.check(self.environment)
         if self.learner.behaviour.on_host:
             raise ForageError(
@@ -166,7 +166,7 @@ class DeviceLoop(Part):
         return Start(task, *self.starts.begin(starts_state, equinox.combine(task, self.environment), keys[1], index))
 
     def collect(self, state: DeviceState, clock: Clock, key: Key[Array, ""]) -> Collected:
-        """Steps every environment `rollout_length` times."""
+        """Step every environment `rollout_length` times."""
         num_envs, length, spec = self.agent.num_envs, self.agent.rollout_length, self.learner.spec
         first_hidden = self.learner.hidden()
         keys = jax.random.split(key, (length, 2 * num_envs + 1))
@@ -276,7 +276,7 @@ class DeviceLoop(Part):
     def begin_anew(
         self, state: DeviceState, pool: Pool, at: Start, over: Bool[Array, " env"], key: Key[Array, ""]
     ) -> tuple[Pool, Start]:
-        """Puts a start from the pool in place of each episode that is over; each start is handed out once."""
+        """Put a start from the pool in place of each episode that is over; each start is handed out once."""
         count = over.sum()
 
         def refill(pool: Pool) -> Pool:
@@ -306,7 +306,7 @@ class DeviceLoop(Part):
         return handed_out, at
 
     def iterate(self, state: DeviceState, clock: Clock) -> tuple[DeviceState, Tally]:
-        """One turn of the loop: collect, remember, learn, and tell tasks and starts about it."""
+        """Take one turn of the loop: collect, remember, learn, and tell tasks and starts about it."""
         key, collect_key, learn_key, starts_key = jax.random.split(state.key, 4)
         pool, actors, episodes, rollout, visited, places = self.collect(state, clock, collect_key)
         learner, metrics = self.learner.learn(state.learner, rollout, clock, learn_key)
@@ -453,7 +453,9 @@ def sums_said(infos: Mapping[str, Any]) -> dict[str, tuple[Array, Array]]:
 def under_way(
     before: Float[Array, "env *objectives"], new: Float[Array, "time env *objectives"], ended: Bool[Array, "time env"]
 ) -> Float[Array, "env *objectives"]:
-    """What has been summed of the episodes that are not over: `new` since each one's start, and `before` if earlier."""
+    """Return what has been summed of the episodes that are not over: `new` since each one's start, and `before` if
+    earlier.
+    """
     time = jnp.arange(1, len(ended) + 1)[:, None]
     last = jnp.where(ended, time, 0).max(0)  # steps up to the last end, 0 where there was none
     extra = (1,) * (new.ndim - 2)

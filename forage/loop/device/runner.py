@@ -32,7 +32,7 @@ from forage.loop.soundness import Bad, sound
 def advance(
     varied: Varied, state: DeviceState, clock: Clock, iterations: Int[Array, ""]
 ) -> tuple[DeviceState, Clock, Report]:
-    """Runs `iterations` turns of the loop for every seed (leaves `seed ...`). One compilation serves any number."""
+    """Run `iterations` turns of the loop for every seed (leaves `seed ...`). One compilation serves any number."""
 
     @jax.jit  # traced once, for its shapes and for the loop
     def turn(varied: Varied, state: DeviceState, clock: Clock) -> tuple[DeviceState, Tally]:
@@ -58,7 +58,7 @@ def advance(
 
 
 def init(varied: Varied, keys: Key[Array, " seed"]) -> DeviceState:
-    """The first state of every seed."""
+    """Return the first state of every seed."""
     return laid_out(varied, over_seeds(varied, lambda e, key: e.init(key), keys))
 
 
@@ -89,7 +89,7 @@ def env_axes(varied: Varied, state: DeviceState) -> PyTree[int]:
 
 
 def next_rollout(varied: Varied, state: DeviceState, clock: Clock) -> Experience:
-    """What the next turn will collect, for every seed."""
+    """Return what the next turn will collect, for every seed."""
     return over_seeds(varied, lambda e, state: e.next_rollout(state, clock), state)
 
 
@@ -105,7 +105,7 @@ class Varied(equinox.Module):
 
 
 def over_seeds(varied: Varied, function: Any, *arguments: Any) -> Any:
-    """Maps `function(loop, *arguments)` over seeds; batches only those leaves that differ."""
+    """Map `function(loop, *arguments)` over seeds; batches only those leaves that differ."""
     return jax.vmap(lambda member, *rest: function(equinox.combine(member, varied.common), *rest))(
         varied.members, *arguments
     )
@@ -119,7 +119,7 @@ def evaluate(
     keys: Key[Array, " seed"],
     sampled: Bool[Array, ""],
 ) -> Played:
-    """Plays evaluation episodes for every seed. One compilation serves greedy and sampled actions."""
+    """Play evaluation episodes for every seed. One compilation serves greedy and sampled actions."""
 
     def one(loop: DeviceLoop, state: LearnerState, key: Key[Array, ""]) -> Any:
         return loop.evaluate(state, key, episodes, max_steps, sampled=sampled)
@@ -136,7 +136,7 @@ def evaluate_points(
     points: PyTree[Array | None],
     sampled: Bool[Array, ""],
 ) -> Played:
-    """Plays evaluation episodes for every seed in each of many environments."""
+    """Play evaluation episodes for every seed in each of many environments."""
 
     def one(loop: DeviceLoop, state: LearnerState, key: Key[Array, ""]) -> Any:
         return jax.vmap(lambda point: loop.evaluate(state, key, episodes, max_steps, point, sampled))(points)
@@ -145,7 +145,7 @@ def evaluate_points(
 
 
 def alone(agent: PyTree[Array]) -> LearnerState:
-    """A learner of which only the agent is there, which is all that plays in evaluation."""
+    """Return a learner of which only the agent is there, which is all that plays in evaluation."""
     return LearnerState(agent, (), (), ())
 
 
@@ -160,7 +160,7 @@ def jitted(
     donate: bool = False,
     once: bool = False,
 ) -> Any:
-    """Jits `function(*settings, varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share.
+    """Jit `function(*settings, varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share.
 
     Runners of one `kind` of loop share it, and with it what JAX has traced and compiled: a run that differs from
     one before it in numbers alone begins at once. The kinds used last are kept. What runs `once` is compiled quickly
@@ -246,18 +246,18 @@ class DeviceRunner:
         self._programs: dict[Any, Future[Any]] = {}
 
     def placed(self, varied: Varied) -> Varied:
-        """Puts the loop's numbers on the devices, or they would be sent there anew with every call."""
+        """Put the loop's numbers on the devices, or they would be sent there anew with every call."""
         everywhere = NamedSharding(self.mesh, P())
         return Varied(jax.device_put(varied.common, everywhere), self._spread(varied.members))
 
     def _spread(self, tree: PyTree[Array], to: PyTree[NamedSharding] | None = None) -> PyTree[Array]:
-        """Puts every seed's row of the leaves in its places on the devices."""
+        """Put every seed's row of the leaves in its places on the devices."""
         if len(self.places) > len(self.seeds):
             tree = jax.tree.map(lambda leaf: leaf[self.places], tree)
         return jax.device_put(tree, to or self._placement)
 
     def _placements(self, state: DeviceState) -> PyTree[NamedSharding]:
-        """Where each leaf of a state lies: with its seed, and what counts environments with these."""
+        """Return where each leaf of a state lies: with its seed, and what counts environments with these."""
 
         def placement(axis: int) -> NamedSharding:
             return NamedSharding(self.mesh, P(mesh.SEED, *[None] * (axis - 1), mesh.ENV)) if axis else self._placement
@@ -266,16 +266,16 @@ class DeviceRunner:
         return jax.tree.map(placement, axes)
 
     def _seeds(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Every seed's row of leaves `place ...`."""
+        """Return every seed's row of leaves `place ...`."""
         return jax.tree.map(lambda leaf: leaf[: self.rows], tree) if self.rows else tree
 
     @property
     def rows(self) -> int | None:
-        """How many rows of `state` are the seeds' own; `None`: all."""
+        """Return how many rows of `state` are the seeds' own; `None`: all."""
         return len(self.seeds) if len(self.places) > len(self.seeds) else None
 
     def _program(self, name: Any, prepare: Callable[[], tuple[Any, ...]]) -> Future[Any]:
-        """The compiled program of this name, perhaps still to come.
+        """Return the compiled program of this name, perhaps still to come.
 
         `prepare` is called once. It gives the function to compile and what follows the loop among its arguments,
         of which only shapes and placement matter.
@@ -303,7 +303,7 @@ class DeviceRunner:
         return Clock(np.int32(self.steps), np.float32(self.total_steps))  # type: ignore[arg-type]
 
     def begin(self) -> None:
-        """Makes the first state of every seed, while the loop compiles."""
+        """Make the first state of every seed, while the loop compiles."""
         self._loop()
         self.state = self._in_place(self._init(self.varied, self._keys))
 
@@ -312,11 +312,11 @@ class DeviceRunner:
         return jax.tree.map(lambda x, to: x if x.size else jax.device_put(x, to), state, self._placements(state))
 
     def prepare(self, episodes: int, max_steps: int) -> None:
-        """Begins to compile an evaluation, so that it is there when training ends."""
+        """Begin to compile an evaluation, so that it is there when training ends."""
         self._evaluation(episodes, max_steps)
 
     def advance(self, iterations: int) -> Report:
-        """Takes `iterations` turns of the loop. Returns the report of every seed (leaves `seed ...`)."""
+        """Take `iterations` turns of the loop. Return the report of every seed (leaves `seed ...`)."""
         program = self._loop().result()
         state, _, report = program(self.varied, self.state, self._clock(), np.int32(iterations))
         self.state = self._in_place(state)
@@ -354,12 +354,12 @@ class DeviceRunner:
 
     @property
     def devices(self) -> list[jax.Device]:
-        """The devices that share the members. How many each has decides the last bits of its numbers."""
+        """Return the devices that share the members. How many each has decides the last bits of its numbers."""
         return list(self.mesh.devices.flat)
 
     @property
     def shape(self) -> mesh.Shape:
-        """How many devices share the seeds, and how many of them each seed's environments."""
+        """Return how many devices share the seeds, and how many of them each seed's environments."""
         return mesh.Shape(*self.mesh.devices.shape)
 
     @property
@@ -377,7 +377,7 @@ class DeviceRunner:
 
     @property
     def exact(self) -> bool:
-        """A resumed run continues as if never stopped."""
+        """Return whether a resumed run continues as if never stopped."""
         return True
 
     @property
@@ -386,7 +386,7 @@ class DeviceRunner:
         return True
 
     def agent_states(self) -> PyTree[Array]:
-        """The agents' states, leaves `seed ...`."""
+        """Return the agents' states, leaves `seed ...`."""
         return self._seeds(self._agents())
 
     def _agents(self) -> PyTree[Array]:
@@ -396,7 +396,7 @@ class DeviceRunner:
         return self.agents
 
     def load_agents(self, path: Path) -> dict[str, Any]:
-        """Takes the agents alone out of a checkpoint, to evaluate them. Returns its header."""
+        """Take the agents alone out of a checkpoint, to evaluate them. Return its header."""
         agents, header = checkpoint.load(path, self.shapes().learner.agent, ".learner.agent")
         self.use_agents(agents)
         self.steps = header["steps"]
@@ -422,13 +422,15 @@ class DeviceRunner:
         self.restore(state._replace(learner=learner), steps)
 
     def next_rollout(self) -> Experience:
-        """What the next turn will collect (leaves `seed time env ...`), to look into it."""
+        """Return what the next turn will collect (leaves `seed time env ...`), to look into it."""
         look = self._jitted(next_rollout, (True, False), True, once=True)
         return self._seeds(jax.device_get(look(self.varied, self.state, self._clock())))
 
     @property
     def visits(self) -> np.ndarray | None:
-        """How often each seed was at each place of the environment's map, `seed *place`, where that is measured."""
+        """Return how often each seed was at each place of the environment's map, `seed *place`, where that is
+        measured.
+        """
         measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
         if not isinstance(measured, visits.Visits) or not places:
             return None
@@ -436,14 +438,16 @@ class DeviceRunner:
 
     @property
     def begun(self) -> np.ndarray | None:
-        """How many episodes of each seed began at each place of that map, `seed *place`."""
+        """Return how many episodes of each seed began at each place of that map, `seed *place`."""
         measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
         if not isinstance(measured, visits.Visits) or not places:
             return None
         return np.asarray(measured.begun)[: self.rows].reshape(-1, *places)
 
     def shapes(self, placed: bool = False) -> DeviceState:
-        """The shapes and dtypes of a state to `restore`; when `placed` of `state`, and on which devices it lies."""
+        """Return the shapes and dtypes of a state to `restore`; when `placed` of `state`, and on which devices
+        it lies.
+        """
         shapes = jax.eval_shape(self._init, self.varied, self._keys)
         if not placed:
             return jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(self.seeds), *x.shape[1:]), x.dtype), shapes)
@@ -452,7 +456,7 @@ class DeviceRunner:
         )
 
     def restore(self, state: DeviceState, steps: int) -> None:
-        """Continues from a saved state: leaves `seed ...`, and what more rows they have is not looked at."""
+        """Continue from a saved state: leaves `seed ...`, and what more rows they have is not looked at."""
         self.state = self._spread(state, self._placements(state))
         self.steps = steps
 
@@ -539,6 +543,6 @@ def as_arrays(numbers: Numbers) -> dict[str, Array]:
 
 
 def vary(loop: DeviceLoop, values: dict[str, Array]) -> Varied:
-    """Gives seeds their own values (`seed ...`) of fields named by dotted path, such as `learner.agent.discount`."""
+    """Give seeds their own values (`seed ...`) of fields named by dotted path, such as `learner.agent.discount`."""
     nobody = jax.tree.map(lambda _: None, loop)
     return Varied(loop, with_numbers(nobody, values, is_leaf=lambda x: x is None))

@@ -48,7 +48,7 @@ class HostState(NamedTuple):
 
 
 def begin(learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()) -> tuple[Key[Array, ""], LearnerState]:
-    """The next key, and the learner's first state."""
+    """Return the next key, and the learner's first state."""
     key, init_key = jax.random.split(key)
     return key, learner.init(init_key, mark=mark)
 
@@ -197,7 +197,7 @@ class HostLoop:
         )
 
     def blamed(self, error: ForageError) -> ForageError:
-        """What failed in truth, where environments failed: they do after actions that are no numbers."""
+        """Return what failed in truth, where environments failed: they do after actions that are no numbers."""
         found = search(self.state, None)
         if found is None:
             return error
@@ -205,7 +205,7 @@ class HostLoop:
         return Unsound(learned_sentence(part, bad, f"before step {self.steps:,}", self.seed))
 
     def iterate(self) -> dict[str, Array]:
-        """Collects one rollout and learns; with overlap, from the rollout before. Returns the metrics."""
+        """Collect one rollout and learns; with overlap, from the rollout before. Return the metrics."""
         agent, environment = self.learner.agent, self.environment
         if agent.whole_episodes and self.episode_length.any():
             self.begin_episodes()
@@ -278,7 +278,7 @@ class HostLoop:
         return metrics
 
     def account(self, step: Any) -> None:
-        """Adds a step to the running episodes, and those that ended to the totals."""
+        """Add a step to the running episodes, and those that ended to the totals."""
         self.ended = step.terminated | step.truncated
         step = team.as_one(step, self.learner.spec.num_agents)
         self.episode_return = self.episode_return + step.reward
@@ -317,7 +317,7 @@ class HostLoop:
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """The shape of what says whether an episode ended."""
+        """Return the shape of what says whether an episode ended."""
         agents = self.learner.spec.num_agents
         return (self.environment.num_envs,) if agents == 1 else (self.environment.num_envs, agents)
 
@@ -334,7 +334,9 @@ class HostLoop:
         return jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), example)
 
     def save(self, with_environment: bool = True) -> HostState:
-        """Everything to continue from. After a failure the environments are left out: new episodes begin then."""
+        """Return everything to continue from. After a failure the environments are left out: new episodes begin
+        then.
+        """
         snapshot = (self.environment.snapshot() if with_environment else None) or b""
         return HostState(
             np.int32(self.steps),  # type: ignore[arg-type]
@@ -391,7 +393,7 @@ class HostLoop:
             self.begin_episodes()
 
     def begin_episodes(self) -> None:
-        """Begins new episodes in place of those under way, which were lost."""
+        """Begin new episodes in place of those under way, which were lost."""
         self.observation = self.environment.reset(self.seed + self.steps)
         self.ended = np.ones_like(self.ended)
         self.episode_return, self.episode_length = self.episode_return * 0, self.episode_length * 0

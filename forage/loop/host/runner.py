@@ -63,7 +63,7 @@ class HostRunner:
 
     @property
     def devices(self) -> list[jax.Device]:
-        """The device that learns."""
+        """Return the device that learns."""
         return jax.local_devices()[:1]
 
     @property
@@ -83,7 +83,7 @@ class HostRunner:
 
     @property
     def exact(self) -> bool:
-        """Whether the environments can be saved, so that a resumed run continues as if never stopped."""
+        """Return whether the environments can be saved, so that a resumed run continues as if never stopped."""
         return self.loops[0].environment.snapshot() is not None
 
     @property
@@ -91,11 +91,11 @@ class HostRunner:
         return tuple(loop.save(not self.failed) for loop in self.loops)
 
     def agent_states(self) -> PyTree[Array]:
-        """The agents' states, leaves `seed ...`."""
+        """Return the agents' states, leaves `seed ...`."""
         return jax.tree.map(lambda *x: jnp.stack(x), *(loop.state.agent for loop in self.loops))
 
     def load_agents(self, path: Path) -> dict[str, Any]:
-        """Takes the agents alone out of a checkpoint, to evaluate them. Returns its header."""
+        """Take the agents alone out of a checkpoint, to evaluate them. Return its header."""
         header: dict[str, Any] = {}
         for number, loop in enumerate(self.loops):
             like = loop.shapes().learner.agent
@@ -123,7 +123,9 @@ class HostRunner:
 
     @property
     def visits(self) -> np.ndarray | None:
-        """How often each seed was at each place of the environments' map, `seed *place`, where that is measured."""
+        """Return how often each seed was at each place of the environments' map, `seed *place`, where that is
+        measured.
+        """
         counts = [np.asarray(e.visits.counts) for e in self.loops if isinstance(e.visits, Visits)]
         places = self.loops[0].environment.places
         return np.stack(counts).reshape(-1, *places) if counts and places else None
@@ -148,7 +150,7 @@ class HostRunner:
         return jax.tree.map(lambda *x: np.stack(x), *same)
 
     def prepare(self, episodes: int, max_steps: int) -> None:
-        """Nothing: what an evaluation compiles here is small."""
+        """Do nothing: what an evaluation compiles here is small."""
 
     def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
         """Play `episodes` evaluation episodes for every seed, in at most `num_envs` environments of their own."""
@@ -177,7 +179,9 @@ class HostRunner:
             self._open.pop().close()
 
     def missing(self) -> dict[str, tuple[str, ...]]:
-        """Names of the environments' own information that no episode ended with so far, and what there was instead."""
+        """Return the names of the environments' own information that no episode ended with so far, and what there was
+        instead.
+        """
         environments = [loop.environment for loop in self.loops]
         seen = {name for environment in environments for name in environment.info_seen}
         never = [name for name in environments[0].info_names if name not in seen]
@@ -280,7 +284,7 @@ class HostRunner:
         return self._each(HostLoop.begin_episodes, [not new for new in anew])[1]
 
     def close(self) -> None:
-        """Frees the environments. Nothing can be called afterwards."""
+        """Free the environments. Nothing can be called afterwards."""
         self.retire()
         if self._evaluation is not None:
             self._evaluation.close()
@@ -313,7 +317,7 @@ def play(
 def play_once(
     loop: HostLoop, environment: HostEnvironment, max_steps: int, start: int, chance: int, sampled: bool
 ) -> Played:
-    """One evaluation episode in each environment, begun with the seed `start`; see `DeviceLoop.evaluate`."""
+    """Play one evaluation episode in each environment, begun with the seed `start`; see `DeviceLoop.evaluate`."""
     learner, num_envs = loop.learner, environment.num_envs
     seen = actor_of(learner, loop.state)
     hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.hidden(explore=False))

@@ -144,11 +144,13 @@ class HostStarts:
         self.saved = unjoined(saved)
 
     def dump(self) -> bytes:
-        """The simulator's states, for a checkpoint."""
+        """Return the simulator's states, for a checkpoint."""
         return joined(self.saved)
 
     def after(self, result: HostStep, age: Int[np.ndarray, " env"]) -> HostStep:
-        """What a step brought, once episodes were cut and those that are over begin anew. `age`: steps before it."""
+        """Return what a step brought, once episodes were cut and those that are over begin anew. `age`: steps before
+        it.
+        """
         step = result.step
         told = team.as_one(step, self.world.num_agents)
         self.marks.append(jax.tree.map(np.asarray, self.state.marks))
@@ -175,7 +177,7 @@ class HostStarts:
     def begin_anew(
         self, observation: PyTree[np.ndarray], over: Bool[np.ndarray, " env"], stands: Bool[np.ndarray, " env"]
     ) -> PyTree[np.ndarray]:
-        """Begins the episodes in place of those that are `over`. Where one still `stands`, no reset came yet."""
+        """Begin the episodes in place of those that are `over`. Where one still `stands`, no reset came yet."""
         if not over.any():
             return observation
         index = np.asarray(self.state.begun + np.cumsum(over) - 1, np.int32)  # where `over`; of the rest not used
@@ -199,7 +201,7 @@ class HostStarts:
     def report(
         self, rollout: Experience, clock: Clock, fresh: Bool[np.ndarray, " env"], judgement: Judgement | None = None
     ) -> None:
-        """Tells the part of a rollout (leaves `time env ...`), and forgets what it does not keep.
+        """Tell the part of a rollout (leaves `time env ...`), and forgets what it does not keep.
 
         `fresh`: where its first step began an episode, also because the one before was lost.
         `judgement`: the agent's, for a part that is `judged`.
@@ -224,13 +226,13 @@ ZLIB = b"\x78\x01"
 
 
 def joined(states: dict[int, bytes]) -> bytes:
-    """The states in one piece: how many, their numbers, their lengths, and then themselves."""
+    """Return the states in one piece: how many, their numbers, their lengths, and then themselves."""
     head = [len(states), *states, *map(len, states.values())]
     return np.array(head, "<i8").tobytes() + b"".join(states.values())
 
 
 def unjoined(data: bytes) -> dict[int, bytes]:
-    """The inverse of `joined`, which runs nothing. Raises `ForageError` for what it did not make."""
+    """Return the inverse of `joined`, which runs nothing. Raise `ForageError` for what it did not make."""
     if not data:
         return {}
     count = int(np.frombuffer(data, "<i8", 1)[0]) if len(data) >= 8 else -1

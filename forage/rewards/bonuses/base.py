@@ -82,7 +82,7 @@ class Bonus(Rewards):
         return own
 
     def remark(self, spec: Spec) -> PyTree[Array]:
-        """An example of the method's note of one transition."""
+        """Return an example of the method's note of one transition."""
         return ()
 
     def check(self, spec: Spec) -> None:
@@ -143,7 +143,7 @@ class Bonus(Rewards):
         )
 
     def scheduled(self, rewarded: RunningNorm, clock: Clock) -> Float[Array, ""]:
-        """The weight after a rollout that began at `clock`."""
+        """Return the weight after a rollout that began at `clock`."""
         factor = {
             "fixed": lambda: jnp.ones(()),
             "linear": lambda: 1 - clock.fraction * (1 - self.final_weight),

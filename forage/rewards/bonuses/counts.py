@@ -101,7 +101,7 @@ def scale_of(space: spaces.Space[Any]) -> Float[np.ndarray, " features"]:
 
 
 def few(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray] | None:
-    """The lowest value of each place and how many there are, where there are few states altogether."""
+    """Return the lowest value of each place and how many there are, where there are few states altogether."""
     if isinstance(space, spaces.Discrete):
         lowest, choices = np.array([space.start]), np.array([space.n])
     elif isinstance(space, spaces.MultiDiscrete) and not isinstance(space, Tokens):
@@ -117,7 +117,7 @@ def few(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def primes_below(bound: int, number: int) -> list[int]:
-    """The largest `number` primes up to `bound`."""
+    """Return the largest `number` primes up to `bound`."""
     found = []
     while len(found) < number and bound > 1:
         if all(bound % divisor for divisor in range(2, math.isqrt(bound) + 1)):
@@ -253,6 +253,6 @@ class Counts(Bonus):
 
 
 def numbered(places: Int[Array, "table time env"]) -> Int[Array, "time env"]:
-    """One number for what all tables say."""
+    """Return one number for what all tables say."""
     powers = jnp.array([pow(1_000_003, table, 2**31) for table in range(len(places))], jnp.int32)
     return jnp.tensordot(powers, places, 1)

@@ -126,7 +126,7 @@ class E3B(Bonus):
         carry: tuple[Float[Array, "phi phi"], Bool[Array, ""]],
         seen: tuple[Float[Array, " phi"], Float[Array, " phi"], Bool[Array, ""]],
     ) -> tuple[tuple[Float[Array, "phi phi"], Bool[Array, ""]], Float[Array, ""]]:
-        """One step of one environment: the bonus of where it led. An episode's first state is in C before that."""
+        """Take one step of one environment: the bonus of where it led. An episode's first state is in C before that."""
         root, fresh = carry
         now, after, ended = seen
         first, _ = sherman_morrison(jnp.eye(len(now)) * jax.lax.rsqrt(jnp.asarray(self.ridge, jnp.float32)), now)
@@ -137,7 +137,7 @@ class E3B(Bonus):
 def sherman_morrison(
     root: Float[Array, "phi phi"], x: Float[Array, " phi"]
 ) -> tuple[Float[Array, "phi phi"], Float[Array, ""]]:
-    """The root of (C + x x')^-1 from that of C^-1 = S S', and x' C^-1 x.
+    """Return the root of (C + x x')^-1 from that of C^-1 = S S', and x' C^-1 x.
 
     (C + x x')^-1 = C^-1 - C^-1 x x' C^-1 / (1 + x' C^-1 x), and S <- S (I - f f' / (r (r + 1))) with f = S' x and
     r^2 = 1 + f' f is its root (Potter, 1963).

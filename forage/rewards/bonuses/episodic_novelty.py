@@ -110,7 +110,7 @@ class EpisodicNovelty(Bonus):
 
     @property
     def rnd(self) -> RND:
-        """The life-long novelty, of which only the error is used."""
+        """Return the life-long novelty, of which only the error is used."""
         return RND(
             learning_rate=self.learning_rate,
             epochs=1,
@@ -190,7 +190,9 @@ class EpisodicNovelty(Bonus):
         kept: Recollection,
         seen: tuple[Float[Array, " phi"], Float[Array, " phi"], Bool[Array, ""], Bool[Array, ""]],
     ) -> tuple[Recollection, Float[Array, ""]]:
-        """One step of one environment: r of where it led. An episode's first state is in the memory before that."""
+        """Take one step of one environment: r of where it led. An episode's first state is in the memory before
+        that.
+        """
         now, after, ended, counts = seen
         memory = kept.memory.at[0].set(jnp.where(kept.states == 0, now, kept.memory[0]))
         states = jnp.maximum(kept.states, 1)

@@ -36,7 +36,9 @@ class Curiosity(equinox.Module):
         self.forward = MLP(forward_key, sizes, "relu", 2**0.5, last_gain=1.0)
 
     def __call__(self, rows: Transitions) -> tuple[Float[Array, " row"], Float[Array, " row"]]:
-        """The errors of the inverse and of the forward model, for transitions between normalised observations."""
+        """Return the errors of the inverse and of the forward model, for transitions between normalised
+        observations.
+        """
         now, after = (self.inverse.embedding.rows(seen) for seen in (rows.observation, rows.next_observation))
         heard = jax.vmap(self.inverse.actions.heard)(rows.action)
         forward = 0.5 * jnp.sum((self.forward(jnp.concatenate([now, heard], axis=1)) - after) ** 2, axis=1)

@@ -16,7 +16,9 @@ from forage.nn.normalise import RunningNorm
 
 
 def row_shape(who: str, spec: Spec) -> tuple[int, ...]:
-    """The shape of an observation as a row of floats. Raises `ForageError` for what is no box, image or number."""
+    """Return the shape of an observation as a row of floats. Raise `ForageError` for what is no box, image or
+    number.
+    """
     space = seen(spec.observation_space)
     if isinstance(space, spaces.Discrete):
         if space.start != 0:

@@ -132,13 +132,13 @@ def verdict(found: list[Effect]) -> str:
 
 
 def evaluated(run: Run) -> list[float]:
-    """The mean return of the evaluation after training."""
+    """Return the mean return of the evaluation after training."""
     assert run.evaluation is not None
     return [float(value) for value in run.evaluation["return"]]
 
 
 def area(run: Run) -> list[float]:
-    """The mean return over the whole of training: the area under the learning curve, over its length.
+    """Return the mean return over the whole of training: the area under the learning curve, over its length.
 
     What was seen before the first episode ended counts as the first episode did.
     """
@@ -152,7 +152,7 @@ def area(run: Run) -> list[float]:
 
 
 def late(name: str, share: float = 0.1) -> Measure:
-    """The mean of a metric over the last `share` of training."""
+    """Return the mean of a metric over the last `share` of training."""
 
     def measure(run: Run) -> list[float]:
         rows = run.rows

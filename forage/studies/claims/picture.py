@@ -48,7 +48,7 @@ def draw(path: Path, result: Mapping[str, Any]) -> Path:
 
 
 def wrapped(label: str, width: int = 14) -> str:
-    """A label in lines of about so many letters."""
+    """Return a label in lines of about so many letters."""
     lines = [""]
     for word in label.split():
         if lines[-1] and len(lines[-1]) + len(word) >= width:

@@ -41,7 +41,7 @@ KEPT_POINTS = 50  # of each curve, in the result
 
 
 def load(name: str) -> Claim:
-    """The claim of this name. Raises `ForageError` with the nearest names."""
+    """Return the claim of this name. Raise `ForageError` with the nearest names."""
     if name not in names():
         raise ForageError(f"Unknown claim {name!r}{nearest(name, names())}")
     return importlib.import_module(f"forage.studies.claims.papers.{name.replace('-', '_')}").CLAIM
@@ -122,7 +122,7 @@ def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, 
 
 
 def of_these_words(agent: str, environment: Any, directory: Path, display: str, **words: Any) -> Run:
-    """The run that `forage.train` makes of these words: as it lies in `directory`, gone on with, or begun.
+    """Return the run that `forage.train` makes of these words: as it lies in `directory`, gone on with, or begun.
 
     A run of other words or other code that lies there is set aside.
     """
@@ -159,7 +159,8 @@ def set_aside(directory: Path) -> Path:
 
 
 def measured(measure: Measure, run: Run, name: str = "measured") -> np.ndarray:
-    """One number for each seed. It is kept beside the run, for a time when the checkpoints it was taken from are gone.
+    """Return one number for each seed. It is kept beside the run, for a time when the checkpoints it was taken from are
+    gone.
 
     What another measure found is not taken for this one's; a second measure is kept under another `name`.
     """
@@ -189,7 +190,9 @@ def recipe(measure: Measure) -> str:
 
 
 def with_little_memory(agent: str, parts: dict[str, Any]) -> dict[str, Any]:
-    """A replay that a smoke can fill, where there is one: hundreds of megabytes of zeros take longer than learning."""
+    """Return a replay that a smoke can fill, where there is one: hundreds of megabytes of zeros take longer than
+    learning.
+    """
     memory: Any = parts.get("memory") or default_memory(registry.part_class("agent", agent)())
     if isinstance(memory, str):
         memory = registry.build("memory", memory, {})
@@ -274,7 +277,7 @@ def plain(values: np.ndarray) -> list[list[float | None]]:
 
 
 def slug(label: str) -> str:
-    """A label as the name of a directory."""
+    """Return a label as the name of a directory."""
     return re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-")
 
 

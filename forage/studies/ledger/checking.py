@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 
 
 def ledger_path(given: str | None, new: bool = False) -> Path:
-    """The ledger that is meant; `new`: a named one may still be missing."""
+    """Return the ledger that is meant; `new`: a named one may still be missing."""
     path = DEFAULT if given is None else Path(given)
     if path.exists() or (new and given is not None):
         return path
@@ -64,7 +64,7 @@ def row_of(name: str) -> Row:
 
 
 def stored_of(name: str, path: Path) -> Figures:
-    """A row's stored figures. Raises `ForageError` where there are none, or of other settings."""
+    """Return a row's stored figures. Raise `ForageError` where there are none, or of other settings."""
     row, ledger = row_of(name), read_json(path)
     if name not in ledger:
         raise ForageError(f"{path} has no figures of {name} yet; forage ledger measure {name} writes them.")
@@ -92,7 +92,7 @@ def store(name: str, figures: Figures, path: Path) -> None:
 
 
 def measure(name: str) -> Figures:
-    """A row's figures, measured now in a process of its own."""
+    """Return a row's figures, measured now in a process of its own."""
     settings = row_of(name).settings()
     row = json.dumps(settings | {"first_seed": FIRST_SEED})
     command = [sys.executable, "-m", "forage.studies.ledger.measuring", row]
@@ -106,7 +106,7 @@ def measure(name: str) -> Figures:
 
 
 def check(name: str, then: Figures, measure: Callable[[str], Figures] = measure) -> list[Finding]:
-    """Measures a row again and holds it against the stored figures."""
+    """Measure a row again and holds it against the stored figures."""
     found = findings(then, measure(name))
     if any(f.verdict == WORSE and f.quantity in NOISY for f in found):
         order = (BETTER, SAME, SKIPPED, WORSE)

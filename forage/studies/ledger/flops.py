@@ -68,6 +68,6 @@ def count(jaxpr: Any, turns: int = 1) -> float:
 
 
 def inside(params: dict[str, Any]) -> list[Any]:
-    """The programs within an operation."""
+    """Return the programs within an operation."""
     values = [x for value in params.values() for x in (value if isinstance(value, (tuple, list)) else (value,))]
     return [getattr(x, "jaxpr", x) for x in values if hasattr(x, "jaxpr") or hasattr(x, "eqns")]

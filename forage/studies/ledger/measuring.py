@@ -52,7 +52,7 @@ class Yardstick:
         self.peak = 0.0  # of the best single product
 
     def look(self) -> float:
-        """The mean over some products, so that what others take of the machine meanwhile is seen."""
+        """Return the mean over some products, so that what others take of the machine meanwhile is seen."""
         spent = []
         for _ in range(PRODUCTS):
             began = time.perf_counter()
@@ -85,7 +85,7 @@ class Compiling:
 
 
 def measure(settings: dict[str, Any]) -> dict[str, Any]:
-    """The figures of the row that `Row.settings` describes."""
+    """Return the figures of the row that `Row.settings` describes."""
     began, load = time.perf_counter(), os.getloadavg()[0]
     options = {name: rebuilt(value, name) for name, value in settings["options"].items()}
     setup = make_setup(
@@ -159,7 +159,7 @@ def train(
 
 
 def peak_memory() -> float:
-    """The most memory that this process has held at once, in MiB."""
+    """Return the most memory that this process has held at once, in MiB."""
     status = Path("/proc/self/status")
     if status.exists():  # on Linux getrusage counts what the process held before it became this program, too
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))

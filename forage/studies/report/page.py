@@ -100,7 +100,7 @@ def section(title: str, content: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; what is short and begins with a digit or a sign is set as a number."""
+    """Return a table; what is short and begins with a digit or a sign is set as a number."""
 
     def cell(text: str) -> str:
         number = ' class="number"' if len(text) < 40 and text[:1] in "-+0123456789" else ""
@@ -180,7 +180,7 @@ def films(runs: Sequence[Compared], film: bool) -> str:
 
 
 def shown(film: Path, label: str) -> str:
-    """A film within the page itself."""
+    """Return a film within the page itself."""
     data = base64.b64encode(film.read_bytes()).decode()
     if film.suffix == ".mp4":
         look = "controls loop muted playsinline"
@@ -189,7 +189,7 @@ def shown(film: Path, label: str) -> str:
 
 
 def printed(runs: Sequence[Compared]) -> list[str]:
-    """A sentence for each run that says all a reader must know to believe its number."""
+    """Return a sentence for each run that says all a reader must know to believe its number."""
     lines = []
     for one in runs:
         if one.scores is None:

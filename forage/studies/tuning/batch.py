@@ -49,7 +49,7 @@ class Batch:
 
     @property
     def iterations(self) -> int:
-        """Turns of the loop in the whole of training."""
+        """Turn of the loop in the whole of training."""
         return -(-self.setup.steps // self.runner.steps_per_iteration)
 
     def advance(self, share: float) -> None:
@@ -94,6 +94,6 @@ class Batch:
 def repeated(
     setup: Setup, settings: Sequence[Settings], seeds: Sequence[int], episodes: int, rewards: Rewards | None = None
 ) -> Batch:
-    """A batch of every setting with every seed, setting after setting."""
+    """Return a batch of every setting with every seed, setting after setting."""
     members = [s for s in settings for _ in seeds]
     return Batch(setup, members, list(seeds) * len(settings), episodes, rewards)

@@ -105,7 +105,7 @@ def selected(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def changed(settings: dict[str, float], space: Sequence[Over], random: np.random.Generator) -> dict[str, float]:
-    """Each number a fifth up or down, within its range, or drawn anew."""
+    """Return each number a fifth up or down, within its range, or drawn anew."""
     found = {}
     for one in space:
         moved = float(np.clip(settings[one.name] * random.choice(FACTORS), one.low, one.high))
@@ -114,7 +114,7 @@ def changed(settings: dict[str, float], space: Sequence[Over], random: np.random
 
 
 def draw(one: Over, random: np.random.Generator) -> float:
-    """A number from its range, evenly, or evenly in its logarithm."""
+    """Return a number from its range, evenly, or evenly in its logarithm."""
     if one.log:
         return float(np.exp(random.uniform(np.log(one.low), np.log(one.high))))
     return float(random.uniform(one.low, one.high))

@@ -142,7 +142,7 @@ def samplers(optuna: Any, plan: Plan, done: int) -> dict[str, Any]:
 
 
 def distributions(optuna: Any, plan: Plan) -> dict[str, Any]:
-    """The space as Optuna writes it."""
+    """Return the space as Optuna writes it."""
 
     def one(over: Over) -> Any:
         if over.choices:
@@ -154,7 +154,7 @@ def distributions(optuna: Any, plan: Plan) -> dict[str, Any]:
 
 
 def recorded(optuna: Any, plan: Plan, trial: Trial) -> Any:
-    """A trial of an earlier sitting, for Optuna."""
+    """Return a trial of an earlier sitting, for Optuna."""
     complete = trial.state == "complete" and np.isfinite(trial.value)
     return optuna.trial.create_trial(
         params={name: tuple(v) if isinstance(v, list) else v for name, v in trial.settings.items()},
@@ -165,13 +165,13 @@ def recorded(optuna: Any, plan: Plan, trial: Trial) -> Any:
 
 
 def worst(trials: Sequence[Trial]) -> float:
-    """The lowest finite value so far."""
+    """Return the lowest finite value so far."""
     finite = [trial.value for trial in trials if np.isfinite(trial.value)]
     return min(finite, default=WORST)
 
 
 def best(trials: Sequence[Trial]) -> Trial:
-    """The trial of highest value among those trained to the end."""
+    """Return the trial of highest value among those trained to the end."""
     complete = [trial for trial in trials if trial.state == "complete" and np.isfinite(trial.value)]
     if not complete:
         why = next((f" ({trial.why.rstrip('.')})" for trial in trials if trial.why), "")
@@ -180,12 +180,12 @@ def best(trials: Sequence[Trial]) -> Trial:
 
 
 def read(path: Path) -> list[Trial]:
-    """The whole lines of a file of trials."""
+    """Return the whole lines of a file of trials."""
     return [Trial(**row) for row in read_rows(path)]
 
 
 def load_optuna() -> Any:
-    """Imports Optuna, or says how to install it."""
+    """Import Optuna, or says how to install it."""
     try:
         import optuna
     except ImportError as error:

@@ -90,7 +90,7 @@ def is_traced(setup: Setup, one: Over) -> bool:
 
 
 def with_settings(setup: Setup, settings: Mapping[str, Any]) -> Setup:
-    """The setup with these hyper-parameters, named as in `Over`."""
+    """Return the setup with these hyper-parameters, named as in `Over`."""
     parts: dict[str, Any] = {}
     for name, value in settings.items():
         port, _, field = name.rpartition(".")

@@ -51,7 +51,7 @@ def tune(
     evaluation_actions: str = "greedy",
     **options: Any,
 ) -> dict[str, Any]:
-    """Searches hyper-parameters and says what they are worth. Returns what tune.json holds.
+    """Search hyper-parameters and say what they are worth. Return what tune.json holds.
 
     `space`: `learning_rate=1e-4:1e-2:log`, `epochs=1,4,10`, `memory.exponent=0.3:0.9`. `method`: `tpe`, `random`,
     `hyperband` or `pbt` (`trials` is then the population). Trials train on `tuning_seeds`, `batch` of them at once, and
@@ -175,7 +175,7 @@ def tested(
 
 
 def returns_of(run: Run, setup: Setup) -> np.ndarray:
-    """Each seed's mean evaluation return; what several rewards are worth together is for `setup` to say."""
+    """Return each seed's mean evaluation return; what several rewards are worth together is for `setup` to say."""
     assert run.evaluation is not None
     names = setup.spec.reward_names
     if not names:
@@ -194,7 +194,7 @@ def judged(tuned: np.ndarray | None, default: np.ndarray | None, broke: dict[str
 
 
 def teller(say: Any) -> Any:
-    """Shows a batch of trials."""
+    """Show a batch of trials."""
 
     def tell(trials: list[Trial], seconds: float) -> None:
         top = max(trials, key=lambda trial: trial.value)
@@ -210,7 +210,7 @@ def teller(say: Any) -> Any:
 
 
 def shower(say: Any) -> Any:
-    """Shows a part of a population's life."""
+    """Show a part of a population's life."""
 
     def tell(row: dict[str, Any]) -> None:
         values = np.array([-np.inf if value is None else value for value in row["values"]])

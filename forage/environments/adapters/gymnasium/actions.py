@@ -48,7 +48,7 @@ class Door:
         )
 
     def singles(self, action: PyTree[np.ndarray]) -> list[Any]:
-        """The action of each environment. Raises `ForageError` where there is not one for each."""
+        """Return the action of each environment. Raise `ForageError` where there is not one for each."""
         inner = self.inner
         if isinstance(inner, spaces.Discrete):
             values = np.asarray(action)
@@ -71,7 +71,7 @@ class Door:
         return [build(inner, iter(np.split(row, self._cuts))) for row in values]
 
     def batch(self, action: PyTree[np.ndarray]) -> Any:
-        """The same as a vector environment takes them."""
+        """Return the same as a vector environment takes them."""
         singles = self.singles(action)
         if isinstance(self.inner, spaces.Dict | spaces.Tuple):
             empty: Any = create_empty_array(self.inner, self.num_envs)
@@ -100,7 +100,7 @@ def choices(space: Any) -> np.ndarray:
 
 
 def build(space: Any, parts: Iterator[np.ndarray]) -> Any:
-    """An element of `space` from the numbers of its leaves, in order."""
+    """Return an element of `space` from the numbers of its leaves, in order."""
     if isinstance(space, spaces.Dict):
         return {key: build(part, parts) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):

@@ -56,7 +56,7 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @property
     def ale(self) -> Any:
-        """The emulator."""
+        """Return the emulator."""
         return self.env.unwrapped.ale  # pyrefly: ignore[missing-attribute]
 
     @property
@@ -67,7 +67,7 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @property
     def place(self) -> int:
-        """The room that the player is in, read from the emulator's memory. Agents do not see it."""
+        """Return the room that the player is in, read from the emulator's memory. Agents do not see it."""
         room = ROOMS[self.env.unwrapped._game]  # pyrefly: ignore[missing-attribute]
         return int(self.ale.getRAM()[room.address])
 

@@ -28,7 +28,7 @@ class Layout:
         }
 
     def empty(self, rows: int | None = None) -> Arrays:
-        """New arrays, at each step: JAX may look at NumPy's memory without copying it."""
+        """Return new arrays, at each step: JAX may look at NumPy's memory without copying it."""
         rows = self.num_envs if rows is None else rows
         return {path: np.empty((rows, *shape), dtype) for path, (shape, dtype, _) in self.leaves.items()}
 
@@ -61,7 +61,7 @@ class Layout:
 
 
 def write_batch(arrays: Arrays, batch: Any) -> None:
-    """Copies what a vector environment returned."""
+    """Copy what a vector environment returned."""
     for path, array in arrays.items():
         array[...] = pick(batch, path)
 
@@ -72,7 +72,7 @@ def copied(arrays: Arrays) -> Arrays:
 
 
 def nested(arrays: Arrays) -> PyTree[np.ndarray]:
-    """The arrays as the space has them: one, or nested dictionaries."""
+    """Return the arrays as the space has them: one, or nested dictionaries."""
     if () in arrays:
         return arrays[()]
     tree: dict[str, Any] = {}
@@ -85,7 +85,7 @@ def nested(arrays: Arrays) -> PyTree[np.ndarray]:
 
 
 def pick(observation: Any, path: Path) -> Any:
-    """The leaf of a nested observation."""
+    """Return the leaf of a nested observation."""
     for key in path:
         observation = observation[key]
     return observation

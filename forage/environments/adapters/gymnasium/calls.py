@@ -71,7 +71,7 @@ def found(value: Any) -> str:
 
 
 def number(name: str, value: Any) -> float:
-    """An entry of an environment's information as a number, NaN where there is none."""
+    """Return an entry of an environment's information as a number, NaN where there is none."""
     if value is None:
         return np.nan
     array = np.asarray(value)
@@ -132,7 +132,7 @@ def portable(call: Callable[[], Any]) -> Any:
 
 
 def sendable(error: Exception) -> Exception:
-    """The error itself, or its words where it cannot be sent to another process."""
+    """Return the error itself, or its words where it cannot be sent to another process."""
     try:
         copy = pickle.loads(pickle.dumps(error))
     except Exception:

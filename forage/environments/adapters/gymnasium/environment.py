@@ -122,7 +122,7 @@ class GymnasiumEnvironment(HostEnvironment):
 
     @classmethod
     def options_of(cls, target: Target) -> set[str]:
-        """The options that the environment's own constructor names."""
+        """Return the options that the environment's own constructor names."""
         return options_of(target)
 
     @staticmethod
@@ -335,7 +335,7 @@ class GymnasiumEnvironment(HostEnvironment):
 
 
 def _environment_info(info: dict[str, Any], index: int, ended: bool) -> dict[str, Any]:
-    """One environment's own info out of what the vector environment merged."""
+    """Return one environment's own info out of what the vector environment merged."""
     if ended:
         info = info.get("final_info", {})
     return {

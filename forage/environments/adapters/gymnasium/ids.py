@@ -33,7 +33,9 @@ def ids() -> dict[str, str]:
 
 
 def canonical(id: str) -> str:
-    """The id as it is registered. Raises `ForageError` where it is not; `module:Id-v0` imports the module first."""
+    """Return the id as it is registered. Raise `ForageError` where it is not; `module:Id-v0` imports the module
+    first.
+    """
     if is_atari(id):
         register()
     module, colon, _ = id.rpartition(":")
@@ -52,9 +54,9 @@ def canonical(id: str) -> str:
 
 
 def registered(id: str) -> str | None:
-    """The id in the registry's spelling, without the module that registers it, which is imported first.
+    """Return the id in the registry's spelling, without the module that registers it, which is imported first.
 
-    `None` where there is none. Raises `ForageError` where the module cannot be imported.
+    `None` where there is none. Raise `ForageError` where the module cannot be imported.
     """
     module, _, name = id.rpartition(":")
     if module:

@@ -32,7 +32,7 @@ OURS = ("parallel", "info", "snapshots", "flatten", "without", "max_episode_step
 
 
 def located(target: Target) -> Target:
-    """An id as it is registered, once its module is imported; for a class's name an `Own`."""
+    """Return an id as it is registered, once its module is imported; for a class's name an `Own`."""
     if not isinstance(target, str):
         return target
     source, _, name = target.rpartition(":")
@@ -80,7 +80,7 @@ def make_single(
 
 
 def horizon(env: Any) -> int | None:
-    """The tightest limit on an episode's steps among the wrappers."""
+    """Return the tightest limit on an episode's steps among the wrappers."""
     limits: list[int | None] = []
     layer = env
     while isinstance(layer, gymnasium.Wrapper):
@@ -93,7 +93,7 @@ def horizon(env: Any) -> int | None:
 
 
 def mapped(env: Any) -> Any:
-    """The layer that says where it is on a map, by `places` and `place`; `None` where none does."""
+    """Return the layer that says where it is on a map, by `places` and `place`; `None` where none does."""
     layer = env
     while getattr(layer, "places", None) is None:
         if not isinstance(layer, gymnasium.Wrapper):
@@ -109,7 +109,9 @@ def frames_per_second(env: Any) -> float | None:
 
 
 def reward_names(env: Any) -> tuple[str, ...]:
-    """Names of the entries of a vector reward, where there is one: `reward_space` says so, as MO-Gymnasium has it."""
+    """Return the names of the entries of a vector reward, where there is one: `reward_space` says so, as MO-Gymnasium
+    has it.
+    """
     space = getattr(env.unwrapped, "reward_space", None)
     if space is None:
         return ()
@@ -139,13 +141,13 @@ def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any
 
 
 def said(error: BaseException) -> str:
-    """An error's words, and its kind where these are no sentence, as a KeyError's are not."""
+    """Return an error's words, and its kind where these are no sentence, as a KeyError's are not."""
     words = str(error).strip()
     return words if " " in words else f"{type(error).__name__}: {words}".rstrip(": ")
 
 
 def options_of(target: Target) -> set[str]:
-    """The options that the environment's constructor names, those of its base classes too."""
+    """Return the options that the environment's constructor names, those of its base classes too."""
     try:
         made_by = creator(target)
         chain = getattr(made_by, "__mro__", (made_by,))
@@ -156,7 +158,7 @@ def options_of(target: Target) -> set[str]:
 
 
 def creator(target: Target) -> Any:
-    """The class, or the function, that makes it."""
+    """Return the class, or the function, that makes it."""
     target = located(target)
     if isinstance(target, Own):
         return target.cls

@@ -83,7 +83,7 @@ def module_of(path: str) -> str:
 
 
 def load_mo_gymnasium() -> Any:
-    """Imports MO-Gymnasium, which makes Gymnasium know its ids, or says how to install it."""
+    """Import MO-Gymnasium, which makes Gymnasium know its ids, or says how to install it."""
     try:
         import mo_gymnasium
     except ImportError as error:
@@ -92,7 +92,7 @@ def load_mo_gymnasium() -> Any:
 
 
 def ids() -> dict[str, str]:
-    """Every id of MO-Gymnasium with its objectives."""
+    """Return every id of MO-Gymnasium with its objectives."""
     load_mo_gymnasium()
     found = {}
     for id, spec in sorted(gymnasium.registry.items()):

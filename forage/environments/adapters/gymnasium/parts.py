@@ -31,18 +31,18 @@ class Without(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 
 def leave_out(env: Any, names: str | Sequence[str]) -> Any:
-    """The environment without the named parts of its observation: `a,b`, or a list of them."""
+    """Return the environment without the named parts of its observation: `a,b`, or a list of them."""
     return Without(env, chosen) if (chosen := listed(names)) else env
 
 
 def listed(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Names as a person gives them: a list of them, or one text with commas between them."""
+    """Return the names as a person gives them: a list of them, or one text with commas between them."""
     names = names.split(",") if isinstance(names, str) else names
     return tuple(name.strip() for name in names if name.strip())
 
 
 def without(name: str, space: Any, path: tuple[str, ...]) -> spaces.Space[Any]:
-    """The space of `less`."""
+    """Return the space of `less`."""
     parts = dict(space.spaces) if isinstance(space, spaces.Dict) else {}
     if path[0] not in parts:
         near = difflib.get_close_matches(path[0], parts, n=3, cutoff=0.4) or sorted(parts)
@@ -59,6 +59,6 @@ def without(name: str, space: Any, path: tuple[str, ...]) -> spaces.Space[Any]:
 
 
 def less(observation: Any, path: tuple[str, ...]) -> Any:
-    """An observation without one of its parts."""
+    """Return an observation without one of its parts."""
     kept = {key: part for key, part in observation.items() if key != path[0]}
     return kept | {path[0]: less(observation[path[0]], path[1:])} if path[1:] else kept

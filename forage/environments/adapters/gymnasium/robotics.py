@@ -50,7 +50,7 @@ class RoboticsEnvironment(GymnasiumEnvironment):
 
 
 def load_robotics() -> Any:
-    """Imports Gymnasium-Robotics, which makes Gymnasium know its ids, or says how to install it."""
+    """Import Gymnasium-Robotics, which makes Gymnasium know its ids, or says how to install it."""
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # it has a word to say about old ids at every start
             import gymnasium_robotics
@@ -61,7 +61,7 @@ def load_robotics() -> Any:
 
 
 def ids() -> dict[str, str]:
-    """Every id of Gymnasium-Robotics that current MuJoCo runs, with a line of description."""
+    """Return every id of Gymnasium-Robotics that current MuJoCo runs, with a line of description."""
     load_robotics()
     found = {}
     for id, spec in sorted(gymnasium.registry.items()):

@@ -134,7 +134,7 @@ def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: i
 
 
 def _hides_sticky_action(env: gymnasium.Env[Any, Any]) -> bool:
-    """The Arcade Learning Environment does not save which action sticks, which would show only now and then."""
+    """Return whether actions stick, which the Arcade Learning Environment does not save; it shows only now and then."""
     emulators = [value for layer in _layers(env) for value in vars(layer).values() if _kind(value) == "ALEInterface"]
     return any(emulator.getFloat("repeat_action_probability") > 0 for emulator in emulators)
 

@@ -198,7 +198,7 @@ def apart(parts: Any, fits: bool) -> dict[str, Any]:
 
 
 def apart_space(parts: Any, fits: bool) -> spaces.Dict:
-    """The space of `apart`."""
+    """Return the space of `apart`."""
     kept = apart(parts, fits)
     return spaces.Dict({**kept, "observation": spaces.Dict(kept["observation"])})
 
@@ -216,7 +216,7 @@ def is_empty(space: Any) -> bool:
 
 
 def array_space(name: str, space: Any, path: tuple[str, ...] = ()) -> spaces.Space[Any]:
-    """The space of `as_arrays`. Raises `ForageError` where an observation has no fixed size."""
+    """Return the space of `as_arrays`. Raise `ForageError` where an observation has no fixed size."""
     if isinstance(space, spaces.Dict):
         kept = {key: part for key, part in space.spaces.items() if not is_empty(part)}
         return spaces.Dict({key: array_space(name, part, (*path, key)) for key, part in kept.items()})
@@ -236,7 +236,7 @@ def array_space(name: str, space: Any, path: tuple[str, ...] = ()) -> spaces.Spa
 
 
 def unreadable(name: str, space: Any, path: tuple[str, ...] = ()) -> ForageError:
-    """One sentence for a space, the part at `path` of the observation, that cannot be made arrays."""
+    """Return one sentence for a space, the part at `path` of the observation, that cannot be made arrays."""
     part = f" as its part {'.'.join(path)}" if path else ""
     leave = f", and --env.without {'.'.join(path)} leaves that part out" if path else ""
     try:
@@ -258,7 +258,7 @@ def vector_size(space: spaces.Space[Any]) -> bool:
 
 
 def as_arrays(space: Any, value: Any) -> Any:
-    """An element of `space` as nested dictionaries of arrays."""
+    """Return an element of `space` as nested dictionaries of arrays."""
     if isinstance(space, spaces.Dict):
         return {key: as_arrays(part, value[key]) for key, part in space.spaces.items() if not is_empty(part)}
     if isinstance(space, spaces.Tuple):
@@ -290,13 +290,13 @@ def encode_text(space: spaces.Text, text: str) -> Int[np.ndarray, " length"]:
 
 
 def decode_text(space: spaces.Text, ids: Int[np.ndarray, " length"]) -> str:
-    """The text that `encode_text` was given."""
+    """Return the text that `encode_text` was given."""
     characters = sorted(space.character_set)
     return "".join(characters[number - 1] for number in ids if number != Tokens.PAD)
 
 
 def flat_space(name: str, space: spaces.Space[Any]) -> spaces.Box:
-    """The space of `gymnasium.spaces.flatten`, as `float32`. Raises `ForageError` where the size changes."""
+    """Return the space of `gymnasium.spaces.flatten`, as `float32`. Raise `ForageError` where the size changes."""
     if not vector_size(space):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else ()
         bad = ((part, (key,)) for key, part in parts if not vector_size(part))
@@ -306,12 +306,12 @@ def flat_space(name: str, space: spaces.Space[Any]) -> spaces.Box:
 
 
 def as_vector(space: spaces.Space[Any], value: Any) -> Float[np.ndarray, " size"]:
-    """An element of `space` as one vector."""
+    """Return an element of `space` as one vector."""
     return np.asarray(spaces.flatten(space, value), np.float32)
 
 
 def float_box(low: np.ndarray, high: np.ndarray) -> spaces.Box:
-    """A `float32` box. Bounds beyond what `float32` holds mean that there is none."""
+    """Return a `float32` box. Bounds beyond what `float32` holds mean that there is none."""
     limits = np.finfo(np.float32)
     low = np.where(low < limits.min, -np.inf, np.clip(low, limits.min, limits.max))
     high = np.where(high > limits.max, np.inf, np.clip(high, limits.min, limits.max))
@@ -324,7 +324,7 @@ def float_box(low: np.ndarray, high: np.ndarray) -> spaces.Box:
 
 
 def travelling(space: Any) -> spaces.Space[Any]:
-    """The same space in the dtypes that values travel in."""
+    """Return the same space in the dtypes that values travel in."""
     if isinstance(space, spaces.Dict):
         return spaces.Dict({key: travelling(part) for key, part in space.spaces.items()})
     if isinstance(space, spaces.Box) and (dtype := array_dtype(space)) != space.dtype:

@@ -72,7 +72,7 @@ def check_times(name: str, episode_length: int, action_repeat: int) -> None:
 
 
 def ids() -> dict[str, str]:
-    """Every id of Brax with a line of description."""
+    """Return every id of Brax with a line of description."""
     return {id: DESCRIPTIONS.get(id, f"Brax's {id}.") for id in envs._envs}
 
 

@@ -22,7 +22,7 @@ FOREVER = np.int32(2**31 - 1)
 
 
 def strong(tree: PyTree[Any]) -> PyTree[Array]:
-    """The same values as arrays without weak types; random keys pass unchanged."""
+    """Return the same values as arrays without weak types; random keys pass unchanged."""
 
     def leaf(value: Any) -> Array:
         value = jnp.asarray(value)
@@ -34,7 +34,7 @@ def strong(tree: PyTree[Any]) -> PyTree[Array]:
 
 
 def dtype_of(dtype: Any) -> Any:
-    """The dtype in which Forage hands on an observation: float32, int32, uint8 or bool."""
+    """Return the dtype in which Forage hands on an observation: float32, int32, uint8 or bool."""
     dtype = np.dtype(dtype)
     if dtype in (np.dtype(np.uint8), np.dtype(np.bool_)):
         return dtype.type
@@ -42,12 +42,14 @@ def dtype_of(dtype: Any) -> Any:
 
 
 def observed(tree: PyTree[Any]) -> PyTree[Array]:
-    """An observation in the dtypes of `dtype_of`."""
+    """Return an observation in the dtypes of `dtype_of`."""
     return jax.tree.map(lambda x: jax.lax.convert_element_type(x, dtype_of(jnp.asarray(x).dtype)), tree)
 
 
 def box(low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> gymnasium.spaces.Box:
-    """A box in the dtype of `dtype_of`; float32's largest number, by which some libraries mean no bound, is none."""
+    """Return a box in the dtype of `dtype_of`; float32's largest number, by which some libraries mean no bound, is
+    none.
+    """
     dtype = dtype_of(dtype)
     low, high = (np.broadcast_to(np.asarray(bound), shape) for bound in (low, high))
     if np.dtype(dtype) == np.bool_:
@@ -62,7 +64,7 @@ def box(low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> gymnasium.sp
 
 
 def unbounded(shape: tuple[int, ...], dtype: Any) -> gymnasium.spaces.Box:
-    """A box of every value that an array can have."""
+    """Return a box of every value that an array can have."""
     dtype = dtype_of(dtype)
     if dtype in (np.float32, np.bool_):
         return box(-np.inf, np.inf, shape, dtype)
@@ -70,13 +72,13 @@ def unbounded(shape: tuple[int, ...], dtype: Any) -> gymnasium.spaces.Box:
 
 
 def flat(tree: PyTree[Array]) -> Float[Array, " numbers"]:
-    """All leaves behind one another as float32, dictionaries in the order of their names."""
+    """Return all leaves behind one another as float32, dictionaries in the order of their names."""
     leaves = [jnp.asarray(leaf).astype(jnp.float32).reshape(-1) for leaf in jax.tree.leaves(tree)]
     return jnp.concatenate(leaves)
 
 
 def flat_box(space: gymnasium.Space[Any]) -> gymnasium.spaces.Box:
-    """The space of `flat` of an element of `space`."""
+    """Return the space of `flat` of an element of `space`."""
     low, high = (np.concatenate([np.asarray(b).reshape(-1) for b in bounds(space, which)]) for which in ("low", "high"))
     return gymnasium.spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
 
@@ -91,7 +93,7 @@ def bounds(space: gymnasium.Space[Any], which: str) -> list[Any]:
 
 
 def unknown(name: str, option: str, known: Iterable[str]) -> ForageError:
-    """One sentence for an option that is not there."""
+    """Return one sentence for an option that is not there."""
     known = sorted(set(known))
     hint = did_you_mean(difflib.get_close_matches(option, known, n=3, cutoff=0.4))
     return ForageError(f"{name} has no option {option!r}" + (hint or f"; it has {', '.join(known) or 'none'}."))
@@ -100,9 +102,9 @@ def unknown(name: str, option: str, known: Iterable[str]) -> ForageError:
 def with_parameters(
     name: str, parameters: Any, options: Mapping[str, Any], others: Iterable[str] = ()
 ) -> tuple[Any, dict[str, Any]]:
-    """The library's parameters with the options among them put in, and the options that are left.
+    """Return the library's parameters with the options among them put in, and the options that are left.
 
-    Those must be in `others`, which the library's constructor takes. Raises `ForageError` where one is neither, or
+    Those must be in `others`, which the library's constructor takes. Raise `ForageError` where one is neither, or
     where a value does not fit the parameter's own.
     """
     known = [] if parameters is None else numeric_fields(parameters)
@@ -136,7 +138,7 @@ def like(name: str, option: str, value: Any, default: Any) -> Any:
 
 
 def made(name: str, make: Any, *arguments: Any, **options: Any) -> Any:
-    """Calls a library's constructor; what it raises becomes one sentence."""
+    """Call a library's constructor; what it raises becomes one sentence."""
     try:
         return make(*arguments, **options)
     except ForageError:
@@ -149,7 +151,9 @@ def made(name: str, make: Any, *arguments: Any, **options: Any) -> Any:
 
 
 def picture(name: str, image: Any) -> UInt8[np.ndarray, "height width 3"]:
-    """An image as `uint8[height, width, 3]`; fractions are taken as brightness, and one number a pixel as grey."""
+    """Return an image as `uint8[height, width, 3]`; fractions are taken as brightness, and one number a pixel
+    as grey.
+    """
     image = np.asarray(image)
     if image.ndim == 2 or (image.ndim == 3 and image.shape[-1] == 1):
         image = np.repeat(image.reshape(*image.shape[:2], 1), 3, axis=-1)
@@ -175,5 +179,5 @@ def figure_picture(figure: Any) -> UInt8[np.ndarray, "height width 3"]:
 
 
 def single(tree: PyTree[Any]) -> PyTree[np.ndarray]:
-    """A state on the host, as plain arrays and typed keys."""
+    """Return a state on the host, as plain arrays and typed keys."""
     return jax.tree.map(lambda x: x if is_key(x) else np.asarray(x), tree)

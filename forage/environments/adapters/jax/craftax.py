@@ -90,7 +90,9 @@ class Craftax(Environment):
 
 
 def own(key: Key[Array, ""]) -> Key[Array, ""]:
-    """The key as one of JAX's own generator: a step draws so often that Forage's, written out, compiles for minutes."""
+    """Return the key as one of JAX's own generator: a step draws so often that Forage's, written out, compiles for
+    minutes.
+    """
     return jax.random.wrap_key_data(jax.random.key_data(key), impl="threefry2x32")
 
 
@@ -109,13 +111,13 @@ CLASSES = {
 
 
 def library_class(target: str) -> Any:
-    """The library's class of an id."""
+    """Return the library's class of an id."""
     module, name = CLASSES[target]
     return getattr(importlib.import_module(module), name)
 
 
 def ids() -> dict[str, str]:
-    """Every id of Craftax with a line of description."""
+    """Return every id of Craftax with a line of description."""
     return {
         "Craftax-Symbolic-v1": "Survive and descend nine levels; 8268 symbols, 43 actions, 100,000 steps.",
         "Craftax-Pixels-v1": "Survive and descend nine levels; seen as pixels.",

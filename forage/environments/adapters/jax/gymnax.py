@@ -116,12 +116,12 @@ class Gymnax(Environment):
 
 
 def ids() -> dict[str, str]:
-    """Every id of gymnax with a line of description."""
+    """Return every id of gymnax with a line of description."""
     return {id: describe(id) for id in gymnax.registered_envs}
 
 
 def describe(id: str) -> str:
-    """A line on an environment, from what gymnax says of its class."""
+    """Return a line on an environment, from what gymnax says of its class."""
     factory = gymnax.registration._registry[id]
     family = getattr(factory, "__module__", "").split(".")[-2:-1] or ["own"]
     return f"gymnax's {id.rpartition('-')[0]} ({family[0].replace('_', ' ')})."

@@ -93,7 +93,7 @@ class JaxMARL(Environment):
 
     @functools.cached_property
     def same(self) -> bool:
-        """All agents have as many actions."""
+        """Return whether all agents have as many actions."""
         return len({self.size(action) for action in self.actions}) == 1
 
     @property
@@ -104,7 +104,7 @@ class JaxMARL(Environment):
 
     @functools.cached_property
     def boxes(self) -> tuple[spaces.Box, list[Own]]:
-        """The box of continuous actions that all agents share, and each agent's own part of it."""
+        """Return the box of continuous actions that all agents share, and each agent's own part of it."""
 
         def flat(space: Any) -> spaces.Box:
             low, high = (np.broadcast_to(np.asarray(x, np.float32), space.shape) for x in (space.low, space.high))
@@ -150,7 +150,7 @@ class JaxMARL(Environment):
         )
 
     def cut(self, agent: int, action: Array) -> Array:
-        """An agent's own part of an action that all share."""
+        """Return an agent's own part of an action that all share."""
         space = self.actions[agent]
         return jnp.minimum(action, space.n - 1) if hasattr(space, "n") else self.boxes[1][agent](action)
 
@@ -239,7 +239,7 @@ class JaxMARL(Environment):
 
 
 def numbered(x: Float[Array, "agent ..."]) -> Float[Array, "agent ..."]:
-    """Appends each agent's number, one-hot, as entries of a vector or as channels of an image."""
+    """Append each agent's number, one-hot, as entries of a vector or as channels of an image."""
     number = x.shape[0]
     one_hot = jnp.eye(number, dtype=x.dtype).reshape(number, *(1,) * (x.ndim - 2), number)
     return jnp.concatenate([x, jnp.broadcast_to(one_hot, (*x.shape[:-1], number))], -1)

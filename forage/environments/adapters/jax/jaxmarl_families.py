@@ -82,7 +82,7 @@ OTHERS = {
 
 
 def ids() -> dict[str, str]:
-    """Every id after `jaxmarl:` with a line of description."""
+    """Return every id after `jaxmarl:` with a line of description."""
     mpe = [id for id in jaxmarl.registered_envs if id.startswith("MPE_")]
     return {
         **{id: f"JaxMARL: particles, {id[4:].replace('_', ' ')}." for id in mpe},
@@ -98,7 +98,7 @@ def ids() -> dict[str, str]:
 
 
 def resolve(target: str, options: dict[str, Any]) -> tuple[Any, Family]:
-    """The library's environment behind an id, and its family."""
+    """Return the library's environment behind an id, and its family."""
     base, _, rest = target.partition("-")
     if base == "SMAX":
         if scenario := rest or options.pop("scenario", ""):

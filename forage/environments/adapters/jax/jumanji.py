@@ -186,7 +186,9 @@ def named(observation: Any) -> Any:
 
 
 def convert(spec: Any) -> gymnasium.Space[Any]:
-    """A spec as a space. Discrete entries of an observation become boxes of one number, as counters pass their end."""
+    """Return a spec as a space. Discrete entries of an observation become boxes of one number, as counters pass their
+    end.
+    """
     if isinstance(spec, specs.DiscreteArray):
         return foreign.box(0, spec.num_values, (), np.int32)
     if isinstance(spec, specs.BoundedArray):
@@ -198,12 +200,12 @@ def convert(spec: Any) -> gymnasium.Space[Any]:
 
 
 def ids() -> dict[str, str]:
-    """Every id of Jumanji with a line of description."""
+    """Return every id of Jumanji with a line of description."""
     return {id: describe(id) for id in sorted(registration.registered_environments())}
 
 
 def describe(id: str) -> str:
-    """A line on an environment, from where the library keeps it."""
+    """Return a line on an environment, from where the library keeps it."""
     module = registration.load(registration._REGISTRY[id].entry_point).__module__.split(".")
     family = module[module.index("environments") + 1] if "environments" in module else "own"
     return f"Jumanji's {id.rpartition('-')[0]} ({family})."

@@ -98,5 +98,5 @@ class Navix(Environment):
 
 
 def ids() -> dict[str, str]:
-    """Every id of NAVIX with a line of description."""
+    """Return every id of NAVIX with a line of description."""
     return {id: f"MiniGrid's {id.removeprefix('Navix-').rpartition('-')[0]}, by NAVIX." for id in registry()}

@@ -52,12 +52,12 @@ class Simulated(Environment):
 
     @property
     def clocked(self) -> bool:
-        """The library's `done` includes the time limit, and at that step cannot be told from it."""
+        """Return whether the library's `done` includes the time limit, and at that step cannot be told from it."""
         return False
 
     @abc.abstractmethod
     def simulator(self) -> Any:
-        """The library's environment with `parameters` as its model."""
+        """Return the library's environment with `parameters` as its model."""
 
     @property
     @abc.abstractmethod
@@ -69,7 +69,9 @@ class Simulated(Environment):
         return foreign.observed(dict(observation) if isinstance(observation, dict) else observation)
 
     def measured(self) -> tuple[tuple[str, tuple[int, ...], Any], ...]:
-        """Names, shapes and dtypes of what is seen. Traces a reset, which takes seconds, so it is done once."""
+        """Return names, shapes and dtypes of what is seen. It traces a reset, which takes seconds, so it is
+        done once.
+        """
         seen = jax.eval_shape(lambda: self.shown(self.library.reset(prng.key(0)).obs))
         parts = seen if isinstance(seen, dict) else {"": seen}
         return tuple((name, part.shape, part.dtype) for name, part in parts.items())

@@ -88,7 +88,7 @@ class Playground(Simulated):
 
 
 def settings(config: Any, prefix: str = "") -> dict[str, Any]:
-    """A configuration's values by their full names."""
+    """Return a configuration's values by their full names."""
     found: dict[str, Any] = {}
     for name, value in config.items():
         if hasattr(value, "items"):
@@ -99,7 +99,7 @@ def settings(config: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def ids() -> dict[str, str]:
-    """Every id of Playground with a line of description."""
+    """Return every id of Playground with a line of description."""
     found = {id: f"DeepMind Control Suite's {id}, on MJX." for id in registry.dm_control_suite.ALL_ENVS}
     found |= {id: f"A legged robot: {id}, on MJX." for id in registry.locomotion.ALL_ENVS}
     return found | {id: f"A robot's arm or hand: {id}, on MJX." for id in registry.manipulation.ALL_ENVS}

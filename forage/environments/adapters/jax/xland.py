@@ -68,7 +68,7 @@ class XLand(Environment):
 
     @property
     def library_parameters(self) -> Any:
-        """The library's parameters with the ruleset in its place."""
+        """Return the library's parameters with the ruleset in its place."""
         if self.goal is None or self.rules is None or self.init_tiles is None:
             return self.fixed
         return self.fixed.replace(ruleset=RuleSet(goal=self.goal, rules=self.rules, init_tiles=self.init_tiles))
@@ -101,7 +101,7 @@ class XLand(Environment):
 
 
 def from_benchmark(name: str, benchmark: str, ruleset: int) -> RuleSet:
-    """One ruleset of the library's benchmarks."""
+    """Return one ruleset of the library's benchmarks."""
     known = benchmarks.registered_benchmarks()
     if benchmark not in known:
         raise ForageError(f"{name} has no benchmark {benchmark!r}; there are {', '.join(known)}.")
@@ -112,12 +112,12 @@ def from_benchmark(name: str, benchmark: str, ruleset: int) -> RuleSet:
 
 
 def ids() -> dict[str, str]:
-    """Every id of XLand-MiniGrid with a line of description."""
+    """Return every id of XLand-MiniGrid with a line of description."""
     return {id: describe(id) for id in registration.registered_environments()}
 
 
 def describe(id: str) -> str:
-    """A line on an environment."""
+    """Return a line on an environment."""
     if id.startswith("XLand-MiniGrid-"):
         rooms, size = id.removeprefix("XLand-MiniGrid-").split("-")
         return f"Goals under changing rules, in {rooms.removeprefix('R')} rooms of a {size} grid."

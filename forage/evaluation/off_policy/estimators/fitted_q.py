@@ -57,7 +57,7 @@ class LinearValues:
 
 
 def fitted_q(target: Target, features: Features | None = None, ridge: float = RIDGE) -> PerEpisode:
-    """The estimate, as one number for each episode whose mean it is (see `linear.influence`).
+    """Return the estimate, as one number for each episode whose mean it is (see `linear.influence`).
 
     `features` maps observations to `[batch, feature]`; without them each different observation has a value of its own.
     Raises `ForageError` where there are too many different observations for a table, and where the equations have no
@@ -78,7 +78,9 @@ def fitted_q(target: Target, features: Features | None = None, ridge: float = RI
 
 
 def linear_values(target: Target, features: Features | None = None, ridge: float = RIDGE) -> ActionValues:
-    """The fitted action values, as a function of observations and times: what doubly robust estimators ask for."""
+    """Return the fitted action values, as a function of observations and times: what doubly robust estimators
+    ask for.
+    """
     if features is None:
         features = _table(target)
     of = design(target, features, ridge, "fqe")
@@ -87,7 +89,7 @@ def linear_values(target: Target, features: Features | None = None, ridge: float
 
 
 def _theta(target: Target, of: Design) -> Float[np.ndarray, "left d"]:
-    """The weights with 0, 1, ..., horizon steps left; without a horizon those of the fixed point, alone."""
+    """Return the weights with 0, 1, ..., horizon steps left; without a horizon those of the fixed point, alone."""
     if target.horizon is None:
         return solve(of.c_matrix - of.b_matrix, of.c_vector, "fqe")[None]
     once, back = np.linalg.solve(of.c_matrix, of.c_vector), np.linalg.solve(of.c_matrix, of.b_matrix)
@@ -100,7 +102,9 @@ def _theta(target: Target, of: Design) -> Float[np.ndarray, "left d"]:
 
 
 def _table(target: Target) -> Features:
-    """A feature for each different observation of the data; one that was never seen has none, and the value 0."""
+    """Return a feature for each different observation of the data; one that was never seen has none, and the
+    value 0.
+    """
     states, following, count = target.states("dr")
     known: dict[bytes, int] = {}
     for tree, numbers in ((target.logged.observation, states), (target.logged.next_observation, following)):

@@ -35,7 +35,7 @@ class Design(NamedTuple):
 
 
 def design(target: Target, features: Features | None, ridge: float, estimator: str) -> Design:
-    """The features of a target's data. Without `features` the observations are numbered and each is one."""
+    """Return the features of a target's data. Without `features` the observations are numbered and each is one."""
     logged, actions = target.logged, target.actions
     if features is None:
         states, following, count = target.states(estimator)
@@ -64,7 +64,7 @@ def design(target: Target, features: Features | None, ridge: float, estimator: s
 
 
 def solve(matrix: Float[np.ndarray, "d d"], vector: Float[np.ndarray, "d"], estimator: str) -> Float[np.ndarray, " d"]:
-    """The solution of a linear system, or a sentence where there is none."""
+    """Return the solution of a linear system, or a sentence where there is none."""
     try:
         found = np.linalg.solve(matrix, vector)
     except np.linalg.LinAlgError:

@@ -74,7 +74,7 @@ def partial_estimates(
 def blend(
     blends: Float[np.ndarray, "episode length"], confidence: float, resamples: int
 ) -> Float[np.ndarray, " length"]:
-    """The weights x of least estimated squared error; columns are the per-episode numbers of each length."""
+    """Return the weights x of least estimated squared error; columns are the per-episode numbers of each length."""
     means, (count, size) = blends.mean(0), blends.shape
     if count < 2:
         return np.eye(size)[-1]

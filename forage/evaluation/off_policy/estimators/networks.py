@@ -193,7 +193,7 @@ class NetworkDice:
 
 
 def values_of(network: Scores) -> ActionValues:
-    """A network as a function of NumPy arrays, in pieces that fit the memory."""
+    """Return a network as a function of NumPy arrays, in pieces that fit the memory."""
     jitted: Callable[..., Array] = jax.jit(lambda network, observation: network(observation))
 
     def values(
@@ -222,12 +222,12 @@ def _take(rows: Any, index: Int[Array, " batch"]) -> Any:
 
 
 def _chosen(of_actions: Float[Array, "batch actions"], action: Int[Array, " batch"]) -> Float[Array, " batch"]:
-    """A one-hot product rather than a gather: its gradient is a product too, not a scatter."""
+    """Return the values by a one-hot product rather than a gather: its gradient is a product too, not a scatter."""
     return (of_actions * jax.nn.one_hot(action, of_actions.shape[1])).sum(1)
 
 
 def _space(observation: PyTree[np.ndarray]) -> gymnasium.Space[Any]:
-    """The space that observations look to be from: images where they are bytes, else numbers without bounds."""
+    """Return the space that observations look to be from: images where they are bytes, else numbers without bounds."""
     if isinstance(observation, dict):
         return gymnasium.spaces.Dict({name: _space(part) for name, part in observation.items()})
     if not isinstance(observation, np.ndarray):

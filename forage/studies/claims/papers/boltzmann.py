@@ -14,7 +14,7 @@ OPTIONS = {"num_envs": 4, "hidden_sizes": (32, 32)}
 
 
 def cliff() -> Tabular:
-    """The way to the goal leads along a cliff; falling costs what the goal pays."""
+    """Return the way to the goal leads along a cliff; falling costs what the goal pays."""
     return grid_world((".....", ".....", "SHHHG"), hole_reward=-1.0, max_steps=50)
 
 

@@ -11,7 +11,7 @@ LENGTHS = [0.1, 1.5, 2.0, 3.0]
 
 
 def outside(run: Run) -> list[float]:
-    """Each seed's mean return on poles shorter and longer than any that was trained on."""
+    """Return each seed's mean return on poles shorter and longer than any that was trained on."""
     result = robustness.evaluate_under(run.directory, {"length": LENGTHS}, episodes=20)
     return [sum(point.returns[i] for point in result.points) / len(LENGTHS) for i in range(len(run.config["seeds"]))]
 

@@ -20,7 +20,7 @@ OPTIONS = {"discount": DISCOUNT, "n_step": 1, "dueling": False, "learning_rate":
 
 
 def mdp() -> Tabular:
-    """A random MDP of 20 states, 8 actions and episodes of 50 steps."""
+    """Return a random MDP of 20 states, 8 actions and episodes of 50 steps."""
     return seeded_garnet(seed=7, states=20, actions=8, max_steps=50)
 
 

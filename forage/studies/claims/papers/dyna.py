@@ -22,7 +22,7 @@ def explores() -> dict[str, Any]:
 
 
 def reached(run: Run) -> list[float]:
-    """Each seed's number of goals that were reached in training."""
+    """Return each seed's number of goals that were reached in training."""
     ended = [(row["return"], row["episodes"]) for row in run.rows]
     return [sum((paid[seed] or 0.0) * count[seed] for paid, count in ended) for seed in range(len(run.config["seeds"]))]
 

@@ -10,7 +10,7 @@ OPTIONS = {"num_envs": 4, "hidden_sizes": (32, 32)}
 
 
 def room() -> Tabular:
-    """An empty room of 12 x 12 cells, to be crossed from corner to corner within 60 steps."""
+    """Return an empty room of 12 x 12 cells, to be crossed from corner to corner within 60 steps."""
     return grid_world(("S" + "." * 11, *["." * 12] * 10, "." * 11 + "G"), max_steps=60)
 
 

@@ -13,7 +13,7 @@ DRAWS, RESAMPLES = 400, 400
 
 
 def misled(values: Mapping[str, np.ndarray], rule: Rule) -> list[Effect]:
-    """How often the means of a few seeds of each put the two in another order than the means of all seeds do.
+    """Return how often the means of a few seeds of each put the two in another order than the means of all seeds do.
 
     Its interval comes from drawing the seeds anew, so that it says how sure many seeds are of that share.
     """

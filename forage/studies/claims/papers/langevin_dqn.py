@@ -22,7 +22,7 @@ class NChain(Tabular):
 
 
 def n_chain(size: int = 25) -> NChain:
-    """The chain of this many states."""
+    """Return the chain of this many states."""
     states = np.arange(size)
     transition, reward = np.zeros((size, 2, size)), np.zeros((size, 2))
     transition[states, 0, np.maximum(states - 1, 0)] = 1

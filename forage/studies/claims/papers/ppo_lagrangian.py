@@ -43,13 +43,15 @@ def reward_alone() -> dict[str, Any]:
 
 
 def final_cost(run: Run) -> list[float]:
-    """Each seed's mean evaluation cost, as a share of the limit."""
+    """Return each seed's mean evaluation cost, as a share of the limit."""
     assert run.evaluation is not None
     return [float(cost) / LIMITS[run.config["spec"]["name"]] for cost in run.evaluation["return/cost"]]
 
 
 def below_or_above(values: Mapping[str, np.ndarray], rule: Rule) -> list[Effect]:
-    """How far each Lagrangian arm is below the limit, and each plain one above it, with the interval of its mean."""
+    """Return how far each Lagrangian arm is below the limit, and each plain one above it, with the interval of its
+    mean.
+    """
     found = []
     for label, costs in values.items():
         room = 1 - np.asarray(costs) if label.startswith("lagrangian") else np.asarray(costs) - 1

@@ -35,7 +35,7 @@ def ended() -> Ended:
 
 
 def in_full(run: Run) -> list[float]:
-    """Each seed's mean return in episodes of the usual 200 steps."""
+    """Return each seed's mean return in episodes of the usual 200 steps."""
     was: Any = {"taken-for-an-end": ended, "value-goes-on": cut}[run.directory.name]
     whole: Any = make("Pendulum-v1")
     result = robustness.evaluate_under(run.directory, instead={"in full": whole}, environment=was(), episodes=32)

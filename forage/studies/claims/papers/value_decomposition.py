@@ -29,13 +29,13 @@ def at_random() -> dict[str, Any]:
 
 
 def dqn(environment: str | None = None) -> Arm:
-    """Each member learns from its own reward."""
+    """Return each member learns from its own reward."""
     parts = explore if environment is None else at_random
     return Arm("dqn", ALIKE | {"batch_size": ROWS}, parts, environment)
 
 
 def vdn(environment: str | None = None) -> Arm:
-    """The team learns from its mean reward."""
+    """Return the team learns from its mean reward."""
     options = ALIKE | {"batch_size": ROWS // 3, "identity": environment is not None}
     return Arm("vdn", options, explore if environment is None else at_random, environment)
 
