@@ -65,7 +65,7 @@ def own_reward(rollout: Experience) -> Float[Array, "time env *objectives"]:
 
 
 def truncated(told: Any, cut: Any) -> Any:
-    """Return `truncated` of a `Step` or `Experience` (leaves `env *agent ...`), after which some episodes are cut short,
+    """Return `truncated` of a `Step` or `Experience` (leaves `env *agent ...`), after which some episodes are cut,
     for all their agents. Works on JAX's arrays and NumPy's.
     """
     cut = cut.reshape(cut.shape + (1,) * (told.terminated.ndim - 1))
