@@ -103,7 +103,8 @@ def api_pages() -> dict[str, str]:
     for name in forage.__all__:
         part = agents.get(f"{where[name]}:{name}")
         members = f"\n      members: false\n\nIts options: [{part}](../parts/{part}.md).\n" if part else "\n"
-        entries.append(f"::: {where[name]}.{name}\n    options:\n      heading: forage.{name}{members}")
+        module, _, known = where[name].partition(":")
+        entries.append(f"::: {module}.{known or name}\n    options:\n      heading: forage.{name}{members}")
     head = "What `import forage` gives. The command line does the same with the same names.\n"
     result = {"docs/api/README.md": "\n".join(["# API", "", head, *entries])}
     for title, module in CONTRACTS.items():
