@@ -205,7 +205,7 @@ class HostLoop:
         return Unsound(learned_sentence(part, bad, f"before step {self.steps:,}", self.seed))
 
     def iterate(self) -> dict[str, Array]:
-        """Collect one rollout and learns; with overlap, from the rollout before. Return the metrics."""
+        """Collect one rollout and learn; with overlap, from the rollout before. Return the metrics."""
         agent, environment = self.learner.agent, self.environment
         if agent.whole_episodes and self.episode_length.any():
             self.begin_episodes()
@@ -213,11 +213,12 @@ class HostLoop:
         steps: list[Any] = []
         places: list[Any] = []
         metrics: dict[str, Array] = {}
-        seen, version = actor_of(self.learner, self.state), self.version()
+        seen: Flat | None = None
         for time in range(agent.rollout_length):
             now = self.clock(self.steps + time * environment.num_envs)
             observation = self.observation
-            acting = version
+            if seen is None:
+                seen, version = actor_of(self.learner, self.state), self.version()
             self.key, executed, decision = self.act(seen, self.hidden, self.ended, observation, now, self.key)
             self.hidden = decision.hidden
             executed, action, aux, source, memo = on_host(
@@ -230,7 +231,7 @@ class HostLoop:
             if self.pending is not None:
                 earlier = self.clock(self.steps - agent.rollout_length * environment.num_envs)
                 metrics = self.learn(self.pending, earlier)
-                self.pending, seen, version = None, actor_of(self.learner, self.state), self.version()
+                self.pending = seen = None  # what acts next has learned more
             result = environment.receive()
             marks = self.marks()  # before other episodes begin
             if self.starts is not None:
@@ -251,7 +252,7 @@ class HostLoop:
                     info={name: self.for_agents(step.info[name]) for name in self.learner.spec.info_names},
                     memo=memo,
                     mark=marks,
-                    version=acting,  # type: ignore[arg-type]
+                    version=version,  # type: ignore[arg-type]
                 )
             )
             self.account(step)
