@@ -142,7 +142,7 @@ class HostEnvironment(abc.ABC):
         return self._guard("saving a state", self._take, index)
 
     def put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
-        """Begin a new episode in environment `index`, and returns what is seen there, without the environment axis.
+        """Begin a new episode in environment `index`, and return what is seen there, without the environment axis.
 
         It begins in a state that `take` read from any of these environments, or as a reset does. What chance brings
         next is drawn anew, and not as it was when the state was taken.

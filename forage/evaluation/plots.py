@@ -43,7 +43,7 @@ def curve(
     finals: Sequence[tuple[int, float, Score]] = (),
     ordered: bool = False,
 ) -> pathlib.Path:
-    """Draw learning curves into one picture, a PNG or an SVG by the path's suffix, and returns the path.
+    """Draw learning curves into one picture, a PNG or an SVG by the path's suffix, and return the path.
 
     Each run is a line, the interquartile mean over its seeds, in a band, its bootstrap interval at `confidence`
     (see `aggregate_curve`), with its label at the line's end. A run alone shows its seeds as thin lines, too.
@@ -75,7 +75,7 @@ def ramp(number: int) -> list[str]:
 
 
 def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlabel: str = "return") -> pathlib.Path:
-    """Draw performance profiles, the share of seeds that score above each level, and returns the path."""
+    """Draw performance profiles, the share of seeds that score above each level, and return the path."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 3.4), dpi=200, layout="constrained", facecolor="white")
@@ -168,7 +168,7 @@ def _figure(
 def draw_run(
     axes: Axes, steps: np.ndarray, values: np.ndarray, look: dict[str, Any], confidence: float, show_seeds: bool
 ) -> float:
-    """Draw one run and returns the height at which its line ends, NaN when it has no line."""
+    """Draw one run and return the height at which its line ends, NaN when it has no line."""
     steps, middle, low, high = aggregate_curve(steps, values, confidence)
     if show_seeds and len(values) > 1:
         axes.plot(steps, np.asarray(values).T, color=look["color"], linewidth=0.7, alpha=0.3, zorder=2)

@@ -11,7 +11,8 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PyTree
 
-from forage.core.spaces import carries_more, scale_of
+from forage.core.spaces import carries_more, scale_of, seen
+from forage.core.types import ForageError, Spec
 from forage.nn.encoders import is_image
 from forage.nn.layers import is_large
 
@@ -25,7 +26,7 @@ class RunningNorm(NamedTuple):
 
     @classmethod
     def of(cls, shape: tuple[int, ...]) -> RunningNorm:
-        """Start as the identity and forgets that start with the first batch."""
+        """Start as the identity and forget that start with the first batch."""
         return cls(jnp.zeros(()), jnp.zeros(shape), jnp.ones(shape))
 
     def update(self, x: Float[Array, "batch *shape"], counts: Bool[Array, " batch"] | None = None) -> RunningNorm:
@@ -65,6 +66,20 @@ def norms_of(space: spaces.Space[Any], maps: bool = False) -> Norms:
     if maps and is_map(space):
         return RunningNorm.of((math.prod(space.shape),))
     return RunningNorm.of(space.shape) if scale_of(space) == 1 else None
+
+
+def norms_for(spec: Spec, wanted: bool) -> Norms:
+    """Return the norms of an agent's observations before it has seen any; `None` where they are not `wanted`.
+
+    Raise `ForageError` where nothing that is seen can be normalised.
+    """
+    norms = norms_of(seen(spec.observation_space), maps=True) if wanted else None
+    if wanted and norms is None:
+        raise ForageError(
+            f"Only numbers can be normalised, not bits, choices or whole numbers with bounds, and {spec.name} "
+            f"gives {spec.observation_space}; normalise_observation=false works."
+        )
+    return norms
 
 
 def is_map(space: spaces.Space[Any]) -> bool:

@@ -194,7 +194,7 @@ class Session:
         self.earlier, self.started = self.seconds, None
 
     def evaluate(self, number: int) -> float:
-        """Play episodes apart from training, others at each point, and writes what they brought. Return seconds.
+        """Play episodes apart from training, others at each point, and write what they brought. Return seconds.
 
         Greedily unless the run was told to sample: what suits the policy is only asked of the one that is scored.
         """
@@ -303,7 +303,7 @@ class Session:
             raise
 
     def restore(self, run: Run) -> None:
-        """Load the newest whole checkpoint, and drops points of the curve after it.
+        """Load the newest whole checkpoint, and drop points of the curve after it.
 
         A run that was stopped before its first checkpoint is left to begin.
         """

@@ -71,7 +71,7 @@ def train(
     with_memory: bool = False,
     **options: Any,
 ) -> Run:
-    """Train an agent and returns the run.
+    """Train an agent and return the run.
 
     `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.core.ports.Environment`,
     a class, a function that makes one `gymnasium.Env`, or one that builds a batch on the host from a number of

@@ -56,7 +56,7 @@ def judge(
     threshold: Float[Array, ""] | float,
     stride: int,
 ) -> Lesson:
-    """Count what became of the episodes that ended, all of this stage, and moves on where enough were successful.
+    """Count what became of the episodes that ended, all of this stage, and move on where enough were successful.
 
     The stage is judged whenever `episodes` of them are over; it is passed where a share of `threshold` succeeded.
     """

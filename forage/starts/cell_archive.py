@@ -71,7 +71,7 @@ def offer(
     origins: UInt32[Array, " row"],
     rows: tuple[Any, PyTree[Array]],
 ) -> tuple[Archive, Found]:
-    """Count visits, and takes the best state of each cell that is new or reached better than before.
+    """Count visits, and take the best state of each cell that is new or reached better than before.
 
     Where an episode passes through its own origin, the cell it began from, that is no visit.
     """

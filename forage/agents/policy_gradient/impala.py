@@ -32,7 +32,7 @@ from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
 from forage.nn.networks import Recall, input_size
-from forage.nn.normalise import Norms, begun, normalised, norms_of, read_after, updated
+from forage.nn.normalise import Norms, begun, normalised, norms_for, read_after, updated
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, rmsprop
 from forage.ops.returns import vtrace
@@ -86,13 +86,11 @@ class IMPALA(Agent):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each layer; PPO's
     activation: str = equinox.field(static=True, default="tanh")  # between layers; PPO's
     memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
-    correct: bool = equinox.field(
-        static=True, default=True
-    )  # correct for how the policy changed; false: all ratios are 1
+    correct: bool = equinox.field(static=True, default=True)  # correct for the change of policy; false: no ratio
+    # but 1
     normalise_observation: bool = equinox.field(static=True, default=False)  # by running means and deviations; PPO's
-    initial_log_std: float | None = (
-        None  # log deviation of continuous actions in the unit box at first; none: 0, as PPO's
-    )
+    initial_log_std: float | None = None  # log deviation of continuous actions in the unit box at first; none: 0, as
+    # PPO's
 
     def check(self, spec: Spec) -> None:
         if not isinstance(self.clip_c, Array) and self.clip_c > self.clip_rho:
@@ -101,17 +99,12 @@ class IMPALA(Agent):
                 f"{self.clip_rho:g}); take a smaller clip_c."
             )
         Actions.of(spec.action_space)
-        space = seen(spec.observation_space)
-        input_size(space)
-        if self.normalise_observation and norms_of(space, maps=True) is None:
-            raise ForageError(
-                f"Only numbers can be normalised, not bits, choices or whole numbers with bounds, and {spec.name} "
-                f"gives {spec.observation_space}; normalise_observation=false works."
-            )
+        input_size(seen(spec.observation_space))
+        norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ImpalaState:
         sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, log_std=self.initial_log_std)
-        norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
+        norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
         return ImpalaState(network, self.optimiser(1.0).init(network), norm, jnp.int32(0))
 

@@ -32,7 +32,7 @@ from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageErro
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Gaussian
 from forage.nn.networks import Recall, Style, input_size
-from forage.nn.normalise import Norms, begun, normalised, norms_of, read_after, updated
+from forage.nn.normalise import Norms, begun, normalised, norms_for, read_after, updated
 from forage.ops.minibatches import shuffled, standardised, weighted_mean
 from forage.ops.optimiser import Optimiser, named
 from forage.ops.returns import gae
@@ -135,13 +135,8 @@ class PPO(Agent):
             )
         if self.value_sizes and self.memory_size and not self.central_critic:
             raise ForageError("With memory PPO's value reads what the GRU remembers, so leave value_sizes out.")
-        space = seen(spec.observation_space)
-        input_size(space)
-        if self.normalise_observation and norms_of(space, maps=True) is None:
-            raise ForageError(
-                f"Only numbers can be normalised, not bits, choices or whole numbers with bounds, and {spec.name} "
-                f"gives {spec.observation_space}; normalise_observation=false works."
-            )
+        input_size(seen(spec.observation_space))
+        norms_for(spec, self.normalise_observation)
         if self.central_critic and central(spec.observation_space) is None:
             raise ForageError(
                 f'A central critic sees the "state" beside the observation, and {spec.name} shows none; environments '
@@ -153,7 +148,7 @@ class PPO(Agent):
         noise = self.state_dependent_noise, self.initial_log_std
         layers, sees = (self.hidden_sizes, Style.of(self)), (self.memory_size, self.central_critic)
         sizes = Shape(*layers, *sees, streams, *noise, self.value_sizes)
-        norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
+        norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
         return PPOState(network, self.descent(1.0).init(network), norm)
 

@@ -38,7 +38,7 @@ from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
 from forage.nn.networks import input_size
-from forage.nn.normalise import Norms, begun, normalised, norms_of, read_after, updated
+from forage.nn.normalise import Norms, begun, normalised, norms_for, read_after, updated
 from forage.ops.episodes import finished, group_relative, groups, leave_one_out, spread, whole_returns
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
@@ -94,17 +94,12 @@ class Reinforce(Agent):
                 f"it a rollout_length of {spec.horizon} or more, not {self.rollout_length}."
             )
         Actions.of(spec.action_space)
-        space = seen(spec.observation_space)
-        input_size(space)
-        if self.normalise_observation and norms_of(space, maps=True) is None:
-            raise ForageError(
-                f"Only numbers can be normalised, not bits, choices or whole numbers with bounds, and {spec.name} "
-                f"gives {spec.observation_space}; normalise_observation=false works."
-            )
+        input_size(seen(spec.observation_space))
+        norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ReinforceState:
         sizes = Shape(self.hidden_sizes, self.activation, log_std=self.initial_log_std)
-        norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
+        norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
         return ReinforceState(network, self.optimiser(1.0).init(network), norm)
 

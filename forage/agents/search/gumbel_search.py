@@ -43,7 +43,7 @@ from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Categorical
 from forage.nn.networks import input_size
-from forage.nn.normalise import Norms, begun, normalised, norms_of, read_after, updated
+from forage.nn.normalise import Norms, begun, normalised, norms_for, read_after, updated
 from forage.ops.minibatches import fit
 from forage.ops.optimiser import Optimiser, adam
 from forage.ops.returns import lambda_returns
@@ -108,16 +108,11 @@ class GumbelSearch(Agent):
             )
         if importlib.util.find_spec("mctx") is None:
             raise ForageError("gumbel-search needs the library mctx: pip install 'forage-rl[search]'.")
-        space = seen(spec.observation_space)
-        input_size(space)
-        if self.normalise_observation and norms_of(space, maps=True) is None:
-            raise ForageError(
-                f"Only numbers can be normalised, not bits, choices or whole numbers with bounds, and {spec.name} "
-                f"gives {spec.observation_space}; normalise_observation=false works."
-            )
+        input_size(seen(spec.observation_space))
+        norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SearchState:
-        norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
+        norm = norms_for(spec, self.normalise_observation)
         sizes = Shape(self.hidden_sizes, self.activation)
         network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
         return SearchState(network, self.optimiser(1.0).init(network), norm)

@@ -126,7 +126,7 @@ class MaxEnt(Agent):
         return state, metrics, jnp.zeros(experience.reward.shape[1])
 
     def next_round(self, state: MaxEntState) -> MaxEntState:
-        """Add the round that is over to the mixture, and plans the next."""
+        """Add the round that is over to the mixture, and plan the next."""
         step = jnp.where(self.step > 0, self.step, 1 / (state.rounds + 1.0))
         step = jnp.where(state.rounds == 0, 1.0, step)
         mixture = (1 - step) * state.mixture + step * state.seen / jnp.maximum(state.seen.sum(), 1.0)

@@ -240,7 +240,7 @@ class PettingZooEnvironment(HostEnvironment):
         return self.following
 
     def begin(self, into: Seen, index: int, seed: int | None = None) -> None:
-        """Start an episode of one environment, and writes what its agents see."""
+        """Start an episode of one environment, and write what its agents see."""
         self._at = index
         seen, infos = self.start(self.envs[index], seed)
         self.gone[index], self.out_of_time[index] = False, False

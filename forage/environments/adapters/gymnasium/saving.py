@@ -206,7 +206,7 @@ def _pickles(value: Any, layer: Any) -> bool:
 
 
 def _play(env: gymnasium.Env[Any, Any], actions: list[Any]) -> list[Any]:
-    """Step through the actions with a reset halfway and at every end, and returns all that came back."""
+    """Step through the actions with a reset halfway and at every end, and return all that came back."""
     # Copies, because some environments return the same array again and again.
     heard = []
     for number, action in enumerate(actions):
