@@ -9,6 +9,8 @@ PARTS = {
     "vdn": "q_learning.vdn:VDN",
     "sac": "actor_critic.sac:SAC",
     "sac-discrete": "actor_critic.sac_discrete:SACDiscrete",
+    "redq": "actor_critic.redq:REDQ",
+    "droq": "actor_critic.droq:DroQ",
     "td3": "actor_critic.td3:TD3",
     "q-learning": "tabular.q_learning:QLearning",
     "ucbvi": "tabular.ucbvi:UCBVI",

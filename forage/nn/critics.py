@@ -1,4 +1,12 @@
-"""Action values of continuous actions, and twin critics as one stacked pytree."""
+"""Critics of continuous actions: one action value, several of them as one stacked pytree, and their loss.
+
+With N critics Q_i and targets Q'_i, what soft actor-critic, TD3 and what is built on them ask for:
+
+    each_value      Q_1(s, a) ... Q_N(s, a)
+    least_of_some   min over a random subset of M of Q'_i(s, a)  (Chen et al., 2021, arXiv 2101.05982; all, without M)
+    squared_error   sum_i mean(weight (Q_i - target)^2) / 2
+    value_error     that, or the cross-entropy of values that are histograms (`Bins`)
+"""
 
 from __future__ import annotations
 
@@ -18,12 +26,48 @@ from forage.nn.networks import CNN, MLP, Style, Torso, input_size
 Module = TypeVar("Module")
 
 
+class Bins(NamedTuple):
+    """Values as histograms over `number` bins of equal width between two ends, a value being the histogram's mean.
+
+    A target y is told as the share of each bin of a normal distribution about y, cut at the ends, whose deviation is
+    `spread` bins (HL-Gauss; Farebrother et al., 2024, arXiv 2403.03950, section 3.1, with their 0.75).
+    """
+
+    number: int
+    low: float
+    high: float
+    spread: float = 0.75
+
+    def edges(self) -> Float[Array, " edges"]:
+        return jnp.linspace(self.low, self.high, self.number + 1)
+
+    def value(self, logits: Float[Array, "*batch bins"]) -> Float[Array, "*batch"]:
+        """Compute the mean of the histogram."""
+        edges = self.edges()
+        return jax.nn.softmax(logits) @ ((edges[:-1] + edges[1:]) / 2)
+
+    def shares(self, target: Float[Array, "*batch"]) -> Float[Array, "*batch bins"]:
+        """Return what histogram a value is told as."""
+        deviation = self.spread * (self.high - self.low) / self.number
+        target = jnp.clip(target, self.low, self.high)
+        below = jax.scipy.stats.norm.cdf((self.edges() - target[..., None]) / deviation)
+        return jnp.diff(below) / (below[..., -1:] - below[..., :1])
+
+    def loss(self, logits: Float[Array, "*batch bins"], target: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+        """Compute the cross-entropy of a histogram and what it should be."""
+        return -(self.shares(target) * jax.nn.log_softmax(logits)).sum(-1)
+
+
 class ActionValue(equinox.Module):
-    """Q(s, a) as an MLP of observation and action side by side; images and dictionaries go through encoders first."""
+    """Q(s, a) as an MLP of observation and action side by side; images and dictionaries go through encoders first.
+
+    With `bins` a value is the mean of a histogram. What else several `outputs` stand for, somebody else knows.
+    """
 
     encoder: Encoder | None
     body: MLP
     categories: int | None = equinox.field(static=True)
+    bins: Bins | None = equinox.field(static=True)
 
     def __init__(
         self,
@@ -32,6 +76,8 @@ class ActionValue(equinox.Module):
         dimensions: int,
         sizes: Sequence[int],
         style: Style = Style(),  # noqa: B008
+        outputs: int = 1,
+        bins: Bins | None = None,
     ):
         """`dimensions`: numbers in an action. Weights and biases start uniform in +-1/sqrt(inputs)."""
         encoder_key, body_key = jax.random.split(key)
@@ -39,10 +85,27 @@ class ActionValue(equinox.Module):
         self.encoder = torso.body if isinstance(torso.body, CNN) else torso.encoder
         self.categories = torso.categories
         inputs = input_size(seen(space)) if self.encoder is None else self.encoder.size
-        self.body = MLP(body_key, (inputs + dimensions, *sizes, 1), style.activation, layer_norm=style.layer_norm)
+        self.bins = bins
+        layers = (inputs + dimensions, *sizes, bins.number if bins else outputs)
+        self.body = MLP(body_key, layers, style.activation, layer_norm=style.layer_norm, dropout=style.dropout)
 
-    def __call__(self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]) -> Float[Array, " batch"]:
-        """Values of a batch (leaves of `observation`: `batch ...`)."""
+    def __call__(
+        self,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        key: Key[Array, ""] | None = None,
+    ) -> Float[Array, " batch"]:
+        """Values of a batch (leaves of `observation`: `batch ...`); `key` as for `MLP`."""
+        outputs = self.outputs(observation, action, key)
+        return self.bins.value(outputs) if self.bins else outputs[:, 0]
+
+    def outputs(
+        self,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        key: Key[Array, ""] | None = None,
+    ) -> Float[Array, "batch outputs"]:
+        """Return what the last layer says."""
         observation, _ = split_mask(observation)
         if isinstance(self.encoder, CNN):
             features = self.encoder.rows(observation)
@@ -52,33 +115,78 @@ class ActionValue(equinox.Module):
             features = jax.nn.one_hot(observation, self.categories)
         else:
             features = observation.reshape(action.shape[0], -1).astype(jnp.float32)
-        return self.body(jnp.concatenate([features, action], axis=1))[:, 0]
+        return self.body(jnp.concatenate([features, action], axis=1), key)
 
 
-def twins(make: Callable[[Key[Array, ""]], Module], key: Key[Array, ""]) -> Module:
-    """Two networks with independent weights, as one module whose leaves have a leading axis of 2."""
-    return jax.vmap(make)(jax.random.split(key, 2))
+def several(make: Callable[[Key[Array, ""]], Module], key: Key[Array, ""], number: int = 2) -> Module:
+    """Return networks with independent weights, as one module whose leaves have a leading axis."""
+    return jax.vmap(make)(jax.random.split(key, number))
 
 
-def twin_values(critics: Callable[..., Array], *inputs: PyTree[Array]) -> Float[Array, "2 batch *outputs"]:
-    """Both critics' values of the same batch."""
-    # Inputs doubled: otherwise the first layers merge into one product whose halves must be copied apart.
-    doubled = jax.tree.map(lambda x: jnp.broadcast_to(x, (2, *x.shape)), inputs)
-    return jax.vmap(lambda critic, inputs: critic(*inputs))(critics, doubled)
+def count(critics: Any) -> int:
+    """Return how many networks a stacked module holds."""
+    return jax.tree.leaves(critics)[0].shape[0]
+
+
+def each_value(
+    critics: Module,
+    *inputs: PyTree[Array],
+    key: Key[Array, ""] | None = None,
+    ask: Callable[..., Array] = lambda critic, *inputs: critic(*inputs),
+) -> Float[Array, "critic batch *outputs"]:
+    """Return all critics' values of the same batch, or what else `ask` wants of them; `key` as for `MLP`."""
+    number = count(critics)
+    # Inputs repeated: otherwise the first layers merge into one product whose parts must be copied apart.
+    repeated = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), inputs)
+    if key is None:
+        return jax.vmap(lambda critic, inputs: ask(critic, *inputs))(critics, repeated)
+    keys = jax.random.split(key, number)
+    return jax.vmap(lambda critic, inputs, key: ask(critic, *inputs, key))(critics, repeated, keys)
+
+
+def least_of_some(
+    values: Float[Array, "critic *batch"], number: int = 0, key: Key[Array, ""] | None = None
+) -> Float[Array, "*batch"]:
+    """Compute the least of `number` critics drawn with the key, the same ones for a whole batch; of all, without."""
+    if number in (0, len(values)):
+        return values.min(0)
+    assert key is not None
+    return values[jax.random.choice(key, len(values), (number,), replace=False)].min(0)
 
 
 class CriticReport(NamedTuple):
     """Measurements of the critics beside their loss."""
 
-    error: Float[Array, " batch"]  # mean absolute error of both, which prioritised replay asks for
+    error: Float[Array, " batch"]  # mean absolute error of all, which prioritised replay asks for
     loss: Float[Array, ""]
-    value: Float[Array, ""]  # mean of both
+    value: Float[Array, ""]  # mean of all
 
 
 def squared_error(
-    values: Float[Array, "2 batch"], target: Float[Array, " batch"], weight: Float[Array, " batch"]
+    values: Float[Array, "critic batch"], target: Float[Array, " batch"], weight: Float[Array, " batch"]
 ) -> tuple[Float[Array, ""], CriticReport]:
-    """Sum over both critics of mean(weight (Q - target)^2) / 2."""
+    """Sum over critics of mean(weight (Q - target)^2) / 2."""
     error = values - target
     loss = 0.5 * jnp.mean(weight * error**2, axis=1).sum()
     return loss, CriticReport(jnp.abs(error).mean(0), loss, values.mean())
+
+
+def value_error(
+    critics: ActionValue,
+    observation: PyTree[Array],
+    action: Float[Array, "batch dimensions"],
+    target: Float[Array, " batch"],
+    weight: Float[Array, " batch"],
+    key: Key[Array, ""] | None = None,
+) -> tuple[Float[Array, ""], CriticReport]:
+    """Compute the `squared_error` of all critics; of histograms the cross-entropy, whose means have the errors.
+
+    `key`: what is dropped is drawn with.
+    """
+    bins = critics.bins
+    if bins is None:
+        return squared_error(each_value(critics, observation, action, key=key), target, weight)
+    outputs = each_value(critics, observation, action, key=key, ask=ActionValue.outputs)
+    loss = jnp.mean(weight * bins.loss(outputs, target), axis=1).sum()
+    values = bins.value(outputs)
+    return loss, CriticReport(jnp.abs(values - target).mean(0), loss, values.mean())

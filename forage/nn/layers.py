@@ -103,16 +103,28 @@ class Norm(equinox.Module):
         return self.scale * x * jax.lax.rsqrt(jnp.mean(x**2, -1, keepdims=True) + 1e-6) + self.offset
 
 
+def dropped(x: Float[Array, "*shape"], rate: float, key: Key[Array, ""] | None) -> Float[Array, "*shape"]:
+    """Return `x` with each number zero with probability `rate`, the others divided by 1 - rate (dropout).
+
+    Without a key nothing is dropped, as when a network is asked rather than taught. Source: Srivastava, Hinton,
+    Krizhevsky, Sutskever, Salakhutdinov (2014), "Dropout: A Simple Way to Prevent Neural Networks from Overfitting".
+    """
+    if not rate or key is None:
+        return x
+    return jnp.where(jax.random.bernoulli(key, 1 - rate, x.shape), x / (1 - rate), 0.0)
+
+
 class MLP(equinox.Module):
     """Linear layers, each but the last followed by the activation (the last too when `activate_last`).
 
-    With `layer_norm` each layer is normalised before its activation.
+    What is activated is dropped at random first, with `dropout` and a key, and then normalised, with `layer_norm`.
     """
 
     layers: tuple[Linear, ...]
     norms: tuple[Norm, ...]
     activation: str | Activation = equinox.field(static=True)
     activate_last: bool = equinox.field(static=True)
+    dropout: float = equinox.field(static=True)
 
     def __init__(
         self,
@@ -123,6 +135,7 @@ class MLP(equinox.Module):
         last_gain: float | None = None,
         activate_last: bool = False,
         layer_norm: bool = False,
+        dropout: float = 0.0,
     ):
         keys = jax.random.split(key, len(sizes) - 1)
         gains = [gain] * (len(sizes) - 2) + [gain if activate_last else last_gain]
@@ -131,12 +144,18 @@ class MLP(equinox.Module):
         self.norms = tuple(Norm(size) for size in activated) if layer_norm else ()
         self.activation = activation
         self.activate_last = activate_last
+        self.dropout = dropout
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+    def __call__(
+        self, x: Float[Array, "*batch inputs"], key: Key[Array, ""] | None = None
+    ) -> Float[Array, "*batch outputs"]:
+        """`key`: what is dropped is drawn with; without it nothing is."""
         function = activation(self.activation)
         activated = len(self.layers) - (not self.activate_last)
+        keys = [None] * activated if key is None else jax.random.split(key, activated)
         for number, layer in enumerate(self.layers):
             x = layer(x)
+            x = dropped(x, self.dropout, keys[number]) if number < activated else x
             x = self.norms[number](x) if self.norms and number < activated else x
             x = function(x) if number < activated else x
         return x

@@ -27,6 +27,7 @@ class Style(NamedTuple):
     activation: str | Activation = "relu"
     layer_norm: bool = False
     encoder: Any = None  # a class of one's own, in place of what reads the space (`encoders.Own`)
+    dropout: float = 0.0  # share of each layer's numbers that is dropped while a critic is taught
 
     @classmethod
     def of(cls, agent: Any) -> Style:

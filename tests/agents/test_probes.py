@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from tiers import gated
 
+from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mex import MEX
+from forage.agents.actor_critic.redq import REDQ
 from forage.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
@@ -49,7 +51,7 @@ from forage.loop.offline.loop import OfflineLoop
 from forage.memory.dataset import Opened
 from forage.memory.queue import Queue
 from forage.memory.uniform import UniformReplay
-from forage.nn.critics import twin_values
+from forage.nn.critics import each_value
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -86,6 +88,7 @@ OFF_POLICY: dict[str, Any] = {
 }
 CRITIC: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "polyak": 0.05}
 COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; near zero temperature they are values
+HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
 INCURIOUS = {"initial_information": 1e-3, "learn_information": False, "members": 2}  # and what is learned as well
 
 
@@ -115,6 +118,9 @@ AGENTS = {
     "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
     "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
     "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
+    "sac histogram": Trial(SAC(**CRITIC, **COLD, **HISTOGRAM, target_entropy=-3.0), 10_000),
+    "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 10_000),
+    "droq": Trial(DroQ(**CRITIC, **COLD, policy_delay=2, target_entropy=-3.0), 10_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
@@ -138,7 +144,7 @@ FROM_DATA = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-CONTINUOUS = ("sac", "td3", "mex", "rrs", "maxinfo-sac")
+CONTINUOUS = ("sac", "sac histogram", "redq", "droq", "td3", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
@@ -159,7 +165,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
         return jnp.nan
     if isinstance(agent, IQL):
         batch = jax.tree.map(lambda x: x[None], (observation, state.policy.actions.heard(action)))
-        return twin_values(state.critics, *batch).mean()
+        return each_value(state.critics, *batch).mean()
     if isinstance(agent, GumbelSearch):
         return agent.read(state, observation)[1]
     if isinstance(agent, PPO | IMPALA):
@@ -175,12 +181,12 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
         return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
     if isinstance(agent, SACDiscrete):
         batch = jax.tree.map(lambda x: x[None], observation)
-        return jnp.sum(policies(state.actor, batch)[0] * twin_values(state.critics, batch).mean(0))
+        return jnp.sum(policies(state.actor, batch)[0] * each_value(state.critics, batch).mean(0))
     if isinstance(agent, SAC | TD3):
         if isinstance(agent, RRS):
             state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
         batch = jax.tree.map(lambda x: x[None], (observation, state.actor.actions.to_unit(action)))
-        return twin_values(state.critics, *batch).mean()
+        return each_value(state.critics, *batch).mean()
     raise TypeError(f"Say here how to read a value from {type(agent).__name__}.")
 
 

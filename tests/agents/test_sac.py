@@ -15,7 +15,7 @@ from small import at_once, compute
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
-from forage.nn.critics import twin_values
+from forage.nn.critics import each_value
 from forage.nn.distributions import SquashedGaussian
 
 BOX = spaces.Box(np.array([-1.0, 2.0], np.float32), np.array([3.0, 2.5], np.float32))
@@ -262,7 +262,7 @@ def test_says_what_would_work():
 def test_twins_differ_and_see_the_same_batch():
     state = beginning(AGENT, SPEC)
     observation, action = np.ones((4, 3)), np.ones((4, 2))
-    values = compute(twin_values, state.critics, observation, action)
+    values = compute(each_value, state.critics, observation, action)
     first = jax.tree.map(lambda x: x[0], state.critics)
     np.testing.assert_allclose(values[0], first(observation, action), rtol=1e-5)
     assert not np.allclose(values[0], values[1])
@@ -340,5 +340,5 @@ def test_discrete_learns_a_bandit():
 
     state = train(agent, beginning(agent, MASKED), draw, 400)
     assert agent.act(state, (), masked([1, 1, 0]), jax.random.key(0), False)[0] == 1
-    values = twin_values(state.critics, masked([[1, 1, 0]]))[:, 0]
+    values = each_value(state.critics, masked([[1, 1, 0]]))[:, 0]
     np.testing.assert_allclose(values[:, :2], [[0.0, 1.0]] * 2, atol=0.1)

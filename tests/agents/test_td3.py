@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.actor_critic.td3 import TD3, first
+from forage.agents.actor_critic.td3 import TD3
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 
 BOX = spaces.Box(-2.0, 6.0, (1,), np.float32)
@@ -107,7 +107,7 @@ def test_weights_multiply_the_critics_loss():
 
 def test_actor_loss_is_of_the_first_critic():
     state = state_of(output=math.atanh(0.5), slopes=(2.0, -7.0))
-    loss, gradient = compute(jax.value_and_grad(AGENT.actor_loss), state.actor, first(state.critics), jnp.zeros((2, 3)))
+    loss, gradient = compute(jax.value_and_grad(AGENT.actor_loss), state.actor, state.critics, jnp.zeros((2, 3)))
     np.testing.assert_allclose(loss, -(3 + 2 * 0.5), rtol=1e-5)
     np.testing.assert_allclose(gradient.head.bias, [-2 * (1 - 0.5**2)], rtol=1e-4)
 
@@ -136,10 +136,8 @@ def test_nothing_is_learned_from_agents_that_have_left():
 def test_the_actors_loss_is_a_mean_over_what_counts():
     state, seen = beginning(AGENT), np.arange(9.0).reshape(3, 3)
     counts = np.array([True, False, True])
-    some = compute(AGENT.actor_loss, state.actor, first(state.critics), seen, counts)
-    np.testing.assert_allclose(
-        some, compute(AGENT.actor_loss, state.actor, first(state.critics), seen[counts]), rtol=1e-5
-    )
+    some = compute(AGENT.actor_loss, state.actor, state.critics, seen, counts)
+    np.testing.assert_allclose(some, compute(AGENT.actor_loss, state.actor, state.critics, seen[counts]), rtol=1e-5)
 
 
 def same(a, b):

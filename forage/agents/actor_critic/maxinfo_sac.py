@@ -27,14 +27,15 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, seen, split_mask
 from forage.core.types import MODEL, NOBODY, Batch, Clock, ForageError, Spec
-from forage.nn.critics import ActionValue, twin_values
+from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
 from forage.nn.ensemble import Ensemble, spread
 from forage.nn.networks import input_size
@@ -56,13 +57,14 @@ class World(NamedTuple):
 class MaxInfoSACState(NamedTuple):
     actor: Actor
     target_actor: Actor
-    critics: ActionValue  # leaves [2, ...]
+    critics: ActionValue  # leaves [critic, ...]
     target_critics: ActionValue
     log_temperature: Float[Array, ""]
     log_information: Float[Array, ""]
     actor_optimiser: Any
     critic_optimiser: Any
     temperature_optimiser: Any
+    updates: Int[Array, ""]
     information_optimiser: Any
     world: World
 
@@ -134,7 +136,7 @@ class MaxInfoSAC(SAC):
 
         # Critics, actor and temperature
         state = state._replace(world=world)
-        state, metrics, error = self.update(state, now, action, batch.weight, noise, next_noise)
+        state, metrics, error = self.update(state, now, action, batch.weight, noise, next_noise, key)
 
         # Weight of the information
         log_information, information_optimiser = state.log_information, state.information_optimiser
@@ -168,10 +170,11 @@ class MaxInfoSAC(SAC):
         observation: PyTree[Array],
         action: Float[Array, "batch dimensions"],
         log_probability: Float[Array, " batch"],
+        keys: CriticKeys = CriticKeys(),  # noqa: B008
     ) -> Float[Array, " batch"]:
         """Compute SAC's soft value and the weighted information of the action."""
         information = self.information(state.world, rows(state.world, action, observation), action)
-        value = super().soft_value(state, observation, action, log_probability)
+        value = super().soft_value(state, observation, action, log_probability, keys)
         return value + jnp.exp(state.log_information) * information
 
     def actor_loss(
@@ -182,10 +185,11 @@ class MaxInfoSAC(SAC):
         observation: PyTree[Array],
         noise: Float[Array, "batch dimensions"],
         counts: Bool[Array, " batch"] | None = None,
+        key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
         """Compute SAC's loss less the weighted information of the policy's actions."""
         action, log_probability = actor(observation).from_noise(noise)
-        value = twin_values(critics, observation, action).min(0)
+        value = self.climbed(critics, observation, action, key)
         information = self.information(state.world, rows(state.world, action, observation), action)
         cost = jnp.exp(state.log_temperature) * log_probability - jnp.exp(state.log_information) * information
         loss = weighted_mean(cost - value, counts)

@@ -30,7 +30,7 @@ from forage.agents.actor_critic.td3 import TD3
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError
-from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values
+from forage.nn.critics import ActionValue, CriticReport, each_value, squared_error
 
 HOPES = ("policy", "contrast", "actions")
 
@@ -67,10 +67,12 @@ class MEX(TD3):
         noise_key, random_key = jax.random.split(key)
         noise = jax.random.normal(noise_key, action.shape)
         random = jax.random.uniform(random_key, action.shape, minval=-1.0)
-        target = self.target(state, now.reward, now.next_observation, now.terminated, noise)
-        policy, after = state.actor(now.observation), state.actor(now.next_observation)
+        keys = self.critic_keys(key)
+        after = now.reward, now.next_observation, now.terminated, noise
+        target = self.target(state, *after, keys)
+        policy, later = state.actor(now.observation), state.actor(now.next_observation)
         gradient, (report, hope) = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, (action, policy, after, random), target, weight
+            state.critics, now.observation, (action, policy, later, random), target, weight, keys.critics
         )
         return gradient, report.error, {"critic_loss": report.loss, "value": report.value, "hope": hope}
 
@@ -81,12 +83,13 @@ class MEX(TD3):
         actions: tuple[Float[Array, "batch dimensions"], ...],
         target: Float[Array, " batch"],
         weight: Float[Array, " batch"],
+        key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[CriticReport, Float[Array, ""]]]:
         """Compute twice TD3's loss, as the squares are not halved here, less `optimism` times the critics' hopes.
 
         `actions`: the memory's, the policy's, the policy's in what came after, and uniform ones.
         """
-        values = [twin_values(critics, observation, action) for action in actions]
+        values = [each_value(critics, observation, action, key=key) for action in actions]
         taken, policy, *_ = values
         loss, report = squared_error(taken, target, weight)
         if self.hope == "actions":

@@ -33,7 +33,7 @@ from forage.ops.action_values import updates_in
 
 class RRSState(NamedTuple):
     actor: Actor
-    critics: ActionValue  # leaves [shift, 2, ...]
+    critics: ActionValue  # leaves [shift, critic, ...]
     target_actor: Actor
     target_critics: ActionValue
     actor_optimiser: Any
@@ -86,7 +86,7 @@ class RRS(TD3):
         return state._replace(mood=jnp.where(due, self.drawn(mood_key), state.mood)), metrics | followed, error
 
     def followed(self, state: RRSState, critics: ActionValue) -> ActionValue:
-        return jax.tree.map(lambda x: x[state.mood, 0], critics)
+        return jax.tree.map(lambda x: x[state.mood], critics)
 
     def target(
         self, state: RRSState, reward: Float[Array, " batch"], *after: PyTree[Array]
@@ -106,8 +106,9 @@ class RRS(TD3):
         action: Float[Array, "batch dimensions"],
         target: Float[Array, "shift batch"],
         weight: Float[Array, " batch"],
+        key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], CriticReport]:
         """Compute the sum of TD3's loss over the pairs, and report the mean over them."""
-        each = jax.vmap(super().critic_loss, in_axes=(0, None, None, 0, None))
-        loss, report = each(critics, observation, action, target, weight)
+        each = jax.vmap(super().critic_loss, in_axes=(0, None, None, 0, None, None))
+        loss, report = each(critics, observation, action, target, weight, key)
         return loss.sum(), jax.tree.map(lambda x: x.mean(0), report)

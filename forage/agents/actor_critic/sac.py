@@ -14,24 +14,23 @@ returned are what it asks for, its weights multiply the critics' loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from forage.agents.actor_critic.base import ActorCritic, CriticKeys, every
 from forage.core import prng
-from forage.core.ports import Agent, Metrics, State
-from forage.core.spaces import check_bounded, seen
+from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
+from forage.nn.critics import ActionValue, CriticReport, each_value, least_of_some
 from forage.nn.distributions import Actions, SquashedGaussian
-from forage.nn.networks import Linear, Style, Torso, input_size
+from forage.nn.networks import Linear, Style, Torso
 from forage.nn.state_noise import log_deviation, standardised
 from forage.ops.minibatches import weighted_mean
-from forage.ops.optimiser import Optimiser, blend, named
+from forage.ops.optimiser import blend
 
 
 class Actor(equinox.Module):
@@ -67,42 +66,27 @@ class Actor(equinox.Module):
 
 class SACState(NamedTuple):
     actor: Actor
-    critics: ActionValue  # leaves [2, ...]
+    critics: ActionValue  # leaves [critic, ...]
     target_critics: ActionValue
     log_temperature: Float[Array, ""]
     actor_optimiser: Any
     critic_optimiser: Any
     temperature_optimiser: Any
+    updates: Int[Array, ""]  # of the critics
 
 
-class SAC(Agent):
+class SAC(ActorCritic):
     """Soft actor-critic with a learned temperature (Haarnoja et al., 2018, arXiv 1812.05905; its table 1)."""
 
     example: ClassVar[str] = "forage train sac Pendulum-v1"
 
     # A `State` below is a `SACState`, or that of an agent built on this one, which has more fields.
 
-    on_policy: ClassVar[bool] = False
     stochastic: ClassVar[bool] = True
-    acting: ClassVar[str] = "actor"
 
-    learning_rate: float = 3e-4
-    discount: float = 0.99
-    polyak: float = 0.005  # how far each update moves the targets towards the networks
     initial_temperature: float = 1.0
     target_entropy: float = -1.0  # entropy that the temperature aims at, in nats for each dimension of the action, in
     # the unit box; larger explores more
-    num_envs: int = equinox.field(static=True, default=1)
-    rollout_length: int = equinox.field(static=True, default=1)
-    updates_per_rollout: int = equinox.field(static=True, default=1)
-    batch_size: int = equinox.field(static=True, default=256)
-    learning_starts: int = equinox.field(static=True, default=1000)
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
-    value_sizes: tuple[int, ...] = equinox.field(static=True, default=())
-    activation: str | Callable[[Any], Any] = equinox.field(static=True, default="relu")
-    layer_norm: bool = equinox.field(static=True, default=False)
-    encoder: str | type | None = equinox.field(static=True, default=None)
-    optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
     learn_temperature: bool = equinox.field(static=True, default=True)  # learn the temperature; else it stays what it
     # is at first
     state_dependent_noise: bool = equinox.field(static=True, default=False)  # noise depends on the state and changes
@@ -110,25 +94,15 @@ class SAC(Agent):
     initial_log_std: float = -3.0  # logarithm of the deviation of gSDE's noise at first, for each feature; the authors'
     # for SAC
 
-    def check(self, spec: Spec) -> None:
-        check_bounded(type(self).__name__, spec)
-        input_size(seen(spec.observation_space))
-
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
         log_std = self.initial_log_std if self.state_dependent_noise else None
-        style = Style.of(self)
-        actor = Actor(actor_key, spec, self.hidden_sizes, style, log_std)
-        dimensions = actor.actions.outputs
-        sizes = self.value_sizes or self.hidden_sizes
-        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
+        actor = Actor(actor_key, spec, self.hidden_sizes, Style.of(self), log_std)
+        critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
         optimiser = self.descent()
         optimisers = optimiser.init(actor), optimiser.init(critics), optimiser.init(log_temperature)
-        return SACState(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *optimisers)
-
-    def descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate)
+        return SACState(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *optimisers, jnp.int32(0))
 
     def act(
         self,
@@ -158,7 +132,7 @@ class SAC(Agent):
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         action = jax.vmap(state.actor.actions.heard)(now.action)
         noise, next_noise = jax.random.normal(key, (2, *action.shape))
-        return self.update(state, now, action, batch.weight, noise, next_noise)
+        return self.update(state, now, action, batch.weight, noise, next_noise, key)
 
     def update(
         self,
@@ -168,49 +142,66 @@ class SAC(Agent):
         weight: Float[Array, " batch"],
         noise: Float[Array, "batch dimensions"],
         next_noise: Float[Array, "batch dimensions"],
+        key: Key[Array, ""] | None = None,
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        """Take one step of critics, actor and temperature each, then move the target critics; return as `learn` does.
+        """Take a step of the critics and, when it is time, of actor and temperature; return as `learn` does.
 
-        `noise`, `next_noise`: standard normal numbers that the policy's actions at s and s' are made from.
+        `noise`, `next_noise`: standard normal numbers that the policy's actions at s and s' are made from. `key`: for
+        what the critics drop, and which of them the target asks.
         """
-        optimiser = self.descent()
+        keys = self.critic_keys(key)
+        state, report = self.evaluate(state, now, action, weight * now.counts, next_noise, keys)
+        temperature = jnp.exp(state.log_temperature)
+        turn = lambda both: self.improve(both[0], now.observation, noise, now.counts, keys)  # noqa: E731
+        nothing = {"actor_loss": jnp.float32(0), "entropy": jnp.float32(0)}
+        state, told = every(self.policy_delay, state.updates, turn, (state, nothing))
+        # Of a delayed policy these are zero in between: times the delay, so that their mean over updates is right.
+        told = {name: self.policy_delay * value for name, value in told.items()}
+        state = state._replace(target_critics=blend(state.critics, state.target_critics, self.polyak))
+        metrics = {"critic_loss": report.loss, "actor_loss": told["actor_loss"], "value": report.value}
+        metrics |= {"entropy": told["entropy"], "temperature": temperature}
+        return state, metrics, report.error * now.counts
 
-        # Critics
-        target = self.target(state, now.reward, now.next_observation, now.terminated, next_noise)
-        gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, action, target, weight * now.counts
+    def evaluate(
+        self,
+        state: State,
+        now: Experience,
+        action: Float[Array, "batch dimensions"],
+        weight: Float[Array, " batch"],
+        next_noise: Float[Array, "batch dimensions"],
+        keys: CriticKeys,
+    ) -> tuple[State, CriticReport]:
+        """Take one step of the critics towards their target."""
+        after = now.reward, now.next_observation, now.terminated, next_noise
+        target = self.target(state, *after, keys)
+        gradient, report = jax.grad(self.critic_loss, has_aux=True)(
+            state.critics, now.observation, action, target, weight, keys.critics
         )
-        critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
+        critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
+        return state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1), report
 
-        # Actor
+    def improve(
+        self,
+        state: State,
+        observation: PyTree[Array],
+        noise: Float[Array, "batch dimensions"],
+        counts: Bool[Array, " batch"],
+        keys: CriticKeys,
+    ) -> tuple[State, Metrics]:
+        """Take one step of the actor, then one of the temperature."""
         gradient, (log_probability, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
-            state.actor, critics, state, now.observation, noise, now.counts
+            state.actor, state.critics, state, observation, noise, counts, keys.climbed
         )
-        actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
-
-        # Temperature
-        log_temperature, temperature_optimiser = state.log_temperature, state.temperature_optimiser
+        actor, optimiser = self.descent().step(gradient, state.actor_optimiser, state.actor)
+        state = state._replace(actor=actor, actor_optimiser=optimiser)
         if self.learn_temperature:
-            gradient = jax.grad(self.temperature_loss)(log_temperature, log_probability, action.shape[1], now.counts)
-            log_temperature, temperature_optimiser = optimiser.step(gradient, temperature_optimiser, log_temperature)
-
-        metrics = {
-            "critic_loss": critic_loss,
-            "actor_loss": actor_loss,
-            "value": value,
-            "entropy": -weighted_mean(log_probability, now.counts),
-            "temperature": jnp.exp(state.log_temperature),
-        }
-        state = state._replace(
-            actor=actor,
-            critics=critics,
-            target_critics=blend(critics, state.target_critics, self.polyak),
-            log_temperature=log_temperature,
-            actor_optimiser=actor_optimiser,
-            critic_optimiser=critic_optimiser,
-            temperature_optimiser=temperature_optimiser,
-        )
-        return state, metrics, error * now.counts
+            dimensions = noise.shape[1]
+            gradient = jax.grad(self.temperature_loss)(state.log_temperature, log_probability, dimensions, counts)
+            log_temperature, optimiser = self.descent().step(
+                gradient, state.temperature_optimiser, state.log_temperature
+            )
+            state = state._replace(log_temperature=log_temperature, temperature_optimiser=optimiser)
+        return state, {"actor_loss": actor_loss, "entropy": -weighted_mean(log_probability, counts)}
 
     def target(
         self,
@@ -219,10 +210,11 @@ class SAC(Agent):
         next_observation: PyTree[Array],
         terminated: Bool[Array, " batch"],
         noise: Float[Array, "batch dimensions"],
+        keys: CriticKeys = CriticKeys(),  # noqa: B008
     ) -> Float[Array, " batch"]:
         """Compute r + discount (1 - terminated) times the soft value of s' and a' ~ pi(.|s')."""
         action, log_probability = state.actor(next_observation).from_noise(noise)
-        value = self.soft_value(state, next_observation, action, log_probability)
+        value = self.soft_value(state, next_observation, action, log_probability, keys)
         return reward + self.discount * jnp.where(terminated, 0.0, value)
 
     def soft_value(
@@ -231,22 +223,12 @@ class SAC(Agent):
         observation: PyTree[Array],
         action: Float[Array, "batch dimensions"],
         log_probability: Float[Array, " batch"],
+        keys: CriticKeys = CriticKeys(),  # noqa: B008
     ) -> Float[Array, " batch"]:
-        """Compute min_j Q'_j(s, a) - alpha log pi(a|s)."""
-        value = twin_values(state.target_critics, observation, action).min(0)
+        """Compute min_j Q'_j(s, a) - alpha log pi(a|s); `keys` draw which critics j are asked, and what they drop."""
+        value = each_value(state.target_critics, observation, action, key=keys.target)
+        value = least_of_some(value, self.target_subset, keys.subset)
         return value - jnp.exp(state.log_temperature) * log_probability
-
-    def critic_loss(
-        self,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        action: Float[Array, "batch dimensions"],
-        target: Float[Array, " batch"],
-        weight: Float[Array, " batch"],
-    ) -> tuple[Float[Array, ""], CriticReport]:
-        """Compute the `squared_error` of both critics."""
-        values = twin_values(critics, observation, action)
-        return squared_error(values, target, weight)
 
     def actor_loss(
         self,
@@ -256,13 +238,14 @@ class SAC(Agent):
         observation: PyTree[Array],
         noise: Float[Array, "batch dimensions"],
         counts: Bool[Array, " batch"] | None = None,
+        key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Compute the mean of alpha log pi(b|s) - min_i Q_i(s, b), b ~ pi(.|s), over what counts.
+        """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over what counts; Q as `climbed`.
 
         Beside it the log-probabilities and the loss. `state` holds the temperature.
         """
         action, log_probability = actor(observation).from_noise(noise)
-        value = twin_values(critics, observation, action).min(0)
+        value = self.climbed(critics, observation, action, key)
         loss = weighted_mean(jnp.exp(state.log_temperature) * log_probability - value, counts)
         return loss, (log_probability, loss)
 

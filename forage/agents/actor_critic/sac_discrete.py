@@ -25,7 +25,7 @@ from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_discrete, seen, split_mask
 from forage.core.types import Batch, Clock, Spec
-from forage.nn.critics import CriticReport, squared_error, twin_values, twins
+from forage.nn.critics import CriticReport, each_value, several, squared_error
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.networks import Linear, Torso, input_size
 from forage.ops.minibatches import weighted_mean
@@ -89,7 +89,7 @@ class SACDiscrete(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> SACDiscreteState:
         actor_key, critic_key = jax.random.split(key)
         actor = ActionScores(actor_key, spec, self.hidden_sizes)
-        critics = twins(lambda k: ActionScores(k, spec, self.hidden_sizes), critic_key)
+        critics = several(lambda k: ActionScores(k, spec, self.hidden_sizes), critic_key)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
         optimiser = self.optimiser()
         optimisers = optimiser.init(actor), optimiser.init(critics), optimiser.init(log_temperature)
@@ -161,7 +161,7 @@ class SACDiscrete(Agent):
     ) -> Float[Array, " batch"]:
         """r + discount (1 - terminated) sum_a pi(a|s') (min_j Q'_j(s', a) - alpha log pi(a|s'))."""
         probability, log_probability = policies(state.actor, next_observation)
-        value = twin_values(state.target_critics, next_observation).min(0)
+        value = each_value(state.target_critics, next_observation).min(0)
         value = jnp.sum(probability * (value - jnp.exp(state.log_temperature) * log_probability), axis=1)
         return reward + self.discount * jnp.where(terminated, 0.0, value)
 
@@ -174,7 +174,7 @@ class SACDiscrete(Agent):
         weight: Float[Array, " batch"],
     ) -> tuple[Float[Array, ""], CriticReport]:
         """`squared_error` of both critics."""
-        values = twin_values(critics, observation)
+        values = each_value(critics, observation)
         # A one-hot product rather than a gather: its gradient is a product too, not a scatter.
         values = jnp.sum(values * jax.nn.one_hot(action, values.shape[-1]), axis=-1)
         return squared_error(values, target, weight)
@@ -192,7 +192,7 @@ class SACDiscrete(Agent):
         Beside it the entropies and the loss.
         """
         probability, log_probability = policies(actor, observation)
-        value = twin_values(critics, observation).min(0)
+        value = each_value(critics, observation).min(0)
         expected = jnp.sum(probability * (jnp.exp(log_temperature) * log_probability - value), axis=1)
         loss = weighted_mean(expected, counts)
         return loss, (-jnp.sum(probability * log_probability, axis=1), loss)

@@ -13,7 +13,6 @@ critics' loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -21,14 +20,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Metrics, State
-from forage.core.spaces import check_bounded, seen
+from forage.agents.actor_critic.base import ActorCritic, CriticKeys, every
+from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.nn.critics import ActionValue, CriticReport, squared_error, twin_values, twins
+from forage.nn.critics import ActionValue, each_value, least_of_some
 from forage.nn.distributions import Actions
-from forage.nn.networks import Linear, Style, Torso, input_size
+from forage.nn.networks import Linear, Style, Torso
 from forage.ops.minibatches import weighted_mean
-from forage.ops.optimiser import Optimiser, blend, named
+from forage.ops.optimiser import blend
 
 
 class Actor(equinox.Module):
@@ -51,7 +50,7 @@ class Actor(equinox.Module):
 
 class TD3State(NamedTuple):
     actor: Actor
-    critics: ActionValue  # leaves [2, ...]
+    critics: ActionValue  # leaves [critic, ...]
     target_actor: Actor
     target_critics: ActionValue
     actor_optimiser: Any
@@ -59,60 +58,29 @@ class TD3State(NamedTuple):
     updates: Int[Array, ""]
 
 
-def first(critics: ActionValue) -> ActionValue:
-    """Return the one of two critics that TD3's policy follows."""
-    return jax.tree.map(lambda x: x[0], critics)
-
-
-class TD3(Agent):
+class TD3(ActorCritic):
     """Twin delayed DDPG (Fujimoto et al., 2018, arXiv 1802.09477; sizes of the authors' later code)."""
 
     example: ClassVar[str] = "forage train td3 Pendulum-v1"
 
     # A `State` below is a `TD3State`, or that of an agent built on this one, which has more fields.
 
-    on_policy: ClassVar[bool] = False
-    acting: ClassVar[str] = "actor"
-
-    learning_rate: float = 3e-4
-    discount: float = 0.99
-    polyak: float = 0.005  # how far each policy update moves the targets towards the networks
     exploration_noise: float = 0.1  # standard deviation of the noise on actions, in the unit box; larger explores more
     target_noise: float = 0.2  # standard deviation of target policy smoothing, in the unit box; larger smooths target
     # values more
     target_noise_clip: float = 0.5  # bound of that noise, in the unit box; larger smooths target values more widely
     policy_delay: int = equinox.field(static=True, default=2)  # critic updates for each update of policy and targets
-    num_envs: int = equinox.field(static=True, default=1)
-    rollout_length: int = equinox.field(static=True, default=1)
-    updates_per_rollout: int = equinox.field(static=True, default=1)
-    batch_size: int = equinox.field(static=True, default=256)
-    learning_starts: int = equinox.field(static=True, default=1000)
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
-    value_sizes: tuple[int, ...] = equinox.field(static=True, default=())
-    activation: str | Callable[[Any], Any] = equinox.field(static=True, default="relu")
-    layer_norm: bool = equinox.field(static=True, default=False)
-    encoder: str | type | None = equinox.field(static=True, default=None)
-    optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
-
-    def check(self, spec: Spec) -> None:
-        check_bounded(type(self).__name__, spec)
-        input_size(seen(spec.observation_space))
+    climb: str = equinox.field(static=True, default="first")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
-        style = Style.of(self)
-        actor = Actor(actor_key, spec, self.hidden_sizes, style)
-        dimensions = actor.actions.outputs
-        sizes = self.value_sizes or self.hidden_sizes
-        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
+        actor = Actor(actor_key, spec, self.hidden_sizes, Style.of(self))
+        critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         targets = jax.tree.map(jnp.copy, (actor, critics))
         optimiser = self.descent()
         return TD3State(
             actor, critics, targets[0], targets[1], optimiser.init(actor), optimiser.init(critics), jnp.int32(0)
         )
-
-    def descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate)
 
     def act(
         self,
@@ -150,9 +118,11 @@ class TD3(Agent):
     ) -> tuple[ActionValue, Float[Array, " batch"], Metrics]:
         """Compute the gradient of the critics' loss, each transition's error, and metrics."""
         noise = jax.random.normal(key, action.shape)
-        target = self.target(state, now.reward, now.next_observation, now.terminated, noise)
+        keys = self.critic_keys(key)
+        after = now.reward, now.next_observation, now.terminated, noise
+        target = self.target(state, *after, keys)
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, action, target, weight
+            state.critics, now.observation, action, target, weight, keys.critics
         )
         return gradient, error, {"critic_loss": critic_loss, "value": value}
 
@@ -169,12 +139,9 @@ class TD3(Agent):
         """
         critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
         count = state.updates + 1
-        # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs
-        # it, whereas both branches of a `cond` would run at every update.
         slow = (state.actor, state.actor_optimiser, state.target_actor, state.target_critics)
-        turns = jnp.where(count % self.policy_delay == 0, 1, 0)
-        turn = lambda _, slow: self.delayed(slow, state, critics, observation, counts)  # noqa: E731
-        actor, actor_optimiser, target_actor, target_critics = jax.lax.fori_loop(0, turns, turn, slow)
+        turn = lambda slow: self.delayed(slow, state, critics, observation, counts)  # noqa: E731
+        actor, actor_optimiser, target_actor, target_critics = every(self.policy_delay, count, turn, slow)
         return state._replace(
             actor=actor,
             critics=critics,
@@ -186,8 +153,8 @@ class TD3(Agent):
         )
 
     def followed(self, state: State, critics: ActionValue) -> ActionValue:
-        """Return the one of the critics that the policy follows."""
-        return first(critics)
+        """Return the critics that the policy follows (`climb` says which of them)."""
+        return critics
 
     def target(
         self,
@@ -196,34 +163,27 @@ class TD3(Agent):
         next_observation: PyTree[Array],
         terminated: Bool[Array, " batch"],
         noise: Float[Array, "batch dimensions"],
+        keys: CriticKeys = CriticKeys(),  # noqa: B008
     ) -> Float[Array, " batch"]:
-        """Compute r + discount (1 - terminated) min_j Q'_j(s', a'), a' being the target policy's action, smoothed."""
+        """Compute r + discount (1 - terminated) min_j Q'_j(s', a'), a' being the target policy's action, smoothed.
+
+        `keys` draw which critics j are asked, and what they drop.
+        """
         noise = jnp.clip(self.target_noise * noise, -self.target_noise_clip, self.target_noise_clip)
         action = jnp.clip(state.target_actor(next_observation) + noise, -1.0, 1.0)
-        value = twin_values(state.target_critics, next_observation, action).min(0)
+        value = each_value(state.target_critics, next_observation, action, key=keys.target)
+        value = least_of_some(value, self.target_subset, keys.subset)
         return reward + self.discount * jnp.where(terminated, 0.0, value)
-
-    def critic_loss(
-        self,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        action: Float[Array, "batch dimensions"],
-        target: Float[Array, " batch"],
-        weight: Float[Array, " batch"],
-    ) -> tuple[Float[Array, ""], CriticReport]:
-        """Compute the `squared_error` of both critics."""
-        values = twin_values(critics, observation, action)
-        return squared_error(values, target, weight)
 
     def actor_loss(
         self,
         actor: Actor,
-        critic: ActionValue,
+        critics: ActionValue,
         observation: PyTree[Array],
         counts: Bool[Array, " batch"] | None = None,
     ) -> Float[Array, ""]:
-        """Compute the mean of -Q(s, pi(s)) over what counts."""
-        return -weighted_mean(critic(observation, actor(observation)), counts)
+        """Compute the mean of -Q(s, pi(s)) over what counts; Q as `climbed`."""
+        return -weighted_mean(self.climbed(critics, observation, actor(observation)), counts)
 
     def delayed(
         self,

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.offline.base import OfflineAgent, Policy
 from forage.core.ports import Metrics
 from forage.core.types import Batch, Clock, Spec
-from forage.nn.critics import ActionValue, squared_error, twin_values, twins
+from forage.nn.critics import ActionValue, each_value, several, squared_error
 from forage.nn.networks import Linear, Style, Torso
 from forage.ops.optimiser import Optimiser, blend, named
 
@@ -76,7 +76,7 @@ class IQL(OfflineAgent):
         style, sizes = Style.of(self), self.value_sizes or self.hidden_sizes
         policy, value = Policy(policy_key, spec, self.hidden_sizes, style), Value(value_key, spec, sizes, style)
         dimensions = policy.actions.outputs
-        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
+        critics = several(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
         optimisers = (self.descent().init(network) for network in (policy, value, critics))
         return IQLState(policy, value, critics, jax.tree.map(jnp.copy, critics), *optimisers)
 
@@ -92,7 +92,7 @@ class IQL(OfflineAgent):
     ) -> tuple[IQLState, Metrics, Float[Array, " batch"]]:
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         action = jax.vmap(state.policy.actions.heard)(now.action)
-        recorded = twin_values(state.target_critics, now.observation, action).min(0)
+        recorded = each_value(state.target_critics, now.observation, action).min(0)
 
         # Value
         def value_loss(value: Value) -> Float[Array, ""]:
@@ -115,7 +115,7 @@ class IQL(OfflineAgent):
         target = now.reward + self.discount * jnp.where(now.terminated, 0.0, value(now.next_observation))
 
         def critic_loss(critics: ActionValue):
-            return squared_error(twin_values(critics, now.observation, action), target, batch.weight)
+            return squared_error(each_value(critics, now.observation, action), target, batch.weight)
 
         gradient, report = jax.grad(critic_loss, has_aux=True)(state.critics)
         critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
