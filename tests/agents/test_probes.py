@@ -119,7 +119,7 @@ AGENTS = {
     "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
     "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
     "sac histogram": Trial(SAC(**CRITIC, **COLD, **HISTOGRAM, target_entropy=-3.0), 10_000),
-    "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 10_000),
+    "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 30_000),
     "droq": Trial(DroQ(**CRITIC, **COLD, policy_delay=2, target_entropy=-3.0), 10_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
