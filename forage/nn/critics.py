@@ -55,30 +55,31 @@ class ActionValue(equinox.Module):
         return self.body(jnp.concatenate([features, action], axis=1))[:, 0]
 
 
-def twins(make: Callable[[Key[Array, ""]], Module], key: Key[Array, ""]) -> Module:
-    """Two networks with independent weights, as one module whose leaves have a leading axis of 2."""
-    return jax.vmap(make)(jax.random.split(key, 2))
+def twins(make: Callable[[Key[Array, ""]], Module], key: Key[Array, ""], number: int = 2) -> Module:
+    """Two networks, or another `number`, with independent weights, as one module whose leaves have a leading axis."""
+    return jax.vmap(make)(jax.random.split(key, number))
 
 
-def twin_values(critics: Callable[..., Array], *inputs: PyTree[Array]) -> Float[Array, "2 batch *outputs"]:
-    """Both critics' values of the same batch."""
-    # Inputs doubled: otherwise the first layers merge into one product whose halves must be copied apart.
-    doubled = jax.tree.map(lambda x: jnp.broadcast_to(x, (2, *x.shape)), inputs)
-    return jax.vmap(lambda critic, inputs: critic(*inputs))(critics, doubled)
+def twin_values(critics: Callable[..., Array], *inputs: PyTree[Array]) -> Float[Array, "critic batch *outputs"]:
+    """Return every critic's values of the same batch."""
+    # Inputs repeated: otherwise the first layers merge into one product whose halves must be copied apart.
+    number = jax.tree.leaves(critics)[0].shape[0]
+    repeated = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), inputs)
+    return jax.vmap(lambda critic, inputs: critic(*inputs))(critics, repeated)
 
 
 class CriticReport(NamedTuple):
     """Measurements of the critics beside their loss."""
 
-    error: Float[Array, " batch"]  # mean absolute error of both, which prioritised replay asks for
+    error: Float[Array, " batch"]  # mean absolute error of all, which prioritised replay asks for
     loss: Float[Array, ""]
-    value: Float[Array, ""]  # mean of both
+    value: Float[Array, ""]  # mean of all
 
 
 def squared_error(
-    values: Float[Array, "2 batch"], target: Float[Array, " batch"], weight: Float[Array, " batch"]
+    values: Float[Array, "critic batch"], target: Float[Array, " batch"], weight: Float[Array, " batch"]
 ) -> tuple[Float[Array, ""], CriticReport]:
-    """Sum over both critics of mean(weight (Q - target)^2) / 2."""
+    """Sum over the critics of mean(weight (Q - target)^2) / 2."""
     error = values - target
     loss = 0.5 * jnp.mean(weight * error**2, axis=1).sum()
     return loss, CriticReport(jnp.abs(error).mean(0), loss, values.mean())

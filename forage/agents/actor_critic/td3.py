@@ -51,7 +51,7 @@ class Actor(equinox.Module):
 
 class TD3State(NamedTuple):
     actor: Actor
-    critics: ActionValue  # leaves [2, ...]
+    critics: ActionValue  # leaves [critic, ...]
     target_actor: Actor
     target_critics: ActionValue
     actor_optimiser: Any
@@ -60,7 +60,7 @@ class TD3State(NamedTuple):
 
 
 def first(critics: ActionValue) -> ActionValue:
-    """Return the one of two critics that TD3's policy follows."""
+    """Return the one of the critics that TD3's policy follows."""
     return jax.tree.map(lambda x: x[0], critics)
 
 
@@ -73,6 +73,7 @@ class TD3(Agent):
 
     on_policy: ClassVar[bool] = False
     acting: ClassVar[str] = "actor"
+    critics: ClassVar[int] = 2  # critics, of whose targets the smallest counts; the policy follows the first
 
     learning_rate: float = 3e-4
     discount: float = 0.99
@@ -104,7 +105,8 @@ class TD3(Agent):
         actor = Actor(actor_key, spec, self.hidden_sizes, style)
         dimensions = actor.actions.outputs
         sizes = self.value_sizes or self.hidden_sizes
-        critics = twins(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
+        make = lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style)  # noqa: E731
+        critics = twins(make, critic_key, self.critics)
         targets = jax.tree.map(jnp.copy, (actor, critics))
         optimiser = self.descent()
         return TD3State(
@@ -211,7 +213,7 @@ class TD3(Agent):
         target: Float[Array, " batch"],
         weight: Float[Array, " batch"],
     ) -> tuple[Float[Array, ""], CriticReport]:
-        """Compute the `squared_error` of both critics."""
+        """Compute the `squared_error` of all critics."""
         values = twin_values(critics, observation, action)
         return squared_error(values, target, weight)
 
