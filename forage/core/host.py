@@ -26,6 +26,10 @@ class Misfit(Exception):
         return self.args[1]
 
 
+LIFE_LOST = "life_lost"
+"""The name in `Step.info` of what is 1 where a step lost a life or ended the game, 0 elsewhere."""
+
+
 class HostStep(NamedTuple):
     """The results of one step of the batch.
 

@@ -553,6 +553,9 @@ class Rewards(Part):
     as_given: ClassVar[bool] = False
     """`relabel` changes nothing: who looks ahead in the environment sees the rewards that it will learn from."""
 
+    ends: ClassVar[bool] = False
+    """`relabel` ends what is learned from where the episode goes on, which an agent's memory of it could not follow."""
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> State:
         return ()
 

@@ -18,6 +18,7 @@ from forage.core.types import ForageError
 from forage.loop.learner import Report
 from forage.loop.runner import Runner
 from forage.loop.soundness import NotFinite, Unsound
+from forage.runs import capacity
 from forage.runs import display as progress
 from forage.runs.callbacks import Callback, CallbackFailed, View
 from forage.runs.checkpoints import Checkpoints
@@ -78,7 +79,7 @@ class Session:
         self.display.settings = self.setup.settings
         steps = self.iterations * self.runner.steps_per_iteration
         said = introduction(self.setup, self.directory, steps, self.runner.spread)
-        self.display.start(title(self.setup), [*said, *self.said], steps)
+        self.display.start(title(self.setup), [*said, *capacity.said(self.runner), *self.said], steps)
         previous = self.catch_signals()
         try:
             if self.checkpoints.steps is None:

@@ -97,6 +97,9 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(monkeypatch):
     needed = capacity.bytes_of(runner)
     # Two seeds of 100,000 transitions: two observations of four floats, action, reward, source, two flags.
     assert needed["memory"] == 2 * 100_000 * (2 * 16 + 4 + 4 + 4 + 2)
+    assert capacity.said(runner) == []
+    monkeypatch.setattr(capacity, "WORTH_SAYING", 10**6)
+    assert capacity.said(runner) == ["memory: 9.2 MB, 46 bytes a transition, 100,000 of them for each of 2 seeds"]
     monkeypatch.setattr(capacity, "free_here", lambda: 10**6)
     with pytest.raises(
         ForageError, match=r"2 seeds takes .* MB of memory, and 1 MB are free .*memory \(uniform\) keeps"

@@ -12,10 +12,11 @@ import gymnasium
 import numpy as np
 from jaxtyping import Int, PyTree, UInt8
 
-from forage.core.host import HostEnvironment, HostStep, seeds
+from forage.core.host import LIFE_LOST, HostEnvironment, HostStep, seeds
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium import saving
 from forage.environments.adapters.gymnasium.actions import Door
+from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copied, nested, write_batch
 from forage.environments.adapters.gymnasium.calls import Workers, advance, begin, number
 from forage.environments.adapters.gymnasium.make import (
@@ -51,7 +52,7 @@ class GymnasiumEnvironment(HostEnvironment):
     - A vector reward, which `env.reward_space` announces, is named by `env.reward_names` where it has them.
     - Where an environment says both terminated and truncated, terminated wins.
     - `info` names entries of the environment's info that `Step.info` shall hold, `float32[env]`, NaN where missing.
-      Like `without`, it is a list or one text with commas.
+      Like `without`, it is a list or one text with commas. A game of Atari's always has `life_lost` there.
     - `parallel=True` uses Gymnasium's AsyncVectorEnv: worth it when one step takes longer than about a millisecond.
       Otherwise this steps in a plain loop, because SyncVectorEnv takes about as long again as a step of HalfCheetah.
     - `snapshots=False` does not try whether the environment can be saved exactly (which starts two more of it).
@@ -92,7 +93,8 @@ class GymnasiumEnvironment(HostEnvironment):
                 horizon(first),
                 self._reward_names(first),
             )
-            self._make, self._info_names = make, listed(info)
+            told = (LIFE_LOST,) if isinstance(target, str) and is_atari(target) else ()
+            self._make, self._info_names = make, tuple(dict.fromkeys((*listed(info), *told)))
             self._info_seen: set[str] = set()
             self._frames_per_second = frames_per_second(first)
             trusted = isinstance(located(target), str)
