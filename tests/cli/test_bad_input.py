@@ -182,6 +182,13 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo CartPole-v1 --wrap drift:gravty", "no field 'gravty'. Did you mean 'gravity'"),
     ("train ppo gymnasium:CartPole-v1 --wrap time-limit:5", "is stepped on the host, and wrappers by name"),
     ("show frame-stak", "Unknown part or environment 'frame-stak'. Did you mean 'frame-stack'"),
+    ("check", "takes one environment: forage check my_env.py:Env"),
+    ("check CartPole-v9", "Unknown environment 'CartPole-v9'. Did you mean"),
+    ("check CartPole-v1 --step 5", "no option '--step'. Did you mean '--steps'"),
+    ("check CartPole-v1 --steps many", "--steps"),
+    ("check CartPole-v1 --steps 0", "plays 1 step or more, not 0"),
+    ("check CartPole-v1 --env.gravty 3", "no option 'gravty'. Did you mean 'gravity'"),
+    ("check CartPole-v1 --wrap zzz", "Unknown wrapper 'zzz'"),
     ("list wraps", "Unknown kind 'wraps'. Did you mean 'wrappers'"),
     ("train ppo CartPole-v1 --behaviour guide --behaviour.policy x", "cannot be given on the command line"),
     (

@@ -125,6 +125,10 @@ class GymnasiumEnvironment(HostEnvironment):
         """Return the options that the environment's own constructor names."""
         return options_of(target)
 
+    def one(self) -> gymnasium.Env[Any, Any]:
+        """Make one more such environment, apart from the batch, which can be drawn where it knows how."""
+        return self._make(render=True)
+
     @staticmethod
     def _single(target: Target, own: Mapping[str, Any], **how: Any) -> gymnasium.Env[Any, Any]:
         """Make one environment. Pickled to other processes."""
