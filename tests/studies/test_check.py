@@ -10,9 +10,9 @@ import small
 from gymnasium.spaces import Box, Discrete
 
 import forage
+from forage.core.bounds import farthest
 from forage.core.ports import Environment
 from forage.core.types import ForageError, Step
-from forage.studies.check.watching import farthest
 
 small.keep_compiled()
 
@@ -248,7 +248,7 @@ def test_the_command_prints_it_and_exits_with_1_where_something_is_wrong(capsys,
     code, out, err = small.here(capsys, "check", name, "--env.far", "3", "--steps", "50", "--json")
     said = json.loads(out)
     assert code == 1 and said["event"] == "check" and not said["ok"]
-    assert "entry 0 was 3 at step 1, 2 above the bound 1" in str(said["findings"])
+    assert "entry 0 was 3, 2 above its bound 1 at step 1 (outside in 50 of 101)" in str(said["findings"])
 
 
 @pytest.mark.parametrize(

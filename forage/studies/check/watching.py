@@ -9,51 +9,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from forage.core.bounds import Outside, farthest
 from forage.core.spaces import describe, fitted, leaves
 from forage.studies.check.findings import NOTE, OK, WRONG, Finding
 
-TOLERANCE = 1e-5  # of a bound, which float32 may round
 LARGE = 100.0  # rewards beyond which learning usually wants them smaller
-
-
-@dataclasses.dataclass
-class Outside:
-    """The entry of an observation that was farthest outside its box, and how often one was."""
-
-    by: float
-    value: float
-    bound: float
-    entry: tuple[int, ...]
-    step: int
-    count: int = 0
-
-    def words(self, what: str, steps: int) -> str:
-        where = f" entry {self.entry[0] if len(self.entry) == 1 else self.entry}" if self.entry else ""
-        side = "above" if self.value > self.bound else "below"
-        return (
-            f"{what}{where} was {self.value:.6g} at step {self.step}, {self.by:.4g} {side} the bound {self.bound:.6g} "
-            f"of its space (outside in {self.count:,} of {steps:,}); declare wider bounds, or clip what is shown"
-        )
-
-
-def farthest(array: np.ndarray, space: gymnasium.spaces.Box, step: int = 0) -> Outside | None:
-    """Return where rows of observations are farthest outside their box; `None` where they are within."""
-    values = np.asarray(array, np.float64)
-    low, high = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
-    with np.errstate(invalid="ignore"):
-        below = np.where(np.isfinite(low), low - values, -np.inf)
-        above = np.where(np.isfinite(high), values - high, -np.inf)
-        room_low = np.where(np.isfinite(low), TOLERANCE * np.maximum(1, np.abs(low)), 0)
-        room_high = np.where(np.isfinite(high), TOLERANCE * np.maximum(1, np.abs(high)), 0)
-        by = np.maximum(np.where(below > room_low, below, 0), np.where(above > room_high, above, 0))
-    by = np.where(np.isfinite(values), by, 0)
-    if not by.any():
-        return None
-    row, *entry = (int(index) for index in np.unravel_index(np.argmax(by), by.shape))
-    at = tuple(entry)
-    bound = high[at] if values[(row, *at)] > high[at] else low[at]
-    rows = int(by.reshape(len(by), -1).any(axis=1).sum())
-    return Outside(float(by[(row, *at)]), float(values[(row, *at)]), float(bound), at, step, rows)
 
 
 class Watch:
@@ -110,12 +70,11 @@ class Watch:
 
     def measure(self, path: tuple[str, ...], array: np.ndarray, space: gymnasium.spaces.Box) -> None:
         """Keep how far outside its box an array is, where that is farther than before."""
-        if array.dtype.kind not in "iuf" or (found := farthest(array, space, self.steps)) is None:
+        if array.dtype.kind not in "iuf" or (found := farthest(array, space)) is None:
             return
         known = self.outside.get(path)
-        count = found.count + (known.count if known else 0)
-        self.outside[path] = found if known is None or found.by > known.by else known
-        self.outside[path].count = count
+        worst = dataclasses.replace(found, step=self.steps) if known is None or found.by > known.by else known
+        self.outside[path] = dataclasses.replace(worst, count=found.count + (known.count if known else 0))
 
     def note_bad(self, what: str, kind: str, words: str) -> None:
         self.bad.setdefault((what, kind), f"{what} {words} at step {self.steps}")
@@ -151,7 +110,8 @@ class Watch:
             Finding(WRONG, "observation", f"{words}; return what the space declares") for words in self.bad.values()
         ]
         for path, found in self.outside.items():
-            said.append(Finding(WRONG, "observation", found.words(".".join(path), self.seen).strip()))
+            words = f"{found.words(path)} at step {found.step} (outside in {found.count:,} of {self.seen:,})"
+            said.append(Finding(WRONG, "observation", f"{words}; declare wider bounds, or clip what is shown"))
         for path, words in self.rounded.items():
             what = f"{'.'.join(path)} is " if path else ""
             kind = words.split()[-1]
