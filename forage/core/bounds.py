@@ -61,9 +61,8 @@ def bounded_leaves(space: gymnasium.Space[Any]) -> dict[tuple[str, ...], gymnasi
     for path, leaf in leaves(space).items():
         if not isinstance(leaf, gymnasium.spaces.Box) or leaf.dtype.kind not in "iuf":
             continue
-        low, high = (
-            (-np.inf, np.inf) if leaf.dtype.kind == "f" else (np.iinfo(leaf.dtype).min, np.iinfo(leaf.dtype).max)
-        )
+        whole = np.iinfo(leaf.dtype) if leaf.dtype.kind in "iu" else None
+        low, high = (whole.min, whole.max) if whole else (-np.inf, np.inf)
         if (leaf.low > low).any() or (leaf.high < high).any():
             found[path] = leaf
     return found

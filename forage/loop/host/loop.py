@@ -145,7 +145,7 @@ class HostLoop:
         self.first_hidden = learner.hidden()
         self.observation: PyTree[np.ndarray] = None
         self.bounded = bool(bounded_leaves(learner.spec.observation_space))
-        self.shown: PyTree[np.ndarray] | None = None  # what the newest rollout led to, where it has bounds to be held to
+        self.shown: PyTree[np.ndarray] | None = None  # what the newest rollout led to, where it has bounds
         self.key: Any = None
         self.state: Any = None
         self.hidden: Any = None
