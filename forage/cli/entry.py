@@ -19,6 +19,7 @@ from forage.core.errors import ForageError, Interrupted, did_you_mean, nearest
 HELP = """\
 forage: reinforcement learning with one loop, seven ports and honest numbers
 
+  forage check ENVIRONMENT           play an environment, and say what is wrong with it and how to mend that
   forage train [AGENT] ENVIRONMENT   train; without an agent, one that suits
   forage resume RUN                  continue a run as if it had never stopped; longer, with --steps
   forage evaluate RUN                play fresh episodes and print the score with its interval;
@@ -48,6 +49,7 @@ forage COMMAND --help explains a command; forage train ppo --help lists the opti
 """
 
 COMMANDS = (
+    "check",
     "train",
     "resume",
     "evaluate",

@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium
 
 from forage.config import registry
+from forage.config.wrapping import arguments
 from forage.config.wrapping import wrap as wrap_environment
 from forage.core.compiling import check_precision
 from forage.core.host import HostEnvironment
@@ -34,12 +35,10 @@ def resolve_environment(
         name, environment, config = resolve_environment(given, options)
         for words in wrap:
             registry.check_wrapper(words.partition(":")[0])
-        if not isinstance(environment, Environment):
-            raise ForageError(
-                f"{name} is stepped on the host, and wrappers by name go around native environments such as "
-                f"CartPole-v1; wrap it in its own library instead and name it as module:Class."
-            )
-        return name, wrap_environment(environment, wrap), config | {"wrap": list(wrap)}
+        config = config | {"wrap": list(wrap)}
+        if isinstance(environment, Environment):
+            return name, wrap_environment(environment, wrap), config
+        return name, wrap_on_host(name, environment, wrap), config
     if isinstance(given, type) and (found := name_of(given)):
         if given.__module__ != "__main__":
             return resolve_environment(found, options)
@@ -52,6 +51,26 @@ def resolve_environment(
         name = short(made.id if isinstance(made, HostFactory) else given)
         return name, made.build if isinstance(made, HostFactory) else made, {"id": whole(given), "options": kept}
     return resolve_object(given, options)
+
+
+def wrap_on_host(name: str, build: Any, wrap: Sequence[str]) -> Callable[[int], HostEnvironment]:
+    """Return what builds a batch with the named wrappers around each environment of it."""
+    factory = getattr(build, "__self__", None)
+    if not isinstance(factory, HostFactory):
+        raise ForageError(
+            f"{name} builds a batch on the host by itself, and wrappers by name go around native environments and "
+            f"Gymnasium's; wrap it where it is made."
+        )
+    from forage.environments.adapters.gymnasium.wrapping import BY_NAME
+
+    for words in wrap:
+        if words.partition(":")[0] not in BY_NAME:
+            raise ForageError(
+                f"{words.partition(':')[0]} goes around native environments such as CartPole-v1; around {name}, which "
+                f"is stepped on the host, go {', '.join(BY_NAME)}."
+            )
+    around = tuple((words.partition(":")[0], arguments(words)) for words in wrap)
+    return dataclasses.replace(factory, around=around).build
 
 
 def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple[str, Any, dict[str, Any]]:

@@ -44,6 +44,7 @@ class HostFactory:
     id: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     maker: Callable[..., Any] | None = None  # makes one gymnasium.Env, where that is a Python object and not the id
+    around: tuple[tuple[str, Mapping[str, Any]], ...] = ()  # wrappers by name with their options, first innermost
 
     def build(self, num_envs: int) -> HostEnvironment:
         """Make `num_envs` of it. Raises `ForageError` where it or what it needs is not there."""
@@ -58,12 +59,24 @@ class HostFactory:
 
             own = _own_class(self.id)
             if issubclass(own, HostEnvironment):
+                self._refuse_around(own)
                 if "num_envs" in self.options:
                     raise ForageError(f"{self.id} is made with as many environments as the agent's num_envs says.")
                 return _call(self.id, own, {"num_envs": num_envs}, self.options)
             cls, target = _load(SUITES["gymnasium"].target), Own.named(self.id)
-        given = {"target": target, "num_envs": num_envs, "name": self.id}
+        given: dict[str, Any] = {"target": target, "num_envs": num_envs, "name": self.id}
+        if self.around:
+            self._refuse_around(cls)
+            given["around"] = self.around
         return _call(self.id, cls, given, self._divided(cls, target, given))
+
+    def _refuse_around(self, cls: Any) -> None:
+        """Raise `ForageError` for wrappers around what is no Gymnasium environment."""
+        if self.around and not issubclass(cls, _load(SUITES["gymnasium"].target)):
+            raise ForageError(
+                f"{self.id} is stepped on the host by a library of its own, and wrappers by name go around native "
+                f"environments and Gymnasium's; wrap it in its own library instead."
+            )
 
     def _divided(self, cls: Any, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options as the adapter takes them: the environment's own in `own`, where their names could be

@@ -32,6 +32,7 @@ from forage.environments.adapters.gymnasium.make import (
 )
 from forage.environments.adapters.gymnasium.parts import listed
 from forage.environments.adapters.gymnasium.spaces import is_masked, travelling
+from forage.environments.adapters.gymnasium.wrapping import Around
 from forage.environments.adapters.jax.common import picture
 
 
@@ -53,6 +54,7 @@ class GymnasiumEnvironment(HostEnvironment):
     - Where an environment says both terminated and truncated, terminated wins.
     - `info` names entries of the environment's info that `Step.info` shall hold, `float32[env]`, NaN where missing.
       Like `without`, it is a list or one text with commas. A game of Atari's always has `life_lost` there.
+    - `around` are wrappers by name (see `wrapping`), around all but `flatten`.
     - `parallel=True` uses Gymnasium's AsyncVectorEnv: worth it when one step takes longer than about a millisecond.
       Otherwise this steps in a plain loop, because SyncVectorEnv takes about as long again as a step of HalfCheetah.
     - `snapshots=False` does not try whether the environment can be saved exactly (which starts two more of it).
@@ -72,12 +74,14 @@ class GymnasiumEnvironment(HostEnvironment):
         flatten: bool = False,
         without: str | Sequence[str] = (),
         max_episode_steps: int | None = None,
+        around: Around = (),
         own: Mapping[str, Any] | None = None,
         **options: Any,
     ):
         name = name or (target if isinstance(target, str) else getattr(target, "__name__", "environment"))
         own = {**options, **(own or {})}
         shape: dict[str, Any] = {"flatten": flatten, "without": listed(without), "max_episode_steps": max_episode_steps}
+        shape["around"] = around
         make = functools.partial(self._single, target, own, **shape)
         self._envs: list[gymnasium.Env[Any, Any]] = []
         self._vector: Workers | None = None
@@ -126,6 +130,10 @@ class GymnasiumEnvironment(HostEnvironment):
     def options_of(cls, target: Target) -> set[str]:
         """Return the options that the environment's own constructor names."""
         return options_of(target)
+
+    def one(self) -> gymnasium.Env[Any, Any]:
+        """Make one more such environment, apart from the batch, which can be drawn where it knows how."""
+        return self._make(render=True)
 
     @staticmethod
     def _single(target: Target, own: Mapping[str, Any], **how: Any) -> gymnasium.Env[Any, Any]:
