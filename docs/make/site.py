@@ -61,6 +61,7 @@ HOW_TO = {
 WHY = {
     "The loop": "docs/why.md",
     "How far to trust a number": "docs/trust.md",
+    "What people tried": "docs/journeys.md",
     "The design": "docs/design.md",
 }
 MEASURED = {
