@@ -19,6 +19,8 @@ from forage.core.ports import Environment
 from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
 from forage.environments import HostFactory, make, spec_of
+from forage.environments.adapters.gymnasium.atari import is_atari
+from forage.environments.adapters.gymnasium.make import OURS
 from forage.environments.loading import name_of, short, whole
 from forage.environments.plain import to_plain
 
@@ -60,7 +62,12 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
     if isinstance(given, gymnasium.vector.VectorEnv):
         raise ForageError(many_environments(given))
     if isinstance(given, gymnasium.Env):
-        return resolve_object(Copies(given), options, called(given))
+        name = called(given)
+        if alien := sorted(options.keys() - set(OURS)):
+            raise ForageError(
+                f"This {name} is an object, with its own {alien[0]}; beside an object {', '.join(OURS)} are options."
+            )
+        return resolve_object(Copies(given), options, name)
     if isinstance(given, type) and issubclass(given, Environment):
         given, options = given(**options), {}
     if isinstance(given, type) and issubclass(given, HostEnvironment):
@@ -110,8 +117,9 @@ class Copies:
 
 
 def called(given: gymnasium.Env[Any, Any]) -> str:
-    """Return the id that an object is as, or its class's name."""
-    return id_of(given) or type(given.unwrapped).__name__
+    """Return the id that makes such an object, or its class's name. Atari's ids make preprocessed games here."""
+    id = id_of(given)
+    return type(given.unwrapped).__name__ if id is None or is_atari(id.partition(":")[2]) else id
 
 
 def id_of(given: Any) -> str | None:

@@ -314,6 +314,8 @@ def test_what_is_handed_over_works_or_is_answered():
     ):
         assert words in said(made_by, given)
     assert "an object already has its own" in said(made_by, lambda n: None, length=3)
+    assert "This Base is an object, with its own length; " in said(made_by, base(), length=3)
+    assert made_by(base(), max_episode_steps=2)[0].horizon == 2
 
 
 class HostFactoryLike:
