@@ -62,6 +62,7 @@ WHY = {
     "The loop": "docs/why.md",
     "Beside other libraries": "docs/compared.md",
     "How far to trust a number": "docs/trust.md",
+    "What people tried": "docs/journeys.md",
     "The design": "docs/design.md",
 }
 MEASURED = {

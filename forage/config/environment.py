@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -19,6 +20,8 @@ from forage.core.ports import Environment
 from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
 from forage.environments import HostFactory, make, spec_of
+from forage.environments.adapters.gymnasium.atari import is_atari
+from forage.environments.adapters.gymnasium.make import OURS
 from forage.environments.loading import name_of, short, whole
 from forage.environments.plain import to_plain
 
@@ -75,8 +78,15 @@ def wrap_on_host(name: str, build: Any, wrap: Sequence[str]) -> Callable[[int], 
 
 def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple[str, Any, dict[str, Any]]:
     """Return what `resolve_environment` returns for an object, a class or a function."""
-    if isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
-        raise ForageError(one_environment(given))
+    if isinstance(given, gymnasium.vector.VectorEnv):
+        raise ForageError(many_environments(given))
+    if isinstance(given, gymnasium.Env):
+        name = called(given)
+        if alien := sorted(options.keys() - set(OURS)):
+            raise ForageError(
+                f"This {name} is an object, with its own {alien[0]}; beside an object {', '.join(OURS)} are options."
+            )
+        return resolve_object(Copies(given), options, name)
     if isinstance(given, type) and issubclass(given, Environment):
         given, options = given(**options), {}
     if isinstance(given, type) and issubclass(given, HostEnvironment):
@@ -97,19 +107,54 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
             return name, checked(given, name), {"object": repr(given)}
         return name, HostFactory(name, options, given).build, {"object": repr(given)}
     raise ForageError(
-        f"An environment is an id such as CartPole-v1, a forage Environment, a class, or a function that makes a "
-        f"gymnasium.Env or, from a number of environments, a HostEnvironment; not a {type(given).__name__}."
+        f"An environment is an id such as CartPole-v1, a forage Environment, a gymnasium.Env, its class, or a function "
+        f"that makes one or, from a number of environments, a HostEnvironment; not a {type(given).__name__}."
     )
 
 
-def one_environment(given: Any) -> str:
-    """Say what to give in place of one environment, where a run makes several."""
-    cls = type(getattr(given, "unwrapped", given)).__name__
-    id = getattr(getattr(given, "spec", None), "id", None)
-    if isinstance(given, gymnasium.vector.VectorEnv):
-        return f"A {cls} is many environments already; give an id, a class, or a function that makes one environment."
-    give = f"'gymnasium:{id}' or lambda: gymnasium.make('{id}')" if id else f"{cls} itself or lambda: {cls}(...)"
-    return f"This {cls} is one environment, and a run makes several of its own; give {give}."
+class Copies:
+    """Make copies of an environment that a person made, which itself is left as it is.
+
+    A copy has the numbers that the object has now, and its wrappers. Its chance is that of the seed given to `reset`.
+    """
+
+    def __init__(self, given: gymnasium.Env[Any, Any]):
+        self.given = given
+
+    def __call__(self) -> gymnasium.Env[Any, Any]:
+        try:
+            return copy.deepcopy(self.given)
+        except Exception as error:
+            id, cls = id_of(self.given), type(self.given.unwrapped).__name__
+            give = f"'{id}' or lambda: gymnasium.make('{id.partition(':')[2]}')" if id else f"lambda: {cls}(...)"
+            raise ForageError(
+                f"This {cls} cannot be copied ({error}), and a run makes several environments of its own; give {give}."
+            ) from error
+
+    def __repr__(self) -> str:
+        return repr(self.given)
+
+
+def called(given: gymnasium.Env[Any, Any]) -> str:
+    """Return the id that makes such an object, or its class's name. Atari's ids make preprocessed games here."""
+    id = id_of(given)
+    return type(given.unwrapped).__name__ if id is None or is_atari(id.partition(":")[2]) else id
+
+
+def id_of(given: Any) -> str | None:
+    """Return the id that an environment was made by, as Forage names it; `None` where there is none, or wrappers."""
+    spec = getattr(given, "spec", None)
+    return f"gymnasium:{spec.id}" if spec is not None and not spec.additional_wrappers else None
+
+
+def many_environments(given: gymnasium.vector.VectorEnv[Any, Any, Any]) -> str:
+    """Say what to give in place of a vector environment, as a run makes as many as its agent asks for."""
+    id, cls = id_of(given), type(given.unwrapped).__name__
+    give = f"'{id}' or lambda: gymnasium.make('{id.partition(':')[2]}')" if id else "its class, or lambda: Env(...)"
+    return (
+        f"This {cls} is many environments already, and a run makes as many as num_envs of its agent says; give one: "
+        f"{give}."
+    )
 
 
 def name_of_maker(function: Any) -> str:

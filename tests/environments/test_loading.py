@@ -5,6 +5,7 @@ import importlib.util
 import json
 import multiprocessing
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -276,7 +277,7 @@ def test_what_is_handed_over_works_or_is_answered():
     from forage.environments.loading import load_class
 
     base, named = load_class("my_package:Base"), load_class("my_package.py:Named")
-    for given in (lambda: base(), functools.partial(base), base):
+    for given in (lambda: base(), functools.partial(base), base, base()):
         spec, build, _ = made_by(given)
         assert spec.observation_space.shape == (3,)
         assert rewards(HostFactoryLike(build), 2) == [3.0, 3.0]
@@ -295,9 +296,17 @@ def test_what_is_handed_over_works_or_is_answered():
 
     spec, build, config = made_by(Local, speed=np.float64(7.0))
     assert rewards(HostFactoryLike(build)) == [7.0] and "object" in config and spec.name == "Local"
+    held, theirs = base(), gymnasium.make("CartPole-v1", max_episode_steps=7)
+    spec, build, config = made_by(theirs)
+    assert (spec.name, spec.horizon, list(config)) == ("gymnasium:CartPole-v1", 7, ["object"])
+    copies = build(2)  # each with a seed and a state of its own, and not the object's
+    seen = copies.reset(0)
+    assert not np.array_equal(seen[0], seen[1]) and theirs.unwrapped.state is None
+    held.lock = theirs.unwrapped.lock = threading.Lock()
     for given, words in (
-        (base(), "give Base itself or lambda: Base(...)"),
-        (gymnasium.make("CartPole-v1"), "'gymnasium:CartPole-v1'"),
+        (held, "This Base cannot be copied (cannot pickle '_thread.lock' object), and a run makes several"),
+        (held, "give lambda: Base(...)"),
+        (theirs, "give 'gymnasium:CartPole-v1' or lambda: gymnasium.make('CartPole-v1')"),
         (lambda n: gymnasium.make("CartPole-v1"), "HostEnvironment"),
         (lambda n: gymnasium.make_vec("CartPole-v1", num_envs=n), "HostEnvironment"),
         (lambda: 3, "made a int"),
@@ -305,6 +314,8 @@ def test_what_is_handed_over_works_or_is_answered():
     ):
         assert words in said(made_by, given)
     assert "an object already has its own" in said(made_by, lambda n: None, length=3)
+    assert "This Base is an object, with its own length; " in said(made_by, base(), length=3)
+    assert made_by(base(), max_episode_steps=2)[0].horizon == 2
 
 
 class HostFactoryLike:
