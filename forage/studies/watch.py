@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from forage.config.kinds import check_call
 from forage.config.saved import load
 from forage.config.setup import from_config
 from forage.core import prng
@@ -45,6 +46,7 @@ def watch(
     `actions`: `greedy` or `sampled`; unless said, as the run was told or chose when it was evaluated.
     `progress` is called after each step with the number of the episode, from 0, the step and the return so far.
     """
+    check_call(watch, {name: value for name, value in locals().items() if name not in ("environment", "progress")})
     run = Run(directory)
     path = Path(output) if output is not None else run.directory / f"agent{default_suffix()}"
     for what, number in (("episode", episodes), ("step", steps)):
@@ -52,9 +54,9 @@ def watch(
             raise ForageError(f"A film has 1 {what} or more, not {number}.")
     if not megabytes > 0:
         raise ForageError(f"The size of a film is above 0 megabytes, not {megabytes:g}.")
+    prepare(path)
     policy = load(run.directory, seed, actions, checkpoint=None, **(settings or {}))
     setup = from_config(run.config, environment)
-    prepare(path)
     film = Film(path, USUAL, told(policy.member), progress)
     if not isinstance(setup.environment, Environment):
         host = setup.environment(1)
