@@ -233,7 +233,7 @@ def _call(name: str, cls: Any, given: Mapping[str, Any], options: Mapping[str, A
         return cls(**{**given, **options})
     except (TypeError, ValueError) as error:
         said = ", ".join(f"{key}={value!r}" for key, value in options.items()) or "no options"
-        raise ForageError(f"{name} could not be made with {said}: {error}") from error
+        raise ForageError(f"{name} could not be made with {said}: {str(error).rstrip('.')}.") from error
 
 
 def _load(target: str) -> Any:

@@ -142,7 +142,7 @@ def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any
             f"{name} could be made {'once' if copies == 1 else f'{copies} times'} and not once more: {said(error)}; a "
             f"run needs num_envs of it for each seed, so where there can be but one, take num_envs=1 and one seed."
         )
-    return ForageError(f"{name} could not be made: {said(error)}")
+    return ForageError(f"{name} could not be made: {said(error).rstrip('.')}.")
 
 
 def said(error: BaseException) -> str:
