@@ -35,8 +35,8 @@ OPTIONS = [
     ({"learning_rate": lambda share: None}, "The schedule .*"),
     ({"learning_rate": lambda share: float("nan")}, "something other than one finite number"),
     ({"learning_rate": optax.adam(1e-3)}, "learning_rate of ppo is a number, not"),
-    ({"activation": 5}, "activation of ppo is a text"),
-    ({"optimiser": 5}, "optimiser of ppo is a text"),
+    ({"activation": 5}, "The activation 5 does not give one number for each"),
+    ({"optimiser": 5}, "5 is no optimiser here"),
 ]
 
 
