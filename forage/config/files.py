@@ -130,7 +130,7 @@ def environment_of(where: str, stored: Any) -> dict[str, Any]:
         raise ForageError(
             f"The environment in {where} has {unknown[0]!r}{nearest(unknown[0], ['id', 'options', 'wrap'])}"
         )
-    check_kinds(stored, {"options": Mapping | None, "wrap": Sequence[str]}, f"the environment in {where}")
+    check_kinds(stored, {"options": Mapping[str, Any] | None, "wrap": Sequence[str]}, f"the environment in {where}")
     return {
         "environment": stored["id"],
         "environment_options": from_plain(stored.get("options")),
