@@ -42,6 +42,10 @@ class Run:
     """A run's directory, seen from outside."""
 
     def __init__(self, directory: str | os.PathLike[str]):
+        if not isinstance(directory, str | os.PathLike):
+            raise ForageError(
+                f"A run is named by its directory, a text or a path, not by a {type(directory).__name__}."
+            )
         self.directory = Path(directory)
         if not (self.directory / "config.json").exists():
             raise ForageError(f"{self.directory} is not a run: it has no config.json.")

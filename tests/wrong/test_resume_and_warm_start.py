@@ -49,7 +49,7 @@ CALLS = [
     (lambda: forage.resume(None), "directory is a text or a path, not None"),
     (lambda: forage.resume("run", display="loud"), "A display is auto"),
     (lambda: forage.resume("run", rewards=5), "rewards takes a forage.core.ports.Rewards or its name"),
-    (lambda: forage.train(start_from=5), "start_from is .*, not 5"),
+    (lambda: forage.train(start_from=5), "A run is named by its directory, a text or a path, not by a int"),
 ]
 
 
