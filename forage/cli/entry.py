@@ -79,7 +79,8 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
     try:
         sys.exit(work())
     except ForageError as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
+        said = " ".join(str(error).split())
+        print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr)
         sys.exit(130 if isinstance(error, Interrupted) else 2)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -99,7 +100,8 @@ def run(arguments: list[str]) -> int:
         print(version("forage-rl"))
         return 0
     if command not in COMMANDS:
-        raise ForageError(f"Unknown command {command!r}{nearest(command, COMMANDS)}")
+        hint = nearest(command, COMMANDS)
+        raise ForageError(f"Unknown command {command!r}{'; forage --help lists them.' if hint == '.' else hint}")
     module = importlib.import_module(f"forage.cli.{command}")
     refuse_single_hyphens(rest, module.HELP)
     positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS, LISTS)

@@ -182,7 +182,13 @@ def checked(build: Callable[[int], Any], name: str) -> Callable[[int], HostEnvir
     """Return the same function. What it returns is looked at before anything else is done with it."""
 
     def built(num_envs: int) -> HostEnvironment:
-        made = build(num_envs)
+        try:
+            made = build(num_envs)
+        except TypeError as error:
+            raise ForageError(
+                f"The function {name} could not be called with a number of environments: {error}; it takes that number "
+                f"and makes a forage.core.host.HostEnvironment, or takes nothing and makes one gymnasium.Env."
+            ) from error
         if not isinstance(made, HostEnvironment):
             raise ForageError(
                 f"The function {name} made a {type(made).__name__} of a number of environments; it should make a "

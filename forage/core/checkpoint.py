@@ -175,7 +175,9 @@ def _read(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict[s
     except ForageError:
         raise
     except Exception as error:  # what damaged bytes make NumPy and zipfile raise has no common type
-        raise ForageError(f"{path} is not a whole Forage checkpoint ({type(error).__name__}: {error}).") from error
+        raise ForageError(
+            f"{path} is not a whole Forage checkpoint: it is damaged, half-written or another program's file."
+        ) from error
 
 
 def load(path: Path, like: PyTree, prefix: str = "") -> tuple[PyTree, dict[str, Any]]:

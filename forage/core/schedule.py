@@ -153,7 +153,8 @@ def sampled(function: Function, name: str) -> list[float]:
             f"called with the share of the run that is over, a number from 0 to 1 that JAX traces."
         ) from error
     shapes = {x.shape for x in found} | {np.shape(traced)}
-    if shapes != {()} or not np.isfinite(found).all():
+    numeric = all(np.issubdtype(x.dtype, np.number) for x in found)
+    if shapes != {()} or not numeric or not np.isfinite(found).all():
         raise ForageError(f"The schedule {name} returns something other than one finite number.")
     if np.ptp(found) <= SAME * np.abs(found).max():
         raise ForageError(

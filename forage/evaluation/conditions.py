@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from forage.evaluation.plots import FAINT, INK, PALETTE, QUIET, style
+from forage.evaluation.plots import FAINT, INK, PALETTE, QUIET, save, style
 from forage.evaluation.statistics import Score
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ def conditions(path: str | pathlib.Path, cells: Sequence[Cell], title: str) -> p
     if len(cells[0].fields) > 2:
         return None
     path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draw(cells, title).savefig(path)
-    return path
+    return save(draw(cells, title), path)
 
 
 def draw(cells: Sequence[Cell], title: str) -> Figure:

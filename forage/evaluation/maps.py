@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float
 
-from forage.evaluation.plots import FAINT, INK, PALETTE, QUIET
+from forage.evaluation.plots import FAINT, INK, PALETTE, QUIET, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,9 +28,7 @@ def heat_map(
     count. A map of one row of places is drawn as a line of cells.
     """
     path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draw(counts, title, reachable).savefig(path)
-    return path
+    return save(draw(counts, title, reachable), path)
 
 
 def draw(counts: np.ndarray, title: str, reachable: np.ndarray | None) -> Figure:

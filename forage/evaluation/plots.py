@@ -30,6 +30,16 @@ RAMP = ("#74aaf0", PALETTE[0], "#0b1f4b")  # of values in order, the first light
 BARS = "▁▂▃▄▅▆▇█"
 
 
+def save(figure: Figure, path: pathlib.Path) -> pathlib.Path:
+    """Write a picture and return its path. Raise `ForageError` where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    except OSError as error:
+        raise ForageError(f"Could not save {path}: {error.strerror or error}.") from error
+    return path
+
+
 def curve(
     path: str | pathlib.Path,
     runs: Sequence[Run],
@@ -61,9 +71,7 @@ def curve(
     figure = _figure(runs, title, ylabel, xlabel, references, confidence, size, finals, ordered)
     if span is not None:
         figure.axes[0].axvspan(*span, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
+    return save(figure, path)
 
 
 def ramp(number: int) -> list[str]:
@@ -88,9 +96,7 @@ def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlab
     axes.set_ylim(-0.02, 1.04)
     axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
     path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
+    return save(figure, path)
 
 
 def sparkline(values: Sequence[float] | Float[np.ndarray, " points"], width: int = 40) -> str:

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from forage.evaluation.plots import INK, PALETTE, QUIET, ramp, style
+from forage.evaluation.plots import INK, PALETTE, QUIET, ramp, save, style
 from forage.evaluation.statistics import Score
 
 MOST_TICKS = 10  # of values that are all written below the axis
@@ -54,6 +54,4 @@ def against(
     if len(lines) > 1:
         axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
     path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
+    return save(figure, path)

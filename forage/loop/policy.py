@@ -215,8 +215,9 @@ class Policy:
             )
         except (TypeError, ValueError) as error:
             raise ForageError(
-                f"One observation of {self.spec.name} is an element of {self.spec.observation_space}, not "
-                f"{type(observation).__name__} ({str(error).splitlines()[0].rstrip('.')})."
+                f"One observation of {self.spec.name} is an element of "
+                f"{spaces.describe(self.spec.observation_space)}, not {type(observation).__name__} "
+                f"({str(error).splitlines()[0].rstrip('.')})."
             ) from error
         batch = None
         for found, like in zip(jax.tree.leaves(observation), jax.tree.leaves(self._like), strict=True):

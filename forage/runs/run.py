@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from forage.config.saved import load_policy
+from forage.config.saved import load_policy, read_config
 from forage.core import checkpoint
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError
@@ -42,10 +42,14 @@ class Run:
     """A run's directory, seen from outside."""
 
     def __init__(self, directory: str | os.PathLike[str]):
+        if not isinstance(directory, str | os.PathLike):
+            raise ForageError(
+                f"A run is named by its directory, a text or a path, not by a {type(directory).__name__}."
+            )
         self.directory = Path(directory)
         if not (self.directory / "config.json").exists():
             raise ForageError(f"{self.directory} is not a run: it has no config.json.")
-        self.config = read_json(self.directory / "config.json")
+        self.config = read_config(self.directory)
 
     def __repr__(self) -> str:
         seeds = len(self.config["seeds"])
@@ -310,11 +314,14 @@ def draw_sweep(run: Run) -> Path | None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read one of a run's own files."""
     try:
-        return json.loads(path.read_text())
+        found = json.loads(path.read_text())
+        if not isinstance(found, dict):
+            raise ValueError(f"it holds a {type(found).__name__} and no names with values")
+        return found
     except FileNotFoundError:
         raise ForageError(f"{path.parent} is not a whole run: it has no {path.name}.") from None
     except (OSError, ValueError) as error:
-        raise ForageError(f"{path} cannot be read: {error}.") from error
+        raise ForageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
 def record(directory: Path, event: str, steps: int, more: dict[str, Any], changed: dict[str, Any]) -> None:

@@ -16,6 +16,17 @@ from forage.loop.soundness import check_returns
 from forage.runs.curve import free, to_float
 from forage.runs.run import Run, by_setting, plain
 
+MOST_EPISODES = 1_000_000  # of one evaluation: their returns are kept in one file
+MOST_EPISODE_SEED = 1_000_000
+
+
+def check_episodes(episodes: int) -> None:
+    """Raise `ForageError` for a number of episodes that no score can be of."""
+    if episodes < 1:
+        raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes:,}.")
+    if episodes > MOST_EPISODES:
+        raise ForageError(f"A score takes at most {MOST_EPISODES:,} evaluation episodes, not {episodes:,}.")
+
 
 def step_limit(setup: Setup) -> int:
     """Step after which an evaluation episode is cut, where the environment itself has no limit: Atari's."""

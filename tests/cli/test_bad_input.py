@@ -128,7 +128,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo CartPole-v1 --evaluation-episodes 0", "1 evaluation episode or more, not 0"),
     ("train ppo CartPole-v1 --checkpoint-seconds -1", "0 or more, not -1"),
     ("train ppo CartPole-v1 --sweep learning-rate", "A sweep takes one or more different values"),
-    ("train ppo CartPole-v1 --sweep learning-rate=1,a", "--sweep is a number, not 'a'"),
+    ("train ppo CartPole-v1 --sweep learning-rate=1,a", "--sweep is one or more numbers .* such as .*, not '1,a'"),
     ("train ppo CartPole-v1 --sweep learning-rate=-1,1", "learning-rate of ppo is 0 or more"),
     (
         "train bootstrapped-dqn DeepSea-5 --sweep mask-probability=0,0.5",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.evaluation.plots import INK, PALETTE, QUIET, draw_run, style
+from forage.evaluation.plots import INK, PALETTE, QUIET, draw_run, save, style
 
 
 def draw(path: Path, result: Mapping[str, Any]) -> Path:
@@ -42,9 +42,7 @@ def draw(path: Path, result: Mapping[str, Any]) -> Path:
         color=QUIET,
         fontsize=8,
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
+    return save(figure, path)
 
 
 def wrapped(label: str, width: int = 14) -> str:

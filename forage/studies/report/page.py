@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from forage.config.kinds import check_call
 from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.evaluation.statistics import score
@@ -42,6 +43,7 @@ def report(
     `threshold`: also says after how many steps, and how long, runs reached this return in training. `film`: makes a
     film of each run that has none, where its environment can be drawn.
     """
+    check_call(report, locals())
     path = Path(output)
     if path.suffix != ".html":
         raise ForageError(f"A report is an .html file, and {path.name} is none.")

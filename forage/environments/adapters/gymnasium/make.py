@@ -137,12 +137,17 @@ def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any
         known = {*OURS, *own, *(("preprocess", *PREPROCESSING) if isinstance(target, str) and is_atari(target) else ())}
         hint = did_you_mean(difflib.get_close_matches(match[1], known, n=3, cutoff=0.4))
         return ForageError(f"{name} has no option {match[1]!r}" + (hint or f"; it has {', '.join(sorted(known))}."))
+    needed = re.search(r"missing \d+ required (?:positional|keyword-only) arguments?: '(\w+)'", str(error))
+    if needed and isinstance(error, TypeError) and needed[1] in options_of(target):
+        return ForageError(
+            f"{name} needs --env.{needed[1]} VALUE, which is environment_options={{'{needed[1]}': ...}} in Python."
+        )
     if copies:
         return ForageError(
             f"{name} could be made {'once' if copies == 1 else f'{copies} times'} and not once more: {said(error)}; a "
             f"run needs num_envs of it for each seed, so where there can be but one, take num_envs=1 and one seed."
         )
-    return ForageError(f"{name} could not be made: {said(error)}")
+    return ForageError(f"{name} could not be made: {said(error).rstrip('.')}.")
 
 
 def said(error: BaseException) -> str:
