@@ -161,7 +161,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 def _read(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the header, and those leaves whose path begins with `prefix`: all with an empty one, without one none."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:  # NumPy leaves a damaged one open
             header = json.loads(file["header"].tobytes())
             if header["format"] not in READABLE:
                 raise ForageError(f"{path} is a checkpoint of another format ({header['format']}).")

@@ -200,6 +200,9 @@ class Starts(Part):
     judged: ClassVar[bool] = False
     """`report` needs the agent's judgement of the rollout; it is computed for nobody else."""
 
+    constant: ClassVar[tuple[str, ...]] = ()
+    """Numbers that count once, or are shares of the run themselves, so that none of them may follow a schedule."""
+
     on_host: ClassVar[bool] = False
     """It only keeps states and hands them out again, and so works where a state is a ticket for a simulator's."""
 

@@ -27,6 +27,7 @@ PALETTE = ("#2563c9", "#e4652b", "#129473", "#a8327d", "#d29a06", "#6a4bc4", "#2
 DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 INK, QUIET, FAINT = "#1f2430", "#6b7280", "#e6e8ec"
 RAMP = ("#74aaf0", PALETTE[0], "#0b1f4b")  # of values in order, the first lightest
+LONGEST = 40  # letters of a label; more would leave no room for the curve
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -230,6 +231,7 @@ def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str, 
     bottom, top = axes.get_ylim()
     texts = []
     for label, end, color, weight in labels:
+        label = label if len(label) <= LONGEST else f"…{label[1 - LONGEST :]}"  # of a path, its end tells
         text = label if math.isfinite(end) else f"{label} (no score yet)"
         height = min(max(end, bottom), top) if math.isfinite(end) else bottom
         look = {"color": color, "fontsize": 9, "fontweight": weight, "va": "center"}

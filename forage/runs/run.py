@@ -1,7 +1,7 @@
 """A run on disk: configuration, progress, metrics, checkpoints, resume.
 
 DIRECTORY/config.json        what was asked for: parts, settings, steps, seeds; and the run it began from
-DIRECTORY/changes.jsonl      where it was resumed with others: what changed at which step
+DIRECTORY/history.jsonl      what happened beside training, at which step: it was extended, stopped, resumed with others
 DIRECTORY/versions.json      versions, git state and machine
 DIRECTORY/metrics.jsonl      a line for each point of the curve; every value a list over members
 DIRECTORY/checkpoints/       the two newest checkpoints: everything to continue from
@@ -138,15 +138,6 @@ class Run:
         return self.config.get("parent")
 
     @property
-    def changes(self) -> list[dict[str, Any]]:
-        """Return what was changed on the way, oldest first: `settings` by name, as they were and as they are from
-        `steps` on.
-
-        And `versions`, where the run went on with other code or versions than it began with.
-        """
-        return read_rows(self.directory / "changes.jsonl")
-
-    @property
     def evaluation(self) -> dict[str, Any] | None:
         path = self.directory / "evaluation.json"
         return read_json(path) if path.exists() else None
@@ -169,10 +160,15 @@ class Run:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """Return what happened to the run beside training, oldest first: each an `event`, the `steps` then, and
-        more.
+        """Return what happened to the run beside training, oldest first: each an `event`, the `steps` then, and more.
+
+        Events are `extended` (`from` and `to` a total), `stopped` (a `reason`), and `changed`: `settings` by name, as
+        they were and as they are from then on, and `versions`, where the code or they are not what the run began with.
         """
-        return self.config.get("history", [])
+        # Runs made before there was a history.jsonl have extensions and stops in config.json, changes in a file.
+        before = [{"event": "changed"} | row for row in read_rows(self.directory / "changes.jsonl")]
+        before = sorted([*self.config.get("history", []), *before], key=lambda row: row["steps"])
+        return before + read_rows(self.directory / "history.jsonl")
 
     @property
     def opponents(self) -> dict[str, dict[str, Any]]:
@@ -322,13 +318,6 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ForageError(f"{path.parent} is not a whole run: it has no {path.name}.") from None
     except (OSError, ValueError) as error:
         raise ForageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
-
-
-def record(directory: Path, event: str, steps: int, more: dict[str, Any], changed: dict[str, Any]) -> None:
-    """Write into a run's configuration what happened at a step, and what of it is `changed` from then on."""
-    config = read_json(directory / "config.json")
-    history = [*config.get("history", []), {"event": event, "steps": steps, **more}]
-    write_json(directory / "config.json", config | changed | {"history": history})
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -25,7 +25,7 @@ from forage.loop.policy import AUTO
 from forage.runs import display as progress
 from forage.runs.callbacks import Callback, check_callbacks
 from forage.runs.capacity import check_memory
-from forage.runs.changes import record
+from forage.runs.changes import record_changes
 from forage.runs.extending import extended
 from forage.runs.keeping import check_keeping, take_kept
 from forage.runs.locking import locked
@@ -204,7 +204,7 @@ def resume(
     and the run's history keeps both totals. `callbacks`: as in `train`; a run does not remember its own.
     An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
     one (`behaviour=`, ...). What is given otherwise than it was holds from here on: config.json says what is, and
-    changes.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. Raise
+    history.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. Raise
     `ForageError` when code or versions differ from those it was made with, unless `anyway`.
     """
     check_call(resume, {"directory": directory, "display": display, "anyway": anyway, "data": data})
@@ -248,7 +248,7 @@ def resume(
         tracked = run.config.get("track", run.config.get("extras", ()))  # as it was called before
         session.trackers = open_trackers(tracked, run.directory, run.config, again=True, note=shown.note)
         session.track_again(run)
-        record(run, setup.config(), session.checkpoints.steps or 0, other)
+        record_changes(run, setup.config(), session.checkpoints.steps or 0, other)
         return session.run()
 
 

@@ -184,6 +184,7 @@ def test_ids_of_ones_own_module_are_imported_and_kept_whole():
     assert "KeyError: 'no such scene'" in broken and "my_broken.py, line 3" in broken
 
 
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")  # of a module that is loaded once more
 def test_files_beside_ones_own_are_found_whenever_they_are_imported(folder, monkeypatch, tmp_path):
     assert rewards(make("my_package:Base")) == [3.0]
     monkeypatch.chdir(tmp_path)
@@ -273,6 +274,7 @@ def made_by(given, **options):
     return environment_spec(name, environment), environment, config
 
 
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")
 def test_what_is_handed_over_works_or_is_answered():
     from forage.environments.loading import load_class
 

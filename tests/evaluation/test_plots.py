@@ -49,6 +49,14 @@ def test_a_run_alone_shows_its_mean_its_interval_and_its_seeds():
     assert {"100k", "200k", "300k"} <= {label.get_text() for label in axes.get_xticklabels()}
 
 
+def test_a_long_label_leaves_room_for_the_curve():
+    figure, axes = draw([(f"/home/somebody/{'folder/' * 12}my_agent.py:LinearQ", STEPS, FIVE)])
+    figure.draw_without_rendering()
+    label = axes.texts[1].get_text()
+    assert label.startswith("…") and label.endswith("/my_agent.py:LinearQ") and len(label) == plots.LONGEST
+    assert axes.get_window_extent().width > figure.bbox.width / 2
+
+
 def test_several_runs_differ_in_look_and_their_labels_do_not_overlap():
     runs = [(f"run {i}", STEPS, FIVE + 0.01 * i) for i in range(10)]
     figure, axes = draw(runs)

@@ -213,6 +213,8 @@ class HostLoop:
         if agent.whole_episodes and self.episode_length.any():
             self.begin_episodes()
         clock, fresh = self.clock(self.steps), self.episode_length == 0
+        if self.starts is not None:
+            self.starts.follow(clock)
         steps: list[Any] = []
         places: list[Any] = []
         metrics: dict[str, Array] = {}

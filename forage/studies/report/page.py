@@ -16,7 +16,7 @@ from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.evaluation.statistics import score
 from forage.evaluation.thresholds import first_reached, median_time
-from forage.runs.changes import flattened, history
+from forage.runs.changes import flattened, sentences
 from forage.runs.display import duration
 from forage.runs.run import read_json
 from forage.studies.compare import Compared, actions_of, cut_of, gather, reward_of, steps_of, verdicts
@@ -159,7 +159,7 @@ def configurations(runs: Sequence[Compared]) -> str:
 
 def changes(runs: Sequence[Compared]) -> str:
     """Return which run each came from, and what was changed in it on the way; nothing where nothing was."""
-    rows = [[one.label, said] for one in runs for said in history(one.run)]
+    rows = [[one.label, said] for one in runs for said in sentences(one.run)]
     return table(["run", "what"], rows) if rows else ""
 
 
