@@ -32,10 +32,10 @@ def ramp(number: int) -> list[str]:
 def sheet(width: float, height: float, dpi: int = 150) -> Figure:
     """Return an empty figure of a size in inches, white, with room at its edges."""
     from matplotlib.figure import Figure  # a third of a second, which only those who draw should pay
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
-    figure.get_layout_engine().set(w_pad=0.09, h_pad=0.09)
-    return figure
+    layout = ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.09)
+    return Figure(figsize=(width, height), dpi=dpi, layout=layout, facecolor="white")
 
 
 def head(axes: Axes, title: str, lines: Sequence[str]) -> None:

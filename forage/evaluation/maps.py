@@ -13,6 +13,7 @@ from forage.evaluation.look import FAINT, INK, PALETTE, QUIET, count, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def heat_map(

@@ -14,6 +14,7 @@ from forage.core.errors import ForageError
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.look import (
     DASHES,
+    FAINT,
     INK,
     PALETTE,
     QUIET,

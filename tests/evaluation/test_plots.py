@@ -162,6 +162,7 @@ def test_scores_stand_above_their_values(tmp_path, monkeypatch):
 def test_files(tmp_path):
     before = dict(matplotlib.rcParams)
     png = plots.curve(tmp_path / "new" / "a.png", [("ppo", STEPS, FIVE)], "Title", size=(5, 3))
+    plots.curve(tmp_path / "span.png", [("ppo", STEPS, FIVE)], "Title", span=(0, 100_000))
     svg = plots.curve(str(tmp_path / "a.svg"), [("ppo", [0], [[1.0]]), ("dqn", [0], [[2.0]])], "Title")
     assert dict(matplotlib.rcParams) == before
     pixels = matplotlib.image.imread(png)

@@ -52,8 +52,8 @@ def draw_curves(axes: Axes, arms: Mapping[str, tuple[str, Any]]) -> None:
     style(axes, "return in training", "environment steps")
     axes.set_xlim(left=0)
     columns = max(1, min(len(arms), WIDTH // (max(map(len, arms)) + 8)))
-    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2, "columnspacing": 1.4}
-    axes.legend(frameon=False, fontsize=8.5, labelcolor=INK, ncols=columns, **place)
+    look: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "labelcolor": INK, "columnspacing": 1.4}
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, ncols=columns, **look)
 
 
 def draw_values(axes: Axes, arms: Mapping[str, tuple[str, Any]], measured: str) -> None:

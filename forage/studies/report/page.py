@@ -55,7 +55,7 @@ def report(
         f"<h1>{escape(agents)} on {escape(name)}</h1>",
         f'<p class="quiet">{escape(budget(runs))}</p>',
         *(f'<p class="said">{escape(line)}</p>' for line in verdicts(runs)),
-        section("Learning", learning(runs, name) + f'<p class="quiet">{escape(READING.format(mean=mean_of(runs)))}</p>'),
+        section("Learning", f'{learning(runs, name)}<p class="quiet">{READING.format(mean=mean_of(runs))}</p>'),
         section("Scores", table(*scores(runs, threshold))),
         section("How many seeds score how high", profiles(runs)),
         section("What differs" if len(runs) > 1 else "Settings", configurations(runs)),
