@@ -102,12 +102,12 @@ def maps(figure: Figure, groups: dict[str, list[Cell]], names: Sequence[str]) ->
         for cell in cells:
             table[down.index(cell.fields[rows]), across.index(cell.fields[columns])] = cell.score.value
         axes.imshow(table, cmap=shades, vmin=low, vmax=high, aspect="auto", origin="lower")
-        dark = (table - low) / ((high - low) or 1) > 0.45
+        dark = (table - low) / ((high - low) or 1) > 0.35
         for row, column in np.ndindex(table.shape) if table.size <= 100 else ():
             color = "white" if dark[row, column] else INK
             axes.text(column, row, f"{table[row, column]:.4g}", ha="center", va="center", fontsize=8, color=color)
-        axes.set_xticks(range(len(across)), [f"{value:g}" for value in across])
-        axes.set_yticks(range(len(down)), [f"{value:g}" for value in down])
+        axes.set_xticks(range(len(across)), [f"{value:.4g}" for value in across])
+        axes.set_yticks(range(len(down)), [f"{value:.4g}" for value in down])
         axes.tick_params(colors=QUIET, labelsize=8.5, length=0)
         axes.spines[:].set_visible(False)
         axes.set_xlabel(columns.replace("_", " "), color=INK, fontsize=9.5)

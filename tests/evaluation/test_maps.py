@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from matplotlib.collections import PatchCollection
 
@@ -62,6 +64,14 @@ def test_two_numbers_are_a_map_with_the_score_in_each_cell():
     np.testing.assert_array_equal(axes.images[0].get_array(), [[13, 14, 15], [23, 24, 25]])
     assert [text.get_text() for text in axes.texts] == ["13", "14", "15", "23", "24", "25"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("force", "length")
+
+
+def test_numbers_below_a_map_do_not_touch():
+    values = np.linspace(5, 30, 7)  # 9.16667 and 13.3333 ran into one another
+    figure = conditions.draw([cell("", a, length=a, force=b) for a in (1.0, 2.0) for b in values], "Title")
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
+    assert all(a.x1 + 2 < b.x0 for a, b in itertools.pairwise(boxes))
 
 
 def test_conditions_alone_are_dots_and_more_numbers_are_not_drawn(tmp_path):
