@@ -46,7 +46,7 @@ class PlainProgram:
 
     def __call__(self, rows: int, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """Run on arrays that have `rows` rows, without a word about numbers that overflow, as in JAX."""
-        values = [*inputs, rows, *self._values[len(inputs) + 1 :]]
+        values: list[Any] = [*inputs, rows, *self._values[len(inputs) + 1 :]]
         with np.errstate(all="ignore"):
             for function, read, made in self._calls:
                 found = function(*[values[place] for place in read])
@@ -185,9 +185,9 @@ def _broadcast(x: Any, rows: int, shape: list[int | None], axes: list[int]) -> A
     inner = [1] * len(shape)
     for axis, size in zip(axes, np.shape(x), strict=True):
         inner[axis] = size
-    shape = [rows if size is None else size for size in shape]
+    sizes = [rows if size is None else size for size in shape]
     x = np.reshape(x, inner)
-    return x if inner == shape else np.broadcast_to(x, shape)
+    return x if inner == sizes else np.broadcast_to(x, sizes)
 
 
 def _split(x: Any, sizes: list[int], axis: int) -> Any:

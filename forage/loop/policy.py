@@ -186,7 +186,7 @@ class Policy:
         """Return the greedy actions of the compiled program, to within rounding, and remember the same."""
         given, remembered = jax.tree.flatten(hidden)
         leaves = [np.asarray(x) for x in (*given, *jax.tree.leaves(observation))]
-        found = program(*batch or (1,), leaves if batch else [x[None] for x in leaves])
+        found = program(batch[0] if batch else 1, leaves if batch else [x[None] for x in leaves])
         if not batch:
             found = [x.reshape(x.shape[1:]) for x in found]
         if given:

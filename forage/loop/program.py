@@ -73,7 +73,9 @@ def inline(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any], operations:
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *inputs], strict=True))
 
     def read(variable: Any) -> Any:
-        return np.asarray(variable.val, variable.aval.dtype) if isinstance(variable, Literal) else values[variable]
+        if isinstance(variable, Literal):
+            return np.asarray(variable.val, variable.aval.dtype)  # pyrefly: ignore[missing-attribute]
+        return values[variable]
 
     for equation in jaxpr.eqns:
         given = [read(variable) for variable in equation.invars]

@@ -9,7 +9,7 @@ import numpy as np
 from forage.config.setup import Setup
 from forage.core import prng
 from forage.core.types import ForageError
-from forage.evaluation.statistics import Score, mean, student_interval
+from forage.evaluation.statistics import Score, mean, name_of_mean, student_interval
 from forage.loop.policy import ACTIONS, AUTO
 from forage.loop.runner import Runner
 from forage.loop.soundness import check_returns
@@ -132,7 +132,10 @@ def how_scored(evaluation: dict[str, Any]) -> list[str]:
     of = f", of the reward {evaluation['reward']}" if evaluation["reward"] else ""
     how += f" against {opponent}" if (opponent := evaluation.get("opponent")) else ""
     episodes = evaluation["episodes"]
-    said = [f"interquartile mean over seeds of {episodes} evaluation episodes each{how}, 95 % interval{of}"]
+    seeds = len({member["seed"] for member in evaluation["members"]})
+    said = [f"{name_of_mean(seeds)} over seeds of {episodes} evaluation episodes each{how}, 95 % interval{of}"]
+    if seeds == 1:
+        said = [f"mean of {episodes} evaluation episodes{how}{of}"]
     return said + choice_sentences(evaluation) + ([cut] if (cut := cut_sentence(evaluation)) else [])
 
 

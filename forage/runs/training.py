@@ -30,7 +30,7 @@ from forage.runs.extending import extended
 from forage.runs.keeping import check_keeping, take_kept
 from forage.runs.locking import locked
 from forage.runs.provenance import differences, versions
-from forage.runs.run import Run, by_setting, draw_sweep, read_json, write_json
+from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, read_json, write_json
 from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, score_agents
 from forage.runs.session import Session
 from forage.runs.starting import as_parent_unless_said, inherited
@@ -311,8 +311,10 @@ def evaluate(
             evaluation["choice"] = evaluation["choice"] and evaluation["choice"] | {"steps": at}
             write_json(run.directory / "checkpoints.json", run.kept | {str(checkpoint): evaluation})
         elif setup.opponent == run.config.get("opponent"):
+            before = run.evaluation
             write_json(run.directory / "evaluation.json", evaluation)
-            draw_sweep(run)
+            if before is None or evaluation["return"] != before["return"]:
+                draw_sweep(run) if setup.sweep else draw_curve(run)
         else:
             write_json(run.directory / "opponents.json", run.opponents | {setup.opponent: evaluation})
     finally:

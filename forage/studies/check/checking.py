@@ -9,7 +9,7 @@ import gymnasium
 
 from forage.config import registry
 from forage.config.defaults import suggest, usual_parts
-from forage.config.environment import one_environment, resolve_environment
+from forage.config.environment import many_environments, resolve_environment
 from forage.core.errors import ForageError
 from forage.core.ports import Environment, Evolver
 from forage.core.schedule import settled
@@ -76,7 +76,8 @@ def check_object(environment: Any, steps: int, seed: int, options: Mapping[str, 
     if options or wrap:
         raise ForageError(f"This {name} is made already; give its id or class, and options and wrappers beside it.")
     played, findings, speed, spec = look_at_vector(name, environment, steps, seed)
-    findings = [*findings, Finding(NOTE, "training", one_environment(environment))]
+    if isinstance(environment, gymnasium.vector.VectorEnv):
+        findings = [*findings, Finding(NOTE, "training", many_environments(environment))]
     found, agents = which_agents(spec, None)
     return Checked(name, played, (*findings, found), agents, speed)
 
