@@ -1,6 +1,5 @@
 """Journey 3: an environment of one's own."""
 
-import gymnasium
 import pytest
 
 WRONG = [
