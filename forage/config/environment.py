@@ -148,12 +148,13 @@ def id_of(given: Any) -> str | None:
 
 
 def many_environments(given: gymnasium.vector.VectorEnv[Any, Any, Any]) -> str:
-    """Say what to give in place of a vector environment, as a run makes as many as its agent asks for."""
+    """Say what to give in place of a vector environment, as training and evaluation make as many as they need."""
     id, cls = id_of(given), type(given.unwrapped).__name__
-    give = f"'{id}' or lambda: gymnasium.make('{id.partition(':')[2]}')" if id else "its class, or lambda: Env(...)"
+    one = f", or one of them: '{id}'" if id else ""
+    made = f"gymnasium.make_vec('{id.partition(':')[2]}', n, vectorization_mode='sync', ...)" if id else f"{cls}(...)"
     return (
-        f"This {cls} is many environments already, and a run makes as many as num_envs of its agent says; give one: "
-        f"{give}."
+        f"This {cls} is a fixed number of environments, and a run makes as many as num_envs of its agent says; give a "
+        f"function of that number that makes them, lambda n: {made}{one}."
     )
 
 
@@ -187,12 +188,18 @@ def checked(build: Callable[[int], Any], name: str) -> Callable[[int], HostEnvir
         except TypeError as error:
             raise ForageError(
                 f"The function {name} could not be called with a number of environments: {error}; it takes that number "
-                f"and makes a forage.core.host.HostEnvironment, or takes nothing and makes one gymnasium.Env."
+                f"and makes a gymnasium.vector.VectorEnv or a forage.core.host.HostEnvironment, or takes nothing and "
+                f"makes one gymnasium.Env."
             ) from error
+        if isinstance(made, gymnasium.vector.VectorEnv):
+            from forage.environments.adapters.gymnasium.vector import VectorEnvironment
+
+            return VectorEnvironment(made, name, num_envs)
         if not isinstance(made, HostEnvironment):
             raise ForageError(
                 f"The function {name} made a {type(made).__name__} of a number of environments; it should make a "
-                f"forage.core.host.HostEnvironment, or take no number and make one gymnasium.Env."
+                f"gymnasium.vector.VectorEnv or a forage.core.host.HostEnvironment, or take no number and make one "
+                f"gymnasium.Env."
             )
         return made
 

@@ -310,9 +310,9 @@ def test_what_is_handed_over_works_or_is_answered():
         (held, "give lambda: Base(...)"),
         (theirs, "give 'gymnasium:CartPole-v1' or lambda: gymnasium.make('CartPole-v1')"),
         (lambda n: gymnasium.make("CartPole-v1"), "HostEnvironment"),
-        (lambda n: gymnasium.make_vec("CartPole-v1", num_envs=n), "HostEnvironment"),
+        (lambda n: gymnasium.make_vec("CartPole-v1", num_envs=n), "begins a new episode in the step after one ended"),
         (lambda: 3, "made a int"),
-        (gymnasium.make_vec("CartPole-v1", num_envs=1), "many environments already"),
+        (gymnasium.make_vec("CartPole-v1", num_envs=1), "a fixed number of environments"),
     ):
         assert words in said(made_by, given)
     assert "an object already has its own" in said(made_by, lambda n: None, length=3)
@@ -331,7 +331,7 @@ class HostFactoryLike:
 def test_processes_say_what_went_wrong_and_are_ended():
     assert "takes no seed" in said(rewards, make("my_package.py:Seedless", parallel=True))
     port = said(make("my_package.py:Port", parallel=True).build, 1)
-    assert port.endswith("could not be made: port 5555 is in use")
+    assert port.endswith("could not be made: port 5555 is in use.")
     host = make("my_package.py:Dies", parallel=True).build(1)
     host.reset(0)
     with pytest.raises(ForageError) as caught:

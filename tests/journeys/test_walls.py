@@ -67,16 +67,17 @@ def test_a_class_with_options():
     assert length_of(setup) == 6 and setup.config()["environment"]["options"] == {"length": 6}
 
 
-def test_a_vector_environment_is_answered():
+def test_a_vector_environment():
     """Train in `gymnasium.make_vec(...)` or a VectorEnv
 
     Before (seen again): refused.
-    Now: refused, as a run makes as many as it needs, with what to give: "give one: 'gymnasium:CartPole-v1'".
+    Now: a function of their number trains; an object, which is a fixed number, is answered with that.
     """
-    with pytest.raises(ForageError) as answer:
+    how = {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": "SameStep"}}
+    assert make_setup("ppo", lambda n: gymnasium.make_vec("CartPole-v1", n, **how)).spec.horizon == 500
+    with pytest.raises(ForageError, match="give a function of that number that makes them, lambda n: gym"):
         make_setup("ppo", gymnasium.make_vec("CartPole-v1", num_envs=2))
-    assert "give one: 'gymnasium:CartPole-v1'" in str(answer.value)
-    with pytest.raises(ForageError, match="give one: its class, or lambda"):
+    with pytest.raises(ForageError, match=r"lambda n: SyncVectorEnv\(...\)"):
         make_setup("ppo", gymnasium.vector.SyncVectorEnv([Corridor]))
 
 
