@@ -111,6 +111,8 @@ def place(tmp_path_factory):
     }.items():
         shutil.copytree(place / "run", place / name)
         (place / name / "config.json").write_text(changed)
+    shutil.copytree(place / "run", place / "without")
+    shutil.rmtree(place / "without" / "checkpoints")
     shutil.copytree(place / "run", place / "damaged")
     (place / "damaged" / "agent.npz").write_bytes(b"no archive")
     shutil.copytree(place / "run", place / "no_score")

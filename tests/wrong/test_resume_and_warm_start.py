@@ -11,6 +11,7 @@ WRONG = [
     ("resume another", "is not the configuration of a run of Forage"),
     ("resume no_part", "Unknown part 'pppo'. Did you mean 'ppo'"),
     ("resume gone", "Unknown environment 'CartPole-v7'. Did you mean 'CartPole-v1'"),
+    ("resume without", "without has learned until step 160, and its checkpoints are gone; train anew in another"),
     ("resume empty", "empty is not a run: it has no config.json"),
     ("resume file.txt", "file.txt is not a run"),
     ("resume run run", "takes one run's directory"),
