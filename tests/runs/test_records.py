@@ -1,6 +1,7 @@
 """What is said of a run's numbers, what its files may do, and what does not fit."""
 
 import dataclasses
+import importlib.metadata
 import json
 import os
 import pickle
@@ -188,3 +189,13 @@ def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch)
     one.track_again(SimpleNamespace(rows=[{"steps": 32, "return": [0.0, 0.0]}], evaluations=[row]))
     told = {"steps": 64} | {f"evaluation/{name}": value for name, value in columns.items()}
     assert tracked == [told, {"steps": 32, "return": [0.0, 0.0]}, told]
+
+
+def test_a_checkout_that_is_not_installed_has_a_version(monkeypatch):
+    """What is on the path alone has no metadata to read."""
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert versions.own_version() == "a checkout"
