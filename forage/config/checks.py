@@ -98,11 +98,6 @@ def check_networks(agent: Agent, spec: Spec) -> None:
         if not keeps_shape(activation(named)):
             called = named if isinstance(named, str) else getattr(named, "__qualname__", named)
             raise ForageError(f"The activation {called} does not give one number for each; jax.nn.relu would.")
-    if not options.get("hidden_sizes", True) and options.get("encoder") is None and "activation" in options:
-        raise ForageError(
-            f"hidden_sizes of {registry.short_name(agent)} has no layer; give one or more, such as 64,64, or an "
-            f"encoder of your own."
-        )
     if "optimiser" in options:
         check_optimiser(options["optimiser"])
     if (cls := options.get("encoder")) is not None:

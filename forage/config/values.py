@@ -27,7 +27,7 @@ def takes_schedule(cls: type, name: str) -> bool:
     asked = is_a(cls, "Behaviour") and getattr(cls, "on_host", False)
     if asked or not (any(is_a(cls, port) for port in FOLLOWS) or is_distribution(cls)):
         return False
-    if name in FIXED or name.startswith(AT_FIRST) or name in getattr(cls, "constant", ()):
+    if name in FIXED or name.startswith(AT_FIRST) or name in getattr(cls, "unscheduled", ()):
         return False
     field = next((field for field in dataclasses.fields(cls) if field.name == name), None)
     if field is None or field.metadata.get("static", False):

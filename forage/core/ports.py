@@ -200,7 +200,7 @@ class Starts(Part):
     judged: ClassVar[bool] = False
     """`report` needs the agent's judgement of the rollout; it is computed for nobody else."""
 
-    constant: ClassVar[tuple[str, ...]] = ()
+    unscheduled: ClassVar[tuple[str, ...]] = ()
     """Numbers that count once, or are shares of the run themselves, so that none of them may follow a schedule."""
 
     on_host: ClassVar[bool] = False

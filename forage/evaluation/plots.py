@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Run = tuple[str, Float[np.ndarray, " points"], Float[np.ndarray, "seeds points"]]
 """A label, the environment steps of each point, and each seed's value there (NaN where it has none)."""
 
-LONGEST = 40  # letters of a label; more would leave no room for the curve
+LONGEST = 36  # letters of a label; more would leave no room for the curve
 BARS = "▁▂▃▄▅▆▇█"
 
 

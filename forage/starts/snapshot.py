@@ -76,7 +76,7 @@ class Snapshot(Starts):
         "share": Range(0, 1),
     }
 
-    constant: ClassVar[tuple[str, ...]] = ("share", "discount")
+    unscheduled: ClassVar[tuple[str, ...]] = ("share", "discount")
     adapts: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
 

@@ -39,7 +39,7 @@ class Distribution(Part):
     scheduled: ClassVar[bool] = False
     """The value depends on how many steps the run has taken, also where no number follows a schedule."""
 
-    constant: ClassVar[tuple[str, ...]] = ()
+    unscheduled: ClassVar[tuple[str, ...]] = ()
     """Numbers that may not follow a schedule."""
 
     def last(self) -> Distribution:
@@ -186,7 +186,7 @@ class Linear(Distribution):
             raise ForageError(f"linear takes 1 step or more for {self.field}, not {self.steps:g}.")
 
     scheduled: ClassVar[bool] = True
-    constant: ClassVar[tuple[str, ...]] = ("steps",)
+    unscheduled: ClassVar[tuple[str, ...]] = ("steps",)
 
     def last(self) -> Fixed:
         return Fixed(self.field, self.end)

@@ -85,7 +85,7 @@ def test_functions_that_are_no_schedule(function, said):
         ("ppo", {"learning_rate": "linear:1e-3,-1"}, "learning-rate of ppo is 0 or more, not -1"),
         ("ppo", {"learning_rate": "linear:1e-3,0", "final_learning_rate": 0.5}, "final_learning_rate has no use"),
         ("sac", {"initial_temperature": "linear:1,0.1"}, "takes a number and no schedule"),
-        ("ppo", {"epochs": "linear:4,1"}, "epochs of ppo is a number"),
+        ("ppo", {"epochs": "linear:4,1"}, "epochs of ppo is a whole number"),
         ("ppo", {"learning_rate": "nowhere.py:falling"}, "There is no file"),
     ],
 )

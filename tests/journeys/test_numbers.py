@@ -54,13 +54,13 @@ def test_what_a_run_is_resumed_with_is_kept(run):
     """Resume with another learning rate: `resume(dir, agent=PPO(learning_rate=1e-5))`
 
     Before (seen again): trains so, and `config.json` still says 0.001.
-    Now: `config.json` says 1e-05, and `changes.jsonl` what it was before which step.
+    Now: `config.json` says 1e-05, and `history.jsonl` what it was before which step.
     """
     agent = dataclasses.replace(registry.from_config(run.config["agent"]), learning_rate=1e-5)
     was = run.config["agent"]["learning_rate"]
     forage.resume(run.directory, agent=agent, display="quiet")
     assert json.loads((run.directory / "config.json").read_text())["agent"]["learning_rate"] == 1e-05
-    assert Run(run.directory).changes[0]["settings"] == {"agent.learning_rate": [str(was), "1e-05"]}
+    assert Run(run.directory).history[0]["settings"] == {"agent.learning_rate": [str(was), "1e-05"]}
 
 
 def test_an_agent_as_an_object_says_what_it_lacks(capsys, tmp_path):

@@ -21,7 +21,6 @@ WRONG = [
         "whole numbers with commas between them, such as 64,64, not '64x64'",
     ),
     ("train ppo CartPole-v1 --hidden-sizes=[64,a]", "whole numbers with commas between them, .* not '.64,a.'"),
-    ("train ppo CartPole-v1 --hidden-sizes=()", "hidden_sizes of ppo has no layer; give one or more"),
     ("train ppo CartPole-v1 --hidden-sizes 1000000,1000000", "takes 120 TB of memory, and .* smaller networks"),
     ("train ppo CartPole-v1 --num-envs 1e30", "A rollout of .* is longer than a run can be"),
     ("train ppo CartPole-v1 --devices gpu", "--devices is a whole number"),

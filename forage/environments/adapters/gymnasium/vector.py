@@ -28,7 +28,7 @@ class VectorEnvironment(HostEnvironment):
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], name: str, num_envs: int):
-        self._envs = envs
+        self._envs: Any = envs  # whose reset takes a list of seeds, though it says one number
         self._mode = mode_of(envs, name)
         if envs.num_envs != num_envs:
             raise ForageError(f"{name} made {envs.num_envs} environments where {num_envs} were asked for.")
@@ -47,7 +47,7 @@ class VectorEnvironment(HostEnvironment):
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
         seen, reward, terminated, truncated, info = self._envs.step(self._door.batch(action))
-        terminated = np.array(terminated, np.bool_)
+        terminated: Any = np.array(terminated, np.bool_)
         truncated = np.array(truncated, np.bool_) & ~terminated
         ended = terminated | truncated
         observation = following = self._read(seen)
@@ -59,7 +59,8 @@ class VectorEnvironment(HostEnvironment):
             observation = copied(following)
             for index in np.flatnonzero(ended).tolist():
                 self._layout.write(observation, index, entry(info["final_obs"], index), self._steps)
-        step = Step(nested(observation), np.asarray(reward, np.float32), terminated, truncated, {})
+        rewards: Any = np.asarray(reward, np.float32)
+        step = Step(nested(observation), rewards, terminated, truncated, {})
         return HostStep(step, step.observation if following is observation else nested(following))
 
     def _read(self, batch: Any) -> Arrays:
