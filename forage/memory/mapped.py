@@ -1,7 +1,7 @@
 """A data set larger than memory: it stays on disk, and batches are gathered on the host, one ahead of the device.
 
-Batches are those that the same data set in memory gives, bit for bit; runs differ by rounding alone. While the device learns from one, a thread
-gathers the next: `Moment.upcoming` says which rows that will have.
+Batches are those that the same data set in memory gives, bit for bit; runs differ by rounding alone. While the device
+learns from one, a thread gathers the next: `Moment.upcoming` says which rows that will have.
 """
 
 from __future__ import annotations
