@@ -41,11 +41,12 @@ def write_log(path: Path, episodes: int) -> None:
     path.with_suffix(".toml").write_text(WORDS)
 
 
-def features(observation):
-    """All products of two numbers that are seen, and of each with 1."""
-    seen = np.concatenate([np.ones((len(observation), 1)), observation], 1)
-    first, second = np.triu_indices(5)
-    return seen[:, first] * seen[:, second]
+def cosines(observations, count: int = 200):
+    """Random cosines of what is seen, in units of how far it spreads: values that quadratics cannot hold."""
+    draw = np.random.default_rng(0)
+    weights, shift = 0.5 * draw.normal(size=(4, count)), draw.uniform(0, 2 * np.pi, count)
+    spread = observations.std(0)
+    return lambda seen: np.concatenate([np.ones((len(seen), 1)), np.cos(seen / spread @ weights + shift)], 1)
 
 
 def main(steps: int = 1_000, seeds: int = 3, directory: str = "runs/from-log", episodes: int = 60) -> None:
@@ -69,7 +70,7 @@ def main(steps: int = 1_000, seeds: int = 3, directory: str = "runs/from-log", e
         Logged.of(data),
         lambda observation: np.eye(2)[np.asarray(agent.act(observation))],
         discount=0.95,
-        estimators={"fqe": functools.partial(fitted_q, features=features)},
+        estimators={"fqe": functools.partial(fitted_q, features=cosines(data.observation))},
     )
     print("discounted value, estimated from the log alone:")
     print(table)
