@@ -61,7 +61,8 @@ HOW_TO = {
     "Trackers": "docs/trackers.md",
     "Acting, exporting, sharing": "docs/share.md",
     "Exploring": "docs/exploration.md",
-    "Learning from data": "docs/offline.md",
+    "Learn from data": "docs/how-to/data.md",
+    "Offline agents": "docs/offline.md",
     "Judging from another's data": "docs/off-policy.md",
     "From a file to a merged part": "docs/first_part.md",
 }

@@ -151,7 +151,7 @@ def places(command: str, positional: list[str]) -> dict[str, str]:
     if command == "ledger" and number:
         return dict.fromkeys(ROWS, "")
     fixed: dict[str, Iterable[str]] = {"list": KINDS, "claim": claims.names(), "completion": SHELLS}
-    fixed |= {"ledger": ("measure", "check"), "data": ("record",)}
+    fixed |= {"ledger": ("measure", "check"), "data": ("record", "convert")}
     return dict.fromkeys(fixed.get(command, ()), "") if number == 0 else {}
 
 

@@ -1,4 +1,4 @@
-"""`forage data record`: write transitions of a trained run into a data set."""
+"""`forage data record` and `forage data convert`: write transitions of a trained run, or of others, as a data set."""
 
 from __future__ import annotations
 
@@ -19,17 +19,32 @@ forage data record RUN --steps N --output FILE [OPTIONS]
   --start N              another number begins other episodes; 0
   --quiet | --json       show nothing; one JSON object
 
+forage data convert IN [IN ...] OUT [OPTIONS]
+
+  --to FORMAT            forage (.npz), folder, minari, d4rl (.hdf5), ogbench or parquet; as the name of OUT says, and a
+                         name without a suffix is a folder of arrays, which need not fit into memory
+  --env ENVIRONMENT      whose transitions they are, where the file does not say (--env.OPTION VALUE its options)
+  --ends WHAT            of an end that the file does not explain: terminated, truncated, or N (steps until time is up)
+  --observation A,B,...  columns of a table; so are --action, --next-observation, --reward, --terminated, --truncated,
+                         --episode and --behaviour-probability. All of these can stand in IN's name with .toml instead
+
 Examples
   forage data record runs/NAME --steps 100k --output cartpole.npz
   forage data record runs/NAME --steps 100k --output mixed.npz --random 0.5
+  forage data convert log.csv log.npz --env CartPole-v1
+  forage data convert hopper.hdf5 hopper --env Hopper-v5 --ends 1000
 """
 
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage data` ask for."""
+    if positional[:1] == ["convert"]:
+        convert(positional[1:], words)
+        return
     if len(positional) != 2 or positional[0] != "record":
         raise ForageError(
-            "forage data records a run's transitions: forage data record runs/NAME --steps N --output FILE."
+            "forage data records a run's transitions, or converts a data set: forage data record runs/NAME --steps N "
+            "--output FILE, or forage data convert IN OUT."
         )
     kind = display(words)
     for needed in ("steps", "output"):
@@ -56,3 +71,31 @@ def run(positional: list[str], words: options.Words) -> None:
         mean = header["mean_return"]
         said = "no whole one" if mean is None else f"mean return of the whole ones {mean:.5g}"
         print(f"{output}: {found.transitions:,} transitions in {found.episodes:,} episodes, {said}")
+
+
+def convert(paths: list[str], words: options.Words) -> None:
+    """Do what the words after `forage data convert` ask for."""
+    if len(paths) < 2:
+        raise ForageError("forage data convert takes what to read and what to write: forage data convert IN OUT.")
+    kind = display(words)
+    from forage.data.formats.reading import NAMES
+    from forage.studies.convert import convert as work
+
+    to = str(words.pop("to")) if "to" in words else None
+    environment = str(words.pop("env")) if "env" in words else None
+    env = {word[4:]: options.guess(words.pop(word)) for word in list(words) if word.startswith("env.")}
+    said = {name: str(words.pop(name)) for name in NAMES if name in words}
+    nothing_left(words, "data convert", ["to", "env", *(options.hyphens(name) for name in NAMES), "json", "quiet"])
+    *inputs, output = paths
+    header = work(inputs, output, to=to, environment=environment, env=env, **said)
+    if kind == "json":
+        say(
+            {"file": output} | {name: header.get(name) for name in ("transitions", "episodes", "mean_return", "source")}
+        )
+    elif kind != "quiet":
+        mean, left = header.get("mean_return"), header.get("left_out")
+        said_mean = "" if mean is None else f", mean return {mean:.5g}"
+        said_left = f"; {left:,} left out, as nothing says what they led to" if left else ""
+        print(
+            f"{output}: {header['transitions']:,} transitions in {header['episodes']:,} episodes{said_mean}{said_left}"
+        )

@@ -266,7 +266,7 @@ def make_setup(
     `visits`: where the agent goes is counted, on the environment's map.
     `opponent`: who plays every seat but the agent's own in evaluation: `random` (the default where agents play against
     one another), `perfect`, or the directory of a run.
-    `data`: the file of a data set, short for `memory=DataSet(file)`; `steps` are then updates.
+    `data`: the file or folder of a data set, short for `memory=DataSet(file)`; `steps` are then updates.
 
     Raises `ForageError` for what cannot be.
     """

@@ -440,6 +440,7 @@ class Moment(NamedTuple):
     key: Key[Array, ""]
     who: Int[Array, ""] = np.int32(0)  # type: ignore[assignment]  # the stream: environment * num_agents + agent
     world: World | None = None  # for an agent that `looks_ahead`, where it acts
+    upcoming: Key[Array, ""] | None = None  # the next sample's key, where a run from a data set knows it
 
     def own(
         self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]

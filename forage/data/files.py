@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import jax
 import numpy as np
 from jaxtyping import PyTree
@@ -27,6 +28,12 @@ from forage.core.types import ForageError, Spec
 from forage.data.logged import EPISODE_FIELDS, Transitions
 
 FORMAT = "forage-data-1"
+Label = Callable[[int], str]
+
+
+def row(number: int) -> str:
+    """Return how messages call a row."""
+    return f"row {number}"
 
 
 def check_recordable(spec: Spec) -> None:
@@ -42,11 +49,28 @@ def check_recordable(spec: Spec) -> None:
 
 def write(path: Path, transitions: Transitions, header: Mapping[str, Any]) -> None:
     """Write a data set: `path` holds the old file or the new one, never half."""
-    arrays: dict[str, np.ndarray] = {"header": np.array(json.dumps({"format": FORMAT, **header}))}
+    head = {"header": np.array(json.dumps({"format": FORMAT, **header}))}
+    arrays = head | arrays_of(transitions)
+    checkpoint.write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyrefly: ignore[bad-argument-type]
+
+
+def arrays_of(transitions: Transitions) -> dict[str, np.ndarray]:
+    """Return the arrays of a data set by the names that they have in files."""
+    arrays: dict[str, np.ndarray] = {}
     for name in (*EPISODE_FIELDS, "episode", "behaviour_probability"):
         if (value := getattr(transitions, name)) is not None:
             arrays |= named(name, value)
-    checkpoint.write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyrefly: ignore[bad-argument-type]
+    return arrays
+
+
+def transitions_of(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Transitions:
+    """Return the data set whose arrays have the names that they have in files."""
+    space = spaces.from_json(header["spec"]["observation_space"])
+    fields = {name: arrays[name] for name in EPISODE_FIELDS if "observation" not in name}
+    for name in ("observation", "next_observation"):
+        fields[name] = tree_of(name, space, arrays)
+    more = {name: arrays.get(name) for name in ("episode", "behaviour_probability")}
+    return Transitions(**fields, **more)  # pyrefly: ignore[bad-argument-type]
 
 
 def named(name: str, tree: PyTree[np.ndarray]) -> dict[str, np.ndarray]:
@@ -62,11 +86,6 @@ def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
         with np.load(path, allow_pickle=False) as archive:
             header = read_text(path, archive)
             known = {name: archive[name] for name in archive.files if name != "header"}  # each checked by its CRC
-            spec = header["spec"]
-            fields = {name: known[name] for name in EPISODE_FIELDS if "observation" not in name}
-            for name in ("observation", "next_observation"):
-                fields[name] = tree_of(name, spaces.from_json(spec["observation_space"]), known)
-            more = {name: known.get(name) for name in ("episode", "behaviour_probability")}
     except FileNotFoundError:
         raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.") from None
     except ForageError:
@@ -76,9 +95,11 @@ def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
             f"{path} is not a whole data set; forage data record RUN --output FILE writes one."
         ) from error
     try:
-        return Transitions(**fields, **more), header  # pyrefly: ignore[bad-argument-type]
+        return transitions_of(known, header), header
     except ForageError as error:
         raise ForageError(f"{path} is not a data set to learn from: {error}") from error
+    except (KeyError, TypeError) as error:  # what a header of another kind lacks
+        raise ForageError(f"{path} is not a whole data set ({type(error).__name__}: {error}).") from error
 
 
 def read_text(path: Path, archive: Any) -> dict[str, Any]:
@@ -98,6 +119,20 @@ def tree_of(name: str, space: Any, arrays: Mapping[str, np.ndarray]) -> PyTree[n
 
 def check_fits(path: Path, header: Mapping[str, Any], transitions: Transitions, spec: Spec) -> None:
     """Raise `ForageError` where a data set has other spaces than an environment, or arrays that do not fit them."""
+    check_spaces(path, header, spec)
+    for name, space in (("observation", spec.observation_space), ("action", spec.action_space)):
+        leaves = jax.tree.leaves(getattr(transitions, name))
+        for leaf, like in zip(leaves, jax.tree.leaves(spaces.example(space)), strict=True):
+            if leaf.shape[1:] != like.shape:
+                raise ForageError(
+                    f"{path} has {name}s of shape {leaf.shape[1:]}, and {spec.name} has {like.shape}; write the file "
+                    f"again."
+                )
+    check_actions(path, transitions.action, spec.action_space, spec.name)
+
+
+def check_spaces(path: Path, header: Mapping[str, Any], spec: Spec) -> None:
+    """Raise `ForageError` where a data set has other spaces than an environment."""
     check_recordable(spec)
     theirs = header["spec"]
     for what in ("observation_space", "action_space"):
@@ -111,15 +146,32 @@ def check_fits(path: Path, header: Mapping[str, Any], transitions: Transitions, 
                 f"{path} holds transitions of {theirs['name']}, whose {kind}s are {differ}, and {spec.name} has "
                 f"{wanted}; use a data set of {spec.name}."
             )
-    for name, space in (("observation", spec.observation_space), ("action", spec.action_space)):
-        for leaf, like in zip(
-            jax.tree.leaves(getattr(transitions, name)), jax.tree.leaves(spaces.example(space)), strict=True
-        ):
-            if leaf.shape[1:] != like.shape:
-                raise ForageError(
-                    f"{path} has {name}s of shape {leaf.shape[1:]}, and {spec.name} has {like.shape}; write the file "
-                    f"again."
-                )
+
+
+def check_actions(path: Path, action: np.ndarray, space: Any, name: str, label: Label = row) -> None:
+    """Raise `ForageError` for the first action outside its bounds, but for the rounding of single precision."""
+    if isinstance(space, gymnasium.spaces.Box):
+        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+        slack = 1e-6 * np.maximum(1, np.abs(np.where(np.isfinite(high - low), high - low, 0)))
+    elif isinstance(space, gymnasium.spaces.Discrete):
+        low, high, slack = space.start, space.start + space.n - 1, 0
+    elif isinstance(space, gymnasium.spaces.MultiDiscrete):
+        low, high, slack = space.start, space.start + space.nvec - 1, 0
+    elif isinstance(space, gymnasium.spaces.MultiBinary):
+        low, high, slack = 0, 1, 0
+    else:
+        return
+    if (wrong := off((action < low - slack) | (action > high + slack))).any():
+        bad = int(wrong.argmax())
+        raise ForageError(
+            f"{path}: {label(bad)} has the action {np.asarray(action[bad]).tolist()}, outside the bounds of {name} "
+            f"({spaces.describe(space)}), the first of {wrong.sum():,} such."
+        )
+
+
+def off(wrong: np.ndarray) -> np.ndarray:
+    """Return in which rows anything is wrong."""
+    return np.asarray(wrong.reshape(len(wrong), -1).any(1))
 
 
 def fingerprint(path: Path) -> str:

@@ -192,6 +192,11 @@ class Logged(Transitions):
         return Logged(**parts, behaviour_probability=probability)
 
     @classmethod
+    def of(cls, data: Transitions) -> Logged:
+        """Return a data set's transitions. Raise `ForageError` where its actions are not numbers from 0."""
+        return cls(**{field.name: getattr(data, field.name) for field in dataclasses.fields(Transitions)})
+
+    @classmethod
     def from_episodes(cls, episodes: Sequence[Mapping[str, Any] | Experience]) -> Logged:
         """Join episodes: each a mapping from the fields' names to arrays `[time, ...]`, or an `Experience` of them.
 

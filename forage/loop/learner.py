@@ -272,21 +272,25 @@ class Learner(Part):
         clock: Clock,
         sample_key: Key[Array, ""],
         learn_key: Key[Array, ""],
+        upcoming: Key[Array, ""] | None = None,
     ) -> tuple[tuple[State, State], Metrics]:
         """Learn from one batch. Carries the states of agent and memory; `clock` reads as after the newest rollout."""
         agent_state, memory_state = carry
-        moment = Moment(self.agent, agent_state, self.spec, self.rows(clock), sample_key)
+        moment = Moment(self.agent, agent_state, self.spec, self.rows(clock), sample_key, upcoming=upcoming)
         batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, moment)
         experience = self.relabelled(rewards_state, batch.experience)
         batch = batch._replace(experience=mesh.split(experience, 1))
         agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
         return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
 
-    def study(self, state: LearnerState, clock: Clock, key: Key[Array, ""]) -> tuple[LearnerState, Metrics]:
-        """Learn from one batch of an `offline` memory, to which nothing is added."""
+    def study(
+        self, state: LearnerState, clock: Clock, key: Key[Array, ""], next_key: Key[Array, ""]
+    ) -> tuple[LearnerState, Metrics]:
+        """Learn from one batch of an `offline` memory, to which nothing is added. `next_key`: that of the next call."""
         self = held(self, clock.fraction)
         sample_key, learn_key = jax.random.split(key)
-        carry, metrics = self.update((state.agent, state.memory), state.rewards, clock, sample_key, learn_key)
+        upcoming = jax.random.split(next_key)[0]
+        carry, metrics = self.update((state.agent, state.memory), state.rewards, clock, sample_key, learn_key, upcoming)
         return state._replace(agent=carry[0], memory=carry[1]), metrics | {"updates": jnp.float32(1)}
 
     def relabelled(self, rewards_state: State, experience: Experience) -> Experience:

@@ -14,14 +14,16 @@ from jaxtyping import Float
 from forage.core import spaces
 from forage.core.ports import Agent, Environment, Memory, Moment
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Spec
-from forage.data import files
+from forage.data import files, formats
 
 
 class DataSet(Memory):
-    """The transitions of a file that `forage data record` wrote, replayed uniformly. Nothing is added.
+    """The transitions of a data set, replayed uniformly. Nothing is added.
 
     A run with it (`--data FILE`) takes no environment steps: each of its steps is one update. The file is not copied
-    into checkpoints; the run's configuration names it and its hash, and the run resumes with this file alone.
+    into checkpoints; the run's configuration names it and its hash, and the run resumes with this file alone. It is
+    one that `forage data record` wrote, or of a format of others (`docs/how-to/data.md`). A folder of arrays, as
+    `forage data convert` writes one, stays on disk: its batches are gathered on the host, one ahead of the device.
 
     Source: Levine, Kumar, Tucker, Fu, 2020, "Offline Reinforcement Learning: Tutorial, Review, and Perspectives on
     Open Problems", arXiv 2005.01643.
@@ -31,7 +33,7 @@ class DataSet(Memory):
 
     offline: ClassVar[bool] = True
 
-    file: str = equinox.field(static=True)  # path of a file of transitions, as `forage data record` writes it
+    file: str = equinox.field(static=True)  # path of the data set, a file or a folder
     sha256: str = equinox.field(static=True, default="")  # hash of the file; taken when a run begins
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
@@ -46,17 +48,21 @@ class DataSet(Memory):
     def sealed(self) -> DataSet:
         """Return the same with an absolute path and the file's hash, where it has none yet."""
         path = Path(self.file).expanduser().absolute()
-        return dataclasses.replace(self, file=str(path), sha256=self.sha256 or files.fingerprint(path))
+        return dataclasses.replace(self, file=str(path), sha256=self.sha256 or formats.fingerprint(path))
 
-    def opened(self, spec: Spec) -> Opened:
+    def opened(self, spec: Spec) -> DataSet:
         """Read the file. Raise `ForageError` where it is missing, damaged, changed, or of another environment."""
         path = Path(self.file)
-        if self.sha256 and files.fingerprint(path) != self.sha256:
+        if self.sha256 and formats.fingerprint(path) != self.sha256:
             raise ForageError(
                 f"{path} is not the data set that this run began with (its SHA-256 was {self.sha256[:12]}...); put "
                 f"that file back, or train again."
             )
-        found, header = files.read(path)
+        if formats.kind_of(path) == "folder":
+            from forage.memory.mapped import Mapped
+
+            return Mapped.of(self, spec)
+        found, header = formats.read(path, spec)
         files.check_fits(path, header, found, spec)
 
         def fitted(array: Any, space: Any) -> Any:

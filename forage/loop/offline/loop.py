@@ -38,7 +38,8 @@ class OfflineLoop(DeviceLoop):
     def iterate(self, state: DeviceState, clock: Clock) -> tuple[DeviceState, Tally]:
         """Make one update."""
         key, learn_key = jax.random.split(state.key)
-        learner_state, metrics = self.learner.study(state.learner, clock, learn_key)
+        next_key = jax.random.split(key)[1]  # as the next iteration will split it
+        learner_state, metrics = self.learner.study(state.learner, clock, learn_key, next_key)
         none = Episodes(jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))
         return state._replace(key=key, learner=learner_state), Tally(none, metrics, jnp.zeros(()))
 

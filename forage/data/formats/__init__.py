@@ -1,0 +1,156 @@
+"""Formats of data sets: which there are, how one is recognised, read and written.
+
+| name | what it is | read | written |
+|---|---|---|---|
+| `forage` | Forage's own NumPy archive, `.npz` (`forage/data/files.py`) | yes | yes |
+| `folder` | a folder of uncompressed `.npy`, for data larger than memory | yes | yes |
+| `minari` | a Minari folder | yes | yes |
+| `d4rl` | HDF5 in the layout of D4RL, `.hdf5` or `.h5` | yes | yes |
+| `ogbench` | a NumPy archive of OGBench, `.npz` | yes | yes |
+| `parquet` | `.parquet`, Forage's own or with columns that somebody names | yes | yes |
+| `csv` | `.csv` with columns that somebody names | yes | no |
+
+Modules are imported when their format is used, and packages of others in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forage.core.errors import nearest
+from forage.core.types import ForageError, Spec
+from forage.data import files
+from forage.data.formats.reading import Reading, beside, read_beside
+from forage.data.logged import Transitions
+
+WRITTEN = ("forage", "folder", "minari", "d4rl", "ogbench", "parquet")
+SUFFIXES = {".npz": "forage", ".hdf5": "d4rl", ".h5": "d4rl", ".parquet": "parquet", ".csv": "csv"}
+FOLDERS = ("folder", "minari")
+
+
+def package(name: str, what: str, distribution: str | None = None) -> Any:
+    """Import a package of others. Raise `ForageError` with what to install where it is not there."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        extra = "parquet" if name.startswith("pyarrow") else "data"
+        top = distribution or name.partition(".")[0]
+        raise ForageError(f"{what} need the package {top}: pip install 'forage-rl[{extra}]' ({error}).") from None
+
+
+def kind_of(path: Path) -> str:
+    """Return the name of a data set's format. Raise `ForageError` where it is none, or nothing is there."""
+    if path.is_dir():
+        if (path / "header.json").is_file():
+            return "folder"
+        if any((at / "metadata.json").is_file() for at in (path, path / "data")):
+            return "minari"
+        raise ForageError(
+            f"{path} is a folder and no data set: neither Minari's metadata.json nor header.json is there."
+        )
+    if not path.exists():
+        raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.")
+    kind = SUFFIXES.get(path.suffix.lower(), "forage")
+    if kind == "forage":
+        # What cannot be opened `files.read` refuses, and says why.
+        unreadable = (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError)
+        with contextlib.suppress(*unreadable), np.load(path, allow_pickle=False) as archive:
+            if "header" not in archive.files and "terminals" in archive.files:
+                return "ogbench"
+    return kind
+
+
+def read(path: Path, spec: Spec | None = None, reading: Reading | None = None) -> tuple[Transitions, dict[str, Any]]:
+    """Read a data set of any format, and its header.
+
+    `spec`: the environment that it is of, for formats that do not say. `reading`: words about it, over those of the
+    TOML file beside it. Raise `ForageError`, with the first bad row, where it is not one to learn from.
+    """
+    kind = kind_of(path)
+    if kind == "forage":
+        return files.read(path)
+    if kind == "folder":
+        from forage.data.formats import folder
+
+        return folder.read(path)
+    words = (reading or Reading()).over(read_beside(path))
+    if spec is not None:
+        files.check_recordable(spec)
+    elif kind in ("d4rl", "ogbench", "csv"):
+        raise ForageError(f"{path} does not say what its numbers are of; name the environment with --env.")
+    module, name = ("table", f"read_{kind}") if kind in ("csv", "parquet") else (kind, "read")
+    found, header = getattr(importlib.import_module(f"forage.data.formats.{module}"), name)(path, spec, words)
+    if "left_out" in header and "source" not in header:  # of others
+        header = about(found, header.get("spec") or spec, path, kind) | {"left_out": header["left_out"]}
+    return found, header
+
+
+def about(data: Transitions, spec: Spec | Mapping[str, Any] | None, path: Path, kind: str) -> dict[str, Any]:
+    """Return the header of a data set of others."""
+    from forage.data.formats import flat
+
+    assert spec is not None
+    plain = flat.spec_json(spec) if isinstance(spec, Spec) else dict(spec)
+    returns = np.bincount(data.numbers, data.reward)
+    return {
+        "spec": plain,
+        "environment": {"id": plain["name"]},
+        "source": {"file": path.name, "format": kind},
+        "transitions": data.transitions,
+        "episodes": data.episodes,
+        "mean_return": float(returns.mean()),
+    }
+
+
+def target_kind(path: Path, named: str | None = None) -> str:
+    """Return the format that a data set is to be written in: the one named, or what its suffix says."""
+    kind = named or ("folder" if not path.suffix else SUFFIXES.get(path.suffix.lower(), ""))
+    if kind not in WRITTEN:
+        what = named or path.suffix
+        raise ForageError(f"No data set is written as {what!r}; --to is {', '.join(WRITTEN)}{nearest(what, WRITTEN)}")
+    if kind in FOLDERS and path.exists():
+        raise ForageError(f"{path} exists already; remove it, or name another folder.")
+    return kind
+
+
+def write(path: Path, data: Transitions, header: Mapping[str, Any], kind: str) -> None:
+    """Write a data set in a format that is `WRITTEN`: whole or not at all."""
+    if kind == "forage":
+        files.write(path, data, header)
+    elif kind == "folder":
+        from forage.data.formats import folder
+
+        with folder.Writer(path, header) as writer:
+            writer.add(data)
+    else:
+        module, name = ("table", "write_parquet") if kind == "parquet" else (kind, "write")
+        getattr(importlib.import_module(f"forage.data.formats.{module}"), name)(path, data, header)
+
+
+def fingerprint(path: Path) -> str:
+    """Return the SHA-256 of a data set: of its file, or of all files of its folder, and of the words beside it.
+
+    That of a folder of arrays is of its header, which has the hash of each array: nothing large is read.
+    """
+    if not path.is_dir():
+        if path.exists() and beside(path).is_file() and beside(path) != path and kind_of(path) != "forage":
+            return joined([files.fingerprint(path), files.fingerprint(beside(path))])
+        return files.fingerprint(path)
+    if kind_of(path) == "folder":
+        return files.fingerprint(path / "header.json")
+    inside = sorted(at for at in path.rglob("*") if at.is_file())
+    hashes = [line for at in inside for line in (at.relative_to(path).as_posix(), files.fingerprint(at))]
+    return joined(hashes + ([files.fingerprint(beside(path))] if beside(path).is_file() else []))
+
+
+def joined(lines: Sequence[str]) -> str:
+    """Return the SHA-256 of lines."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -1,0 +1,164 @@
+"""Minari data sets: a folder with `metadata.json` and HDF5 or Arrow, read and written by the package itself.
+
+An episode has one observation more than it has actions, so what a step led to is there also where the episode ends.
+Terminations and truncations are apart. What Minari has no place for (the header of a data set here) stands in
+`metadata.json` under `forage`, and probabilities of actions in `infos/behaviour_probability`.
+
+Source: Younis and others, 2024, "Minari", Farama Foundation, https://minari.farama.org.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from forage.core import spaces
+from forage.core.types import ForageError, Spec
+from forage.data.formats import flat, package
+from forage.data.formats.reading import Reading
+from forage.data.logged import Transitions
+
+
+def folder_of(path: Path) -> Path | None:
+    """Return the folder with Minari's metadata, which is `path` or its `data`."""
+    return next((at for at in (path, path / "data") if (at / "metadata.json").is_file()), None)
+
+
+def read(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
+    """Read a data set. Its spaces are its own; `spec`, where it is given, must have such."""
+    storage = package("minari.dataset.minari_storage", "Minari data sets", "minari").MinariStorage
+    at = folder_of(path)
+    assert at is not None
+    try:
+        found = storage.read(at)
+        metadata = storage.read_raw_metadata(at)
+        episodes = list(found.get_episodes(range(found.total_episodes)))
+    except Exception as error:  # what damaged files make h5py, pyarrow, json and minari raise has no common type
+        raise ForageError(f"{path} is not a whole Minari data set ({type(error).__name__}: {error}).") from error
+    if not episodes:
+        raise ForageError(f"{path} is empty: it has no episodes.")
+    own = json.loads(metadata["forage"]) if "forage" in metadata else {}
+    known = spec or Spec(str(metadata.get("dataset_id", path.name)), found.observation_space, found.action_space)
+    if not own:
+        check_spaces(path, found, known)
+    header = own or {"spec": flat.spec_json(known), "left_out": 0}
+    parts, first = [], 0
+    for number, episode in enumerate(episodes):
+        parts.append(fields(path, number, first, episode))
+        first += len(episode["rewards"])
+    joined = jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
+    lengths = [len(part["reward"]) for part in parts]
+    try:
+        return Transitions(**joined, episode=np.repeat(np.arange(len(parts)), lengths)), header
+    except ForageError as error:
+        raise ForageError(f"{path} is not a data set to learn from: {error}") from error
+
+
+def fields(path: Path, number: int, first: int, episode: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one episode's arrays. A last row that is nothing else was cut by the recording."""
+    count = len(episode["rewards"])
+    if count == 0:
+        raise ForageError(f"{path}: episode {number} is empty.")
+    for name in ("observations", "actions"):
+        for leaf in jax.tree.leaves(episode[name]):
+            if len(leaf) != count + (name == "observations"):
+                raise ForageError(
+                    f"{path}: episode {number} has {count} rewards and {len(leaf)} {name}; it is not whole."
+                )
+    terminated = np.asarray(episode["terminations"], bool)
+    truncated = np.asarray(episode["truncations"], bool) & ~terminated
+    if (terminated | truncated)[:-1].any():
+        bad = int((terminated | truncated)[:-1].argmax())
+        raise ForageError(f"{path}: episode {number} goes on after its end in row {first + bad}.")
+    truncated[-1] |= not terminated[-1]
+    probability = (episode.get("infos") or {}).get("behaviour_probability")
+    return {
+        "observation": jax.tree.map(lambda x: np.asarray(x)[:-1], episode["observations"]),
+        "next_observation": jax.tree.map(lambda x: np.asarray(x)[1:], episode["observations"]),
+        "action": np.asarray(episode["actions"]),
+        "reward": np.asarray(episode["rewards"], np.float64),
+        "terminated": terminated,
+        "truncated": truncated,
+        **({} if probability is None else {"behaviour_probability": np.asarray(probability, np.float64)}),
+    }
+
+
+def check_spaces(path: Path, found: Any, spec: Spec) -> None:
+    """Raise `ForageError` where spaces are of another kind or shape. Bounds may differ: actions are looked at."""
+    for what in ("observation_space", "action_space"):
+        theirs, ours = getattr(found, what), getattr(spec, what)
+        kinds = [jax.tree.map(lambda x: (x.shape, x.dtype.kind), shape_of(space)) for space in (theirs, ours)]
+        if kinds[0] != kinds[1]:
+            kind = what.partition("_")[0]
+            raise ForageError(
+                f"{path} has {kind}s that are {spaces.describe(theirs)}, and {spec.name} has {spaces.describe(ours)}; "
+                f"use a data set of {spec.name}."
+            )
+
+
+def shape_of(space: Any) -> Any:
+    """Return a point of a space that Forage knows."""
+    try:
+        return spaces.example(space)
+    except (NotImplementedError, TypeError) as error:
+        raise ForageError(spaces.unknown(space)) from error
+
+
+def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
+    """Write a new folder, whole or not at all. Arrays are written as they are, without JPEG."""
+    storage = package("minari.dataset.minari_storage", "Minari data sets", "minari").MinariStorage
+    package("h5py", "Minari data sets")
+    buffer = package("minari.data_collector.episode_buffer", "Minari data sets", "minari").EpisodeBuffer
+    spec = header["spec"]
+    observation_space, action_space = (spaces.from_json(spec[name]) for name in ("observation_space", "action_space"))
+    starts = [*data.first.tolist(), data.transitions]
+
+    def episode(number: int) -> Any:
+        rows = slice(starts[number], starts[number + 1])
+
+        def seen(now: np.ndarray, after: np.ndarray) -> np.ndarray:
+            now, after = now[rows], after[rows]
+            if not np.array_equal(now[1:], after[:-1]):
+                bad = starts[number] + int(flat.off(now[1:] != after[:-1]).argmax())
+                raise ForageError(
+                    f"Minari keeps each observation once, and row {bad} leads to another observation than the next row "
+                    f"has; leave that episode out, or write another format."
+                )
+            return np.concatenate([now, after[-1:]])
+
+        infos = None
+        if data.behaviour_probability is not None:
+            infos = {"behaviour_probability": data.behaviour_probability[rows]}
+        return buffer(
+            observations=jax.tree.map(seen, data.observation, data.next_observation),
+            actions=data.action[rows],  # pyrefly: ignore[bad-argument-type]
+            rewards=data.reward[rows],  # pyrefly: ignore[bad-argument-type]
+            terminations=data.terminated[rows],  # pyrefly: ignore[bad-argument-type]
+            truncations=data.truncated[rows],  # pyrefly: ignore[bad-argument-type]
+            infos=infos,
+        )
+
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        (temporary / "data").mkdir(parents=True)
+        store = storage.new(temporary / "data", observation_space, action_space, jpeg_encoding=False)
+        store.update_episodes(episode(number) for number in range(data.episodes))
+        name = re.sub(r"-v\d+$", "", re.sub(r"[^A-Za-z0-9]+", "-", spec["name"]).strip("-"))
+        store.update_metadata({
+            "dataset_id": f"forage/{name}-v0",
+            "minari_version": package("minari", "Minari data sets").__version__,
+            "forage": json.dumps(dict(header)),
+        })  # fmt: skip
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ForageError(f"Could not save {path}: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

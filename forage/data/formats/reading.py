@@ -1,0 +1,85 @@
+"""What a person says about a file of others: which column is what, and how an episode's end is meant."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from forage.core.errors import nearest
+from forage.core.types import ForageError
+
+TERMINATED, TRUNCATED = "terminated", "truncated"
+SEVERAL = ("observation", "next_observation", "action")  # may be several columns
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """The words about a file, from options or from a TOML file beside it."""
+
+    observation: tuple[str, ...] = ()  # columns of a table, in the order of the environment's observation
+    next_observation: tuple[str, ...] = ()  # columns of the observation that the step led to; else the next row's
+    action: tuple[str, ...] = ()  # columns of the action
+    reward: str = ""  # column of the reward
+    terminated: str = ""  # column that is true where the task was over
+    truncated: str = ""  # column that is true where only time ran out
+    episode: str = ""  # column whose value changes where a new episode begins
+    behaviour_probability: str = ""  # column of the probability with which the action was chosen, if it is known
+    ends: str | int | None = None  # what an end means that the file does not explain: terminated, truncated, or N steps
+
+    def over(self, other: Reading) -> Reading:
+        """Return these words, and the other's where nothing is said here."""
+        said = {name: value for name in NAMES if (value := getattr(self, name)) not in ((), "", None)}
+        return dataclasses.replace(other, **said)
+
+
+NAMES = tuple(field.name for field in dataclasses.fields(Reading))
+
+
+def beside(path: Path) -> Path:
+    """Return where the words about a file stand, if it has any: `log.toml` beside `log.csv`."""
+    return path.with_suffix(".toml")
+
+
+def read_beside(path: Path) -> Reading:
+    """Read the TOML file beside a data set; without one nothing is said."""
+    words = beside(path)
+    if words == path or not words.is_file():
+        return Reading()
+    try:
+        found = tomllib.loads(words.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ForageError(f"{words} is not TOML: {error}.") from None
+    return parse(found, str(words))
+
+
+def parse(found: Mapping[str, Any], where: str) -> Reading:
+    """Return the words that stand in a mapping. `where` they stand is for messages."""
+    given: dict[str, Any] = {}
+    for name, value in found.items():
+        if name not in NAMES:
+            raise ForageError(f"{where} knows no {name!r}{nearest(name, NAMES)}")
+        if name == "ends":
+            given[name] = parse_ends(value, where)
+        elif name in SEVERAL:
+            listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+            if not isinstance(listed, list) or not all(isinstance(part, str) and part for part in listed):
+                raise ForageError(f"{where}: {name} is the name of a column or a list of them, not {value!r}.")
+            given[name] = tuple(listed)
+        elif not isinstance(value, str) or not value:
+            raise ForageError(f"{where}: {name} is the name of a column, not {value!r}.")
+        else:
+            given[name] = value
+    return Reading(**given)
+
+
+def parse_ends(value: Any, where: str) -> str | int:
+    """Return what an end means: `terminated`, `truncated`, or after how many steps time runs out."""
+    if value in (TERMINATED, TRUNCATED):
+        return value
+    text = str(value)
+    if isinstance(value, bool) or not text.isdecimal() or int(text) < 1:
+        raise ForageError(f"{where}: ends is terminated, truncated or a number of steps from 1, not {value!r}.")
+    return int(text)

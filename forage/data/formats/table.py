@@ -1,0 +1,165 @@
+"""Tables with a row for each transition: a CSV of one's own, and Parquet.
+
+Which column is what, options or a TOML file beside the table say (`reading.py`). Parquet that Forage wrote has columns
+with the names of a data set's arrays, and its header in the file's metadata, so nothing need be said.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forage.core import checkpoint
+from forage.core.errors import nearest
+from forage.core.types import ForageError, Spec
+from forage.data import files
+from forage.data.formats import flat, package
+from forage.data.formats.reading import Reading, beside
+from forage.data.logged import Transitions
+
+WORDS = {"true": 1.0, "false": 0.0}
+EXAMPLE = 'observation = ["x", "speed"], action = "push", reward = "paid", terminated = "fell", truncated = "late"'
+
+
+def read_csv(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
+    """Read a CSV whose first line names its columns."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            lines = csv.reader(file)
+            names = [name.strip() for name in next(lines, [])]
+            if not names:
+                raise ForageError(f"{path} is empty: a CSV begins with the names of its columns.")
+            check_columns(path, reading, names)
+            wanted = [names.index(name) for name in columns_of(reading)]
+            at: list[int] = []
+            values: list[list[float | str]] = []
+            label = names.index(reading.episode) if reading.episode else None  # which may be a word
+            for cells in lines:
+                if not cells:
+                    continue
+                if len(cells) != len(names):
+                    raise ForageError(
+                        f"{path}: line {lines.line_num} has {len(cells)} cells, and the first line names {len(names)}."
+                    )
+                line = lines.line_num
+                values.append([cells[i] if i == label else number(path, line, names[i], cells[i]) for i in wanted])
+                at.append(lines.line_num)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ForageError(f"{path} is not a CSV: {error}.") from None
+    if not values:
+        raise ForageError(f"{path} is empty: it has names of columns and no rows.")
+    columns = {name: np.array([cells[i] for cells in values]) for i, name in enumerate(columns_of(reading))}
+    data, dropped = flat.transitions(path, rows_of(columns, reading), reading, spec, lambda row: f"line {at[row]}")
+    return data, {"left_out": dropped}
+
+
+def number(path: Path, line: int, name: str, cell: str) -> float:
+    """Return a cell's number; true and false are 1 and 0."""
+    text = cell.strip()
+    try:
+        return WORDS[text.lower()] if text.lower() in WORDS else float(text)
+    except ValueError:
+        raise ForageError(f"{path}: line {line} has {cell!r} in column {name}, which is no number.") from None
+
+
+def columns_of(reading: Reading) -> list[str]:
+    """Return the columns that are said to be something, in order and each once."""
+    single = (reading.reward, reading.terminated, reading.truncated, reading.episode, reading.behaviour_probability)
+    several = (*reading.observation, *reading.next_observation, *reading.action)
+    return list(dict.fromkeys(name for name in (*several, *single) if name))
+
+
+def check_columns(path: Path, reading: Reading, names: list[str]) -> None:
+    """Raise `ForageError` where columns are not named, or not there."""
+    for needed in ("observation", "action", "reward"):
+        if not getattr(reading, needed):
+            raise ForageError(
+                f"Nothing says which columns of {path} are the {needed}; say it in {beside(path).name} beside it, "
+                f"as in {EXAMPLE}, or with --{needed}. Its columns are {', '.join(names)}."
+            )
+    for name in columns_of(reading):
+        if name not in names:
+            raise ForageError(f"{path} has no column {name!r}{nearest(name, names)}")
+    if len(set(names)) != len(names):
+        raise ForageError(f"{path} has two columns of one name; its columns are {', '.join(names)}.")
+
+
+def rows_of(columns: Mapping[str, np.ndarray], reading: Reading) -> flat.Rows:
+    """Return the rows of a table's columns."""
+
+    def joined(names: tuple[str, ...]) -> np.ndarray:
+        return np.concatenate([columns[name].reshape(len(columns[name]), -1) for name in names], 1)
+
+    def one(name: str) -> np.ndarray | None:
+        return columns[name] if name else None
+
+    ended = None
+    if (episode := one(reading.episode)) is not None:
+        ended = np.append(episode[1:] != episode[:-1], True)
+    return flat.Rows(
+        joined(reading.observation),
+        joined(reading.action),
+        columns[reading.reward],
+        one(reading.terminated),
+        one(reading.truncated),
+        ended,
+        joined(reading.next_observation) if reading.next_observation else None,
+        one(reading.behaviour_probability),
+    )
+
+
+def read_parquet(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
+    """Read Parquet: Forage's own with its header, another's with the words about its columns."""
+    parquet = package("pyarrow.parquet", "Parquet files")
+    try:
+        table = parquet.read_table(path)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+        raise ForageError(f"{path} is not a whole Parquet file ({error}).") from None
+    if own := (table.schema.metadata or {}).get(b"forage"):
+        header = json.loads(own)
+        arrays = {name: array_of(path, table, name) for name in table.column_names}
+        arrays = {name: array.reshape(len(array), *header["shapes"][name]) for name, array in arrays.items()}
+        header.pop("shapes")
+        return files.transitions_of(arrays, header), header
+    if spec is None:
+        raise ForageError(f"{path} does not say what its numbers are of; name the environment with --env.")
+    if table.num_rows == 0:
+        raise ForageError(f"{path} is empty: it has no rows.")
+    check_columns(path, reading, table.column_names)
+    columns = {name: array_of(path, table, name) for name in columns_of(reading)}
+    data, dropped = flat.transitions(path, rows_of(columns, reading), reading, spec)
+    return data, {"left_out": dropped}
+
+
+def array_of(path: Path, table: Any, name: str) -> np.ndarray:
+    """Return a column as an array; lists of one length are its further axis."""
+    column = table.column(name).combine_chunks()
+    if column.null_count:
+        bad = int(np.asarray(column.is_null()).argmax())
+        raise ForageError(f"{path}: row {bad} has nothing in column {name}.")
+    if hasattr(column.type, "value_type"):
+        found = column.to_pylist()
+        if len({len(item) for item in found}) > 1:
+            raise ForageError(f"{path}: column {name} has lists of different lengths.")
+        values = column.flatten().to_numpy(zero_copy_only=False)
+        return values.reshape(len(found), -1)
+    return column.to_numpy(zero_copy_only=False)
+
+
+def write_parquet(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
+    """Write Parquet with the header in its metadata; arrays of several axes are lists of one length."""
+    arrow, parquet = package("pyarrow", "Parquet files"), package("pyarrow.parquet", "Parquet files")
+    columns, shapes = {}, {}
+    for name, array in files.arrays_of(data).items():
+        shapes[name] = list(array.shape[1:])
+        flat_array = np.ascontiguousarray(array).reshape(-1)
+        width = int(np.prod(array.shape[1:]))
+        inner = arrow.array(flat_array)
+        columns[name] = inner if array.ndim == 1 else arrow.FixedSizeListArray.from_arrays(inner, width)
+    table = arrow.table(columns).replace_schema_metadata({"forage": json.dumps({**header, "shapes": shapes})})
+    checkpoint.write_atomically(path, lambda file: parquet.write_table(table, file))

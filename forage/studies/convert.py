@@ -1,0 +1,131 @@
+"""Converting data sets: from the formats of others to Forage's, and back; several become one."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from forage.config.environment import environment_spec, resolve_environment
+from forage.config.saved import spec_from_config
+from forage.core.types import ForageError, Spec
+from forage.data import files, formats
+from forage.data.formats import folder
+from forage.data.formats.reading import Reading, parse
+from forage.data.logged import EPISODE_FIELDS, Transitions
+
+Paths = str | os.PathLike[str]
+
+
+def read(
+    file: Paths, environment: Any = None, *, env: Mapping[str, Any] | None = None, **words: Any
+) -> tuple[Transitions, dict[str, Any]]:
+    """Read a data set of any format. Return its transitions, checked, and its header.
+
+    `environment`: the one it is of, for formats that do not say; `env` has its options. `words`: which columns are
+    what (`observation`, `action`, `reward`, `terminated`, `truncated`, `episode`, ...) and what `ends` mean.
+
+    >>> log, header = forage.data.read("log.csv", "CartPole-v1", ends=500)  # doctest: +SKIP
+    """
+    reading = parse({name: value for name, value in words.items() if value is not None}, "forage.data.read")
+    return checked(Path(file), spec_of(environment, env), reading)
+
+
+def spec_of(environment: Any, options: Mapping[str, Any] | None) -> Spec | None:
+    """Return what is known of an environment."""
+    if environment is None:
+        return None
+    name, made, _ = resolve_environment(environment, dict(options or {}))
+    return environment_spec(name, made)
+
+
+def checked(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
+    """Read a data set and check it against its environment."""
+    found, header = formats.read(path, spec, reading)
+    files.check_fits(path, header, found, spec or spec_from_config(header))
+    return found, header | {"transitions": found.transitions, "episodes": found.episodes}
+
+
+def convert(
+    inputs: Paths | Sequence[Paths],
+    output: Paths,
+    *,
+    to: str | None = None,
+    environment: Any = None,
+    env: Mapping[str, Any] | None = None,
+    **words: Any,
+) -> dict[str, Any]:
+    """Convert a data set, or several into one; return the header of what was written.
+
+    `to`: the format to write, otherwise as the output's name says (a name without a suffix is a folder of arrays, into
+    which several are written one by one, so that no more than one is in memory). Other arguments are those of `read`.
+
+    >>> forage.data.convert("log.csv", "log.npz", environment="CartPole-v1", ends=500)  # doctest: +SKIP
+    """
+    paths = [Path(inputs)] if isinstance(inputs, (str, os.PathLike)) else [Path(path) for path in inputs]
+    if not paths:
+        raise ForageError("There is no data set to convert.")
+    target = Path(output)
+    if target.absolute() in [path.absolute() for path in paths]:
+        raise ForageError(f"{target} would be written over what is read; name another output.")
+    kind, spec = formats.target_kind(target, to), spec_of(environment, env)
+    reading = parse({name: value for name, value in words.items() if value is not None}, "forage data convert")
+    first, header = checked(paths[0], spec, reading)
+    if len(paths) == 1:
+        formats.write(target, first, header, kind)
+        return header
+    headers, weights = [header], [first.episodes]
+
+    def following() -> Any:
+        for path in paths[1:]:
+            found, more = checked(path, spec, reading)
+            for what in ("observation_space", "action_space"):
+                if more["spec"][what] != header["spec"][what]:
+                    raise ForageError(
+                        f"{paths[0]} and {path} do not belong together: their {what.partition('_')[0]}s are of other "
+                        f"spaces."
+                    )
+            headers.append(more)
+            weights.append(found.episodes)
+            yield path, found
+
+    if kind == "folder":
+        with folder.Writer(target, header) as writer:
+            writer.add(first)
+            for _, found in following():
+                writer.add(found)
+            writer.header |= summed(headers, weights)
+        return folder.read_header(target)
+    parts = [first]
+    for path, found in following():
+        if (found.behaviour_probability is None) != (first.behaviour_probability is None):
+            raise ForageError(f"One of {paths[0]} and {path} has probabilities of actions, and the other has none.")
+        parts.append(found)
+    joined = join(parts)
+    header = header | summed(headers, weights) | {"transitions": joined.transitions, "episodes": joined.episodes}
+    formats.write(target, joined, header, kind)
+    return header
+
+
+def summed(headers: list[dict[str, Any]], episodes: list[int]) -> dict[str, Any]:
+    """Return what a header says of several data sets together."""
+    known = [(h["mean_return"], n) for h, n in zip(headers, episodes, strict=True) if h.get("mean_return") is not None]
+    mean = float(np.average([m for m, _ in known], weights=[n for _, n in known])) if known else None
+    return {"source": [header.get("source") for header in headers], "mean_return": mean}
+
+
+def join(parts: Sequence[Transitions]) -> Transitions:
+    """Return several data sets as one, their episodes one after another."""
+    names = [*EPISODE_FIELDS, *(["behaviour_probability"] if parts[0].behaviour_probability is not None else [])]
+    fields = {
+        name: jax.tree.map(lambda *arrays: np.concatenate(arrays), *(getattr(part, name) for part in parts))
+        for name in names
+    }
+    starts = np.cumsum([0, *(part.episodes for part in parts[:-1])])
+    number = np.concatenate([part.numbers + start for part, start in zip(parts, starts, strict=True)])
+    return dataclasses.replace(parts[0], **fields, episode=number)
