@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,6 +48,12 @@ class DataSet(Memory):
         """Return the same with an absolute path and the file's hash, where it has none yet."""
         path = Path(self.file).expanduser().absolute()
         return dataclasses.replace(self, file=str(path), sha256=self.sha256 or files.fingerprint(path))
+
+    def ends(self, environment: dict[str, Any]) -> dict[str, float] | None:
+        """Return the returns of random actions and of the expert, where the file says them of this environment."""
+        header = files.read_header(Path(self.file))
+        ends = header.get("ends")
+        return ends if ends and header.get("environment") == json.loads(json.dumps(environment)) else None
 
     def opened(self, spec: Spec) -> Opened:
         """Read the file. Raise `ForageError` where it is missing, damaged, changed, or of another environment."""
