@@ -61,7 +61,8 @@ class Shown:
     transitions: int
     returns: np.ndarray  # of the whole episodes
     lengths: np.ndarray  # of all episodes
-    cut: int  # episodes that end in a truncation
+    truncated: int  # episodes that end in a truncation
+    cut: int  # episodes that are not whole: without an end, or truncated before the environment's time limit
     observations: list[Entry]
     actions: list[Entry]
     different: int  # observations that are not equal to another one
@@ -83,7 +84,8 @@ class Shown:
             "tier": self.header.get("tier"),
             "transitions": self.transitions,
             "episodes": len(self.lengths),
-            "truncated": self.cut,
+            "truncated": self.truncated,
+            "cut": self.cut,
             "mean_return": mean,
             "normalised": None if mean is None or not self.ends else normalised(mean, self.ends),
             "returns": histogram(self.returns.tolist()),
@@ -107,7 +109,8 @@ class Shown:
         """Return the summary for a terminal."""
         tier = f", {self.header['tier']}" if self.header.get("tier") else ""
         said = [f"{self.file}: {self.transitions:,} transitions of {self.header['spec']['name']}{tier}"]
-        said.append(f"  episodes   {len(self.lengths):,}, of which {self.cut:,} end in a truncation")
+        cut = f"; {self.cut:,} are cut short, and their returns do not count" if self.cut else ""
+        said.append(f"  episodes   {len(self.lengths):,}, of which {self.truncated:,} end in a truncation{cut}")
         if len(self.returns):
             low, first, middle, third, high = np.percentile(self.returns, [0, 25, 50, 75, 100])
             bars = sparkline(np.histogram(self.returns, 20)[0].tolist(), 20)
@@ -153,8 +156,8 @@ def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = Non
     number_faults("reward", arrays["reward"], None, faults)
     episode = np.concatenate([[0], np.cumsum(ended)[:-1]])
     returns, lengths = np.bincount(episode, np.asarray(arrays["reward"], float)), np.bincount(episode)
-    whole = np.ones(len(returns), bool)
-    whole[-1] = bool(ended[-1])
+    last = np.cumsum(lengths) - 1
+    whole = ended[last] & ~(arrays["truncated"][last] & (lengths < (spec.get("horizon") or 0)))
     returns = returns[whole & np.isfinite(returns)]
     rows = [np.asarray(array).reshape(count, -1) for array, _ in seen.values()]
     different = len(np.unique(np.concatenate([x.astype(np.float64) for x in rows], 1), axis=0))
@@ -165,6 +168,7 @@ def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = Non
         returns,
         lengths,
         int((arrays["truncated"] & ended).sum()),
+        int((~whole).sum()),
         entries_of(seen),
         entries_of(acted),
         different,
