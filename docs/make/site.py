@@ -63,6 +63,7 @@ HOW_TO = {
     "Exploring": "docs/exploration.md",
     "Learn from data": "docs/how-to/data.md",
     "Offline agents": "docs/offline.md",
+    "Data sets of your own": "docs/data-sets.md",
     "Judging from another's data": "docs/off-policy.md",
     "From a file to a merged part": "docs/first_part.md",
 }

@@ -22,6 +22,7 @@ FLAGS = {
     "private",
     "with_memory",
     "all",
+    "narrow",
 }
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
@@ -63,6 +64,14 @@ def seeds(words: options.Words, option: str = "seeds") -> int | tuple[int, ...]:
     """Take out how many seeds are asked for, or which: `5`, or `0,1,2`, or `3,` for number 3 alone."""
     text = str(words.pop(option))
     return options.parse(option, text, tuple[int, ...] if "," in text else int)
+
+
+def checkpoint_of(words: options.Words) -> str | int | None:
+    """Return which of the checkpoints that a run has kept was asked for: `best`, a step or none."""
+    if "checkpoint" not in words:
+        return None
+    text = str(words.pop("checkpoint"))
+    return text if text == "best" else options.parse("checkpoint", text, int)
 
 
 def wrappers(words: options.Words, option: str) -> list[str]:

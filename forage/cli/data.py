@@ -1,22 +1,42 @@
-"""`forage data record` and `forage data convert`: write transitions of a trained run, or of others, as a data set."""
+"""`forage data`: make data sets, record a trained run's transitions, convert others', show what one holds."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from forage.cli.arguments import display, nothing_left, say
-from forage.config import options
-from forage.core.errors import ForageError
+from forage.cli.arguments import checkpoint_of, display, nothing_left, say
+from forage.config import options, registry
+from forage.core.errors import ForageError, nearest
 
 HELP = """\
+forage data make ENVIRONMENT [OPTIONS]
 forage data record RUN --steps N --output FILE [OPTIONS]
+forage data show FILE [OPTIONS]
 
+make: train an agent and make named data sets of it; what lies there already is not made again
+  --tiers NAME,...       random, medium, medium-replay, expert, mixed; all
+  --steps N              transitions of each data set; 50k
+  --seed N               of training and of the episodes; 0
+  --output DIR           the folder; data/ENVIRONMENT
+  --agent NAME           who is trained; one that suits, and --agent.OPTION VALUE is an option of its own
+  --env.OPTION VALUE     an option of the environment
+  --train-steps N        how long the agent is trained; as forage train would
+  --narrow               greedy actions but for a few, and a validation part, as data of the real world
+  --noise SHARE          with --narrow the share of actions that the policy draws; 0.2
+  --validation SHARE     other episodes beside each data set, as a share of its transitions; 0, with --narrow 0.1
+
+record: write transitions of a trained run
   --steps N              transitions to record
   --output FILE          the data set, a NumPy archive (.npz): forage train iql ENVIRONMENT --data FILE learns from it
   --actions greedy | sampled | random   otherwise as the run is evaluated
   --random SHARE         the share of episodes that random actions play; 0
+  --checkpoint best|N    agents that the run has kept; its newest
   --seed N               which seed's agent; the best
   --start N              another number begins other episodes; 0
+
+show: what a data set holds and what is wrong with it
+  --page FILE            write a page with a picture (.html), too
+
   --quiet | --json       show nothing; one JSON object
 
 forage data convert IN [IN ...] OUT [OPTIONS]
@@ -29,23 +49,73 @@ forage data convert IN [IN ...] OUT [OPTIONS]
                          --episode and --behaviour-probability. All of these can stand in IN's name with .toml instead
 
 Examples
+  forage data make Pendulum-v1 --steps 50k --output data/pendulum
+  forage data make CartPole-v1 --tiers medium,expert --narrow
+  forage data show data/pendulum/medium.npz --page medium.html
   forage data record runs/NAME --steps 100k --output cartpole.npz
   forage data record runs/NAME --steps 100k --output mixed.npz --random 0.5
   forage data convert log.csv log.npz --env CartPole-v1
   forage data convert hopper.hdf5 hopper --env Hopper-v5 --ends 1000
 """
+ACTIONS = ("make", "record", "convert", "show")
 
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage data` ask for."""
-    if positional[:1] == ["convert"]:
+    if not positional or positional[0] not in ACTIONS:
+        hint = nearest(positional[0], ACTIONS) if positional else f". Available: {', '.join(ACTIONS)}."
+        raise ForageError(f"forage data has no action {positional[0] if positional else 'by that name'}{hint}")
+    if positional[0] == "convert":
         convert(positional[1:], words)
         return
-    if len(positional) != 2 or positional[0] != "record":
-        raise ForageError(
-            "forage data records a run's transitions, or converts a data set: forage data record runs/NAME --steps N "
-            "--output FILE, or forage data convert IN OUT."
-        )
+    what = {"make": "an environment", "record": "a run", "show": "a file"}[positional[0]]
+    if len(positional) != 2:
+        raise ForageError(f"forage data {positional[0]} takes {what}; forage data --help explains it.")
+    {"make": make, "record": record, "show": show}[positional[0]](positional[1], words)
+
+
+def make(environment: str, words: options.Words) -> None:
+    """Make data sets of an environment."""
+    kind = display(words)
+    given: dict[str, Any] = {"narrow": bool(words.pop("narrow", False))}
+    kinds = {"tiers": tuple[str, ...], "steps": int, "seed": int, "train_steps": int, "noise": float}
+    for name, wanted in (kinds | {"validation": float, "output": str, "agent": str}).items():
+        if name in words:
+            given[name] = options.parse(name, words.pop(name), wanted)
+    given["environment_options"] = {w[4:]: options.guess(words.pop(w)) for w in list(words) if w.startswith("env.")}
+    own = [word for word in words if word.startswith("agent.")]
+    if own and "agent" not in given:
+        raise ForageError(f"--{options.hyphens(own[0])} needs --agent NAME too.")
+    if "agent" in given:
+        fields = registry.fields(registry.part_class("agent", given["agent"]))
+        given["agent_options"] = options.fill(words, fields, "agent", given["agent"])
+    nothing_left(words, "data make", [*kinds, "validation", "output", "agent", "narrow", "json", "quiet"])
+    from forage.runs.training import use_compilation_cache
+    from forage.studies.datasets.make import make as made
+    from forage.studies.datasets.make import told
+
+    use_compilation_cache()
+    quiet = kind in ("json", "quiet")
+    shown: list[str] = []
+
+    def tell(line: str) -> None:
+        shown.append(line)
+        if not quiet:
+            print(line, flush=True)
+
+    manifest = made(environment, display="quiet" if quiet else kind, say=tell, **given)
+    if kind == "json":
+        say(manifest)
+    elif kind != "quiet":
+        ends = manifest["ends"]
+        print(f"normalised: 0 is {ends['random']:.5g} of random actions, 1 the expert's {ends['expert']:.5g}")
+        for name, entry in manifest["sets"].items():
+            if (line := told(name, entry)) not in shown:
+                print(f"{line} (made earlier)")
+
+
+def record(run: str, words: options.Words) -> None:
+    """Record a run's transitions."""
     kind = display(words)
     for needed in ("steps", "output"):
         if needed not in words:
@@ -55,15 +125,17 @@ def run(positional: list[str], words: options.Words) -> None:
     for name, wanted in {"actions": str, "random": float, "seed": int, "start": int}.items():
         if name in words:
             given[name] = options.parse(name, words.pop(name), wanted)
-    nothing_left(words, "data record", ["steps", "output", "actions", "random", "seed", "start", "json", "quiet"])
+    given["checkpoint"] = checkpoint_of(words)
+    known = ["steps", "output", "actions", "random", "checkpoint", "seed", "start", "json", "quiet"]
+    nothing_left(words, "data record", known)
     from pathlib import Path
 
     from forage.data import files
     from forage.runs.training import use_compilation_cache
-    from forage.studies.record import record
+    from forage.studies.record import record as recorded
 
     use_compilation_cache()
-    found = record(positional[1], steps, output, **given)
+    found = recorded(run, steps, output, **given)
     _, header = files.read(Path(output))
     if kind == "json":
         say({"file": output} | {name: header[name] for name in ("transitions", "episodes", "mean_return", "source")})
@@ -99,3 +171,17 @@ def convert(paths: list[str], words: options.Words) -> None:
         print(
             f"{output}: {header['transitions']:,} transitions in {header['episodes']:,} episodes{said_mean}{said_left}"
         )
+
+
+def show(file: str, words: options.Words) -> None:
+    """Show what a data set holds."""
+    kind = display(words)
+    page = str(words.pop("page")) if "page" in words else None
+    nothing_left(words, "data show", ["page", "json", "quiet"])
+    from forage.studies.datasets.show import show as shown
+
+    found = shown(file, page)
+    if kind == "json":
+        say(found.data())
+    elif kind != "quiet":
+        print(found)

@@ -27,8 +27,9 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage watch RUN                   make a film of the trained agent
   forage compare RUN RUN ...         one picture of all curves, and which is better
   forage tune AGENT ENVIRONMENT      search hyper-parameters, and judge the best on seeds that it has not seen
-  forage data record RUN             write transitions of a trained run, to learn from without an environment
-  forage data convert IN OUT         convert a data set: Minari, D4RL, OGBench, Parquet, a CSV of your own
+  forage data make ENVIRONMENT       make named data sets, to learn from without an environment; forage data record
+                                     RUN writes a trained run's transitions, forage data convert IN OUT what others
+                                     wrote, and forage data show FILE looks at one
   forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
   forage cite [RUN]                  how to cite Forage, a run and the papers of its parts
   forage push RUN USER/NAME          share a run on the Hugging Face Hub, with a model card

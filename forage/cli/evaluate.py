@@ -25,6 +25,7 @@ forage evaluate RUN [OPTIONS]
 
 Against another opponent than its own the score of the run stays as it is, and what was found goes into opponents.json.
 Of a kept checkpoint it goes into checkpoints.json.
+Of a run from a data set of forage data make it prints the normalised score, too.
 With any of the last four the score of the run stays as it is, and what was found goes into robustness.json, and as a
 picture into robustness.png.
 
@@ -65,7 +66,7 @@ def run(positional: list[str], words: options.Words) -> None:
         return
     from forage.runs import training
     from forage.runs.run import Run, by_setting, scored
-    from forage.runs.scoring import how_scored
+    from forage.runs.scoring import how_scored, normalised_words
 
     training.use_compilation_cache()
     score = training.evaluate(directory, episodes, seed, actions=actions, opponent=opponent, checkpoint=checkpoint)
@@ -78,11 +79,12 @@ def run(positional: list[str], words: options.Words) -> None:
     scores = by_setting(evaluation["members"], evaluation["return"])
     if kind == "json":
         plain = {"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}
-        say((plain if len(scores) == 1 else {}) | scored(scores, evaluation))
+        say((plain if len(scores) == 1 else {}) | scored(scores, evaluation, run.config.get("ends")))
     elif kind != "quiet":
         for label, one in scores.items():
             after = f" after {evaluation['steps']:,} steps" if checkpoint is not None else ""
             print(f"{run.title}{f' with {label}' if label else ''}{after}: return {one}")
+            print(*(f"  {line}\n" for line in normalised_words(one, run.config.get("ends"))), sep="", end="")
         print(*(f"  {line}" for line in how_scored(evaluation)), sep="\n")
 
 

@@ -21,7 +21,16 @@ from forage.config.checks import (
     check_steps,
     seed_numbers,
 )
-from forage.config.defaults import chosen, default_behaviour, default_steps, left_out, suggest, upon, usual_parts
+from forage.config.defaults import (
+    chosen,
+    default_behaviour,
+    default_memory,
+    default_steps,
+    left_out,
+    suggest,
+    upon,
+    usual_parts,
+)
 from forage.config.environment import environment_spec, resolve_environment
 from forage.config.loose import unknown, with_loose
 from forage.config.opponents import check_opponent, default_opponent, opponent_of
@@ -313,6 +322,9 @@ def make_setup(
     named = {port: part for port, part in parts.items() if part is not None}
     lacks = "" if by_name else left_out(agent, name, spec, native, named)
     by_port = {port: understood_part(parts.get(port) or part) for port, part in usual_parts(agent).items()}
+    if getattr(by_port["memory"], "inner", True) is None:
+        within: dict[str, Any] = {"inner": default_memory(agent)}
+        by_port["memory"] = dataclasses.replace(by_port["memory"], **within)
     offline = by_port["memory"].offline
     if isinstance(by_port["memory"], DataSet):
         by_port["memory"] = by_port["memory"].sealed()

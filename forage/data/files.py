@@ -102,6 +102,19 @@ def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
         raise ForageError(f"{path} is not a whole data set ({type(error).__name__}: {error}).") from error
 
 
+def read_header(path: Path) -> dict[str, Any]:
+    """Read a data set's header alone. Raise `ForageError` where the file is missing, damaged or something else."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return read_text(path, archive)
+    except FileNotFoundError:
+        raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.") from None
+    except ForageError:
+        raise
+    except Exception as error:  # as in `read`
+        raise ForageError(f"{path} is not a whole data set ({type(error).__name__}: {error}).") from error
+
+
 def read_text(path: Path, archive: Any) -> dict[str, Any]:
     """Return the header of an open archive."""
     header = json.loads(str(archive["header"])) if "header" in archive.files else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,6 +50,13 @@ class DataSet(Memory):
         """Return the same with an absolute path and the file's hash, where it has none yet."""
         path = Path(self.file).expanduser().absolute()
         return dataclasses.replace(self, file=str(path), sha256=self.sha256 or formats.fingerprint(path))
+
+    def ends(self, environment: dict[str, Any]) -> dict[str, float] | None:
+        """Return the returns of random actions and of the expert, where the file says them of this environment."""
+        path = Path(self.file)
+        header = files.read_header(path) if formats.kind_of(path) == "forage" else {}
+        ends = header.get("ends")
+        return ends if ends and header.get("environment") == json.loads(json.dumps(environment)) else None
 
     def opened(self, spec: Spec) -> DataSet:
         """Read the file. Raise `ForageError` where it is missing, damaged, changed, or of another environment."""

@@ -224,6 +224,15 @@ class Run:
         return by_setting(self.evaluation["members"], self.evaluation["return"])
 
     @property
+    def normalised(self) -> dict[str, Score] | None:
+        """Return the scores on the scale from random actions (0) to the expert (1) of the data set it learned from.
+
+        `None` where the run has no data set, or its file does not say what these two return.
+        """
+        ends = self.config.get("ends")
+        return None if ends is None else {label: normalised(one, ends) for label, one in self.scores.items()}
+
+    @property
     def checkpoints(self) -> list[Path]:
         """Oldest first."""
         return sorted((self.directory / "checkpoints").glob("*.npz"))
@@ -253,18 +262,33 @@ def by_setting(
     return {label: score(np.array(group, float), statistic=statistic) for label, group in groups.items()}
 
 
+def normalised(one: Score, ends: dict[str, float]) -> Score:
+    """Return a score on the scale of 0 for random actions to 1 for the expert."""
+    low, high = ends["random"], ends["expert"]
+    values = (None if value is None else (value - low) / (high - low) for value in (one.value, one.low, one.high))
+    return Score(*values, seeds=one.seeds)  # type: ignore[arg-type]
+
+
 def plain(one: Score) -> dict[str, Any]:
     """Return a score as data."""
     interval = None if one.low is None else [one.low, one.high]
     return {"score": one.value, "interval": interval, "seeds": one.seeds}
 
 
-def scored(scores: dict[str, Score], evaluation: dict[str, Any]) -> dict[str, Any]:
-    """Return a score as data, with what it is a score of; of a sweep, every setting's."""
+def scored(
+    scores: dict[str, Score], evaluation: dict[str, Any], ends: dict[str, float] | None = None
+) -> dict[str, Any]:
+    """Return a score as data, with what it is a score of; of a sweep, every setting's.
 
-    each = plain(next(iter(scores.values()))) if len(scores) == 1 else {}
+    `ends`: the returns that a normalised score is 0 and 1 at, where they are known.
+    """
+
+    each: dict[str, Any] = plain(next(iter(scores.values()))) if len(scores) == 1 else {}
     if len(scores) > 1:
         each = {"settings": [{"setting": label} | plain(one) for label, one in scores.items()]}
+    if ends:
+        on_scale = {label: plain(normalised(one, ends)) for label, one in scores.items()}
+        each["normalised"] = on_scale if len(scores) > 1 else next(iter(on_scale.values()))
     return each | {
         name: evaluation.get(name)
         for name in ("episodes", "actions", "choice", "cut", "cut_after", "reward", "opponent")

@@ -14,7 +14,7 @@ from forage.loop.policy import ACTIONS, AUTO
 from forage.loop.runner import Runner
 from forage.loop.soundness import check_returns
 from forage.runs.curve import free, to_float
-from forage.runs.run import Run, by_setting, plain
+from forage.runs.run import Run, by_setting, normalised, plain
 
 MOST_EPISODES = 1_000_000  # of one evaluation: their returns are kept in one file
 MOST_EPISODE_SEED = 1_000_000
@@ -137,6 +137,14 @@ def how_scored(evaluation: dict[str, Any]) -> list[str]:
     if seeds == 1:
         said = [f"mean of {episodes} evaluation episodes{how}{of}"]
     return said + choice_sentences(evaluation) + ([cut] if (cut := cut_sentence(evaluation)) else [])
+
+
+def normalised_words(score: Score, ends: dict[str, float] | None) -> list[str]:
+    """Say what a score is on the scale of its data set, in one line; in none where the data set does not say."""
+    if ends is None:
+        return []
+    scale = f"0 is random actions ({ends['random']:.5g}), 1 the data's expert ({ends['expert']:.5g})"
+    return [f"normalised {normalised(score, ends)}: {scale}"]
 
 
 def evaluate_agents(

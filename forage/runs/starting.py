@@ -144,6 +144,11 @@ def collected(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, np.
                 f"The memory of {parent.directory} was collected with {name} {stored.get(name)}, and this run has "
                 f"{own}; leave out --with-memory, or give --{name.replace('_', '-')} {stored.get(name)}."
             )
+    return remembered(parent, setup, rows)
+
+
+def remembered(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, np.ndarray], int]:
+    """Return what memory the newest checkpoint holds for each of these members, by leaf, and after how many steps."""
     path = parent.checkpoints[-1]
     saved, steps = checkpoint.arrays(path), checkpoint.read_header(path)["steps"]
     if not any(name.startswith("[0]") for name in saved):  # made on the device

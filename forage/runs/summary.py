@@ -15,7 +15,7 @@ from forage.loop.runner import Runner
 from forage.runs.changes import record
 from forage.runs.display import duration
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, scored, write_json
-from forage.runs.scoring import how_scored
+from forage.runs.scoring import how_scored, normalised_words
 
 
 def conclude(
@@ -31,10 +31,11 @@ def conclude(
     picture, settings = draw_curve(Run(directory)), draw_sweep(Run(directory))
     where = write_visits(directory, setup, runner)
     scores = by_setting(setup.members, evaluation["return"])
-    lines = []
+    lines, ends = [], Run(directory).config.get("ends")
     for label, found in scores.items():
         what = f" with {label}" if label else ""
         lines.append(f"{short_name(setup.agent)} on {setup.name}{what}: return {found}")
+        lines += [f"  {line}" for line in normalised_words(found, ends)]
     unit = "updates" if setup.offline else "steps"
     speed = len(setup.members) * runner.steps / max(seconds, 1e-9)
     lines += [
@@ -52,7 +53,7 @@ def conclude(
         "environment": setup.name,
         "steps": runner.steps,
         "seconds": round(seconds, 3),
-        **scored(scores, evaluation),
+        **scored(scores, evaluation, ends),
         "return": evaluation["return"],
         **({"stopped": stopped} if stopped else {}),
     }

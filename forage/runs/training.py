@@ -22,6 +22,7 @@ from forage.core.types import ForageError
 from forage.environments.loading import check_not_importing
 from forage.evaluation.statistics import Score
 from forage.loop.policy import AUTO
+from forage.memory.dataset import DataSet
 from forage.runs import display as progress
 from forage.runs.callbacks import Callback, check_callbacks
 from forage.runs.capacity import check_memory
@@ -174,6 +175,8 @@ def train(
     }
     if inheritance is not None:
         settings["parent"] = inheritance.record()
+    if isinstance(setup.memory, DataSet) and (ends := setup.memory.ends(setup.environment_config)):
+        settings["ends"] = ends
     path = Path(directory) if directory is not None else new_directory(setup)
     with locked(path):
         config = setup.config() | settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,14 @@ def record(
     seed: int | None = None,
     start: int = 0,
     environment: Any = None,
+    checkpoint: str | int | None = None,
 ) -> Transitions:
     """Record `steps` transitions of a run's agent in its environment, and write them as a data set.
 
     `actions`: `greedy`, `sampled` as in training, or `random`; unless said, as the run is evaluated. `random`: the
     share of episodes that random actions play, in place of the agent. `seed`: whose agent; the best otherwise.
-    `start`: another number begins other episodes. Episodes under way at the end are truncated there.
+    `start`: another number begins other episodes. Episodes under way at the end are truncated there. `checkpoint`:
+    `best`, or the step of agents that the run has kept; the newest otherwise.
 
     >>> forage.data.record("runs/NAME", 20_000, "mixed.npz", actions="sampled", random=0.5)  # doctest: +SKIP
     """
@@ -69,46 +71,61 @@ def record(
     if not isinstance(setup.tasks, Same):
         raise ForageError(f"{directory} trains in other tasks ({part_name(setup.tasks)}); record a run with one task.")
     share = 1.0 if actions == RANDOM else random
-    policy = load(run.directory, seed, None if actions == RANDOM else actions)
+    policy = load(run.directory, seed, None if actions == RANDOM else actions, checkpoint=checkpoint)
     batch = environments(setup, steps)
     try:
         found, whole = play(policy, batch, steps, share, start)
     finally:
         batch.close()
-    header = {
-        "spec": run.config["spec"],
-        "environment": run.config["environment"],
-        "source": {
-            "run": str(Path(directory).absolute()),
-            "agent": run.config["agent"]["part"],
-            **policy.member,
-            "actions": RANDOM if actions == RANDOM else "sampled" if policy.sampled else "greedy",
-            "random": share,
-            "start": start,
-        },
-        "transitions": found.transitions,
-        "episodes": found.episodes,
-        "mean_return": float(np.mean(whole)) if len(whole) else None,  # of the whole episodes
-        "versions": versions(),
+    source = {
+        "run": str(Path(directory).absolute()),
+        "agent": run.config["agent"]["part"],
+        **policy.member,
+        "actions": RANDOM if actions == RANDOM else "sampled" if policy.sampled else "greedy",
+        "random": share,
+        "start": start,
     }
-    files.write(Path(file), found, header)
+    if checkpoint is not None:
+        source["checkpoint"] = checkpoint
+    files.write(Path(file), found, header_of(run, source, found, whole))
     return found
 
 
+def header_of(run: Run, source: dict[str, Any], found: Transitions, whole: Sequence[float]) -> dict[str, Any]:
+    """Return what a data set's file says of itself. `source`: who acted; `whole`: returns of the whole episodes."""
+    return {
+        "spec": run.config["spec"],
+        "environment": run.config["environment"],
+        "source": source,
+        "transitions": found.transitions,
+        "episodes": found.episodes,
+        "mean_return": float(np.mean(whole)) if len(whole) else None,
+        "versions": versions(),
+    }
+
+
+def environments_for(setup: Setup, steps: int) -> int:
+    """Return how many environments play about ten episodes each in so many steps, 64 at most."""
+    return int(np.clip(steps // (10 * (setup.spec.horizon or USUAL_HORIZON)), 1, 64))
+
+
 def environments(setup: Setup, steps: int) -> HostEnvironment:
-    """Build as many environments as play about ten episodes each in so many steps, 64 at most."""
-    count = int(np.clip(steps // (10 * (setup.spec.horizon or USUAL_HORIZON)), 1, 64))
+    """Build the environments that play so many steps."""
+    count = environments_for(setup, steps)
     if isinstance(setup.environment, Environment):
         return OnHost(setup.environment, count, setup.name)
     return setup.environment(count)
 
 
 def play(
-    policy: Policy, batch: HostEnvironment, steps: int, share: float, start: int
+    policy: Policy, batch: HostEnvironment, steps: int, share: float, start: int, act: Callable[..., Any] | None = None
 ) -> tuple[Transitions, list[float]]:
-    """Play `steps` steps over all environments. Return the transitions, and the returns of the whole episodes."""
+    """Play `steps` steps over all environments. Return the transitions, and the returns of the whole episodes.
+
+    `act`: the compiled function that chooses actions, where it was made before for this agent; see `actor`.
+    """
     count, draw = batch.num_envs, np.random.default_rng([prng.WATCH, start])
-    act = actor(policy)
+    act = actor(policy) if act is None else act
     first = policy.agent.hidden(policy.spec)
     first = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), first)
     hidden, key, observation = first, prng.key(start), batch.reset(start)
@@ -133,8 +150,36 @@ def play(
     return Transitions(seen, action, reward, following, terminated, truncated | (last & ~terminated)), whole
 
 
-def actor(policy: Policy) -> Callable[..., Any]:
-    """Return the compiled function that chooses the actions of a batch, at random where `wild` says so."""
+def first_returns(
+    policy: Policy, batch: HostEnvironment, share: float, start: int, limit: int, act: Callable[..., Any]
+) -> np.ndarray:
+    """Play one episode in each environment, cut after `limit` steps, with actions that `act` chooses (see `actor`).
+
+    Return their returns.
+    """
+    count, draw = batch.num_envs, np.random.default_rng([prng.WATCH, start])
+    first = policy.agent.hidden(policy.spec)
+    first = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), first)
+    hidden, key, observation = first, prng.key(start), batch.reset(start)
+    wild, ended, going, total = draw.random(count) < share, np.ones(count, bool), np.ones(count, bool), np.zeros(count)
+    for _ in range(limit):
+        action, hidden, key = act(policy.state, hidden, first, observation, wild, ended, key)
+        result = batch.step(np.asarray(action))
+        total += np.where(going, result.step.reward, 0)
+        ended = result.step.terminated | result.step.truncated
+        going = going & ~ended
+        if not going.any():
+            break
+        observation = result.observation
+    return total
+
+
+def actor(policy: Policy, noise: float | None = None) -> Callable[..., Any]:
+    """Return the compiled function that chooses the actions of a batch, at random where `wild` says so.
+
+    `noise`: actions are greedy but for this share of them, which are drawn from the policy as in training, or uniformly
+    where the agent's policy has nothing to draw; `None`: all as the policy plays.
+    """
     agent, spec = policy.agent, policy.spec
 
     def one(state: Any, hidden: Any, observation: PyTree[Array], wild: Bool[Array, ""], key: Key[Array, ""]) -> Any:
@@ -142,6 +187,12 @@ def actor(policy: Policy) -> Callable[..., Any]:
         action, after, _ = agent.act(state, hidden, observation, act_key, policy.sampled)
         action = spaces.clip(spec.action_space, action)
         drawn = spaces.sample(spec.action_space, draw_key, spaces.split_mask(observation)[1])
+        if noise:
+            slip_key, slip_act_key = jax.random.split(jax.random.fold_in(key, 1))
+            slip = drawn
+            if agent.stochastic:
+                slip = spaces.clip(spec.action_space, agent.act(state, hidden, observation, slip_act_key, True)[0])
+            action = jnp.where(jax.random.uniform(slip_key) < noise, slip, action)
         action = jnp.where(wild, drawn, action)
         return action, agent.acted(state, after, action)
 

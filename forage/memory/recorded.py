@@ -1,0 +1,77 @@
+"""A recording: another memory, and beside it every transition of the run, to make a data set of."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+from jaxtyping import Array, Float
+
+from forage.core.ports import Agent, Environment, Judgement, Memory, Moment
+from forage.core.types import Batch, Clock, Experience, Spec
+from forage.ops.ring import Ring, empty_ring, truncate, write
+
+
+class Recording(NamedTuple):
+    """What the memory within holds, and the recording, leaves `[time, env, ...]`."""
+
+    inner: Any
+    ring: Ring
+
+
+class Recorded(Memory):
+    """Another memory, which the agent learns from, and a recording of the newest `capacity` transitions.
+
+    The run is the one that the memory within makes, bit for bit: the recording is written and never read. It lies in
+    the run's checkpoints, and `forage data make` takes its data set `medium-replay` from there. Agents that learn from
+    their last rollout alone, such as PPO, are recorded as well.
+    """
+
+    example: ClassVar[str] = "forage train ppo CartPole-v1 --memory recorded --memory.capacity 50k --steps 50k"
+
+    inner: Any = None  # memory that the agent learns from; its usual one
+    capacity: int = equinox.field(static=True, default=1_000_000)  # newest transitions recorded, of all environments
+    # together; a run takes room for no more than it has steps
+
+    # What the loop asks of a memory is asked of the one within.
+    on_policy = property(lambda self: self.inner.on_policy)  # type: ignore[assignment]
+    judged = property(lambda self: self.inner.judged)  # type: ignore[assignment]
+    joint = property(lambda self: self.inner.joint)  # type: ignore[assignment]
+    offline = property(lambda self: self.inner.offline)  # type: ignore[assignment]
+
+    @property
+    def held_back(self) -> int:
+        return self.inner.held_back
+
+    def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
+        self.inner.check(agent, spec, environment)
+
+    def init(
+        self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
+    ) -> Recording:
+        inner = self.inner.init(example, num_envs, rollout_length, spec, environment)
+        ring = empty_ring(self.capacity, bare(example), num_envs, rollout_length, spec.observation_space)
+        return Recording(inner, ring)
+
+    def add(self, state: Recording, rollout: Experience, clock: Clock) -> Recording:
+        return Recording(self.inner.add(state.inner, rollout, clock), write(state.ring, bare(rollout), clock))
+
+    def rate(self, state: Recording, judgement: Judgement, clock: Clock) -> Recording:
+        return state._replace(inner=self.inner.rate(state.inner, judgement, clock))
+
+    def truncate(self, state: Recording, clock: Clock) -> Recording:
+        return Recording(self.inner.truncate(state.inner, clock), truncate(state.ring, clock))
+
+    def sample(self, state: Recording, size: int, length: int, moment: Moment) -> Batch:
+        return self.inner.sample(state.inner, size, length, moment)
+
+    def report(self, state: Recording, batch: Batch, errors: Float[Array, " batch"]) -> Recording:
+        return state._replace(inner=self.inner.report(state.inner, batch, errors))
+
+    def rest(self, state: Recording) -> Recording:
+        return state._replace(inner=self.inner.rest(state.inner))
+
+
+def bare(experience: Experience) -> Experience:
+    """Return the transitions without what agents and rewards keep beside them for themselves."""
+    return experience._replace(aux=(), note=(), rewards={}, memo=(), info={}, mark=(), version=())

@@ -1,0 +1,457 @@
+"""Data sets that Forage's own agents make, after those of D4RL and NeoRL.
+
+One agent is trained, with its preset, and every transition of its training is kept. `random` actions and the agent of
+the best evaluation, the `expert`, are the ends of the normalised score: 0 and 1.
+
+    random          uniform actions
+    medium          the agent early in its training, at a third to a half of the expert's normalised score
+    medium-replay   all that the run had experienced until then
+    expert          the agent of the best evaluation
+    mixed           half of the transitions by random actions, half by the expert
+
+With `narrow` agents act greedily, and only a share `noise` of their actions is drawn from the policy, as the mistakes
+of people who run a system; a `validation` part holds other episodes of the same policies.
+
+Source: Fu et al., 2020, "D4RL: Datasets for Deep Data-Driven Reinforcement Learning", arXiv 2004.07219; its Tasks page
+has `medium` at about a third of the expert's performance. Qin et al., 2022, "NeoRL: A Near Real-World Benchmark for
+Offline Reinforcement Learning", arXiv 2102.00714: 80 % of actions are the policy's mean and 20 % drawn from it
+(README of polixir/NeoRL). The size of its validation part could not be looked up; a tenth is ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from forage.config.registry import part_name
+from forage.config.saved import load_policy
+from forage.config.setup import Setup, from_config, make_setup
+from forage.core import spaces
+from forage.core.errors import ForageError, nearest
+from forage.core.host import HostEnvironment
+from forage.core.ports import Environment, Evolver
+from forage.data import files
+from forage.data.logged import EPISODE_FIELDS, Transitions
+from forage.environments.adapters.on_host import OnHost
+from forage.loop.policy import Policy
+from forage.memory.recorded import Recorded
+from forage.ops.ring import extent, oldest, read
+from forage.runs import training
+from forage.runs.provenance import versions
+from forage.runs.run import Run
+from forage.runs.scoring import step_limit
+from forage.runs.starting import fitted, remembered
+from forage.studies.datasets.manifest import Manifest, histogram, normalised
+from forage.studies.record import actor, environments_for, first_returns, header_of, play
+
+TIERS = ("random", "medium", "medium-replay", "expert", "mixed")
+STEPS = 50_000  # transitions of a data set: a few minutes for classic control on two cores
+POINTS = 40  # evaluations of the agent in training, of which each may become `medium` or `expert`
+LEARNING_EPISODES = 20  # of each of them
+EPISODES = 100  # that the score of a policy is the mean of
+MEDIUM = 0.4  # normalised score of `medium`, and within which bounds it is taken at once
+WITHIN = (1 / 3, 1 / 2)
+FARTHEST = (0.15, 0.85)  # beyond, no agent is called medium
+CANDIDATES = 8  # agents that are played in search of `medium`
+NOISE = 0.2  # with `narrow`, as in NeoRL
+VALIDATION = 0.1
+STARTS = {"score": 1, "random": 2, "medium": 3, "expert": 4, "medium-replay": 5, "mixed": 6}  # which episodes
+
+
+def make(
+    environment: str,
+    tiers: Sequence[str] = TIERS,
+    steps: int = STEPS,
+    seed: int = 0,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    agent: str | None = None,
+    agent_options: Mapping[str, Any] | None = None,
+    environment_options: Mapping[str, Any] | None = None,
+    train_steps: int | None = None,
+    narrow: bool = False,
+    noise: float | None = None,
+    validation: float | None = None,
+    display: str = "quiet",
+    say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Train an agent and make data sets of it, named by tier, in one folder. Return the folder's manifest.
+
+    `steps`: transitions of each data set; `medium-replay` has as many as the run had taken. `agent` and `train_steps`:
+    those of `forage.train` unless said. `output`: the folder; `data/ENVIRONMENT` unless said. `narrow`: agents act
+    greedily but for a share `noise` of their actions (0.2), which is drawn from the policy, and a `validation` part is
+    made (0.1 of the transitions; 0 unless `narrow`). What the folder holds already is not made again.
+    """
+    tiers = checked(tiers, steps, seed, narrow, noise, validation)
+    noise = (NOISE if noise is None else noise) if narrow else None
+    validation = (VALIDATION if narrow else 0.0) if validation is None else validation
+    setup = setup_of(environment, agent, agent_options, environment_options, train_steps, seed, narrow)
+    name = part_name(setup.agent)
+    folder = Path("data") / environment.replace(":", "-").replace("/", "-") if output is None else Path(output)
+    asked = {
+        "environment": setup.environment_config,
+        "agent": name,
+        "agent_options": {key: repr(value) for key, value in (agent_options or {}).items()},
+        "train_steps": setup.steps,
+        "steps": steps,
+        "seed": seed,
+        "narrow": narrow,
+        "noise": noise,
+        "validation": validation,
+    }
+    manifest = Manifest(folder, asked, {"environment": setup.name, "versions": versions()})
+    if all(manifest.is_made(tier) for tier in tiers):
+        return manifest.data
+    say(f"Training {name} on {setup.name} for {setup.steps:,} steps.")
+    run = trained(setup, folder / "agent", name, environment, agent_options, environment_options, display)
+    manifest.data["training"] = {
+        "run": "agent",
+        "agent": name,
+        "steps": run.rows[-1]["steps"],
+        "seed": seed,
+        "settings": run.config["agent"],
+    }
+    makers = Makers(run, setup, manifest, steps, seed, noise, validation)
+    try:
+        makers.set_ends()
+        if {"medium", "medium-replay"} & set(tiers):
+            makers.choose_medium()
+        manifest.write()
+        for tier in tiers:
+            if not manifest.is_made(tier):
+                makers.make(tier)
+                manifest.write()
+                say(told(tier, manifest.data["sets"][tier]))
+    finally:
+        makers.close()
+    return manifest.data
+
+
+def checked(
+    tiers: Sequence[str], steps: int, seed: int, narrow: bool, noise: float | None, validation: float | None
+) -> tuple[str, ...]:
+    """Return the tiers. Raise `ForageError` for numbers and names that cannot be."""
+    for tier in tiers:
+        if tier not in TIERS:
+            raise ForageError(f"There is no tier {tier!r}{nearest(tier, TIERS)}")
+    if not tiers or len(set(tiers)) != len(tiers):
+        raise ForageError(f"Name each tier once, among {', '.join(TIERS)}.")
+    if steps < 2:
+        raise ForageError(f"A data set of a tier has 2 transitions or more, not {steps:,}.")
+    if seed < 0:
+        raise ForageError(f"A seed is 0 or more, not {seed}.")
+    if noise is not None and not narrow:
+        raise ForageError("--noise is the share of actions that are not greedy in data of --narrow; add --narrow.")
+    if noise is not None and not 0 <= noise <= 1:
+        raise ForageError(f"The noise is a share of actions, from 0 to 1, and was {noise:g}.")
+    if validation is not None and not 0 <= validation <= 1:
+        raise ForageError(f"The validation part is a share of the transitions, from 0 to 1, and was {validation:g}.")
+    return tuple(tiers)
+
+
+def setup_of(
+    environment: str,
+    agent: str | None,
+    agent_options: Mapping[str, Any] | None,
+    environment_options: Mapping[str, Any] | None,
+    steps: int | None,
+    seed: int,
+    narrow: bool,
+) -> Setup:
+    """Return what is trained. Raise `ForageError` for an agent or an environment that no data set can be made of."""
+    setup = make_setup(
+        agent,
+        environment,
+        steps=steps,
+        seeds=[seed],
+        agent_options=agent_options,
+        environment_options=environment_options,
+        evaluation_actions="greedy" if narrow else "sampled",
+    )
+    files.check_recordable(setup.spec)
+    if setup.opponent is not None:
+        raise ForageError(f"{setup.name} is played against an opponent, and a data set is of one agent alone.")
+    if isinstance(setup.agent, Evolver) or setup.agent.offline or setup.agent.looks_ahead:
+        raise ForageError(
+            f"{part_name(setup.agent)} does not learn step by step from what it does itself; name another --agent, "
+            f"such as ppo."
+        )
+    return setup
+
+
+def trained(
+    setup: Setup,
+    directory: Path,
+    name: str,
+    environment: str,
+    agent_options: Mapping[str, Any] | None,
+    environment_options: Mapping[str, Any] | None,
+    display: str,
+) -> Run:
+    """Return the run that all policies come from: as it lies there, gone on with, or begun."""
+    every = -(-setup.steps // POINTS)
+    return training.finished(
+        name,
+        environment,
+        directory=directory,
+        display=display,
+        steps=setup.steps,
+        seeds=setup.seeds,
+        agent_options=dict(agent_options or {}),
+        environment_options=dict(environment_options or {}),
+        memory=Recorded(
+            setup.learner(learns=False).memory, setup.steps + setup.agent.num_envs * setup.agent.rollout_length
+        ),
+        evaluation_actions=setup.evaluation_actions,
+        evaluation_every=every,
+        evaluation_episodes=LEARNING_EPISODES,
+        keep_every=every,
+    )
+
+
+class Makers:
+    """What makes the data sets of one folder."""
+
+    def __init__(
+        self,
+        run: Run,
+        setup: Setup,
+        manifest: Manifest,
+        steps: int,
+        seed: int,
+        noise: float | None,
+        validation: float,
+    ):
+        self.run, self.setup, self.manifest = run, setup, manifest
+        self.steps, self.seed, self.noise, self.validation = steps, seed, noise, validation
+        self.actions = setup.evaluation_actions
+        self.actor: Callable[..., Any] | None = None
+        self.batches: dict[int, HostEnvironment] = {}
+
+    # Who acts
+
+    def policy(self, step: int) -> Policy:
+        """Return the agent that the run has kept at a step."""
+        return load_policy(self.run.directory, None, self.actions, checkpoint=step)
+
+    def act(self, policy: Policy) -> Callable[..., Any]:
+        """Return what chooses actions, compiled once for all policies: they differ in what they have learned alone."""
+        if self.actor is None:
+            self.actor = actor(policy, self.noise)
+        return self.actor
+
+    def batch(self, count: int) -> HostEnvironment:
+        """Return so many environments, made once."""
+        if count not in self.batches:
+            made = self.setup.environment
+            native = isinstance(made, Environment)
+            self.batches[count] = OnHost(made, count, self.setup.name) if native else made(count)
+        return self.batches[count]
+
+    def close(self) -> None:
+        for batch in self.batches.values():
+            batch.close()
+
+    def start(self, name: str, part: int = 0) -> int:
+        """Return the number that chooses the episodes of a data set, other ones for each and for each seed."""
+        return 100 * self.seed + 10 * part + STARTS[name]
+
+    def score(self, step: int, share: float = 0.0) -> float:
+        """Return a policy's mean return over `EPISODES` episodes, with the actions that it records with."""
+        policy, limit = self.policy(step), step_limit(self.setup)
+        batch = self.batch(EPISODES)
+        return float(first_returns(policy, batch, share, self.start("score"), limit, self.act(policy)).mean())
+
+    def kept(self) -> list[tuple[int, float]]:
+        """Return the step and the mean return of each evaluation whose agent was kept, oldest first."""
+        steps = {int(path.stem) for path in (self.run.directory / "kept").glob("*.npz") if path.stem.isdigit()}
+        rows = [(row["steps"], row["return"][0]) for row in self.run.evaluations if row["steps"] in steps]
+        if not rows:
+            raise ForageError(f"{self.run.directory} is too short to have kept an agent; raise --train-steps.")
+        return rows
+
+    def set_ends(self) -> None:
+        """Play random actions and the agent of the best evaluation. Raise `ForageError` where that is not better."""
+        data = self.manifest.data
+        if data["ends"]:
+            return
+        step = max(self.kept(), key=lambda row: row[1])[0]
+        ends = {"random": self.score(step, 1.0), "expert": self.score(step)}
+        if not ends["expert"] > ends["random"]:
+            raise ForageError(
+                f"The best agent returns {ends['expert']:.5g} and random actions {ends['random']:.5g}, so there is no "
+                f"expert; train longer with --train-steps, or name another --agent."
+            )
+        data["ends"] = ends
+        data["policies"]["random"] = {"step": None, "return": ends["random"], "normalised": 0.0, "actions": "random"}
+        data["policies"]["expert"] = self.described(step, ends["expert"])
+
+    def described(self, step: int, value: float) -> dict[str, Any]:
+        noise = {} if self.noise is None else {"noise": self.noise}
+        ends = self.manifest.data["ends"]
+        return {"step": step, "return": value, "normalised": normalised(value, ends), "actions": self.actions, **noise}
+
+    def choose_medium(self) -> None:
+        """Choose the agent of `medium`: of those before the expert, nearest first, one between a third and a half.
+
+        Where none of the nearest is, the nearest of them. Raise `ForageError` where that is nearly random, or nearly
+        the expert.
+        """
+        data = self.manifest.data
+        if "medium" in data["policies"]:
+            return
+        ends, last = data["ends"], data["policies"]["expert"]["step"]
+        rows = [(step, normalised(value, ends)) for step, value in self.kept() if step < last]
+        best: tuple[float, int, float] | None = None
+        for step, _ in sorted(rows, key=lambda row: abs(row[1] - MEDIUM))[:CANDIDATES]:
+            value = self.score(step)
+            found = normalised(value, ends)
+            if best is None or abs(found - MEDIUM) < best[0]:
+                best = (abs(found - MEDIUM), step, value)
+            if WITHIN[0] <= found <= WITHIN[1]:
+                break
+        if best is None or not FARTHEST[0] <= normalised(best[2], ends) <= FARTHEST[1]:
+            there = "none came before it" if best is None else f"the nearest is {normalised(best[2], ends):.2f}"
+            raise ForageError(
+                f"No agent of this training is at a third to a half of the expert's normalised score ({there}), so "
+                f"there is no medium; take another --seed, --agent or --train-steps, or leave the two tiers out."
+            )
+        data["policies"]["medium"] = self.described(best[1], best[2])
+
+    # What they do
+
+    def make(self, tier: str) -> None:
+        """Make a data set, and its validation part where one was asked for, and note them."""
+        if tier == "medium-replay":
+            parts, wholes, source = self.replay()
+        else:
+            sizes = [self.steps, *([max(2, round(self.validation * self.steps))] if self.validation else [])]
+            player = self.mixed if tier == "mixed" else functools.partial(self.play, tier)
+            played = [player(size, part) for part, size in enumerate(sizes)]
+            parts, wholes = [found for found, _ in played], [whole for _, whole in played]
+            source = self.source(tier)
+        entries = []
+        for part, (found, whole) in enumerate(zip(parts, wholes, strict=True)):
+            path = self.manifest.folder / f"{tier}{'-validation' if part else ''}.npz"
+            header = header_of(self.run, source, found, whole)
+            files.write(path, found, header | {"tier": tier, "ends": self.manifest.data["ends"]})
+            entries.append(
+                {
+                    "file": path.name,
+                    "sha256": files.fingerprint(path),
+                    "source": source,
+                    "transitions": found.transitions,
+                    "episodes": found.episodes,
+                    "mean_return": header["mean_return"],
+                    "normalised": None
+                    if header["mean_return"] is None
+                    else normalised(header["mean_return"], self.manifest.data["ends"]),
+                    "returns": histogram(whole),
+                }
+            )
+        self.manifest.data["sets"][tier] = entries[0] | ({"validation": entries[1]} if len(entries) > 1 else {})
+
+    def source(self, tier: str) -> dict[str, Any]:
+        """Return who acted in a data set."""
+        policies = self.manifest.data["policies"]
+        who = {"random": ("random",), "medium": ("medium",), "expert": ("expert",), "mixed": ("random", "expert")}
+        return {
+            "agent": part_name(self.setup.agent),
+            "seed": self.seed,
+            "policies": {name: policies[name] for name in who[tier]},
+        }
+
+    def play(self, who: str, steps: int, part: int, tier: str = "") -> tuple[Transitions, list[float]]:
+        """Play so many steps. Return the transitions, and the returns of the whole episodes."""
+        policy = self.policy(self.manifest.data["policies"]["expert" if who == "random" else who]["step"])
+        start = self.start(tier or who, part) + (50 if tier and who == "random" else 0)
+        batch, share = self.batch(environments_for(self.setup, steps)), 1.0 if who == "random" else 0.0
+        return play(policy, batch, steps, share, start, self.act(policy))
+
+    def mixed(self, steps: int, part: int) -> tuple[Transitions, list[float]]:
+        """Play half of the steps at random and half as the expert."""
+        sizes = {"random": steps // 2, "expert": steps - steps // 2}
+        halves = [self.play(who, size, part, "mixed") for who, size in sizes.items()]
+        return joined([found for found, _ in halves]), halves[0][1] + halves[1][1]
+
+    def replay(self) -> tuple[list[Transitions], list[list[float]], dict[str, Any]]:
+        """Return all that the run had experienced when it had learned to be `medium`, and who acted."""
+        medium = self.manifest.data["policies"]["medium"]
+        found, whole, first = experienced(self.run, self.setup, medium["step"])
+        source = {
+            "agent": part_name(self.setup.agent),
+            "seed": self.seed,
+            "training": {"from_step": first, "to_step": medium["step"]},
+        }
+        held_out = np.zeros(found.episodes, bool)
+        if self.validation:
+            draw = np.random.default_rng(self.start("medium-replay"))
+            size = min(max(1, round(self.validation * found.episodes)), found.episodes - 1)
+            held_out[draw.permutation(found.episodes)[:size]] = True
+        parts, wholes = [], []
+        returns = np.bincount(found.numbers, found.reward)
+        for chosen in (~held_out, held_out):
+            if chosen.any():
+                parts.append(selected(found, chosen[found.numbers]))
+                wholes.append(returns[chosen & whole].tolist())
+        return parts, wholes, source
+
+
+def experienced(run: Run, setup: Setup, until: int) -> tuple[Transitions, np.ndarray, int]:
+    """Return what a run had experienced until a step, which episodes of it are whole, and the step it begins at.
+
+    Of large observations, where episodes are short, the oldest may be lost; see `forage.memory.uniform`.
+    """
+    recorded = from_config(run.config)  # with the memory that records
+    arrays, steps = remembered(run, recorded, [0])
+    like = recorded.runner().learner_shapes().memory
+    ring = jax.tree.map(lambda x: x[0], fitted(run, "the recording", arrays, like)).ring
+    room, count = extent(ring)
+    newest = steps // count
+    first = max(int(oldest(ring, jnp.int32(newest))[0]), newest - room)
+    rows = np.arange(first, min(newest, until // count))
+    if not len(rows):
+        raise ForageError(f"{run.directory} remembers nothing from before step {until:,}.")
+    index = (rows % room)[None, :] * count + np.arange(count)[:, None]
+    segment = jax.device_get(read(ring, jnp.asarray(index.reshape(-1)), 1))
+    fields = {name: jax.tree.map(lambda x: np.asarray(x)[0], getattr(segment, name)) for name in EPISODE_FIELDS}
+    fields["action"] = np.asarray(spaces.clip(setup.spec.action_space, fields["action"]))
+    last = np.tile(rows == rows[-1], count)
+    ended = fields["terminated"] | fields["truncated"]
+    fields["truncated"] = fields["truncated"] | (last & ~fields["terminated"])
+    found = Transitions(**fields)
+    ends = ended[found.first + found.lengths - 1]
+    begins = np.ones(found.episodes, bool)
+    if first:  # the first episode of each environment may have begun before
+        begins[found.numbers[np.tile(rows == rows[0], count)]] = False
+    return found, ends & begins, first * count
+
+
+def selected(found: Transitions, keep: np.ndarray) -> Transitions:
+    """Return the transitions to keep, whole episodes."""
+    return Transitions(**{name: jax.tree.map(lambda x: x[keep], getattr(found, name)) for name in EPISODE_FIELDS})
+
+
+def joined(parts: Sequence[Transitions]) -> Transitions:
+    """Return data sets one after another."""
+    fields = {
+        name: jax.tree.map(lambda *x: np.concatenate(x), *(getattr(part, name) for part in parts))
+        for name in EPISODE_FIELDS
+    }
+    return Transitions(**fields)
+
+
+def told(name: str, entry: dict[str, Any]) -> str:
+    """Say in a line what a data set is."""
+    mean, score = entry["mean_return"], entry["normalised"]
+    said = "no whole episode" if mean is None else f"mean return {mean:.5g}, normalised {score:.2f}"
+    held = entry.get("validation")
+    more = f"; {held['transitions']:,} more for validation" if held else ""
+    return f"{name}: {entry['transitions']:,} transitions in {entry['episodes']:,} episodes, {said}{more}"

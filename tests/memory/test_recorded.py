@@ -1,0 +1,68 @@
+"""The recording beside a memory: the run is the same, every transition is there, and a resumed run goes on with it."""
+
+import jax
+import numpy as np
+import pytest
+import small
+
+from forage.config.setup import make_setup
+from forage.core.types import ForageError
+from forage.memory.dataset import DataSet
+from forage.memory.recorded import Recorded
+from forage.memory.uniform import UniformReplay
+from forage.ops.ring import read
+
+small.keep_compiled()
+CASES = [("ppo", None), ("dqn", UniformReplay(64))]
+
+
+def runner_of(agent, memory, steps=128):
+    name, environment, options = small.AGENTS[agent]
+    setup = make_setup(name, environment, steps=steps, seeds=[3, 7], agent_options=options, memory=memory)
+    return setup.runner()
+
+
+@pytest.mark.parametrize(("agent", "inner"), CASES)
+def test_the_run_is_the_same_and_every_transition_is_there(agent, inner):
+    plain, recorded = runner_of(agent, inner), runner_of(agent, Recorded(inner, 1000))
+    plain.begin()
+    recorded.begin()
+    lived = []
+    for _ in range(6):
+        lived.append(plain.next_rollout())
+        plain.advance(1)
+        recorded.advance(1)
+    assert small.differing(plain.state.learner.agent, recorded.state.learner.agent) == []
+    count = plain.learner.agent.num_envs
+    lived = jax.tree.map(lambda *x: np.concatenate(x, 1), *[one._replace(memo=(), aux=(), note=()) for one in lived])
+    length = lived.reward.shape[1]
+    for seed in range(2):
+        ring = jax.tree.map(lambda x, seed=seed: x[seed], jax.device_get(recorded.state.learner.memory.ring))
+        index = np.arange(length)[:, None] * count + np.arange(count)
+        found = read(ring, index.reshape(-1), 1)
+        for name in ("observation", "action", "reward", "next_observation", "terminated", "truncated"):
+            ours = np.asarray(getattr(found, name))[0]
+            theirs = getattr(lived, name)[seed]
+            # `next_rollout` is a program of its own, whose sums XLA may round otherwise.
+            np.testing.assert_allclose(ours, theirs.reshape(-1, *theirs.shape[2:]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("agent", "inner"), CASES)
+def test_resumed_is_as_if_never_stopped(agent, inner, tmp_path):
+    runner, again = runner_of(agent, Recorded(inner, 1000)), runner_of(agent, Recorded(inner, 1000))
+    runner.begin()
+    runner.advance(3)
+    runner.save(tmp_path / "half.npz", {"steps": runner.steps})
+    runner.advance(3)
+    again.load(tmp_path / "half.npz")
+    again.advance(3)
+    assert small.differing(runner.state, again.state) == []
+
+
+def test_the_memory_within_is_the_agents_usual_and_is_checked():
+    setup = make_setup("ppo", "CartPole-v1", seeds=1, memory="recorded")
+    assert type(setup.memory.inner).__name__ == "LastRollout" and setup.memory.on_policy
+    assert type(make_setup("dqn", "CartPole-v1", seeds=1, memory="recorded").memory.inner).__name__ == "UniformReplay"
+    with pytest.raises(ForageError, match="PPO learns only from the rollout"):
+        make_setup("ppo", "CartPole-v1", seeds=1, memory=Recorded(UniformReplay(64))).runner()
+    assert Recorded(DataSet("a.npz")).offline
