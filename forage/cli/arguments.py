@@ -74,23 +74,6 @@ def checkpoint_of(words: options.Words) -> str | int | None:
     return text if text == "best" else options.parse("checkpoint", text, int)
 
 
-def wrappers(words: options.Words, option: str) -> list[str]:
-    """Return what `--wrap NAME:VALUE ...` names; an unknown name is answered at once."""
-    given = options.many(words, option)
-    words.pop(option, None)
-    for wrapper in given:
-        registry.check_wrapper(wrapper.partition(":")[0])
-    return given
-
-
-def checkpoint_of(words: options.Words) -> str | int | None:
-    """Return which of the checkpoints that a run has kept was asked for: `best`, a step or none."""
-    if "checkpoint" not in words:
-        return None
-    text = str(words.pop("checkpoint"))
-    return text if text == "best" else options.parse("checkpoint", text, int)
-
-
 def display(words: options.Words) -> str:
     """Return the one display that was asked for. Raise `ForageError` for two, which cannot both be had."""
     asked = [kind for kind in ("quiet", "json", "plain") if words.pop(kind, False)]
