@@ -49,6 +49,8 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     ),
     "vdn": ("vdn", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
+    "tqc": ("tqc", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "critics": 2, "quantiles": 5}),
+    "edac": ("edac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3}),
     "sac-discrete": ("sac-discrete", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
     "td3": ("td3", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "bootstrapped-dqn": ("bootstrapped-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "heads": 3}),

@@ -50,6 +50,7 @@ ATARI = "Schulman et al. (2017), table 5, as in Huang et al. (2022)"
 MUJOCO = "Huang et al. (2022), the continuous-control details"
 DQN_MINATAR = "Young and Tian (2019), with Adam, a double Q target and an update of 64 every 16 steps"
 HAARNOJA = "Haarnoja et al. (2018), table 1"
+KUZNETSOV = "Kuznetsov et al. (2020), the authors' PyTorch code"
 FUJIMOTO = "Fujimoto et al. (2018), the authors' later code"
 GAMES = "gymnasium:ALE/* gymnasium:*NoFrameskip-v?"
 TOY_TEXT = "gymnasium:FrozenLake* gymnasium:Taxi-v? gymnasium:CliffWalking* gymnasium:Blackjack-v?"
@@ -444,6 +445,29 @@ TD3: tuple[Preset, ...] = (
     Preset("td3", HUMANOIDS, 2_000_000, {"learning_starts": 25_000}, f"{FUJIMOTO}{FEWER}", replay(300_000)),
 )
 
+EARLY = {"learning_starts": 256}  # as soon as there is a batch
+
+TQC: tuple[Preset, ...] = (
+    Preset(
+        "tqc",
+        "gymnasium:HalfCheetah-v?",
+        1_000_000,
+        EARLY | {"dropped_quantiles": 0},
+        KUZNETSOV,
+        replay(1_000_000),
+    ),
+    Preset(
+        "tqc",
+        "gymnasium:Hopper-v?",
+        1_000_000,
+        EARLY | {"dropped_quantiles": 5},
+        KUZNETSOV,
+        replay(1_000_000),
+    ),
+    Preset("tqc", "gymnasium:Walker2d-v? gymnasium:Ant-v?", 1_000_000, EARLY, KUZNETSOV, replay(1_000_000)),
+    Preset("tqc", "gymnasium:Humanoid-v?", 1_000_000, EARLY, f"{KUZNETSOV}{FEWER}", replay(300_000)),
+)
+
 OTHERS: tuple[Preset, ...] = (
     Preset("impala", "CartPole-v1 Acrobot-v1", 100_000, {"num_envs": 8, "learning_rate": 6e-3}, TUNED),
     Preset(
@@ -456,5 +480,5 @@ OTHERS: tuple[Preset, ...] = (
     ),
 )
 
-PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *OTHERS)
+PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *OTHERS)
 """Of an agent's, the first that fits counts."""
