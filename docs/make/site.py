@@ -60,6 +60,7 @@ HOW_TO = {
 }
 WHY = {
     "The loop": "docs/why.md",
+    "Beside other libraries": "docs/compared.md",
     "How far to trust a number": "docs/trust.md",
     "The design": "docs/design.md",
 }

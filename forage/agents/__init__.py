@@ -2,10 +2,14 @@
 
 PARTS = {
     "ppo": "policy_gradient.ppo:PPO",
+    "a2c": "policy_gradient.a2c:A2C",
     "reinforce": "policy_gradient.reinforce:Reinforce",
     "ppo-lagrangian": "policy_gradient.ppo_lagrangian:PPOLagrangian",
     "impala": "policy_gradient.impala:IMPALA",
     "dqn": "q_learning.dqn:DQN",
+    "qr-dqn": "q_learning.qr_dqn:QRDQN",
+    "c51": "q_learning.c51:C51",
+    "pqn": "q_learning.pqn:PQN",
     "vdn": "q_learning.vdn:VDN",
     "sac": "actor_critic.sac:SAC",
     "sac-discrete": "actor_critic.sac_discrete:SACDiscrete",
@@ -15,6 +19,7 @@ PARTS = {
     "sac-n": "actor_critic.sac_n:SACN",
     "edac": "actor_critic.edac:EDAC",
     "td3": "actor_critic.td3:TD3",
+    "ddpg": "actor_critic.ddpg:DDPG",
     "q-learning": "tabular.q_learning:QLearning",
     "ucbvi": "tabular.ucbvi:UCBVI",
     "psrl": "tabular.psrl:PSRL",

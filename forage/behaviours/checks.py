@@ -21,8 +21,11 @@ def check_choices(what: str, agent: Agent, spec: Spec) -> None:
 
 
 def check_replay(what: str, agent: Agent) -> None:
-    """Raise `ForageError` for an agent that learns only from its own actions."""
-    if agent.on_policy:
+    """Raise `ForageError` for an agent that learns only from its own actions.
+
+    One that learns from rollouts, but usually acts by another behaviour, learns from all.
+    """
+    if agent.on_policy and agent.usual_behaviour == "own":
         raise ForageError(
             f"{type(agent).__name__} learns only from actions it chose itself, so {what} would mislead it; use its own "
             f"behaviour, or an agent that learns from a replay memory, such as dqn."

@@ -74,6 +74,14 @@ def wrappers(words: options.Words, option: str) -> list[str]:
     return given
 
 
+def checkpoint_of(words: options.Words) -> str | int | None:
+    """Return which of the checkpoints that a run has kept was asked for: `best`, a step or none."""
+    if "checkpoint" not in words:
+        return None
+    text = str(words.pop("checkpoint"))
+    return text if text == "best" else options.parse("checkpoint", text, int)
+
+
 def display(words: options.Words) -> str:
     """Return the one display that was asked for. Raise `ForageError` for two, which cannot both be had."""
     asked = [kind for kind in ("quiet", "json", "plain") if words.pop(kind, False)]

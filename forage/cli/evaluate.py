@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage.cli.arguments import display, nothing_left, one_run, port_part, say, wrappers
+from forage.cli.arguments import checkpoint_of, display, nothing_left, one_run, port_part, say, wrappers
 from forage.config import options
 from forage.core.errors import ForageError
 
@@ -84,14 +84,6 @@ def run(positional: list[str], words: options.Words) -> None:
             after = f" after {evaluation['steps']:,} steps" if checkpoint is not None else ""
             print(f"{run.title}{f' with {label}' if label else ''}{after}: return {one}")
         print(*(f"  {line}" for line in how_scored(evaluation)), sep="\n")
-
-
-def checkpoint_of(words: options.Words) -> str | int | None:
-    """Return which of the checkpoints that a run has kept was asked for: `best`, a step or none."""
-    if "checkpoint" not in words:
-        return None
-    text = str(words.pop("checkpoint"))
-    return text if text == "best" else options.parse("checkpoint", text, int)
 
 
 def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from forage.cli.arguments import display, nothing_left, one_run, say
+from forage.cli.arguments import checkpoint_of, display, nothing_left, one_run, say
 from forage.config import options
 
 HELP = """\
@@ -15,6 +15,7 @@ forage watch RUN [OPTIONS]
   --seed N               which seed's agent; the best
   --episodes N           episodes to show
   --steps N              the most steps to show
+  --checkpoint best|N    the agent that the run has kept, of its best evaluation or of step N; otherwise its newest
   --actions greedy | sampled   how the agent acts; otherwise as the run is evaluated
   --quiet                show nothing
 
@@ -23,6 +24,7 @@ Of a sweep, --NAME VALUE of what was swept chooses the setting.
 Examples
   forage watch runs/NAME
   forage watch runs/NAME --output film.mp4 --episodes 3
+  forage watch runs/NAME --checkpoint best
   forage watch runs/SWEEP --learning-rate 0.001
 """
 
@@ -32,17 +34,17 @@ def run(positional: list[str], words: options.Words) -> None:
     directory = one_run(positional, "watch")
     known = {"output": str, "seed": int, "episodes": int, "steps": int, "actions": str, "megabytes": float}
     values = {name: options.parse(name, words.pop(name), kind) for name, kind in known.items() if name in words}
-    kind = display(words)
+    checkpoint, kind = checkpoint_of(words), display(words)
     from forage.runs.run import Run
     from forage.runs.training import use_compilation_cache
     from forage.studies.watch import watch as make
 
     sweep = Run(directory).config["sweep"]
     settings = {name: options.parse(name, words.pop(name), float) for name in sweep if name in words}
-    nothing_left(words, "watch", [*known, *sweep])
+    nothing_left(words, "watch", [*known, "checkpoint", *sweep])
     use_compilation_cache()
     progress = None if kind in ("quiet", "json") else Progress(values.get("episodes", 1))
-    path, returns = make(directory, **values, settings=settings, progress=progress)
+    path, returns = make(directory, **values, settings=settings, checkpoint=checkpoint, progress=progress)
     if progress is not None:
         progress.clear()
     if kind == "json":

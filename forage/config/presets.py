@@ -469,6 +469,41 @@ TQC: tuple[Preset, ...] = (
 )
 
 OTHERS: tuple[Preset, ...] = (
+    Preset("a2c", "CartPole-v1 gymnasium:CartPole-v1", 500_000, {"num_envs": 8}, ZOO),
+    Preset(
+        "ddpg",
+        "Pendulum-v1 gymnasium:Pendulum-v1",
+        20_000,
+        SB3_TD3 | {"discount": 0.98, "learning_starts": 10_000},
+        ZOO,
+        replay(200_000),
+    ),
+    Preset(
+        "qr-dqn",
+        "CartPole-v1 gymnasium:CartPole-v1",
+        50_000,
+        PLAIN
+        | {"hidden_sizes": (256, 256), "batch_size": 64, "rollout_length": 256, "updates_per_rollout": 128}
+        | {"learning_rate": 2.3e-3, "learning_starts": 1000, "target_update_interval": 256, "quantiles": 10},
+        ZOO,
+        replay(100_000) | greedy(0.04, 0.16),
+    ),
+    Preset(
+        "c51",
+        "CartPole-v1 gymnasium:CartPole-v1",
+        500_000,
+        PLAIN | {"hidden_sizes": (120, 84), "rollout_length": 10, "learning_rate": 2.5e-4, "learning_starts": 10_000},
+        "Huang et al. (2022), CleanRL's c51.py",
+        replay(10_000) | greedy(0.05, 0.5),
+    ),
+    Preset(
+        "pqn",
+        "CartPole-v1 gymnasium:CartPole-v1",
+        500_000,
+        {"num_envs": 4, "rollout_length": 128},
+        "CleanRL's pqn.py",
+        greedy(0.05, 0.5),
+    ),
     Preset("impala", "CartPole-v1 Acrobot-v1", 100_000, {"num_envs": 8, "learning_rate": 6e-3}, TUNED),
     Preset(
         "sac-discrete",

@@ -34,6 +34,7 @@ def watch(
     actions: str | None = None,
     settings: dict[str, float] | None = None,
     megabytes: float = MEGABYTES,
+    checkpoint: str | int | None = None,
     progress: Callable[[int, int, float], None] | None = None,
 ) -> tuple[Path, list[float]]:
     """Film `episodes` episodes of at most `steps` steps each. Return the file and each episode's return.
@@ -43,16 +44,18 @@ def watch(
     be made, in the run's directory. `megabytes`: the film is reduced in size until it is within so many.
     `seed`, and `settings` of a sweep, say which agent's, the best otherwise, as `forage.load` does.
     `actions`: `greedy` or `sampled`; unless said, as the run was told or chose when it was evaluated.
+    `checkpoint`: `best`, or the step of one that the run has kept; else the newest, as `forage.load` does.
     `progress` is called after each step with the number of the episode, from 0, the step and the return so far.
     """
     run = Run(directory)
-    path = Path(output) if output is not None else run.directory / f"agent{default_suffix()}"
+    name = "agent" if checkpoint is None else f"agent-{checkpoint}"
+    path = Path(output) if output is not None else run.directory / f"{name}{default_suffix()}"
     for what, number in (("episode", episodes), ("step", steps)):
         if number < 1:
             raise ForageError(f"A film has 1 {what} or more, not {number}.")
     if not megabytes > 0:
         raise ForageError(f"The size of a film is above 0 megabytes, not {megabytes:g}.")
-    policy = load(run.directory, seed, actions, checkpoint=None, **(settings or {}))
+    policy = load(run.directory, seed, actions, checkpoint=checkpoint, **(settings or {}))
     setup = from_config(run.config, environment)
     prepare(path)
     film = Film(path, USUAL, told(policy.member), progress)

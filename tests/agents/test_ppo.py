@@ -169,6 +169,23 @@ def test_the_learning_rate_falls_from_the_first_update_on():
         np.testing.assert_allclose(step(0.0, steps), share * full, rtol=1e-3, atol=1e-7)
 
 
+def test_updates_end_once_the_policy_is_far_from_the_old_one():
+    agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=4, learning_rate=0.1)
+    state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
+    batch = rollout([0, 0, 1, 1], [0, 1, 0, 1], [3, 1, 2, 5], [0] * 4, [1] * 4, [0] * 4, AGENT)
+
+    def learned(**settings):
+        later, metrics, _ = small.compute(dataclasses.replace(agent, **settings).learn, state, batch, CLOCK, KEY)
+        weights = jax.tree.leaves(later.network)
+        return np.concatenate([np.ravel(leaf) for leaf in weights]), float(metrics["approximate_kl"])
+
+    whole, divergence = learned(epochs=4)
+    assert divergence > 1e-3
+    np.testing.assert_allclose(learned(epochs=4, target_kl=1e3)[0], whole, rtol=1e-5, atol=1e-7)
+    # The first update begins at the old policy; before the second the new one is too far already.
+    np.testing.assert_allclose(learned(epochs=4, target_kl=1e-9)[0], learned(epochs=1)[0], rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("source", [GUIDE, NOBODY, GONE, MODEL])
 def test_advantages_are_standardised_and_entropy_is_told_of_the_agents_own_steps(source):
     agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=4, epochs=1, discount=0.0, max_gradient_norm=1e9)

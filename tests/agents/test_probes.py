@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from tiers import gated
 
+from forage.agents.actor_critic.ddpg import DDPG
 from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.edac import EDAC
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
@@ -29,12 +30,16 @@ from forage.agents.actor_critic.tqc import TQC
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.offline.bc import BC
 from forage.agents.offline.iql import IQL
+from forage.agents.policy_gradient.a2c import A2C
 from forage.agents.policy_gradient.impala import IMPALA
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
+from forage.agents.q_learning.c51 import C51
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.langevin_dqn import LangevinDQN
+from forage.agents.q_learning.pqn import PQN
+from forage.agents.q_learning.qr_dqn import QRDQN
 from forage.agents.search.gumbel_search import GumbelSearch
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.defaults import default_behaviour, default_memory
@@ -76,6 +81,11 @@ def ppo(**settings: Any) -> PPO:
     return PPO(**usual, **settings, discount=DISCOUNT)
 
 
+def a2c(**settings: Any) -> A2C:
+    usual = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (16,), "learning_rate": 1e-2}
+    return A2C(**usual, **settings, entropy_coefficient=0.01, discount=DISCOUNT)
+
+
 def impala(**settings: Any) -> IMPALA:
     usual = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (16,), "learning_rate": 1e-2}
     return IMPALA(**usual, **settings, discount=DISCOUNT)
@@ -105,6 +115,8 @@ def dqn(n_step: int = 1, **settings: Any) -> DQN:
 
 WHOLE: dict[str, Any] = {"num_envs": 16, "rollout_length": 32, "hidden_sizes": (16,), "learning_rate": 1e-2}
 WHOLE |= {"discount": DISCOUNT, "final_learning_rate": 1.0}
+ROLLED: dict[str, Any] = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (32,), "learning_rate": 1e-2}
+ROLLED |= {"discount": DISCOUNT, "minibatches": 4}
 SEARCH: dict[str, Any] = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (16,), "learning_rate": 1e-2}
 SEARCH |= {"discount": DISCOUNT, "simulations": 6}
 EXPLORE = EpsilonGreedy(end=0.2)
@@ -113,6 +125,7 @@ GREEDY_AT_LAST = EpsilonGreedy(end=0.0, fraction=0.5)  # returns of several step
 AGENTS = {
     "ppo": Trial(ppo(), 12_000),
     "ppo gru": Trial(ppo(memory_size=16), 120_000),
+    "a2c": Trial(a2c(), 60_000),
     "impala": Trial(impala(), 40_000),
     "impala gru": Trial(impala(memory_size=16), 120_000),
     "impala behind": Trial(impala(), 40_000, memory=Queue(lag=4)),
@@ -121,6 +134,9 @@ AGENTS = {
     "dqn": Trial(dqn(), 10_000, EXPLORE),
     "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
     "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
+    "qr-dqn": Trial(QRDQN(**REPLAYED, n_step=1, dueling=False, quantiles=8), 12_000, EXPLORE),
+    "c51": Trial(C51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0), 12_000, EXPLORE),
+    "pqn": Trial(PQN(**ROLLED), 30_000, GREEDY_AT_LAST),
     "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
     "sac histogram": Trial(SAC(**CRITIC, **COLD, **HISTOGRAM, target_entropy=-3.0), 10_000),
     "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 30_000),
@@ -130,6 +146,7 @@ AGENTS = {
     "edac": Trial(EDAC(**CRITIC, **COLD, critics=3, diversity=0.1, target_entropy=-3.0), 10_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
+    "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
     "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
     "maxinfo-sac": Trial(MaxInfoSAC(**CRITIC, **COLD, **INCURIOUS, target_entropy=-3.0), 10_000),
     "mex": Trial(MEX(**CRITIC, exploration_noise=0.3), 10_000),
@@ -151,7 +168,7 @@ FROM_DATA = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-CONTINUOUS = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "td3", "mex", "rrs", "maxinfo-sac")
+CONTINUOUS = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "td3", "ddpg", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
@@ -178,7 +195,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, PPO | IMPALA):
         network = state.network
         return network.value(observation, network.remember(hidden, observation) if network.gru else None)[0]
-    if isinstance(agent, BootstrappedDQN | LangevinDQN):
+    if isinstance(agent, BootstrappedDQN | LangevinDQN | PQN):
         q, mask = agent.action_values(state, hidden, observation), spaces.split_mask(observation)[1]
         return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
     if isinstance(agent, DQN):

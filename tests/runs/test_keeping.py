@@ -50,6 +50,20 @@ def test_a_kept_agent_is_loaded_and_evaluated(run, capsys):
     assert code == 2 and "--checkpoint is a whole number" in err
 
 
+def test_a_film_shows_a_kept_agent(run, capsys, monkeypatch):
+    monkeypatch.setattr("forage.studies.watch.default_suffix", lambda: ".gif")
+    code, out, err = small.here(capsys, "watch", run.directory, "--checkpoint", "96", "--steps", "40")
+    assert code == 0 and str(run.directory / "agent-96.gif") in out, err
+    policy = forage.load(run.directory, checkpoint=96)
+    _, returns = forage.watch(run, run.directory / "other.gif", steps=40, checkpoint=96)
+    assert f"(returns {returns[0]:g})" in out
+    assert [leaf.tolist() for leaf in small.jax.tree.leaves(policy.state.network)] != [
+        leaf.tolist() for leaf in small.jax.tree.leaves(forage.load(run.directory).state.network)
+    ]
+    code, _, err = small.here(capsys, "watch", run.directory, "--checkpoint", "50")
+    assert code == 2 and "has kept no checkpoint 50; it has 48, 96, 144, best." in err
+
+
 def test_what_is_kept_is_the_same_after_a_stop(run, tmp_path):
     def stop(view):
         if view.steps >= 80:

@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import mesh, prng
 from forage.core.ports import Agent, Judgement, Metrics
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import central, present, seen, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
@@ -81,6 +82,7 @@ class PPO(Agent):
     """Proximal policy optimisation (Schulman et al., 2017, arXiv 1707.06347), also with a GRU and action masks."""
 
     example: ClassVar[str] = "forage train ppo CartPole-v1"
+    ranges: ClassVar[Ranges] = {"target_kl": Range(0, above=True)}
 
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
@@ -114,6 +116,8 @@ class PPO(Agent):
     # the state and changes slowly (gSDE)
     initial_log_std: float | None = None  # logarithm of the deviation of continuous actions at first, in the unit box;
     # none: 0, with gSDE -2
+    target_kl: float | None = None  # KL divergence from the old policy, at 1.5 times of which the updates of a rollout
+    # end, as SB3's; none: all are made
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -220,9 +224,14 @@ class PPO(Agent):
         optimiser = self.descent(rate)
 
         def minibatch(carry, data):
-            network, optimiser_state = carry
+            network, optimiser_state, *near = carry
             gradient, metrics = jax.grad(self.loss, has_aux=True)(network, *data)
-            return optimiser.step(gradient, optimiser_state, network), metrics
+            stepped = optimiser.step(gradient, optimiser_state, network)
+            if self.target_kl is None:
+                return stepped, metrics
+            near = near[0] & (metrics[METRICS.index("approximate_kl")] <= 1.5 * self.target_kl)
+            kept = jax.tree.map(lambda new, old: jnp.where(near, new, old), stepped, carry[:2])
+            return (*kept, near), metrics
 
         def prepared(observations, cut, sequences):
             advantage = standardised(cut.advantage, cut.by_agent) if self.normalise_advantage else cut.advantage
@@ -241,7 +250,8 @@ class PPO(Agent):
 
         units = advantage.size if sequence is None else advantage.shape[1]
         bits = jax.random.bits(key, (self.epochs, units))
-        carry, means = jax.lax.scan(epoch, (state.network, state.optimiser), bits)
+        near = () if self.target_kl is None else (jnp.bool_(True),)
+        carry, means = jax.lax.scan(epoch, (state.network, state.optimiser, *near), bits)
         metrics: Metrics = dict(zip(METRICS, means.mean((0, 1)), strict=True))
         own = jnp.maximum(weighted_mean(by_agent, counts), 1e-8)
         metrics |= {name: metrics[name] / own for name in METRICS[2:]}  # of the steps that were the agent's

@@ -48,7 +48,8 @@ class QNetwork(equinox.Module):
     state_value: MLP | None
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, agent: DQN):
+    def __init__(self, key: Key[Array, ""], spec: Spec, agent: Any, numbers: int = 1):
+        """`agent`: DQN, or another with its options; `numbers`: outputs for each action."""
         keys = jax.random.split(key, 4)
         self.torso = Torso(keys[0], spec.observation_space, agent.hidden_sizes, Style.of(agent), gain=2**0.5)
         size = self.torso.size
@@ -57,8 +58,8 @@ class QNetwork(equinox.Module):
         self.gru = GRU(keys[1], size, actions, agent.memory_size) if agent.memory_size else None
         size = agent.memory_size or size
         stream = (size, size) if agent.dueling else (size,)  # each stream has a layer of its own before it ends
-        self.advantage = MLP(keys[2], (*stream, actions), agent.activation, 2**0.5, 1.0)
-        self.state_value = MLP(keys[3], (*stream, 1), agent.activation, 2**0.5, 1.0) if agent.dueling else None
+        self.advantage = MLP(keys[2], (*stream, actions * numbers), agent.activation, 2**0.5, 1.0)
+        self.state_value = MLP(keys[3], (*stream, numbers), agent.activation, 2**0.5, 1.0) if agent.dueling else None
 
     def q(self, features: Float[Array, " features"]) -> Float[Array, " actions"]:
         advantage = self.advantage(features)
@@ -166,8 +167,12 @@ class DQN(Agent):
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
-        network = QNetwork(key, spec, self)
+        network = self.network(key, spec)
         return DQNState(network, jax.tree.map(jnp.copy, network), self.descent(1.0).init(network), jnp.int32(0))
+
+    def network(self, key: Key[Array, ""], spec: Spec) -> QNetwork:
+        """Make the network of action values."""
+        return QNetwork(key, spec, self)
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
         if not self.memory_size:

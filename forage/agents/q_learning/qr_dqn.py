@@ -1,0 +1,77 @@
+"""Quantile regression DQN (QR-DQN): values as means of learned quantiles of the return.
+
+Dabney, Rowland, Bellemare, Munos (2018), "Distributional Reinforcement Learning with Quantile Regression", arXiv
+1710.10044. For each action, N numbers theta_i stand for the quantiles tau_i = (2 i - 1) / 2N of its return, and
+Q(s, a) is their mean. With target network theta', each update minimises
+
+    sum_i mean_j |tau_i - [u_ij < 0]| Huber(u_ij),   u_ij = r + ... + discount^n theta'_j(s', a') - theta_i(s, a)
+
+with a' the action of highest Q' (with `double`, of highest Q) and nothing after a terminal state. The Huber loss has
+threshold 1. Double targets, dueling streams, n-step returns, masks and prioritised replay are DQN's.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Key
+
+from forage.agents.q_learning.distributional import ReturnNetwork, both, check_distributional
+from forage.agents.q_learning.dqn import DQN
+from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
+from forage.core.types import Batch, Spec
+
+
+class QuantileNetwork(ReturnNetwork):
+    """Quantiles of the return of all actions."""
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, agent: QRDQN):
+        super().__init__(key, spec, agent, agent.quantiles)
+
+    def value(self, spread: Float[Array, "*batch actions numbers"]) -> Float[Array, "*batch actions"]:
+        return spread.mean(-1)
+
+
+class QRDQN(DQN):
+    """DQN that learns quantiles of the return (Dabney et al., 2018, arXiv 1710.10044); all else as DQN's.
+
+    The paper has 200 quantiles in Atari; RL Baselines3 Zoo has from 10 to 170 for small tasks.
+    """
+
+    example: ClassVar[str] = "forage train qr-dqn CartPole-v1"
+    ranges: ClassVar[Ranges] = {"quantiles": Range(1)}
+
+    quantiles: int = equinox.field(static=True, default=32)  # numbers for each action's return; more describe it more
+    # finely, at more computing; 200 is the paper's
+
+    def check(self, spec: Spec) -> None:
+        check_distributional(self)
+        super().check(spec)
+
+    def network(self, key: Key[Array, ""], spec: Spec) -> QuantileNetwork:
+        return QuantileNetwork(key, spec, self)
+
+    def loss(
+        self, network: QuantileNetwork, target: QuantileNetwork, batch: Batch
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
+        """Compute the weighted loss; beside it the errors of the mean returns, target minus estimate."""
+        quantiles, total, bootstrap, after = both(self, network, target, batch.experience)
+        goal = total[:, None] + bootstrap[:, None] * after
+        each = quantile_loss(quantiles, goal)
+        loss = jnp.mean(batch.weight * self.valid(batch.experience)[0] * each)
+        error = goal.mean(1) - quantiles.mean(1)
+        return loss, (error[None], {"loss": loss, "q": quantiles.mean(), "error": jnp.abs(error).mean()})
+
+
+def quantile_loss(
+    quantiles: Float[Array, "batch quantiles"], goal: Float[Array, "batch samples"]
+) -> Float[Array, " batch"]:
+    """Compute the Huber quantile loss of each row, a sum over quantiles of means over samples (equation 10)."""
+    number = quantiles.shape[1]
+    share = (jnp.arange(number) + 0.5) / number
+    error = goal[:, None, :] - quantiles[:, :, None]
+    return jnp.sum(jnp.mean(jnp.abs(share[:, None] - (error < 0)) * optax.huber_loss(error), axis=2), axis=1)
