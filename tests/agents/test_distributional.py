@@ -9,8 +9,9 @@ from gymnasium import spaces
 from small import at_once, compute
 
 from forage.agents.q_learning.c51 import C51, projected
-from forage.agents.q_learning.qr_dqn import QRDQN, quantile_loss
+from forage.agents.q_learning.qr_dqn import QRDQN
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.ops.quantiles import quantile_error
 
 STATES = 3
 SPEC = Spec("Table", spaces.Discrete(STATES), spaces.Discrete(2))
@@ -42,13 +43,13 @@ def test_quantile_loss_by_hand():
     # Quantiles 0.25 and 0.75 at 0 and 2; to a sample at 1 it is +1 and -1, to one at 5 +5 and +3.
     one = 0.25 * 0.5 + 0.25 * 0.5
     other = 0.25 * 4.5 + 0.75 * 2.5
-    found = quantile_loss(jnp.array([[0.0, 2.0]] * 3), jnp.array([[1.0, 1.0], [5.0, 5.0], [1.0, 5.0]]))
+    found = quantile_error(jnp.array([[0.0, 2.0]] * 3), jnp.array([[1.0, 1.0], [5.0, 5.0], [1.0, 5.0]]))
     np.testing.assert_allclose(found, [one, other, (one + other) / 2], rtol=1e-6)
 
 
 def test_the_loss_is_least_at_the_quantiles():
     samples = jnp.arange(10.0, 1001.0, 10.0)[None]  # far apart against the threshold of the Huber loss
-    slope = jax.grad(lambda q: quantile_loss(q[None], samples)[0])
+    slope = jax.grad(lambda q: quantile_error(q[None], samples)[0])
     np.testing.assert_allclose(slope(jnp.array([255.0, 755.0])), [0, 0], atol=1e-5)
     assert float(slope(jnp.array([205.0, 755.0]))[0]) < 0 < float(slope(jnp.array([305.0, 755.0]))[0])
 
@@ -65,7 +66,7 @@ def test_the_loss_is_least_at_the_quantiles():
 def test_quantiles_go_to_those_of_what_follows(double, ends, goal):
     agent = QRDQN(**PLAIN, double=double, quantiles=2)
     loss, (error, _) = compute(agent.loss, table(agent, ONLINE), table(agent, TARGET), transition(1.0, **ends))
-    expected = quantile_loss(jnp.array([[0.0, 2.0]]), jnp.array([goal], jnp.float32))[0]
+    expected = quantile_error(jnp.array([[0.0, 2.0]]), jnp.array([goal], jnp.float32))[0]
     np.testing.assert_allclose(loss, expected, rtol=1e-6)
     np.testing.assert_allclose(error, [[np.mean(goal) - 1]], rtol=1e-6)
 

@@ -168,7 +168,8 @@ FROM_DATA = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-CONTINUOUS = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "td3", "ddpg", "mex", "rrs", "maxinfo-sac")
+KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "td3", "ddpg")
+CONTINUOUS = (*KIT, "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
