@@ -51,6 +51,11 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "qr-dqn": ("qr-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "quantiles": 3}),
     "c51": ("c51", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "atoms": 5}),
     "pqn": ("pqn", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "minibatches": 2, "hidden_sizes": (8,)}),
+    "dqn-histogram": (
+        "dqn",
+        "CartPole-v1",
+        REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8, "bins": 11},
+    ),
     "vdn": ("vdn", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "tqc": ("tqc", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "critics": 2, "quantiles": 5}),

@@ -1,4 +1,6 @@
-"""QR-DQN and C51 against distributions worked out by hand."""
+"""QR-DQN, C51 and DQN with histograms against distributions worked out by hand."""
+
+import math
 
 import equinox
 import jax
@@ -9,7 +11,9 @@ from gymnasium import spaces
 from small import at_once, compute
 
 from forage.agents.q_learning.c51 import C51, projected
+from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.qr_dqn import QRDQN
+from forage.agents.q_learning.vdn import VDN
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.ops.quantiles import quantile_error
 
@@ -96,8 +100,30 @@ def test_a_distribution_goes_to_that_of_what_follows(terminated, goal):
     np.testing.assert_allclose(metrics["q"], -0.25, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("ends", "goal"), [({}, 0.75), ({"terminated": True}, 0.5), ({"truncated": True}, 0.75)])
+def test_a_histogram_goes_to_the_one_about_the_target(ends, goal):
+    """Bins from -1 to 2 with means -0.5, 0.5 and 1.5; the next state's best action is worth 0.5."""
+    agent = DQN(**PLAIN, double=False, bins=3, lowest_value=-1.0, highest_value=2.0)
+    taken = np.array([0.5, 0.25, 0.25])
+    online, target = np.zeros((STATES, 2, 3), np.float32), np.zeros((STATES, 2, 3), np.float32)
+    online[0, 0] = np.log(taken)
+    target[1, 0] = np.log([0.25, 0.5, 0.25])
+    target[1, 1] = np.log([0.5, 0.25, 0.25])
+    loss, (error, metrics) = compute(agent.loss, table(agent, online), table(agent, target), transition(0.5, **ends))
+    np.testing.assert_allclose(error, [[goal - 0.25]], rtol=1e-5)
+    below = [0.5 * (1 + math.erf((edge - goal) / 0.75 / 2**0.5)) for edge in (-1, 0, 1, 2)]  # a deviation of 3/4 bin
+    shares = np.diff(below) / (below[-1] - below[0])
+    np.testing.assert_allclose(loss, -np.sum(shares * np.log(taken)), rtol=1e-5)
+    np.testing.assert_allclose(metrics["q"], 0.25, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
-    "agent", [QRDQN(**PLAIN | {"dueling": True}, quantiles=2), C51(**PLAIN | {"dueling": True}, atoms=3)]
+    "agent",
+    [
+        QRDQN(**PLAIN | {"dueling": True}, quantiles=2),
+        C51(**PLAIN | {"dueling": True}, atoms=3),
+        DQN(**PLAIN | {"dueling": True}, bins=3),
+    ],
 )
 def test_streams_are_added_for_each_number_and_actions_follow_the_mean(agent):
     network = at_once(lambda: agent.init(jax.random.key(0), SPEC)).network
@@ -114,5 +140,12 @@ def test_what_does_not_fit_is_refused():
     for agent in (QRDQN(memory_size=8), C51(memory_size=8)):
         with pytest.raises(ForageError, match="has no memory yet; leave memory_size out, or take dqn"):
             agent.check(SPEC)
+    with pytest.raises(ForageError, match="leave bins or memory_size out"):
+        DQN(bins=11, memory_size=8)
+    for cls in (C51, QRDQN, VDN):
+        with pytest.raises(ForageError, match=f"{cls.__name__} has values of its own kind; leave bins out"):
+            cls(bins=11)
+    with pytest.raises(ForageError, match="from 2 to 1 are empty"):
+        DQN(bins=11, lowest_value=2.0, highest_value=1.0)
     with pytest.raises(ForageError, match="low 5 is not below high 1"):
         C51(low=5.0, high=1.0).check(SPEC)

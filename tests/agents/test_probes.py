@@ -134,6 +134,7 @@ AGENTS = {
     "dqn": Trial(dqn(), 10_000, EXPLORE),
     "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
     "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
+    "dqn histogram": Trial(dqn(**HISTOGRAM), 10_000, EXPLORE),
     "qr-dqn": Trial(QRDQN(**REPLAYED, n_step=1, dueling=False, quantiles=8), 12_000, EXPLORE),
     "c51": Trial(C51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0), 12_000, EXPLORE),
     "pqn": Trial(PQN(**ROLLED), 30_000, GREEDY_AT_LAST),
