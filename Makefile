@@ -26,9 +26,11 @@ more: $(VENV)/installed-test
 	FORAGE_TEST_AS_USED=1 FORAGE_TEST_MINUTES=$(MINUTES) FORAGE_TEST_ORDER=$$(git rev-parse HEAD) \
 		$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m thorough
 
-# All tests, also those that `make test` leaves out (tests/tiers.py says which); an hour or more.
+# All tests, also those that `make test` leaves out (tests/tiers.py says which); an hour or more. Then what functions are
+# given and return is compared with their annotations, shapes and all.
 thorough: $(VENV)/installed-test
 	FORAGE_TEST_AS_USED=1 FORAGE_TEST_KILLS=3 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "thorough or not thorough"
+	FORAGE_TEST_SHAPES=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/ops tests/nn
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff check . && $(BIN)/pyrefly check --python-interpreter-path $(BIN)/python && $(BIN)/codespell

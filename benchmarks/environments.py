@@ -81,6 +81,7 @@ ROWS: dict[str, Row] = {
     "craftax-adapter": Row("craftax:Craftax-Symbolic-v1", "bare", {"craftax": "Craftax-Symbolic-v1"}, 256, 30, ADAPTER),
     "xland-adapter": Row("xland:MiniGrid-Empty-8x8", "bare", {"xland": "MiniGrid-Empty-8x8"}, 1024, 500, ADAPTER),
     "navix-adapter": Row("navix:Navix-Empty-8x8-v0", "bare", {"navix": "Navix-Empty-8x8-v0"}, 1024, 500, ADAPTER),
+    "ale-pong": Row("ale:Pong", "host", {"ale": "pong"}, 16, 100, ADAPTER),
     "envpool-cheetah": Row("envpool:HalfCheetah-v4", "host", {"envpool": "HalfCheetah-v4"}, 64, 1000, ADAPTER),
     "envpool-pong": Row("envpool:Pong-v5", "host", {"envpool": "Pong-v5"}, 16, 500, ADAPTER),
     "gymnasium-cheetah": Row("gymnasium:HalfCheetah-v5", "host", {"gymnasium": "HalfCheetah-v5"}, 8, 1000, ADAPTER),

@@ -9,11 +9,10 @@ changes nothing that the agent does here, as it learns no more: it only shows wh
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
 import forage
-from forage.evaluation.plots import PALETTE
-from forage.evaluation.statistics import interquartile_mean
+from forage.evaluation.conditions import Cell, maps
+from forage.evaluation.look import FAINT, INK, PALETTE, QUIET, describe, sheet, style
 from forage.studies.robustness import Robustness
 from forage.tasks.contexts import Contexts
 
@@ -47,27 +46,30 @@ def main(
 
 
 def draw(path: Path, grid: dict, grids: dict[str, Robustness], kinds: dict[str, Robustness]) -> Path:
-    """A map of the grid for each agent, and bars for the kinds of randomness."""
-    figure = Figure(figsize=(12, 4), dpi=150, layout="constrained")
-    axes = figure.subplots(1, len(grids) + 1)
-    (rows, lengths), (columns, forces) = grid.items()
-    for axis, (name, result) in zip(axes, grids.items(), strict=False):
-        values = np.array([interquartile_mean(np.array(point.returns)) for point in result.points])
-        image = axis.pcolormesh(forces, lengths, values.reshape(len(lengths), len(forces)), vmin=0, vmax=500)
-        axis.set(title=f"trained in {name}", xlabel=columns, ylabel=rows)
-    figure.colorbar(image, ax=axes[:-1], label="return")
-    height = 0.8 / len(kinds)
+    """A map of the grid for each agent, and dots for the kinds of randomness."""
+    figure = sheet(13, 4.4)
+    left, right = figure.subfigures(1, 2, width_ratios=(3, 2))
+    cells = {
+        f"trained in {name}": [Cell(name, point.fields, point.score) for point in result.points]
+        for name, result in grids.items()
+    }
+    maps(left, cells, list(grid))
+    axes = right.add_subplot()
     for number, (name, result) in enumerate(kinds.items()):
         scores = [point.score for point in result.points]
-        values = np.array([s.value for s in scores])
-        ends = [(s.value, s.value) if s.low is None or s.high is None else (s.low, s.high) for s in scores]
-        errors = np.abs(np.array(ends) - values[:, None]).T
-        look = {"color": PALETTE[number], "label": f"trained in {name}"}
-        axes[-1].barh(np.arange(len(KINDS)) + number * height, values, height, xerr=errors, **look)
-    axes[-1].set_yticks(np.arange(len(KINDS)) + 0.2, list(KINDS))
-    axes[-1].invert_yaxis()
-    axes[-1].set(title="under randomness", xlabel="return")
-    figure.legend(loc="outside lower right", fontsize=8, ncols=2)
+        rows, color = np.arange(len(KINDS)) + 0.2 * (number - 0.5), PALETTE[number]
+        for row, one in zip(rows, scores, strict=True):
+            if one.low is not None and one.high is not None:
+                axes.plot([one.low, one.high], [row, row], color=color, linewidth=2)
+        axes.plot([one.value for one in scores], rows, "o", color=color, label=f"trained in {name}")
+    style(axes, "", "return")
+    axes.grid(axis="x", color=FAINT, linewidth=0.8)
+    axes.set_yticks(range(len(KINDS)), list(KINDS), color=INK)
+    axes.set_ylim(len(KINDS) - 0.5, -0.5)
+    axes.legend(frameon=False, fontsize=8.5, labelcolor=INK, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    said = describe([scores[0].seeds], "as bars")
+    figure.suptitle("PPO on CartPole in other physics", x=0.01, ha="left", color=INK, fontsize=12, fontweight="bold")
+    figure.supxlabel(f"return, {said}", x=0.01, ha="left", color=QUIET, fontsize=8.5)
     figure.savefig(path)
     return path
 

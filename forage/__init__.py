@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from forage.runs.training import evaluate as evaluate
     from forage.runs.training import resume as resume
     from forage.runs.training import train as train
+    from forage.studies.check.checking import check as check
     from forage.studies.claims.running import run as claim  # noqa: F401
     from forage.studies.compare import compare as compare
     from forage.studies.hub import pull as pull
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from forage.studies.watch import watch as watch
 
 _WHERE = {
+    "check": "forage.studies.check.checking",
     "train": "forage.runs.training",
     "resume": "forage.runs.training",
     "evaluate": "forage.runs.training",

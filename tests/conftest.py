@@ -3,7 +3,8 @@
 What users run is compiled with optimisation, so tests that train for long ask for it too (`optimised`).
 
 FORAGE_TEST_MINUTES: what has not begun when they are over is skipped. FORAGE_TEST_ORDER: each text orders the files
-differently, so that what is skipped is not always the same.
+differently, so that what is skipped is not always the same. FORAGE_TEST_SHAPES: what functions are given and return is
+compared with their annotations, shapes and all.
 """
 
 import hashlib
@@ -30,7 +31,14 @@ os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
 
 import jax  # noqa: E402
+import jaxtyping  # noqa: E402
+import numpy as np  # noqa: E402
 import pytest  # noqa: E402
+
+if os.environ.get("FORAGE_TEST_SHAPES"):
+    jaxtyping.Array = jax.Array | np.ndarray  # NumPy's arrays do wherever JAX's do
+    checked = [f"forage.{room}" for room in ("agents", "memory", "nn", "ops")]
+    jaxtyping.install_import_hook(checked, "beartype.beartype")
 
 from forage.core import compiling  # noqa: E402
 from forage.loop.device import runner as device  # noqa: E402

@@ -1,7 +1,8 @@
 """Publishes claims: `python docs/make/claims.py [NAME ...]` takes what `forage claim NAME` found into docs/claims.
 
 Results are kept as data (results/NAME.json) with a picture each; the table and the pages are made from these, so that
-they can be made again without running anything. A claim that fails stays.
+they can be made again without running anything. `python docs/make/claims.py --draw` draws all pictures again. A claim
+that fails stays.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import scipy.stats
 
 from forage.evaluation.comparison import welch_p
 from forage.studies.claims import running
-from forage.studies.claims.claim import Effect, Rule, effects, verdict
+from forage.studies.claims.claim import Effect, Rule, effects, environments, verdict
 from forage.studies.claims.picture import draw
 from forage.studies.claims.provenance import experiment, file_of, git
 
@@ -168,11 +169,14 @@ def as_data(found: Sequence[Effect]) -> list[dict[str, Any]]:
 
 
 def up_to_date(path: Path) -> dict[str, Any]:
-    """A stored result, judged again: written anew where that changes it, and drawn anew where the verdict does."""
+    """A stored result, judged again: written anew where that changes it, and drawn anew where the verdict does.
+
+    With `--draw` it is drawn in any case.
+    """
     stored = json.loads(path.read_text())
     result = judged_again(stored)
-    if result["verdict"] != stored["verdict"]:
-        draw(PAGES / f"{result['claim']}.png", result)
+    if result["verdict"] != stored["verdict"] or "--draw" in sys.argv:
+        draw(PAGES / f"{result['claim']}.png", result, environments(running.load(result["claim"])))
     if result != stored:
         path.write_text(json.dumps(result, separators=(",", ":")) + "\n")
     return result
@@ -327,7 +331,7 @@ def counted(readme: str, results: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    for name in sys.argv[1:] or running.names():
+    for name in [word for word in sys.argv[1:] if word != "--draw"] or running.names():
         if not publish(name) and name in sys.argv:
             sys.exit(f"{name} has not been run; forage claim {name} does it.")
     known = running.names()

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import FuncFormatter
 
 from forage.agents.tabular.psrl import PSRL
 from forage.agents.tabular.ucbvi import UCBVI, bound
 from forage.environments.tabular.makers import river_swim
-from forage.evaluation.plots import DASHES, INK, PALETTE, QUIET, style
+from forage.evaluation.look import DASHES, PALETTE, QUIET, count, head, sheet, style
+from forage.evaluation.plots import label_ends
 from forage.evaluation.statistics import score
 from forage.studies.regret import regret
 
@@ -21,10 +23,10 @@ HERE = Path(__file__).parents[1]
 STATES, ACTIONS, HORIZON, EPISODES, SEEDS = 6, 2, 20, 4000, range(2000, 2005)
 AGENTS: dict[str, Any] = {
     "posterior sampling": PSRL(),
-    "UCBVI, bernstein, 0.002 of the bonus": UCBVI(bonus_scale=0.002),
-    "UCBVI, bernstein, 0.01 of the bonus": UCBVI(bonus_scale=0.01),
-    "UCBVI, hoeffding, 0.01 of the bonus": UCBVI(bonus="hoeffding", bonus_scale=0.01),
-    "UCBVI, bernstein, the bonus of the proof": UCBVI(),
+    "UCBVI, Bernstein, 0.002 of the bonus": UCBVI(bonus_scale=0.002),
+    "UCBVI, Bernstein, 0.01 of the bonus": UCBVI(bonus_scale=0.01),
+    "UCBVI, Hoeffding, 0.01 of the bonus": UCBVI(bonus="hoeffding", bonus_scale=0.01),
+    "UCBVI, Bernstein, the proof's bonus": UCBVI(),
     "UCBVI without a bonus": UCBVI(bonus_scale=0.0),
 }
 
@@ -34,26 +36,32 @@ def main() -> None:
     found = {name: regret(agent, mdp, EPISODES, list(SEEDS)).cumsum(1) for name, agent in AGENTS.items()}
     number = np.arange(1, EPISODES + 1)
     bounds = {kind: np.asarray(bound(kind, STATES, ACTIONS, HORIZON, number)) for kind in ("hoeffding", "bernstein")}
-    draw(number, found, bounds)
+    draw(number, found)
     (HERE / "regret.md").write_text(page(found, bounds))
 
 
-def draw(number: np.ndarray, found: dict[str, np.ndarray], bounds: dict[str, np.ndarray]) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.0, 4.6), dpi=150, layout="constrained", facecolor="white")
+def draw(number: np.ndarray, found: dict[str, np.ndarray]) -> None:
+    """Draw the regret of all agents, each with its name at its line's end, and that of one who never learns."""
+    figure = sheet(8.6, 4.4)
     axes = figure.add_subplot()
+    labels = []
     for index, (name, total) in enumerate(found.items()):
-        color = PALETTE[index % len(PALETTE)]
-        axes.fill_between(number, total.min(0), total.max(0), color=color, alpha=0.18, linewidth=0)
-        axes.plot(number, total.mean(0), color=color, linewidth=1.8, label=name)
-    for index, (kind, most) in enumerate(bounds.items()):
-        axes.plot(number, most, color=QUIET, linestyle=DASHES[index + 1], linewidth=1.4, label=f"bound, {kind}")
-    axes.plot(number, HORIZON * number, color=INK, linestyle=(0, (1, 3)), linewidth=1.2, label="1 missed at every step")
+        color, middle = PALETTE[index], total.mean(0)
+        axes.fill_between(number, total.min(0), total.max(0), color=color, alpha=0.16, linewidth=0)
+        axes.plot(number, middle, color=color, linewidth=2)
+        labels.append((name, float(middle[-1]), color, "bold"))
+    missed = HORIZON * number
+    axes.plot(number, missed, color=QUIET, linestyle=DASHES[1], linewidth=1)
+    labels.append(("1 missed at every step", float(missed[-1]), QUIET, "normal"))
     style(axes, "regret so far", "episodes")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.legend(frameon=False, fontsize=7.5, labelcolor=INK, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.set_xlim(1, number[-1])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(count))
+    said = f"mean of {len(SEEDS)} seeds, shaded from the least to the most of them"
+    head(axes, f"Regret on RiverSwim-{STATES}", [said, "the bounds of the proofs, above 1B, are beyond the picture"])
+    label_ends(figure, axes, labels)
     figure.savefig(HERE / "pictures" / "regret.png")
 
 
@@ -90,7 +98,7 @@ def page(found: dict[str, np.ndarray], bounds: dict[str, np.ndarray]) -> str:
             f"[{late.low:.1f}, {late.high:.1f}] | {last:.4f} |"
         )
     for kind, most in bounds.items():
-        lines.append(f"| bound, {kind} | {most[EPISODES // 10 - 1]:.3g} | {most[-1]:.3g} | |")
+        lines.append(f"| bound, {kind.capitalize()} | {most[EPISODES // 10 - 1]:.3g} | {most[-1]:.3g} | |")
     lines += [
         "",
         "Interquartile means with 95 % bootstrap intervals. The bounds are far above what missing 1 at every step",

@@ -29,6 +29,13 @@ STYLE = """
 .md-grid { max-width: 78rem; }
 .language-text code { white-space: pre-wrap; font-size: 0.57rem; }
 .md-typeset table:not([class]) :is(th, td) { min-width: 0; padding: 0.5em 0.8em; }
+.md-typeset td code { word-break: normal; overflow-wrap: normal; }
+.md-typeset p > img { border-radius: 0.2rem; }
+[data-md-color-scheme="slate"] .md-typeset p > img { background: white; padding: 0.4rem; }
+@media screen and (max-width: 44rem) {
+  .md-typeset p:has(> img:only-child) { overflow-x: auto; }
+  .md-typeset p > img:only-child { max-width: none; width: 34rem; }
+}
 """
 CODE = {".py": "python", ".json": "json", ".toml": "toml", ".cff": "yaml"}
 
@@ -62,6 +69,7 @@ WHY = {
     "The loop": "docs/why.md",
     "Beside other libraries": "docs/compared.md",
     "How far to trust a number": "docs/trust.md",
+    "What people tried": "docs/journeys.md",
     "The design": "docs/design.md",
 }
 MEASURED = {

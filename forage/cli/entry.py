@@ -19,6 +19,7 @@ from forage.core.errors import ForageError, Interrupted, did_you_mean, nearest
 HELP = """\
 forage: reinforcement learning with one loop, seven ports and honest numbers
 
+  forage check ENVIRONMENT           play an environment, and say what is wrong with it and how to mend that
   forage train [AGENT] ENVIRONMENT   train; without an agent, one that suits
   forage resume RUN                  continue a run as if it had never stopped; longer, with --steps
   forage evaluate RUN                play fresh episodes and print the score with its interval;
@@ -48,6 +49,7 @@ forage COMMAND --help explains a command; forage train ppo --help lists the opti
 """
 
 COMMANDS = (
+    "check",
     "train",
     "resume",
     "evaluate",
@@ -77,7 +79,8 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
     try:
         sys.exit(work())
     except ForageError as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
+        said = " ".join(str(error).split())
+        print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr)
         sys.exit(130 if isinstance(error, Interrupted) else 2)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -97,7 +100,8 @@ def run(arguments: list[str]) -> int:
         print(version("forage-rl"))
         return 0
     if command not in COMMANDS:
-        raise ForageError(f"Unknown command {command!r}{nearest(command, COMMANDS)}")
+        hint = nearest(command, COMMANDS)
+        raise ForageError(f"Unknown command {command!r}{'; forage --help lists them.' if hint == '.' else hint}")
     module = importlib.import_module(f"forage.cli.{command}")
     refuse_single_hyphens(rest, module.HELP)
     positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS, LISTS)

@@ -15,7 +15,7 @@ Continues from the newest checkpoint, bit for bit as if the run had never stoppe
   --data FILE            where the run's data set lies now, if it was moved
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
 
-With --steps, what is scheduled (learning rates, exploration) follows the new total from then on; the run's config.json
+With --steps, what is scheduled (learning rates, exploration) follows the new total from then on; the run's history
 keeps both totals, and the result is not that of a run which was made with so many steps.
 
 Examples

@@ -110,13 +110,14 @@ def show_environment(name: str) -> None:
     from forage.cli.describing import environment_lines
     from forage.config.environment import environment_spec, resolve_environment
     from forage.environments import make
+    from forage.environments.catalogue import NATIVE
     from forage.environments.registry import maker_of
 
     try:
         title, environment, _ = resolve_environment(name, {})
     except ForageError as error:
         names = [known for table in (*registry.PORTS.values(), registry.WRAPPERS) for known in table]
-        hint = nearest(name, names)
+        hint = nearest(name, [*names, *NATIVE])
         known = hint.startswith(". Did")
         if ":" in name or (not known and "Did you mean" in str(error)):
             raise

@@ -60,7 +60,9 @@ def explain(positional: list[str], words: options.Words) -> str:
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage train` ask for."""
     base, parent = based_on(words, positional[-1] if positional else None)
-    if (not positional and "environment" not in base) or len(positional) > 2:
+    if not positional and base and "environment" not in base:
+        raise ForageError(f"{base['where']} names no environment; add one there, or after forage train.")
+    if (not positional and not base) or len(positional) > 2:
         raise ForageError(
             "forage train takes an environment, or an agent and an environment: forage train CartPole-v1."
         )

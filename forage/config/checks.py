@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import equinox
@@ -11,6 +11,8 @@ import jax
 
 from forage.config import registry
 from forage.config.defaults import default_behaviour
+from forage.config.kinds import shown
+from forage.config.options import whole
 from forage.core import prng, spaces
 from forage.core.ports import Agent, Behaviour, Starts
 from forage.core.schedule import settled
@@ -22,13 +24,25 @@ from forage.ops.optimiser import check_optimiser
 from forage.starts.reset import Reset
 
 MOST = 2**31 - 1  # steps of a seed, and the largest seed: both are counted in 32 bits
+MOST_SEEDS = 100_000
 
 
-def seed_numbers(given: int | Sequence[int], first: int = 0) -> list[int]:
+def seed_numbers(asked: int | str | Iterable[int], first: int = 0) -> list[int]:
     """Return which seeds are meant: as many from `first` on, or these. Raise `ForageError` where they cannot be."""
-    seeds = list(range(first, first + given)) if isinstance(given, int) else [int(seed) for seed in given]
+    given = asked
+    try:
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            given = range(first, first + min(whole("seeds", given), MOST_SEEDS + 1))
+        seeds = [whole("seeds", seed) for seed in given]
+    except ForageError:
+        seeds = []
     if not seeds or len(set(seeds)) != len(seeds) or not all(0 <= seed <= MOST for seed in seeds):
-        raise ForageError(f"Seeds are one or more different whole numbers from 0 to {MOST:,}, not {seeds}.")
+        raise ForageError(
+            f"Seeds are one or more different whole numbers from 0 to {MOST:,}, or how many there are; not "
+            f"{shown(asked)}."
+        )
+    if len(seeds) > MOST_SEEDS:
+        raise ForageError(f"A run has at most {MOST_SEEDS:,} seeds, not {shown(asked)}.")
     return seeds
 
 
@@ -47,6 +61,11 @@ def check_steps(agent: Agent, spec: Spec, steps: int, offline: bool) -> None:
     """Raise `ForageError` for steps of each seed that no run can take."""
     each = 1 if offline else agent.num_envs * agent.rollout_length
     most = MOST // spec.num_agents // each * each  # whole rollouts; a memory counts what every agent lived through
+    if not most:
+        raise ForageError(
+            f"A rollout of {agent.rollout_length:,} steps in {agent.num_envs:,} environments is longer than a run can "
+            f"be, {MOST:,} steps; take a smaller rollout_length or num_envs."
+        )
     if not 1 <= steps <= most:
         raise ForageError(f"A run takes from 1 to {most:,} steps of each seed, not {steps:,}.")
 
@@ -77,7 +96,8 @@ def check_networks(agent: Agent, spec: Spec) -> None:
     if "activation" in options:
         named = options["activation"]
         if not keeps_shape(activation(named)):
-            raise ForageError(f"The activation {named} does not give one number for each; jax.nn.relu would.")
+            called = named if isinstance(named, str) else getattr(named, "__qualname__", named)
+            raise ForageError(f"The activation {called} does not give one number for each; jax.nn.relu would.")
     if "optimiser" in options:
         check_optimiser(options["optimiser"])
     if (cls := options.get("encoder")) is not None:

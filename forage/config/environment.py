@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -11,6 +12,7 @@ from typing import Any
 import gymnasium
 
 from forage.config import registry
+from forage.config.wrapping import arguments
 from forage.config.wrapping import wrap as wrap_environment
 from forage.core.compiling import check_precision
 from forage.core.host import HostEnvironment
@@ -18,6 +20,8 @@ from forage.core.ports import Environment
 from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
 from forage.environments import HostFactory, make, spec_of
+from forage.environments.adapters.gymnasium.atari import is_atari
+from forage.environments.adapters.gymnasium.make import OURS
 from forage.environments.loading import name_of, short, whole
 from forage.environments.plain import to_plain
 
@@ -34,12 +38,10 @@ def resolve_environment(
         name, environment, config = resolve_environment(given, options)
         for words in wrap:
             registry.check_wrapper(words.partition(":")[0])
-        if not isinstance(environment, Environment):
-            raise ForageError(
-                f"{name} is stepped on the host, and wrappers by name go around native environments such as "
-                f"CartPole-v1; wrap it in its own library instead and name it as module:Class."
-            )
-        return name, wrap_environment(environment, wrap), config | {"wrap": list(wrap)}
+        config = config | {"wrap": list(wrap)}
+        if isinstance(environment, Environment):
+            return name, wrap_environment(environment, wrap), config
+        return name, wrap_on_host(name, environment, wrap), config
     if isinstance(given, type) and (found := name_of(given)):
         if given.__module__ != "__main__":
             return resolve_environment(found, options)
@@ -54,10 +56,37 @@ def resolve_environment(
     return resolve_object(given, options)
 
 
+def wrap_on_host(name: str, build: Any, wrap: Sequence[str]) -> Callable[[int], HostEnvironment]:
+    """Return what builds a batch with the named wrappers around each environment of it."""
+    factory = getattr(build, "__self__", None)
+    if not isinstance(factory, HostFactory):
+        raise ForageError(
+            f"{name} builds a batch on the host by itself, and wrappers by name go around native environments and "
+            f"Gymnasium's; wrap it where it is made."
+        )
+    from forage.environments.adapters.gymnasium.wrapping import BY_NAME
+
+    for words in wrap:
+        if words.partition(":")[0] not in BY_NAME:
+            raise ForageError(
+                f"{words.partition(':')[0]} goes around native environments such as CartPole-v1; around {name}, which "
+                f"is stepped on the host, go {', '.join(BY_NAME)}."
+            )
+    around = tuple((words.partition(":")[0], arguments(words)) for words in wrap)
+    return dataclasses.replace(factory, around=around).build
+
+
 def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple[str, Any, dict[str, Any]]:
     """Return what `resolve_environment` returns for an object, a class or a function."""
-    if isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
-        raise ForageError(one_environment(given))
+    if isinstance(given, gymnasium.vector.VectorEnv):
+        raise ForageError(many_environments(given))
+    if isinstance(given, gymnasium.Env):
+        name = called(given)
+        if alien := sorted(options.keys() - set(OURS)):
+            raise ForageError(
+                f"This {name} is an object, with its own {alien[0]}; beside an object {', '.join(OURS)} are options."
+            )
+        return resolve_object(Copies(given), options, name)
     if isinstance(given, type) and issubclass(given, Environment):
         given, options = given(**options), {}
     if isinstance(given, type) and issubclass(given, HostEnvironment):
@@ -78,19 +107,55 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
             return name, checked(given, name), {"object": repr(given)}
         return name, HostFactory(name, options, given).build, {"object": repr(given)}
     raise ForageError(
-        f"An environment is an id such as CartPole-v1, a forage Environment, a class, or a function that makes a "
-        f"gymnasium.Env or, from a number of environments, a HostEnvironment; not a {type(given).__name__}."
+        f"An environment is an id such as CartPole-v1, a forage Environment, a gymnasium.Env, its class, or a function "
+        f"that makes one or, from a number of environments, a HostEnvironment; not a {type(given).__name__}."
     )
 
 
-def one_environment(given: Any) -> str:
-    """Say what to give in place of one environment, where a run makes several."""
-    cls = type(getattr(given, "unwrapped", given)).__name__
-    id = getattr(getattr(given, "spec", None), "id", None)
-    if isinstance(given, gymnasium.vector.VectorEnv):
-        return f"A {cls} is many environments already; give an id, a class, or a function that makes one environment."
-    give = f"'gymnasium:{id}' or lambda: gymnasium.make('{id}')" if id else f"{cls} itself or lambda: {cls}(...)"
-    return f"This {cls} is one environment, and a run makes several of its own; give {give}."
+class Copies:
+    """Make copies of an environment that a person made, which itself is left as it is.
+
+    A copy has the numbers that the object has now, and its wrappers. Its chance is that of the seed given to `reset`.
+    """
+
+    def __init__(self, given: gymnasium.Env[Any, Any]):
+        self.given = given
+
+    def __call__(self) -> gymnasium.Env[Any, Any]:
+        try:
+            return copy.deepcopy(self.given)
+        except Exception as error:
+            id, cls = id_of(self.given), type(self.given.unwrapped).__name__
+            give = f"'{id}' or lambda: gymnasium.make('{id.partition(':')[2]}')" if id else f"lambda: {cls}(...)"
+            raise ForageError(
+                f"This {cls} cannot be copied ({error}), and a run makes several environments of its own; give {give}."
+            ) from error
+
+    def __repr__(self) -> str:
+        return repr(self.given)
+
+
+def called(given: gymnasium.Env[Any, Any]) -> str:
+    """Return the id that makes such an object, or its class's name. Atari's ids make preprocessed games here."""
+    id = id_of(given)
+    return type(given.unwrapped).__name__ if id is None or is_atari(id.partition(":")[2]) else id
+
+
+def id_of(given: Any) -> str | None:
+    """Return the id that an environment was made by, as Forage names it; `None` where there is none, or wrappers."""
+    spec = getattr(given, "spec", None)
+    return f"gymnasium:{spec.id}" if spec is not None and not spec.additional_wrappers else None
+
+
+def many_environments(given: gymnasium.vector.VectorEnv[Any, Any, Any]) -> str:
+    """Say what to give in place of a vector environment, as training and evaluation make as many as they need."""
+    id, cls = id_of(given), type(given.unwrapped).__name__
+    one = f", or one of them: '{id}'" if id else ""
+    made = f"gymnasium.make_vec('{id.partition(':')[2]}', n, vectorization_mode='sync', ...)" if id else f"{cls}(...)"
+    return (
+        f"This {cls} is a fixed number of environments, and a run makes as many as num_envs of its agent says; give a "
+        f"function of that number that makes them, lambda n: {made}{one}."
+    )
 
 
 def name_of_maker(function: Any) -> str:
@@ -118,11 +183,23 @@ def checked(build: Callable[[int], Any], name: str) -> Callable[[int], HostEnvir
     """Return the same function. What it returns is looked at before anything else is done with it."""
 
     def built(num_envs: int) -> HostEnvironment:
-        made = build(num_envs)
+        try:
+            made = build(num_envs)
+        except TypeError as error:
+            raise ForageError(
+                f"The function {name} could not be called with a number of environments: {error}; it takes that number "
+                f"and makes a gymnasium.vector.VectorEnv or a forage.core.host.HostEnvironment, or takes nothing and "
+                f"makes one gymnasium.Env."
+            ) from error
+        if isinstance(made, gymnasium.vector.VectorEnv):
+            from forage.environments.adapters.gymnasium.vector import VectorEnvironment
+
+            return VectorEnvironment(made, name, num_envs)
         if not isinstance(made, HostEnvironment):
             raise ForageError(
                 f"The function {name} made a {type(made).__name__} of a number of environments; it should make a "
-                f"forage.core.host.HostEnvironment, or take no number and make one gymnasium.Env."
+                f"gymnasium.vector.VectorEnv or a forage.core.host.HostEnvironment, or take no number and make one "
+                f"gymnasium.Env."
             )
         return made
 

@@ -5,17 +5,36 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from forage.config import registry
+from forage.config.kinds import check_kinds
+from forage.core.elsewhere import ours
 from forage.core.errors import ForageError, nearest
 from forage.environments.plain import from_plain
 
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
-DECISIVE = {"steps": int, "seeds": (int, list), "sweep": dict, "evaluation_actions": str, "visits": bool}
-SETTINGS = {"evaluation_episodes": int, "evaluation_every": int, "checkpoint_seconds": (int, float), "extras": list}
-SETTINGS |= {"devices": int, "stop_at": (int, float), "keep": str, "keep_every": int}
+DECISIVE: dict[str, Any] = {
+    "steps": int | float | str,  # train says which are whole numbers
+    "seeds": int | Sequence[int],
+    "sweep": Mapping[str, Sequence[float]],
+    "evaluation_actions": str,
+    "visits": bool,
+}
+SETTINGS: dict[str, Any] = {
+    "evaluation_episodes": int,
+    "evaluation_every": int | float | str,
+    "checkpoint_seconds": float,
+    "track": str | Sequence[str],
+    "extras": str | Sequence[str],  # as it was called before
+    "devices": int,
+    "stop_at": float,
+    "keep": str,
+    "keep_every": int,
+    "opponent": str,
+}
 ABOUT = ("spec", "devices_per_seed", "history", "parent")  # what a run writes of itself, and no one asks for
 
 
@@ -28,10 +47,12 @@ def read_arguments(file: str | os.PathLike[str]) -> dict[str, Any]:
 def read(path: Path) -> dict[str, Any]:
     """Return what a file holds, by its ending: JSON, TOML or YAML."""
     kind = path.suffix.lower()
+    if path.is_dir():
+        raise ForageError(f"{path} is a directory; the settings of a run are in its file config.json.")
     if kind not in (".json", ".toml", ".yaml", ".yml"):
         raise ForageError(f"{path} does not say what it is: its name ends with .json, .toml, .yaml or .yml.")
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8-sig")  # with or without the mark that some editors write first
         if kind == ".json":
             found = json.loads(text)
         elif kind == ".toml":
@@ -57,23 +78,24 @@ def read_yaml(path: Path, text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        mark = getattr(error, "problem_mark", None)
+        at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ValueError(f"{getattr(error, 'problem', None) or error}{at}") from None
 
 
 def arguments_of(where: str, config: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `forage.train` that a configuration stands for. `where` it is from, for sentences."""
     kinds = DECISIVE | SETTINGS
-    known = ["agent", "environment", *PORTS, *kinds, "opponent"]
+    known = ["agent", "environment", *PORTS, *kinds]
     found: dict[str, Any] = {}
     for name, value in config.items():
         name = name.replace("-", "_")
         if name in ABOUT or value is None:
             continue
         if name not in known:
-            raise ForageError(f"{where} has {name!r}, which is no setting of a run{nearest(name, known)}")
-        if name in kinds and (not isinstance(value, kinds[name]) or isinstance(value, bool) != (kinds[name] is bool)):
-            raise ForageError(f"{name} in {where} is not what forage train takes: {value!r}.")
+            raise ForageError(f"{where} has {name!r}, which is no setting of a run{or_of_agent(name, config, known)}")
         found[name] = value
+    check_kinds(found, kinds, where)
     if "devices_per_seed" in config:  # how a run was spread over the machine that it was made on
         found.pop("devices", None)
     if "environment" in found:
@@ -84,6 +106,17 @@ def arguments_of(where: str, config: dict[str, Any]) -> dict[str, Any]:
     if "agent" in found:
         found |= agent_of(where, found.pop("agent"))
     return found
+
+
+def or_of_agent(name: str, config: dict[str, Any], known: list[str]) -> str:
+    """Return the end of a sentence about an unknown setting: that it is the agent's, or which was meant."""
+    agent = config.get("agent")
+    agent = agent.get("part") if isinstance(agent, dict) else agent
+    if agent in registry.PORTS["agent"]:
+        fields = [field.name for field in registry.fields(registry.part_class("agent", agent))]
+        if own := name if name in fields else next(iter(ours(name, {field: field for field in fields})), ""):
+            return f'; it is an option of the agent, as in agent = {{part = "{agent}", {own} = ...}}.'
+    return nearest(name, known)
 
 
 def environment_of(where: str, stored: Any) -> dict[str, Any]:
@@ -97,6 +130,7 @@ def environment_of(where: str, stored: Any) -> dict[str, Any]:
         raise ForageError(
             f"The environment in {where} has {unknown[0]!r}{nearest(unknown[0], ['id', 'options', 'wrap'])}"
         )
+    check_kinds(stored, {"options": Mapping[str, Any] | None, "wrap": Sequence[str]}, f"the environment in {where}")
     return {
         "environment": stored["id"],
         "environment_options": from_plain(stored.get("options")),
@@ -117,10 +151,9 @@ def named(where: str, port: str, stored: Any) -> tuple[str, dict[str, Any]]:
         key = key.replace("-", "_")
         if key != "part":
             value, usual = registry.rebuilt(value, f"{name}'s {key}"), defaults.get(key)
-            if isinstance(usual, tuple | str) and not isinstance(value, type(usual) | None):
-                kind = "a list" if isinstance(usual, tuple) else "a text"
-                raise ForageError(f"{key} of {name} in {where} is {kind}, not {value!r}.")
             options[key] = float(value) if isinstance(usual, float) and type(value) is int else value
+    types = {field.name: field.type for field in registry.fields(registry.part_class(port, name))}
+    check_kinds({key: value for key, value in options.items() if ":" not in str(value)}, types, f"{name} in {where}")
     return name, options
 
 
@@ -153,7 +186,7 @@ def upon(where: str, base: dict[str, Any], given: dict[str, Any]) -> dict[str, A
     if isinstance(agent, str) and "agent" in base:
         own = base["agent"] if isinstance(base["agent"], str) else registry.part_name(base["agent"])
         if own != agent:
-            raise ForageError(f"{where} has the agent {own} and its parts; leave out {agent}, or the file.")
+            raise ForageError(f"{where} has the agent {own} and its parts; leave out {agent}, or {where}.")
         del given["agent"]
     if "data" in given:
         base = {name: value for name, value in base.items() if name != "memory"}

@@ -10,10 +10,17 @@ from collections.abc import Collection
 from typing import Any
 
 from forage.config.registry import Field
-from forage.core.errors import ForageError, nearest
+from forage.core.errors import ForageError, did_you_mean, nearest
 
 Word = str | bool | list[str]
 Words = dict[str, Word]
+DASHES = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}"
+"""What editors and pages turn two hyphens into."""
+LISTED = {
+    int: "one or more whole numbers with commas between them, such as 64,64",
+    float: "one or more numbers with commas between them, such as 0.0003,0.001",
+}
+"""What a list on the command line is, by the type of what is in it."""
 
 
 def split(arguments: list[str], flags: set[str], lists: Collection[str] = ()) -> tuple[list[str], Words]:
@@ -26,6 +33,8 @@ def split(arguments: list[str], flags: set[str], lists: Collection[str] = ()) ->
     options: Words = {}
     words = iter(arguments)
     for word in words:
+        if word and word[0] in DASHES:
+            raise ForageError(f"Unknown option {word!r}{did_you_mean(['--' + word.lstrip(DASHES)])}")
         if not word.startswith("--"):
             positional.append(word)
             continue
@@ -40,9 +49,9 @@ def split(arguments: list[str], flags: set[str], lists: Collection[str] = ()) ->
             elif name.startswith("no_"):
                 name, found = name[3:], "false"
             else:
-                found = next(words, None)
-                if found is None or found.startswith("--"):
-                    raise ForageError(f"--{name.replace('_', '-')} needs a value after it.")
+                found = next(words, "")
+        if isinstance(found, str) and (not found or (not given and found.startswith("--"))):
+            raise ForageError(f"--{name.replace('_', '-')} needs a value after it.")
         options[name] = [*many(options, name), str(found)] if name in lists else found  # pyrefly: ignore[unsupported-operation]
     return positional, options
 
@@ -71,7 +80,7 @@ def whole(name: str, value: Any) -> int:
     """Return a whole number as it is given in Python: `500_000`, `5e5` or `"500k"`. Raise `ForageError` for others."""
     try:
         number = whole_number(value) if isinstance(value, str) else int(value)
-        if isinstance(value, str) or number == value:
+        if isinstance(value, str) or (number == value and not isinstance(value, bool)):
             return number
     except (TypeError, ValueError, OverflowError):
         pass
@@ -89,7 +98,13 @@ def parse(name: str, text: Word, wanted: Any) -> Any:
         return parse(name, text, next(a for a in typing.get_args(wanted) if a is not types.NoneType))
     if origin is tuple:
         inner = typing.get_args(wanted)[0]
-        return tuple(parse(name, part, inner) for part in text.strip("()").split(",") if part.strip())
+        parts = [part.strip() for part in text.strip("()[]").split(",") if part.strip()]
+        try:
+            return tuple(parse(name, part, inner) for part in parts)
+        except ForageError:
+            if inner not in LISTED:
+                raise
+            raise ForageError(f"{shown} is {LISTED[inner]}, not {text!r}.") from None
     try:
         if wanted is bool:
             return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[text.lower()]

@@ -52,7 +52,8 @@ DQN_MINATAR = "Young and Tian (2019), with Adam, a double Q target and an update
 HAARNOJA = "Haarnoja et al. (2018), table 1"
 KUZNETSOV = "Kuznetsov et al. (2020), the authors' PyTorch code"
 FUJIMOTO = "Fujimoto et al. (2018), the authors' later code"
-GAMES = "gymnasium:ALE/* gymnasium:*NoFrameskip-v?"
+DQN_ATARI = "CleanRL (Huang et al., 2022), dqn_atari.py, with the million transitions of Mnih et al. (2015)"
+GAMES = "gymnasium:ALE/* gymnasium:*NoFrameskip-v? ale:*"
 TOY_TEXT = "gymnasium:FrozenLake* gymnasium:Taxi-v? gymnasium:CliffWalking* gymnasium:Blackjack-v?"
 
 
@@ -90,6 +91,7 @@ ROBOT |= {"normalise_observation": True}
 ONE_ROBOT = ROBOT | {"num_envs": 1, "rollout_length": 2048}
 MANY_ROBOTS = ROBOT | {"num_envs": 32, "rollout_length": 64}
 TEAM = {"learning_rate": 1e-3, "minibatches": 4}
+LIVES = {"rewards": {"part": "atari"}}
 CLIPPED = {"rewards": {"part": "scale", "low": -1.0, "high": 1.0}}
 PONG = {"num_envs": 8, "rollout_length": 128, "minibatches": 4, "epochs": 4, "learning_rate": 2.5e-4, "clip": 0.1}
 
@@ -261,7 +263,8 @@ PPO: tuple[Preset, ...] = (
         ZOO,
         normalised(0.9),
     ),
-    Preset("ppo", f"{GAMES} envpool:Pong*", 10_000_000, PONG, ATARI, CLIPPED),
+    Preset("ppo", GAMES, 10_000_000, PONG, ATARI + "; a lost life is an end, as in Mnih et al. (2015)", LIVES),
+    Preset("ppo", "envpool:Pong*", 10_000_000, PONG, ATARI, CLIPPED),
     Preset(
         "ppo",
         "minatar:*",
@@ -320,9 +323,9 @@ DQN: tuple[Preset, ...] = (
         10_000_000,
         PLAIN
         | {"rollout_length": 4, "learning_rate": 1e-4, "batch_size": 32}
-        | {"learning_starts": 100_000, "target_update_interval": 1000},
-        ZOO + ", with half its replay, so that three seeds take 9 GB, and a life lost is no end",
-        replay(50_000) | greedy(0.01, 0.1) | CLIPPED,
+        | {"learning_starts": 80_000, "target_update_interval": 1000},
+        DQN_ATARI,
+        replay(1_000_000) | greedy(0.01, 0.1) | LIVES,
     ),
     Preset(
         "dqn",

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from forage.config.kinds import check_fields
 from forage.core.errors import ForageError
 from forage.core.ranges import Range, declared
 from forage.core.schedule import Schedule
@@ -112,9 +113,9 @@ ABOVE = {
     "epsilon",
 }
 """Names that are never their least number: nothing would be learned by it, its logarithm is taken, or it divides."""
-BELOW = {"norm_discount", "rms_decay"}
-"""Names that are never their greatest number: sums across the ends of episodes would have no bound, or nothing new
-would count."""
+BELOW = {"norm_discount", "rms_decay", "learning_rate", "weight", "entropy_coefficient", "value_coefficient"}
+"""Names that are never their greatest number: sums across the ends of episodes would have no bound, nothing new would
+count, or one update would ruin the agent."""
 
 
 def range_of(cls: type, field: str) -> Range | None:
@@ -131,7 +132,8 @@ def range_words(cls: type, field: str) -> str:
 
 
 def check_ranges(part: Any, name: str) -> None:
-    """Raise `ForageError` for a hyper-parameter of `part`, or of a part within it, that cannot be."""
+    """Raise `ForageError` for a hyper-parameter of `part`, or of a part within it, that cannot be what it is."""
+    check_fields(part, name)
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
         if dataclasses.is_dataclass(value) and not isinstance(value, type | Schedule):

@@ -82,7 +82,9 @@ def part_class(port: str, name: str) -> type:
         if not is_a(cls, base):
             raise ForageError(f"{name} is not of the port {port}; a subclass of forage.core.ports.{base} works.")
         return cls
-    raise ForageError(f"Unknown {port}{'' if port == 'agent' else ' part'} {name!r}{nearest(name, PORTS[port])}")
+    hint = nearest(name, PORTS[port])
+    hint = f"; forage list {'agents' if port == 'agent' else port} shows them." if hint == "." else hint
+    raise ForageError(f"Unknown {port}{'' if port == 'agent' else ' part'} {name!r}{hint}")
 
 
 def own_class(target: str) -> type:
@@ -231,16 +233,15 @@ def is_a(cls: type, name: str) -> bool:
 
 def build(port: str, name: str, options: dict[str, Any]) -> Any:
     """Make a part by name. Raise `ForageError` for options that it has not, needs, or cannot take."""
+    from forage.config.kinds import check_kinds  # it loads JAX
+
     cls = part_class(port, name)
     known = {field.name: field for field in fields(cls)}
     unknown = [key for key in options if key not in known]
     if unknown:
         raise ForageError(f"{name} has no option {unknown[0]!r}{nearest(unknown[0], known)}")
     options = values.understood(cls, options)
-    for key, value in options.items():
-        number = callable(value) or isinstance(value, (int, float)) or hasattr(value, "dtype")
-        if isinstance(known[key].default, (int, float)) and not number:
-            raise ForageError(f"{key} of {name} is a number, not {value!r}.")
+    check_kinds(options, {key: field.type for key, field in known.items()}, name)
     missing = [key for key, field in known.items() if field.required and key not in options]
     if missing:
         shown = missing[0].replace("_", "-") if port == "agent" else f"{port}.{missing[0].replace('_', '-')}"
@@ -251,7 +252,10 @@ def build(port: str, name: str, options: dict[str, Any]) -> Any:
 def from_config(config: dict[str, Any]) -> Any:
     """Return the inverse of `to_config`. Raise `PythonObject` for what only a description was kept of."""
     name = config["part"]
-    cls = next((load(table[name]) for table in PORTS.values() if name in table), None) or own_class(name)
+    cls = next((load(table[name]) for table in PORTS.values() if name in table), None)
+    if cls is None and ":" not in name:
+        raise ForageError(f"Unknown part {name!r}{nearest(name, [one for table in PORTS.values() for one in table])}")
+    cls = cls or own_class(name)
     known = {f.name for f in dataclasses.fields(cls)}
     options = {}
     for key, value in config.items():

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from forage.config.kinds import check_kinds
 from forage.config.registry import from_config
 from forage.config.values import at_last
 from forage.core import prng, spaces
@@ -22,6 +23,23 @@ from forage.evaluation.statistics import interquartile_mean
 from forage.loop.policy import Policy, actions_of
 
 KEPT = "kept"  # the folder of the agents that a run keeps beside its newest
+
+
+NEEDED = ("agent", "environment", "steps", "seeds", "sweep", "spec")
+"""What the configuration of every run has."""
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """Return a run's configuration. Raise `ForageError` where there is none, or one of something else."""
+    path = directory / "config.json"
+    try:
+        config = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ForageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    missing = [name for name in NEEDED if not isinstance(config, dict) or name not in config]
+    if missing:
+        raise ForageError(f"{path} is not the configuration of a run of Forage: it has no {missing[0]!r}.")
+    return config
 
 
 def load_policy(
@@ -41,13 +59,11 @@ def load_policy(
     `checkpoint`: `best`, or the step of one that the run has kept (`--keep best`, `--keep-every N`); else the newest.
     """
     check_precision()
+    check_kinds({"directory": directory, "seed": seed}, {"directory": str | os.PathLike[str], "seed": int | None})
     path = Path(directory)
     if not (path / "agent.npz").exists():
         raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
-    try:
-        config = json.loads((path / "config.json").read_text())
-    except (OSError, ValueError) as error:
-        raise ForageError(f"{path / 'config.json'} cannot be read: {error}.") from error
+    config = read_config(path)
     agent, spec = from_config(at_last(config["agent"])), spec_from_config(config)
     members = members_of(config["sweep"], config["seeds"])
     evaluated = path / "evaluation.json"

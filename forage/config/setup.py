@@ -34,7 +34,7 @@ from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
 from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
-from forage.core.schedule import has_function, is_schedule, is_scheduled, settled
+from forage.core.schedule import has_function, is_schedule, is_scheduled, moments, settled
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError, Spec
 from forage.environments.adapters.on_host import OnHost
@@ -191,7 +191,8 @@ class Setup:
         assert not isinstance(self.environment, Environment)
         batch = self.environment(1)
         try:
-            self.starts.check(Hosted(self.spec, batch.places), self.tasks)
+            for starts in moments(self.starts):
+                starts.check(Hosted(self.spec, batch.places), self.tasks)
             if not batch.returns:
                 raise ForageError(
                     f"{self.name} cannot be put back to where it was, so its episodes begin with --starts reset."

@@ -11,6 +11,9 @@ from forage.core.errors import ForageError
 OWN = ("activation", "encoder", "optimiser")
 """Options of agents that may hold a function or a class, in words `module:Name` or `file.py:Name`."""
 
+FOLLOWS = ("Agent", "Behaviour", "Rewards", "Memory", "Tasks", "Starts")
+"""Ports whose parts have numbers that may follow a schedule."""
+
 FIXED = {"start", "end", "fraction", "importance_exponent"}
 """Numbers that are part of a schedule already."""
 AT_FIRST = ("initial_", "final_", "prior")
@@ -21,14 +24,23 @@ def takes_schedule(cls: type, name: str) -> bool:
     """Return whether a field of a part may hold a schedule: a traced number that counts for as long as a run lasts."""
     from forage.config.registry import is_a
 
-    learns = any(is_a(cls, port) for port in ("Agent", "Behaviour", "Rewards", "Memory"))
-    if not learns or getattr(cls, "on_host", False) or name in FIXED or name.startswith(AT_FIRST):
+    asked = is_a(cls, "Behaviour") and getattr(cls, "on_host", False)
+    if asked or not (any(is_a(cls, port) for port in FOLLOWS) or is_distribution(cls)):
+        return False
+    if name in FIXED or name.startswith(AT_FIRST) or name in getattr(cls, "unscheduled", ()):
         return False
     field = next((field for field in dataclasses.fields(cls) if field.name == name), None)
     if field is None or field.metadata.get("static", False):
         return False
     hint = typing.get_type_hints(cls).get(name)
     return hint is float or float in typing.get_args(hint)
+
+
+def is_distribution(cls: type) -> bool:
+    """Return whether a class is one of `forage.tasks.distributions`, by which tasks choose numbers."""
+    from forage.tasks.distributions import Distribution
+
+    return issubclass(cls, Distribution)
 
 
 def understood(cls: type, options: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +63,7 @@ def meant(cls: type, name: str, value: Any) -> Any:
     if not (words or callable(value)) or isinstance(value, type):
         return value
     fields = {field.name: field for field in dataclasses.fields(cls)}
-    if name not in fields or not isinstance(fields[name].default, float | None):
+    if name not in fields or not (isinstance(fields[name].default, float | None) or is_distribution(cls)):
         return value
     if takes_schedule(cls, name):
         return schedule_of(value)
@@ -90,7 +102,11 @@ def understood_part(part: Any) -> Any:
     changed = {}
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
-        new = understood_part(value) if is_a(type(value), "Part") else meant(type(part), field.name, value)
+        if isinstance(value, tuple) and any(is_a(type(item), "Part") for item in value):
+            new: Any = tuple(understood_part(item) if is_a(type(item), "Part") else item for item in value)
+            new = value if all(one is other for one, other in zip(new, value, strict=True)) else new
+        else:
+            new = understood_part(value) if is_a(type(value), "Part") else meant(type(part), field.name, value)
         if new is not value:
             changed[field.name] = new
     return dataclasses.replace(part, **changed) if changed else part

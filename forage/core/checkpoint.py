@@ -161,7 +161,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 def _read(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the header, and those leaves whose path begins with `prefix`: all with an empty one, without one none."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:  # NumPy leaves a damaged one open
             header = json.loads(file["header"].tobytes())
             if header["format"] not in READABLE:
                 raise ForageError(f"{path} is a checkpoint of another format ({header['format']}).")
@@ -175,7 +175,9 @@ def _read(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict[s
     except ForageError:
         raise
     except Exception as error:  # what damaged bytes make NumPy and zipfile raise has no common type
-        raise ForageError(f"{path} is not a whole Forage checkpoint ({type(error).__name__}: {error}).") from error
+        raise ForageError(
+            f"{path} is not a whole Forage checkpoint: it is damaged, half-written or another program's file."
+        ) from error
 
 
 def load(path: Path, like: PyTree, prefix: str = "") -> tuple[PyTree, dict[str, Any]]:

@@ -39,6 +39,7 @@ NAMES: dict[tuple[str, ...], tuple[str, ...]] = {
         "total_timesteps", "timesteps", "num_timesteps", "n_timesteps", "total_steps", "max_steps", "num_env_steps",
         "total_env_steps", "training_steps",
     ),
+    ("trials",): ("n_trials", "num_trials", "num_samples"),
     ("num_envs",): ("n_envs", "nenvs", "num_workers", "num_environments", "n_env", "num_actors"),
     ("seeds",): ("seed", "n_seeds", "num_seeds", "random_seed"),
     ("display", "quiet", "plain"): ("verbose", "verbosity", "progress_bar", "progress", "silent", "log_interval"),

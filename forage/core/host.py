@@ -26,6 +26,10 @@ class Misfit(Exception):
         return self.args[1]
 
 
+LIFE_LOST = "life_lost"
+"""The name in `Step.info` of what is 1 where a step lost a life or ended the game, 0 elsewhere."""
+
+
 class HostStep(NamedTuple):
     """The results of one step of the batch.
 
@@ -339,7 +343,8 @@ class Check:
         if dtype.kind == "f":
             flat = array.ravel()
             # One pass that allocates nothing. Squares cannot cancel, so what is not finite shows in their sum.
-            total = flat.dot(flat)
+            with np.errstate(over="ignore"):
+                total = flat.dot(flat)
             if not total < np.inf and not np.isfinite(array).all():  # the sum also overflows where numbers are large
                 what = " ".join([what, ".".join(path)]).strip()
                 environment, *where = (int(index) for index in np.argwhere(~np.isfinite(array))[0])

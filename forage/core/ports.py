@@ -200,6 +200,9 @@ class Starts(Part):
     judged: ClassVar[bool] = False
     """`report` needs the agent's judgement of the rollout; it is computed for nobody else."""
 
+    unscheduled: ClassVar[tuple[str, ...]] = ()
+    """Numbers that count once, or are shares of the run themselves, so that none of them may follow a schedule."""
+
     on_host: ClassVar[bool] = False
     """It only keeps states and hands them out again, and so works where a state is a ticket for a simulator's."""
 
@@ -552,6 +555,9 @@ class Rewards(Part):
 
     as_given: ClassVar[bool] = False
     """`relabel` changes nothing: who looks ahead in the environment sees the rewards that it will learn from."""
+
+    ends: ClassVar[bool] = False
+    """`relabel` ends what is learned from where the episode goes on, which an agent's memory of it could not follow."""
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> State:
         return ()

@@ -27,6 +27,7 @@ FORMS = {
 """The schedules in words. UNTIL and WHEN are shares of the run, as in `linear:3e-4,0,0.5`; UNTIL is 1 unless said."""
 
 SAMPLES = 101  # points of the run at which the numbers of a function are looked at
+MOMENTS = 11  # of a run, at which the numbers of tasks and starts have to fit together
 SAME = 1e-3  # a function whose numbers differ by no more of the largest one is not meant as it was given
 
 Function = Callable[[Any], Any]
@@ -86,6 +87,18 @@ def held(tree: Any, fraction: Any) -> Any:
     if not is_scheduled(tree):
         return tree
     return jax.tree.map(lambda x: x(fraction) if is_schedule(x) else x, tree, is_leaf=is_schedule)
+
+
+def moments(tree: Any) -> list[Any]:
+    """Return a tree of parts as it is at some moments of a run, in plain numbers; itself, where it has no schedule."""
+    if not is_scheduled(tree):
+        return [tree]
+
+    def number(x: Any, share: float) -> Any:
+        return float(f"{float(x(share)):.6g}") if is_schedule(x) else x  # as it would be written
+
+    shares = np.linspace(0, 1, MOMENTS)
+    return [jax.tree.map(lambda x, share=share: number(x, share), tree, is_leaf=is_schedule) for share in shares]
 
 
 def parsed(text: str) -> tuple[str, list[float], list[float]]:
@@ -153,7 +166,8 @@ def sampled(function: Function, name: str) -> list[float]:
             f"called with the share of the run that is over, a number from 0 to 1 that JAX traces."
         ) from error
     shapes = {x.shape for x in found} | {np.shape(traced)}
-    if shapes != {()} or not np.isfinite(found).all():
+    numeric = all(np.issubdtype(x.dtype, np.number) for x in found)
+    if shapes != {()} or not numeric or not np.isfinite(found).all():
         raise ForageError(f"The schedule {name} returns something other than one finite number.")
     if np.ptp(found) <= SAME * np.abs(found).max():
         raise ForageError(

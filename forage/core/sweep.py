@@ -36,8 +36,8 @@ def best(
     """
     for name, value in wanted.items():
         if name not in members[0]:
-            swept = ", ".join(key for key in members[0] if key != "seed") or "nothing"
-            raise ForageError(f"{what} has no sweep over {name}; it has one over {swept}.")
+            swept = ", ".join(key for key in members[0] if key != "seed")
+            raise ForageError(f"{what} has no sweep over {name}; it has {f'one over {swept}' if swept else 'none'}.")
         there = list(dict.fromkeys(member[name] for member in members))
         if value not in there:
             raise ForageError(

@@ -72,7 +72,9 @@ def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
     except ForageError:
         raise
     except Exception as error:  # what damaged bytes make NumPy, zipfile and json raise has no common type
-        raise ForageError(f"{path} is not a whole data set ({type(error).__name__}: {error}).") from error
+        raise ForageError(
+            f"{path} is not a whole data set; forage data record RUN --output FILE writes one."
+        ) from error
     try:
         return Transitions(**fields, **more), header  # pyrefly: ignore[bad-argument-type]
     except ForageError as error:

@@ -110,6 +110,14 @@ SUITES: Mapping[str, Suite] = {
         host=True,
         example="Pong-v5",
     ),
+    "ale": Suite(
+        "adapters.ale:ALEEnvironment",
+        "ale_py",
+        "atari",
+        "Atari games in ale-py's own vector environment, in C++ threads.",
+        host=True,
+        example="Pong",
+    ),
     "pettingzoo": Suite(
         "adapters.pettingzoo:PettingZooEnvironment",
         "pettingzoo",

@@ -51,7 +51,7 @@ def load_class(target: str) -> type[Any]:
         classes = [key for key, value in vars(module).items() if isinstance(value, type) and not key.startswith("_")]
         own = [key for key in classes if getattr(module, key).__module__ == module.__name__] or classes
         near = difflib.get_close_matches(name, own, n=3, cutoff=0.4) or own[:5]
-        raise ForageError(f"{source} has no class {name}; it has {', '.join(near) or 'no classes'}.")
+        raise ForageError(f"{source} has no class {name or '...'}; it has {', '.join(near) or 'no classes'}.")
     return found
 
 

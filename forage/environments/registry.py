@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forage.core.errors import did_you_mean
@@ -44,6 +45,7 @@ class HostFactory:
     id: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     maker: Callable[..., Any] | None = None  # makes one gymnasium.Env, where that is a Python object and not the id
+    around: tuple[tuple[str, Mapping[str, Any]], ...] = ()  # wrappers by name with their options, first innermost
 
     def build(self, num_envs: int) -> HostEnvironment:
         """Make `num_envs` of it. Raises `ForageError` where it or what it needs is not there."""
@@ -58,12 +60,24 @@ class HostFactory:
 
             own = _own_class(self.id)
             if issubclass(own, HostEnvironment):
+                self._refuse_around(own)
                 if "num_envs" in self.options:
                     raise ForageError(f"{self.id} is made with as many environments as the agent's num_envs says.")
                 return _call(self.id, own, {"num_envs": num_envs}, self.options)
             cls, target = _load(SUITES["gymnasium"].target), Own.named(self.id)
-        given = {"target": target, "num_envs": num_envs, "name": self.id}
+        given: dict[str, Any] = {"target": target, "num_envs": num_envs, "name": self.id}
+        if self.around:
+            self._refuse_around(cls)
+            given["around"] = self.around
         return _call(self.id, cls, given, self._divided(cls, target, given))
+
+    def _refuse_around(self, cls: Any) -> None:
+        """Raise `ForageError` for wrappers around what is no Gymnasium environment."""
+        if self.around and not issubclass(cls, _load(SUITES["gymnasium"].target)):
+            raise ForageError(
+                f"{self.id} is stepped on the host by a library of its own, and wrappers by name go around native "
+                f"environments and Gymnasium's; wrap it in its own library instead."
+            )
 
     def _divided(self, cls: Any, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options as the adapter takes them: the environment's own in `own`, where their names could be
@@ -105,6 +119,8 @@ def make(id: str, /, **options: Any) -> Environment | HostFactory:
 
     Raise `ForageError` for unknown ids and options, with the nearest ones.
     """
+    if not isinstance(id, str):
+        raise ForageError(f"An environment's id is a text such as CartPole-v1, not a {type(id).__name__}.")
     name = canonical_id(id)
     if match := SIZED.fullmatch(name):
         if "size" in options:
@@ -142,6 +158,8 @@ def canonical_id(id: str) -> str:
         raise _unknown(id)
     prefixes = {name.lower(): name for name in SUITES}
     if prefix.lower() not in prefixes:
+        if prefix and any(name.startswith(prefix.lower()) for name in prefixes) and not find_module(prefix):
+            raise _unknown(id)
         return id
     prefix = prefixes[prefix.lower()]
     return f"{prefix}:{_suite_id(id, prefix, rest)}"
@@ -192,6 +210,11 @@ def installed(suite: Suite) -> bool:
     return importlib.util.find_spec(suite.library) is not None
 
 
+def find_module(name: str) -> bool:
+    """Return whether there is a module of this name, here or among what is installed."""
+    return importlib.util.find_spec(name) is not None or Path(name).with_suffix(".py").exists()
+
+
 def _make_native(name: str, entry: Entry, fields: Mapping[str, Any], options: Mapping[str, Any]) -> Environment:
     cls = _load(entry.target)
     _check_options(name, cls, options)
@@ -212,6 +235,10 @@ def _check_options(name: str, cls: type[Any], options: Mapping[str, Any]) -> Non
             raise ForageError(
                 f"{name} has no option {option!r}" + (hint or f"; it has {', '.join(parameters) or 'none'}.")
             )
+        usual, value = parameters[option].default, options[option]
+        if isinstance(usual, int | float) and (value is None or isinstance(value, str | list | tuple | dict)):
+            kind = "true or false" if isinstance(usual, bool) else "a number"
+            raise ForageError(f"{option} of {name} is {kind}, such as {str(usual).lower()}, not {value!r}.")
 
 
 def _call(name: str, cls: Any, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
@@ -219,7 +246,7 @@ def _call(name: str, cls: Any, given: Mapping[str, Any], options: Mapping[str, A
         return cls(**{**given, **options})
     except (TypeError, ValueError) as error:
         said = ", ".join(f"{key}={value!r}" for key, value in options.items()) or "no options"
-        raise ForageError(f"{name} could not be made with {said}: {error}") from error
+        raise ForageError(f"{name} could not be made with {said}: {str(error).rstrip('.')}.") from error
 
 
 def _load(target: str) -> Any:

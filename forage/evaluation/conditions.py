@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from forage.evaluation.plots import FAINT, INK, PALETTE, QUIET, style
+from forage.evaluation.look import FAINT, INK, PALETTE, QUIET, describe, ends_of, keep_in_view, save, sheet, style
 from forage.evaluation.statistics import Score
 
 if TYPE_CHECKING:
@@ -33,29 +33,28 @@ def conditions(path: str | pathlib.Path, cells: Sequence[Cell], title: str) -> p
     if len(cells[0].fields) > 2:
         return None
     path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draw(cells, title).savefig(path)
-    return path
+    return save(draw(cells, title), path)
 
 
 def draw(cells: Sequence[Cell], title: str) -> Figure:
-    from matplotlib.figure import Figure
-
     names = list(cells[0].fields)
     under = list(dict.fromkeys(cell.under for cell in cells))
     groups = {name or "as it is": [cell for cell in cells if cell.under == name] for name in under}
     if len(names) == 2:
-        figure = Figure(figsize=(1.2 + 4.4 * len(groups), 4.2), dpi=150, layout="constrained", facecolor="white")
+        figure = sheet(1.2 + 4.4 * len(groups), 4.2)
         maps(figure, groups, names)
+        said = describe([cell.score.seeds for cell in cells])
     else:
         height = 4.2 if names else 1.6 + 0.4 * len(groups)
-        figure = Figure(figsize=(7.2, height), dpi=150, layout="constrained", facecolor="white")
-        lines(figure.add_subplot(), groups, names[0]) if names else dots(figure.add_subplot(), groups)
-    seeds = cells[0].score.seeds
-    said = f"return, interquartile mean of {seeds} seed{'s' if seeds > 1 else ''}"
-    said += "" if len(names) == 2 or seeds < 2 else ", 95 % interval"
+        figure = sheet(7.2, height)
+        axes = figure.add_subplot()
+        lines(axes, groups, names[0]) if names else dots(axes, groups)
+        scores = [cell.score for cell in cells]
+        cut = keep_in_view(axes, [one.value for one in scores], ends_of(scores), "y" if names else "x")
+        drawn = "shaded" if names else "as bars"
+        said = describe([one.seeds for one in scores], f"{drawn}{', in places beyond the picture' if cut else ''}")
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=12, fontweight="bold")
-    figure.supxlabel(said, x=0.01, ha="left", color=QUIET, fontsize=8.5)
+    figure.supxlabel(f"return, {said}", x=0.01, ha="left", color=QUIET, fontsize=8.5)
     return figure
 
 
@@ -101,12 +100,12 @@ def maps(figure: Figure, groups: dict[str, list[Cell]], names: Sequence[str]) ->
         for cell in cells:
             table[down.index(cell.fields[rows]), across.index(cell.fields[columns])] = cell.score.value
         axes.imshow(table, cmap=shades, vmin=low, vmax=high, aspect="auto", origin="lower")
-        dark = (table - low) / ((high - low) or 1) > 0.45
+        dark = (table - low) / ((high - low) or 1) > 0.35
         for row, column in np.ndindex(table.shape) if table.size <= 100 else ():
             color = "white" if dark[row, column] else INK
             axes.text(column, row, f"{table[row, column]:.4g}", ha="center", va="center", fontsize=8, color=color)
-        axes.set_xticks(range(len(across)), [f"{value:g}" for value in across])
-        axes.set_yticks(range(len(down)), [f"{value:g}" for value in down])
+        axes.set_xticks(range(len(across)), [f"{value:.4g}" for value in across])
+        axes.set_yticks(range(len(down)), [f"{value:.4g}" for value in down])
         axes.tick_params(colors=QUIET, labelsize=8.5, length=0)
         axes.spines[:].set_visible(False)
         axes.set_xlabel(columns.replace("_", " "), color=INK, fontsize=9.5)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float
 
-from forage.evaluation.plots import FAINT, INK, PALETTE, QUIET
+from forage.evaluation.look import FAINT, INK, PALETTE, QUIET, count, save, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,26 +28,24 @@ def heat_map(
     count. A map of one row of places is drawn as a line of cells.
     """
     path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draw(counts, title, reachable).savefig(path)
-    return path
+    return save(draw(counts, title, reachable), path)
 
 
 def draw(counts: np.ndarray, title: str, reachable: np.ndarray | None) -> Figure:
     from matplotlib.colors import LinearSegmentedColormap, LogNorm
-    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
     counts = np.atleast_2d(np.asarray(counts, float))
     able = np.ones(counts.shape, bool) if reachable is None else np.atleast_2d(reachable) | (counts > 0)
     rows, columns = counts.shape
     width = min(7.2, max(3.6, 4.6 * columns / rows))
-    figure = Figure(
-        figsize=(width + 0.9, min(7.2, max(1.9, width * rows / columns + 0.9))), dpi=150, layout="constrained"
-    )
+    figure = sheet(width + 0.9, min(7.2, max(1.9, width * rows / columns + 0.9)))
     axes = figure.add_subplot()
     shades = LinearSegmentedColormap.from_list("visits", ["#c6d9f5", PALETTE[0], "#0b1f4b"])
     shown = np.ma.masked_equal(counts, 0)
-    image = axes.imshow(shown, cmap=shades, norm=LogNorm(1, max(counts.max(), 10)), interpolation="nearest")
+    most = max(counts.max(), 10)
+    least = min(most / 10, counts[counts > 0].min(initial=most))
+    image = axes.imshow(shown, cmap=shades, norm=LogNorm(least, most), interpolation="nearest")
     if not able.all():
         corners = [(column - 0.5, row - 0.5) for row, column in np.argwhere(~able)]
         hatched(axes, corners)
@@ -56,10 +54,12 @@ def draw(counts: np.ndarray, title: str, reachable: np.ndarray | None) -> Figure
     for spine in axes.spines.values():
         spine.set_color(QUIET)
     axes.set_title(title, fontsize=9.5, color=INK, loc="left", fontweight="bold")
-    said = f"{(counts > 0).sum() / max(able.sum(), 1):.0%} of {able.sum():,} places visited"
+    said = f"{100 * (counts > 0).sum() / max(able.sum(), 1):.0f} % of {able.sum():,} places visited"
     out = "" if able.all() else "; hatched: cannot be reached"
     axes.set_xlabel(f"{said}{out}", fontsize=8.5, color=QUIET)
     bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.02)
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(count))
+    bar.ax.yaxis.set_minor_formatter(FuncFormatter(count if most < 30 * least else lambda *_: ""))
     bar.outline.set_visible(False)
     bar.ax.tick_params(which="both", labelsize=8, colors=QUIET)
     bar.set_label("visits", fontsize=8.5, color=QUIET)

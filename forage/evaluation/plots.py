@@ -12,6 +12,21 @@ from jaxtyping import Float
 
 from forage.core.errors import ForageError
 from forage.evaluation.curves import aggregate_curve
+from forage.evaluation.look import (
+    DASHES,
+    FAINT,
+    INK,
+    PALETTE,
+    QUIET,
+    describe,
+    ends_of,
+    head,
+    keep_in_view,
+    ramp,
+    save,
+    sheet,
+    style,
+)
 from forage.evaluation.profiles import Profile
 from forage.evaluation.statistics import FEW, Score
 
@@ -22,11 +37,7 @@ if TYPE_CHECKING:
 Run = tuple[str, Float[np.ndarray, " points"], Float[np.ndarray, "seeds points"]]
 """A label, the environment steps of each point, and each seed's value there (NaN where it has none)."""
 
-# Told apart by lightness as well as by hue; after the eighth they come again with other dashes.
-PALETTE = ("#2563c9", "#e4652b", "#129473", "#a8327d", "#d29a06", "#6a4bc4", "#2aa5c9", "#6b7280")
-DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
-INK, QUIET, FAINT = "#1f2430", "#6b7280", "#e6e8ec"
-RAMP = ("#74aaf0", PALETTE[0], "#0b1f4b")  # of values in order, the first lightest
+LONGEST = 36  # letters of a label; more would leave no room for the curve
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -61,24 +72,12 @@ def curve(
     figure = _figure(runs, title, ylabel, xlabel, references, confidence, size, finals, ordered)
     if span is not None:
         figure.axes[0].axvspan(*span, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
-
-
-def ramp(number: int) -> list[str]:
-    """Return colours from light to dark, for values in order."""
-    from matplotlib.colors import LinearSegmentedColormap, to_hex
-
-    shades = LinearSegmentedColormap.from_list("ramp", RAMP)
-    return [to_hex(shades(share)) for share in np.linspace(0, 1, number)]
+    return save(figure, path)
 
 
 def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlabel: str = "return") -> pathlib.Path:
     """Draw performance profiles, the share of seeds that score above each level, and return the path."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 3.4), dpi=200, layout="constrained", facecolor="white")
+    figure = sheet(7.2, 3.4, dpi=200)
     axes = figure.add_subplot()
     for index, (label, profile) in enumerate(runs):
         color = PALETTE[index % len(PALETTE)]
@@ -88,9 +87,7 @@ def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlab
     axes.set_ylim(-0.02, 1.04)
     axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
     path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
+    return save(figure, path)
 
 
 def sparkline(values: Sequence[float] | Float[np.ndarray, " points"], width: int = 40) -> str:
@@ -117,14 +114,6 @@ def sparkline(values: Sequence[float] | Float[np.ndarray, " points"], width: int
     return "".join(bar(column) for column in finite)
 
 
-def count(x: float, _position: int | None = None) -> str:
-    """Return a round number as people write it: 0, 500, 2.5k, 100k, 1M, 1.5B."""
-    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if abs(x) >= unit:
-            return f"{x / unit:g}{name}".replace("-", "\N{MINUS SIGN}")
-    return f"{x:g}".replace("-", "\N{MINUS SIGN}")
-
-
 def _figure(
     runs: Sequence[Run],
     title: str,
@@ -136,9 +125,7 @@ def _figure(
     finals: Sequence[tuple[int, float, Score]] = (),
     ordered: bool = False,
 ) -> Figure:
-    from matplotlib.figure import Figure  # a third of a second, which only those who draw should pay
-
-    figure = Figure(figsize=size, dpi=200, layout="constrained", facecolor="white")
+    figure = sheet(*size, dpi=200)
     axes = figure.add_subplot()
     labels = []
     shades = ramp(len(runs)) if ordered else PALETTE
@@ -151,17 +138,19 @@ def _figure(
         axes.axhline(level, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         labels.append((label, level, QUIET, "normal"))
 
-    for number, step, one in finals:
-        draw_final(axes, step, one, shades[number % len(shades)])
+    finals = [(number, step, one) for number, step, one in finals if math.isfinite(one.value)]
+    cut = draw_finals(axes, [(step, one, shades[number % len(shades)]) for number, step, one in finals])
 
     style(axes, ylabel, xlabel)
     axes.set_xlim(0, max(np.max(steps) for _, steps, _ in runs) or 1)
-    axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=20)
-    subtitle = _describe([len(values) for _, _, values in runs], confidence)
-    subtitle += "; diamond: final evaluation" if finals else ""
-    said = axes.annotate(subtitle, (0, 1), (0, 6), "axes fraction", "offset points", color=QUIET, fontsize=8.5)
-    said.set_in_layout(False)  # its room is the title's padding; it may run on over the labels' margin
-    _label_ends(figure, axes, [entry for entry in labels if entry[0]])
+    seeds = [len(values) for _, _, values in runs]
+    few = "(too narrow for so few) " if min(seeds) < FEW else ""
+    thin = ", each seed a thin line" if len(seeds) == 1 and seeds[0] > 1 else ""
+    said = [describe(seeds, f"{few}shaded{thin}", confidence)]
+    if finals:
+        said.append(f"diamond: final evaluation{', whose interval goes on beyond the picture' if cut else ''}")
+    head(axes, title, said)
+    label_ends(figure, axes, [entry for entry in labels if entry[0]])
     return figure
 
 
@@ -180,50 +169,26 @@ def draw_run(
     return float(middle[known[-1]]) if len(known) else math.nan
 
 
-def draw_final(axes: Axes, step: float, score: Score, color: str) -> None:
-    """Draw the score of a final evaluation, and its interval where there is one."""
-    if not math.isfinite(score.value):
-        return
-    look: dict[str, Any] = {"color": color, "zorder": 5, "clip_on": False}
-    if score.low is not None and score.high is not None:
-        axes.plot([step, step], [score.low, score.high], linewidth=1.6, **look)
-    axes.plot([step], [score.value], marker="D", markersize=6, markeredgecolor="white", **look)
+def draw_finals(axes: Axes, finals: Sequence[tuple[float, Score, str]]) -> bool:
+    """Draw scores of final evaluations, each with its step and colour; return whether one's interval goes beyond."""
+    for step, one, color in finals:
+        look: dict[str, Any] = {"markersize": 6, "markeredgecolor": "white", "zorder": 6, "clip_on": False}
+        axes.plot([step], [one.value], "D", color=color, **look)
+    cut = keep_in_view(axes, axes.dataLim.intervaly, ends_of([one for _, one, _ in finals]))
+    bottom, top = axes.get_ylim()
+    for step, one, color in finals:
+        if one.low is not None and one.high is not None:  # not clipped: at the right end half a line is outside
+            ends = [max(one.low, bottom), min(one.high, top)]
+            axes.plot([step] * 2, ends, color=color, linewidth=1.6, zorder=5, clip_on=False)
+    return cut
 
 
-def style(axes: Axes, ylabel: str, xlabel: str) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(QUIET)
-    axes.grid(axis="y", color=FAINT, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=QUIET, labelsize=8.5, length=0)
-    axes.tick_params(axis="x", length=3)
-    axes.margins(y=0.06)
-    axes.set_ylabel(ylabel, color=INK, fontsize=9.5)
-    axes.set_xlabel(xlabel, color=INK, fontsize=9.5)
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(count))
-    if max(abs(limit) for limit in axes.get_ylim()) >= 10_000:
-        axes.yaxis.set_major_formatter(FuncFormatter(count))
-
-
-def _describe(seeds: list[int], confidence: float) -> str:
-    """Return what the line and the band are: a picture that does not say so cannot be trusted."""
-    if max(seeds) == 1:
-        return "1 seed, no interval" if len(seeds) == 1 else "1 seed each, no interval"
-    number = f"{seeds[0]}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
-    thin = ", each seed a thin line" if len(seeds) == 1 else ""
-    narrow = " (too narrow for so few)" if min(seeds) < FEW else ""
-    return f"interquartile mean of {number} seeds, {confidence * 100:g} % interval{narrow} shaded{thin}"
-
-
-def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str, str]]) -> None:
+def label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str, str]]) -> None:
     """Write each label to the right of the axes, at the height its line ends, moved just enough not to overlap."""
     bottom, top = axes.get_ylim()
     texts = []
     for label, end, color, weight in labels:
+        label = label if len(label) <= LONGEST else f"…{label[1 - LONGEST :]}"  # of a path, its end tells
         text = label if math.isfinite(end) else f"{label} (no score yet)"
         height = min(max(end, bottom), top) if math.isfinite(end) else bottom
         look = {"color": color, "fontsize": 9, "fontweight": weight, "va": "center"}
@@ -231,7 +196,8 @@ def _label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str, 
         texts.append(axes.annotate(text, (1, height), (7, 0), **place, **look))
     figure.draw_without_rendering()  # settles the layout, and with it how many points apart two heights are
     axes_height = axes.get_window_extent().height * 72 / figure.dpi
-    heights = np.array([(text.xy[1] - bottom) / (top - bottom) * axes_height for text in texts])
+    places = axes.transScale + axes.transLimits  # from data to shares of the axes, also where a scale is logarithmic
+    heights = places.transform([(axes.get_xlim()[1], text.xy[1]) for text in texts])[:, 1] * axes_height
     for text, height, placed in zip(texts, heights, _spread(heights, 12.0, 6.0, axes_height), strict=True):
         text.xyann = (7, placed - height)
 

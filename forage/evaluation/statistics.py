@@ -65,6 +65,11 @@ def interquartile_mean(scores: Float[np.ndarray, "*shape"], axis: Axis = None) -
     return np.where(np.isnan(ordered[..., -1]), np.nan, middle)[()]
 
 
+def name_of_mean(seeds: int) -> str:
+    """Return what an interquartile mean of so many seeds is: below 4, where none is left out, the plain mean."""
+    return "interquartile mean" if seeds >= 4 else "mean"
+
+
 def mean(scores: Float[np.ndarray, "*shape"], axis: Axis = None) -> Any:
     """Return the sum over the number: what an average seed scores on an average task. One outlier can move it
     anywhere.

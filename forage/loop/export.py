@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from jax.export import symbolic_shape
 
 from forage.core import checkpoint, prng, spaces
 from forage.core.checkpoint import is_key, named_leaves
 from forage.core.errors import ForageError
-from forage.loop.plain import FORMAT, OPERATIONS
+from forage.loop.plain import FORMAT, OPERATIONS, ROWS, PlainProgram
 from forage.loop.program import Operation, Program, Slot, traced, uses
 
 if TYPE_CHECKING:
@@ -31,30 +32,41 @@ def export(policy: Policy, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def greedy(policy: Policy) -> Program:
+def greedy(policy: Policy, batch: bool = False) -> Program:
     """Trace one greedy action: inputs and outputs are the memory's leaves, then the observation's or the action's.
 
-    Raise `ForageError` where a file cannot act so.
+    With `batch`, of as many as there are, along an axis before the others. Raise `ForageError` where a program cannot
+    act so.
     """
     name = type(policy.agent).__name__
     if policy.agent.looks_ahead:
         raise ForageError(f"{name} looks ahead in the environment itself, which a file has not got.")
-    if policy.sampled:
-        raise ForageError(
-            f"This {name} was scored with sampled actions, and a file acts greedily; forage.load(RUN, "
-            f'actions="greedy").export(...) says that you want that.'
-        )
 
     def act(hidden: Any, observation: Any, bits: Any) -> Any:
         action, hidden = policy._decide(policy.state, hidden, observation, prng.from_data(bits), False)
         return hidden, action
 
     bits = np.asarray(jax.random.key_data(prng.key(0)))
-    program = traced(act, policy._start, policy._like, bits)
+    examples = policy._start, policy._like
+    if batch:
+        rows = symbolic_shape("rows")
+        examples = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*rows, *x.shape), x.dtype), examples)
+        program = traced(jax.vmap(act, in_axes=(0, 0, None)), *examples, bits)
+    else:
+        program = traced(act, *examples, bits)
     *inputs, key = program.inputs
     if uses(program, [key]):
         raise ForageError(f"{name} draws at random even when it acts greedily, which a file cannot.")
     return Program(program.operations, inputs, program.outputs)
+
+
+def check_greedy(policy: Policy) -> None:
+    """Raise `ForageError` for a policy that was scored with sampled actions, as a file acts greedily."""
+    if policy.sampled:
+        raise ForageError(
+            f"This {type(policy.agent).__name__} was scored with sampled actions, and a file acts greedily; "
+            f'forage.load(RUN, actions="greedy").export(...) says that you want that.'
+        )
 
 
 def numbered(tree: Any) -> Any:
@@ -76,7 +88,32 @@ def about(policy: Policy) -> dict[str, Any]:
 
 def to_numpy(policy: Policy, path: Path) -> None:
     """Write the policy for `PlainPolicy`: numbers, and which operations to do with them."""
-    program = greedy(policy)
+    check_greedy(policy)
+    operations, known, results = described(greedy(policy, batch=True))
+    memory = jax.tree.leaves(policy._start)
+    action = jax.eval_shape(lambda: spaces.example(policy.spec.action_space))
+    words = about(policy) | {
+        "format": FORMAT,
+        "observation": numbered(policy._like),
+        "action": numbered(action),
+        "memories": len(memory),
+        "inputs": [[str(x.dtype), list(x.shape)] for x in jax.tree.leaves(policy._like)],
+        "operations": operations,
+        "results": results,
+    }
+    arrays: dict[str, Any] = known | {f"memory{i}": np.asarray(x) for i, x in enumerate(memory)}
+    text = np.frombuffer(json.dumps(words, default=int).encode(), np.uint8)  # NumPy's own integers too
+    checkpoint.write_atomically(path, lambda file: np.savez(file, about=text, **arrays))
+
+
+def plain(policy: Policy) -> PlainProgram:
+    """Return what `PlainPolicy` would do for batches. Raise `ForageError` where NumPy cannot act greedily."""
+    program = greedy(policy, batch=True)
+    return PlainProgram(*described(program), inputs=len(program.inputs))
+
+
+def described(program: Program) -> tuple[list[Any], dict[str, np.ndarray], list[Any]]:
+    """Return a program of batches in the words of `PlainProgram`: operations, the numbers they need, and results."""
     known: dict[str, np.ndarray] = {}
 
     def named(value: Any) -> int | str:
@@ -89,28 +126,15 @@ def to_numpy(policy: Policy, path: Path) -> None:
     operations = []
     for operation in program.operations:
         name, options = in_numpy(operation)
-        inputs = [named(value) for value in operation.inputs]
+        inputs = [named(value) for value in operation.inputs] + [ROWS] * (name == "broadcast")
         operations.append([name, inputs, [slot.number for slot in operation.outputs], options])
-    memory = jax.tree.leaves(policy._start)
-    action = jax.eval_shape(lambda: spaces.example(policy.spec.action_space))
-    words = about(policy) | {
-        "format": FORMAT,
-        "observation": numbered(policy._like),
-        "action": numbered(action),
-        "memories": len(memory),
-        "inputs": [[str(x.dtype), list(x.shape)] for x in [*memory, *jax.tree.leaves(policy._like)]],
-        "operations": operations,
-        "results": [named(value) for value in program.outputs],
-    }
-    arrays: dict[str, Any] = known | {f"memory{i}": np.asarray(x) for i, x in enumerate(memory)}
-    text = np.frombuffer(json.dumps(words, default=int).encode(), np.uint8)  # NumPy's own integers too
-    checkpoint.write_atomically(path, lambda file: np.savez(file, about=text, **arrays))
+    return operations, known, [named(value) for value in program.outputs]
 
 
 def in_numpy(operation: Operation) -> tuple[str, dict[str, Any]]:
     """Return how `PlainPolicy` does an operation: a name in `OPERATIONS`, and its options."""
     name = operation.primitive.name
-    if name in NUMPY:
+    if name in NUMPY and not (name == "select_n" and len(operation.inputs) > 3):
         own, options = NUMPY[name]
         return own, options(operation)
     if name not in OPERATIONS:
@@ -129,7 +153,12 @@ def _nothing(operation: Operation) -> dict[str, Any]:
 
 
 def _shape(operation: Operation) -> dict[str, Any]:
-    return {"shape": list(operation.shapes[0])}
+    """Return a shape with `None` for the one size that is only known when there is a batch."""
+    shape = operation.shapes[0]
+    unknown = [str(size) for size in shape if not isinstance(size, int)]
+    if len(unknown) > 1 or (operation.primitive.name == "broadcast_in_dim" and unknown not in ([], ["rows"])):
+        raise ForageError(f"This policy makes an array {shape} of a batch, which plain NumPy files have not.")
+    return {"shape": [size if isinstance(size, int) else None for size in shape]}
 
 
 def _first(operation: Operation) -> dict[str, Any]:
@@ -139,7 +168,8 @@ def _first(operation: Operation) -> dict[str, Any]:
 def _sliced(operation: Operation) -> dict[str, Any]:
     params = operation.params
     strides = params["strides"] or (1,) * len(params["start_indices"])
-    return {"start": params["start_indices"], "limit": params["limit_indices"], "strides": strides}
+    limit = [size if isinstance(size, int) else None for size in params["limit_indices"]]
+    return {"start": params["start_indices"], "limit": limit, "strides": strides}
 
 
 NUMPY: dict[str, tuple[str, Callable[[Operation], dict[str, Any]]]] = {
@@ -191,6 +221,7 @@ def to_onnx(policy: Policy, path: Path) -> None:
         from jax2onnx import to_onnx as convert
     except ImportError:
         raise ForageError("ONNX needs an extra: pip install 'forage-rl[onnx]'.") from None
+    check_greedy(policy)
     program = greedy(policy)
     example = [*jax.tree.leaves(policy._start), *jax.tree.leaves(policy._like)]
     inputs = [jax.ShapeDtypeStruct(("batch", *x.shape), x.dtype) for x in example]

@@ -48,6 +48,7 @@ class Learner(Part):
         self.agent.check(self.spec)
         check_streams(self.agent, self.rewards, self.spec)
         check_world(self.agent, self.rewards, self.spec, environment)
+        check_ends(self.agent, self.rewards, self.spec)
         check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
         self.behaviour.check(self.agent, self.spec)
         self.memory.check(self.agent, self.spec, environment)
@@ -387,6 +388,19 @@ def check_world(agent: Agent, rewards: Rewards, spec: Spec, environment: Environ
             f"{who} looks ahead at the environment's own rewards, and {type(rewards).__name__} makes others of them to "
             f"learn from; use --rewards environment."
         )
+
+
+def check_ends(agent: Agent, rewards: Rewards, spec: Spec) -> None:
+    """Raise `ForageError` where an agent with memory would learn as if an episode had ended that went on."""
+    part: Any = rewards
+    while part is not None:
+        if part.ends and jax.tree.leaves(agent.hidden(spec)):
+            raise ForageError(
+                f"{type(part).__name__} ends what is learned from where the game goes on, and this "
+                f"{type(agent).__name__} remembers the game from before; use --rewards scale, or an agent without "
+                f"memory."
+            )
+        part = getattr(part, "inner", None)
 
 
 def named(experience: Experience, spec: Spec) -> Experience:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from forage.core.ports import Agent, World
 from forage.core.schedule import held
 from forage.core.sweep import told
 from forage.core.types import ForageError, Spec
+from forage.loop.plain import PlainProgram
+
+MOST_ROWS = 256
+"""Batches of up to so many act greedily in NumPy on the CPU, where beginning a call of JAX takes longer."""
 
 AUTO = "auto"
 ACTIONS = {"greedy": "greedily", "sampled": "with sampled actions"}
@@ -90,6 +95,7 @@ class Policy:
         )
         self._like = team.repeat(spaces.example(spec.observation_space), spec.num_agents)
         self._plain = None if isinstance(self._like, dict) else (self._like.dtype, self._like.shape)
+        self._action = jax.tree.structure(jax.eval_shape(lambda: spaces.example(spec.action_space)))
         self._start = team.memory(agent, spec)
         self.reset()
 
@@ -152,6 +158,8 @@ class Policy:
         explore = self.sampled if explore is None else explore
         observation, batch = self._read(observation)
         hidden = self._memory(batch)
+        if not explore and sum(batch) <= MOST_ROWS and self._numpy is not None:
+            return self._act_in_numpy(self._numpy, hidden, observation, batch)
         if not batch:
             world = world if self.agent.looks_ahead else None
             found = self._step(self._flat, hidden, observation, self._key, explore, world)
@@ -161,6 +169,29 @@ class Policy:
             found = self._steps(self._flat, hidden, observation, self._key, explore)
         action, self._hidden, self._key = found
         return on_host(action)
+
+    @functools.cached_property
+    def _numpy(self) -> PlainProgram | None:
+        """What acts greedily in NumPy, made when it is first needed; `None` where only JAX can, or on a GPU."""
+        from forage.loop.export import plain
+
+        if jax.default_backend() != "cpu":
+            return None
+        try:
+            return plain(self)
+        except Exception:  # what networks make of a batch of unknown size has no common type; compiled, they act
+            return None
+
+    def _act_in_numpy(self, program: PlainProgram, hidden: Any, observation: Any, batch: tuple[int, ...]) -> Any:
+        """Return the greedy actions of the compiled program, to within rounding, and remember the same."""
+        given, remembered = jax.tree.flatten(hidden)
+        leaves = [np.asarray(x) for x in (*given, *jax.tree.leaves(observation))]
+        found = program(batch[0] if batch else 1, leaves if batch else [x[None] for x in leaves])
+        if not batch:
+            found = [x.reshape(x.shape[1:]) for x in found]
+        if given:
+            self._hidden = jax.tree.unflatten(remembered, found[: len(given)])
+        return jax.tree.unflatten(self._action, found[len(given) :])
 
     def _memory(self, batch: tuple[int, ...]) -> Any:
         """Return what is remembered for a batch of this shape, `()` for one observation."""
@@ -215,8 +246,9 @@ class Policy:
             )
         except (TypeError, ValueError) as error:
             raise ForageError(
-                f"One observation of {self.spec.name} is an element of {self.spec.observation_space}, not "
-                f"{type(observation).__name__} ({str(error).splitlines()[0].rstrip('.')})."
+                f"One observation of {self.spec.name} is an element of "
+                f"{spaces.describe(self.spec.observation_space)}, not {type(observation).__name__} "
+                f"({str(error).splitlines()[0].rstrip('.')})."
             ) from error
         batch = None
         for found, like in zip(jax.tree.leaves(observation), jax.tree.leaves(self._like), strict=True):

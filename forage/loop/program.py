@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax.extend.core import Literal
 
 CALLS = {"jaxpr", "call_jaxpr", "fun_jaxpr"}
@@ -33,7 +34,7 @@ class Operation(NamedTuple):
 
 @dataclasses.dataclass
 class Program:
-    """Operations in the order in which they run; what depends on no input was computed already.
+    """Operations in the order in which they run; what depends on no input, nor its unknown sizes, was computed already.
 
     >>> traced(jax.numpy.tanh, 0.0)(1.0)  # doctest: +SKIP
     """
@@ -72,14 +73,16 @@ def inline(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any], operations:
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *inputs], strict=True))
 
     def read(variable: Any) -> Any:
-        return variable.val if isinstance(variable, Literal) else values[variable]
+        if isinstance(variable, Literal):
+            return np.asarray(variable.val, variable.aval.dtype)  # pyrefly: ignore[missing-attribute]
+        return values[variable]
 
     for equation in jaxpr.eqns:
         given = [read(variable) for variable in equation.invars]
         if equation.primitive.name in CALLERS:
             called = next(equation.params[name] for name in CALLS if name in equation.params)
             found = inline(getattr(called, "jaxpr", called), getattr(called, "consts", ()), given, operations, count)
-        elif not any(isinstance(value, Slot) for value in given):
+        elif not any(isinstance(value, Slot) for value in given) and is_sized(equation):
             found = bound(equation.primitive, equation.params, given)
         else:
             begun = count + sum(len(operation.outputs) for operation in operations)
@@ -88,6 +91,11 @@ def inline(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any], operations:
             operations.append(Operation(equation.primitive, equation.params, tuple(given), tuple(found), shapes))
         values |= zip(equation.outvars, found, strict=True)
     return [read(variable) for variable in jaxpr.outvars]
+
+
+def is_sized(equation: Any) -> bool:
+    """Return whether all sizes in a result are numbers; an array for each row of any batch has one that is not."""
+    return all(isinstance(size, int) for variable in equation.outvars for size in variable.aval.shape)
 
 
 def bound(primitive: Any, params: dict[str, Any], inputs: Sequence[Any]) -> Sequence[Any]:

@@ -53,6 +53,8 @@ class Runner(Protocol):
     def visits(self) -> np.ndarray | None: ...  # `member *place`, where they are counted on a map
     @property
     def begun(self) -> np.ndarray | None: ...  # episodes that began at each, where the loop sees them begin
+    @property
+    def shown(self) -> PyTree[np.ndarray] | None: ...  # newest observations, `member ...`; `None` before the first
 
     # Training and evaluation
     def begin(self) -> None:

@@ -17,7 +17,7 @@ from forage.ops.ring import Ring, empty_ring, extent, oldest, read, truncate, wr
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
 SMALLEST = 1e-6  # added to errors, so that nothing is forgotten for good
 
-Tree = tuple[Float[Array, " nodes"], ...]
+Tree = tuple[Float[Array, " _"], ...]
 """Sums, level by level: the root's children first, the leaves last. Node n's children are n * BRANCHES and onwards."""
 
 

@@ -25,6 +25,9 @@ LARGE = 1024
 SPARE = 4
 """There is room for one spare picture in so many transitions: an episode's last one is one."""
 
+FEW, LATER = 100_000, 32
+"""Beyond so many transitions there is room for one in `LATER`: a million frames of Atari's take 7.5 GB and not 8.9."""
+
 SURE = 128
 """Steps that are there whatever is observed, or all where the ring has fewer: each may need spare pictures only."""
 
@@ -113,7 +116,9 @@ def empty_frames(leaf: Array, shape: tuple[int, int], rollout_length: int, space
     # The oldest observation's pictures are older than it, and a rollout never runs over the end.
     steps = length + -(-(frames - 1) // rollout_length) * rollout_length
     each = most_spare(frames, num_envs)
-    spare = max(length * num_envs // SPARE, (SURE + frames) * each)
+    transitions = length * num_envs
+    spare = min(transitions, FEW) // SPARE + max(transitions - FEW, 0) // LATER
+    spare = max(spare, (SURE + frames) * each)
     spare = min(spare, (length + frames) * each)
     return Frames(
         store=jnp.zeros((steps * num_envs + spare + num_envs, *one), leaf.dtype),

@@ -3,6 +3,7 @@
 PARTS = {
     "environment": "environment:EnvironmentReward",
     "scale": "scaling:Scale",
+    "atari": "atari:AtariRewards",
     "normalise-return": "scaling:NormaliseReturn",
     "weighted": "weighted:Weighted",
     "rnd": "bonuses.rnd:RND",

@@ -14,7 +14,7 @@ from forage.core.types import ForageError
 from forage.evaluation.statistics import Score
 from forage.loop.policy import Policy
 from forage.runs.run import by_setting
-from forage.runs.scoring import evaluate_agents
+from forage.runs.scoring import check_episodes, evaluate_agents
 
 if TYPE_CHECKING:
     from forage.runs.session import Session
@@ -47,8 +47,7 @@ class View:
         """
         session = self._session
         episodes = session.settings["evaluation_episodes"] if episodes is None else episodes
-        if episodes < 1:
-            raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
+        check_episodes(episodes)
         actions = "sampled" if session.setup.evaluation_actions == "sampled" else "greedy"
         session.asked += 1
         seed = prng.EVALUATION_CALLED + session.asked

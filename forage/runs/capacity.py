@@ -16,7 +16,7 @@ from forage.core.types import ForageError
 from forage.loop.runner import Runner
 
 PARTS = {
-    "memory": ("what its memory ({memory}) keeps", "a smaller capacity of the memory"),
+    "memory": ("what its memory ({memory}) keeps", "a smaller capacity of the memory (--memory.capacity)"),
     "agent": ("the networks of {agent} and their optimisers", "smaller networks"),
     "rewards": ("what its rewards ({rewards}) learn and keep", "other rewards or smaller ones"),
     "behaviour": ("what its behaviour ({behaviour}) keeps", "another behaviour"),
@@ -46,6 +46,21 @@ def check_memory(runner: Runner) -> None:
         f"This run of {of} takes {size(total)} of memory, and {size(free)} are free {where}: {what.format(**named)} "
         f"takes {size(needed[part])} ({total:,} bytes in all); {fewer}{less} would make it less."
     )
+
+
+def said(runner: Runner) -> list[str]:
+    """Say what a large memory takes; nothing of a small one: `memory: 7.5 GB, 7,475 bytes a transition`."""
+    needed = bytes_of(runner)["memory"]
+    capacity = getattr(runner.learner.memory, "capacity", None)
+    if capacity is None or needed < WORTH_SAYING:
+        return []
+    seeds = len(runner.seeds)
+    each = f"{needed // (seeds * capacity):,} bytes a transition, {capacity:,} of them"
+    return [f"memory: {size(needed)}, {each}" + (f" for each of {seeds} seeds" if seeds > 1 else "")]
+
+
+WORTH_SAYING = 10**8
+"""Bytes of a memory from which on the start of a run says how many they are."""
 
 
 def bytes_of(runner: Runner) -> dict[str, int]:

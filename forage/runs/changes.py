@@ -1,4 +1,4 @@
-"""The history of a run: what was changed on the way, from which step on, and which run it came from."""
+"""The history of a run: what happened to it beside training, at which step, and which run it came from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forage.runs.curve import Rows
-from forage.runs.run import Run, read_json, write_json
+from forage.runs.run import Run, write_json
 
 
 def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[str | None]]:
@@ -35,35 +35,44 @@ def other_part(name: str, before: Mapping[str, str], after: Mapping[str, str]) -
     return [before.get(mark) for mark in marks] != [after.get(mark) for mark in marks]
 
 
-def record(run: Run, now: dict[str, Any], steps: int, versions: str = "") -> None:
-    """Write what is changed from `steps` on into a run's history, and the settings as they are into its configuration.
-
-    `now`: the configuration of a setup; what it does not say stays. `versions`: how code and versions differ from those
-    that the run began with. Without any difference nothing is written.
-    """
-    then = {name: run.config.get(name) for name in now}
-    settings = changed(then, now)
-    if not settings and not versions:
-        return
-    row = {"steps": steps, "date": datetime.date.today().isoformat(), "settings": settings}
-    Rows(run.directory / "changes.jsonl").append(row | ({"versions": versions} if versions else {}))
-    if settings:
-        run.config |= read_json(run.directory / "config.json") | now  # which may have a history by now
+def record(run: Run, event: str, steps: int, what: Mapping[str, Any], now: Mapping[str, Any] | None = None) -> None:
+    """Write what happened at a step into a run's history, and the settings as they are `now` into its configuration."""
+    row = {"event": event, "steps": steps, "date": datetime.date.today().isoformat(), **what}
+    Rows(run.directory / "history.jsonl").append(row)
+    if now:
+        run.config |= now
         write_json(run.directory / "config.json", run.config)
 
 
-def history(run: Run) -> list[str]:
-    """Say which run it came from, and what was changed on the way, a line each."""
+def record_changes(run: Run, now: Mapping[str, Any], steps: int, versions: str = "") -> None:
+    """Record what is changed from `steps` on; without any difference nothing is written.
+
+    `now`: the configuration of a setup; what it does not say stays. `versions`: how code and versions differ from those
+    that the run began with.
+    """
+    settings = changed({name: run.config.get(name) for name in now}, now)
+    if settings or versions:
+        what = {"settings": settings} | ({"versions": versions} if versions else {})
+        record(run, "changed", steps, what, now if settings else None)
+
+
+def sentences(run: Run) -> list[str]:
+    """Say which run it came from, and what happened to it beside training, a line each."""
     said = []
     if parent := run.parent:
         said.append(f"begun from {parent['run']} as of its step {parent['steps']:,}")
-    for row in run.changes:
+    for row in run.history:
+        steps = f"{row['steps']:,}"
+        if row["event"] == "stopped":
+            said.append(f"stopped at step {steps}: {row['reason']}")
+        elif row["event"] == "extended":
+            said.append(f"extended at step {steps} to {row['to']:,}, before {row['from']:,}")
         said += [
-            f"from step {row['steps']:,} on {name} {'nothing' if now is None else now}, before "
+            f"from step {steps} on {name} {'nothing' if now is None else now}, before "
             f"{'nothing' if was is None else was}"
-            for name, (was, now) in row["settings"].items()
+            for name, (was, now) in row.get("settings", {}).items()
         ]
-        said += [f"from step {row['steps']:,} on not as begun with {row['versions']}"] if "versions" in row else []
+        said += [f"from step {steps} on not as begun with {row['versions']}"] if "versions" in row else []
     return said
 
 

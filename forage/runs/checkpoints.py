@@ -34,7 +34,10 @@ class Checkpoints:
                 other.unlink()
 
     def load(self, run: Run) -> dict[str, Any] | None:
-        """Load the newest whole checkpoint and return its header, `None` where there is none. Change no file."""
+        """Load the newest whole checkpoint and return its header, `None` where there was none yet. Change no file.
+
+        Raise `ForageError` where there is no whole one, or none is left.
+        """
         problems: list[str] = []
         for path in reversed(run.checkpoints):
             try:
@@ -48,6 +51,11 @@ class Checkpoints:
             return header
         if problems:
             raise ForageError(problems[0])
+        if rows := run.rows:
+            raise ForageError(
+                f"{run.directory} has learned until step {rows[-1]['steps']:,}, and its checkpoints are gone; train "
+                f"anew in another directory."
+            )
         return None
 
     def rewind(self, steps: int) -> None:

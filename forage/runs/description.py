@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forage.runs.changes import flattened, history
+from forage.runs.changes import flattened, sentences
 from forage.runs.run import Run
 from forage.runs.scoring import how_scored
 
@@ -18,7 +18,7 @@ def described(run: Run) -> list[str]:
         for label, one in run.scores.items():
             lines.append(f"{f'with {label}: ' if label else ''}return {one}")
         lines += [f"  {line}" for line in how_scored(evaluation)]
-    if said := history(run):
+    if said := sentences(run):
         lines += ["", "history", *(f"  {line}" for line in said)]
     shown = {name: value for name, value in config.items() if name not in ("spec", "parent", "seeds", "steps")}
     return [*lines, "", "settings", *(f"  {name:36} {value}" for name, value in flattened(shown).items())]

@@ -8,7 +8,8 @@ from typing import Any
 from forage.config.checks import check_steps
 from forage.config.setup import Setup
 from forage.core.types import ForageError
-from forage.runs.run import Run, record
+from forage.runs.changes import record
+from forage.runs.run import Run
 
 
 @dataclasses.dataclass
@@ -34,11 +35,10 @@ class Extension:
 
     def record(self, setup: Setup, steps: int) -> None:
         """Write the new total into the run's configuration, and both totals into its history."""
-        changed: dict[str, Any] = {"steps": setup.steps}
+        now: dict[str, Any] = {"steps": setup.steps}
         if self.capacity is not None:
-            changed["memory"] = self.run.config["memory"] | {"capacity": self.capacity}
-        totals = {"from": self.before, "to": setup.steps}
-        record(self.run.directory, "extended", steps, totals, changed)
+            now["memory"] = self.run.config["memory"] | {"capacity": self.capacity}
+        record(self.run, "extended", steps, {"from": self.before, "to": setup.steps}, now)
 
 
 def extended(run: Run, setup: Setup, steps: int | None) -> tuple[Setup, Extension | None]:

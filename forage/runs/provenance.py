@@ -18,7 +18,7 @@ PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
 def versions() -> dict[str, Any]:
     """Versions of Python and packages, the state of the code, and the machine."""
     return {
-        "forage": importlib.metadata.version("forage-rl"),
+        "forage": own_version(),
         "code": code_hash(),
         "git": git_state(),
         "python": platform.python_version(),
@@ -29,6 +29,14 @@ def versions() -> dict[str, Any]:
             "backend": jax.default_backend(),
         },
     }
+
+
+def own_version() -> str:
+    """Return Forage's version; of a checkout that is on the path and not installed, that it is one."""
+    try:
+        return importlib.metadata.version("forage-rl")
+    except importlib.metadata.PackageNotFoundError:
+        return "a checkout"
 
 
 def differences(then: dict[str, Any]) -> str:

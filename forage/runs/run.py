@@ -1,7 +1,7 @@
 """A run on disk: configuration, progress, metrics, checkpoints, resume.
 
 DIRECTORY/config.json        what was asked for: parts, settings, steps, seeds; and the run it began from
-DIRECTORY/changes.jsonl      where it was resumed with others: what changed at which step
+DIRECTORY/history.jsonl      what happened beside training, at which step: it was extended, stopped, resumed with others
 DIRECTORY/versions.json      versions, git state and machine
 DIRECTORY/metrics.jsonl      a line for each point of the curve; every value a list over members
 DIRECTORY/checkpoints/       the two newest checkpoints: everything to continue from
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from forage.config.saved import load_policy
+from forage.config.saved import load_policy, read_config
 from forage.core import checkpoint
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError
@@ -42,10 +42,14 @@ class Run:
     """A run's directory, seen from outside."""
 
     def __init__(self, directory: str | os.PathLike[str]):
+        if not isinstance(directory, str | os.PathLike):
+            raise ForageError(
+                f"A run is named by its directory, a text or a path, not by a {type(directory).__name__}."
+            )
         self.directory = Path(directory)
         if not (self.directory / "config.json").exists():
             raise ForageError(f"{self.directory} is not a run: it has no config.json.")
-        self.config = read_json(self.directory / "config.json")
+        self.config = read_config(self.directory)
 
     def __repr__(self) -> str:
         seeds = len(self.config["seeds"])
@@ -134,15 +138,6 @@ class Run:
         return self.config.get("parent")
 
     @property
-    def changes(self) -> list[dict[str, Any]]:
-        """Return what was changed on the way, oldest first: `settings` by name, as they were and as they are from
-        `steps` on.
-
-        And `versions`, where the run went on with other code or versions than it began with.
-        """
-        return read_rows(self.directory / "changes.jsonl")
-
-    @property
     def evaluation(self) -> dict[str, Any] | None:
         path = self.directory / "evaluation.json"
         return read_json(path) if path.exists() else None
@@ -165,10 +160,15 @@ class Run:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """Return what happened to the run beside training, oldest first: each an `event`, the `steps` then, and
-        more.
+        """Return what happened to the run beside training, oldest first: each an `event`, the `steps` then, and more.
+
+        Events are `extended` (`from` and `to` a total), `stopped` (a `reason`), and `changed`: `settings` by name, as
+        they were and as they are from then on, and `versions`, where the code or they are not what the run began with.
         """
-        return self.config.get("history", [])
+        # Runs made before there was a history.jsonl have extensions and stops in config.json, changes in a file.
+        before = [{"event": "changed"} | row for row in read_rows(self.directory / "changes.jsonl")]
+        before = sorted([*self.config.get("history", []), *before], key=lambda row: row["steps"])
+        return before + read_rows(self.directory / "history.jsonl")
 
     @property
     def opponents(self) -> dict[str, dict[str, Any]]:
@@ -310,18 +310,14 @@ def draw_sweep(run: Run) -> Path | None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read one of a run's own files."""
     try:
-        return json.loads(path.read_text())
+        found = json.loads(path.read_text())
+        if not isinstance(found, dict):
+            raise ValueError(f"it holds a {type(found).__name__} and no names with values")
+        return found
     except FileNotFoundError:
         raise ForageError(f"{path.parent} is not a whole run: it has no {path.name}.") from None
     except (OSError, ValueError) as error:
-        raise ForageError(f"{path} cannot be read: {error}.") from error
-
-
-def record(directory: Path, event: str, steps: int, more: dict[str, Any], changed: dict[str, Any]) -> None:
-    """Write into a run's configuration what happened at a step, and what of it is `changed` from then on."""
-    config = read_json(directory / "config.json")
-    history = [*config.get("history", []), {"event": event, "steps": steps, **more}]
-    write_json(directory / "config.json", config | changed | {"history": history})
+        raise ForageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
 def write_json(path: Path, data: Any) -> None:

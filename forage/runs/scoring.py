@@ -9,12 +9,23 @@ import numpy as np
 from forage.config.setup import Setup
 from forage.core import prng
 from forage.core.types import ForageError
-from forage.evaluation.statistics import Score, mean, student_interval
+from forage.evaluation.statistics import Score, mean, name_of_mean, student_interval
 from forage.loop.policy import ACTIONS, AUTO
 from forage.loop.runner import Runner
 from forage.loop.soundness import check_returns
 from forage.runs.curve import free, to_float
 from forage.runs.run import Run, by_setting, plain
+
+MOST_EPISODES = 1_000_000  # of one evaluation: their returns are kept in one file
+MOST_EPISODE_SEED = 1_000_000
+
+
+def check_episodes(episodes: int) -> None:
+    """Raise `ForageError` for a number of episodes that no score can be of."""
+    if episodes < 1:
+        raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes:,}.")
+    if episodes > MOST_EPISODES:
+        raise ForageError(f"A score takes at most {MOST_EPISODES:,} evaluation episodes, not {episodes:,}.")
 
 
 def step_limit(setup: Setup) -> int:
@@ -121,7 +132,10 @@ def how_scored(evaluation: dict[str, Any]) -> list[str]:
     of = f", of the reward {evaluation['reward']}" if evaluation["reward"] else ""
     how += f" against {opponent}" if (opponent := evaluation.get("opponent")) else ""
     episodes = evaluation["episodes"]
-    said = [f"interquartile mean over seeds of {episodes} evaluation episodes each{how}, 95 % interval{of}"]
+    seeds = len({member["seed"] for member in evaluation["members"]})
+    said = [f"{name_of_mean(seeds)} over seeds of {episodes} evaluation episodes each{how}, 95 % interval{of}"]
+    if seeds == 1:
+        said = [f"mean of {episodes} evaluation episodes{how}{of}"]
     return said + choice_sentences(evaluation) + ([cut] if (cut := cut_sentence(evaluation)) else [])
 
 

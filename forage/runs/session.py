@@ -18,7 +18,9 @@ from forage.core.types import ForageError
 from forage.loop.learner import Report
 from forage.loop.runner import Runner
 from forage.loop.soundness import NotFinite, Unsound
+from forage.runs import capacity
 from forage.runs import display as progress
+from forage.runs.bounds import Bounds
 from forage.runs.callbacks import Callback, CallbackFailed, View
 from forage.runs.checkpoints import Checkpoints
 from forage.runs.curve import Rows, Totals, columns, newest, quiet_since, read_rows
@@ -66,6 +68,7 @@ class Session:
         self.missed: set[str] = set()  # names of the environment's own that it does not say
         self.checkpoints = Checkpoints(directory, runner, display)
         self.finite = Finite(setup, runner, self.checkpoints, display)
+        self.bounds = Bounds(setup, runner, display)
         self.keeping = Keeping(directory, setup, runner, settings, display)
 
     @property
@@ -78,7 +81,7 @@ class Session:
         self.display.settings = self.setup.settings
         steps = self.iterations * self.runner.steps_per_iteration
         said = introduction(self.setup, self.directory, steps, self.runner.spread)
-        self.display.start(title(self.setup), [*said, *self.said], steps)
+        self.display.start(title(self.setup), [*said, *capacity.said(self.runner), *self.said], steps)
         previous = self.catch_signals()
         try:
             if self.checkpoints.steps is None:
@@ -150,6 +153,7 @@ class Session:
             start, before = time.monotonic(), self.runner.steps
             report = self.advance(count)
             self.finite.check(report, before, self.seconds)
+            self.bounds.look()
             now = time.monotonic()
             done += count
             if compiled_at is None:  # the first call compiles, which says nothing about speed

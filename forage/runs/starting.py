@@ -14,7 +14,7 @@ import numpy as np
 from forage.config import registry
 from forage.config.files import DECISIVE, PORTS, arguments_of, upon
 from forage.config.setup import Setup, shortened
-from forage.core import checkpoint
+from forage.core import checkpoint, spaces
 from forage.core.ports import Memory
 from forage.core.sweep import best, members_of, told
 from forage.core.types import ForageError
@@ -102,7 +102,11 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
         raise ForageError(f"{parent.directory} holds no trained agent: it has no agent.npz.")
     like = runner.learner_shapes()
     agents = {name: leaf[rows] for name, leaf in checkpoint.arrays(file).items()}
-    found = Inheritance(parent, rows, each, fitted(parent, "the agent", agents, like.agent))
+    try:
+        found = Inheritance(parent, rows, each, fitted(parent, "the agent", agents, like.agent))
+    except ForageError:
+        check_spaces(parent, setup)
+        raise
     if with_memory:
         found.capacity = getattr(setup.memory, "capacity", 0)
         memory, found.steps = collected(parent, setup, rows)
@@ -113,6 +117,18 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
                 f"is more than that; say --steps, which is {setup.steps:,} here."
             )
     return found
+
+
+def check_spaces(parent: Run, setup: Setup) -> None:
+    """Raise `ForageError` where a run sees other observations or takes other actions than its parent."""
+    there, here = parent.config["spec"], setup.config()["spec"]
+    for space, verb in (("observation_space", "shows"), ("action_space", "takes")):
+        if there[space] != here[space]:
+            one, other = (spaces.describe(spaces.from_json(spec[space])) for spec in (there, here))
+            raise ForageError(
+                f"{parent.directory} was trained in {there['name']}, which {verb} {one}, and {here['name']} {verb} "
+                f"{other}; its weights fit an environment with the same spaces."
+            )
 
 
 def collected(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, np.ndarray], int]:
@@ -146,8 +162,8 @@ def fitted(parent: Run, what: str, arrays: dict[str, np.ndarray], like: Any) -> 
     wanted = dict(checkpoint.named_leaves(like))
     for name in [*wanted, *arrays]:
         if name not in arrays or name not in wanted:
-            where = "this run has and it has not" if name in wanted else "it has and this run has not"
-            raise ForageError(f"{parent.directory} does not fit {what} of this run: {where} the leaf {name}.")
+            where = "this run" if name in wanted else "that one"
+            raise ForageError(f"{parent.directory} does not fit {what} of this run: only {where} has {name}.")
     for name, leaf in wanted.items():
         bits = jax.eval_shape(jax.random.key_data, leaf) if checkpoint.is_key(leaf) else leaf
         array = arrays[name]

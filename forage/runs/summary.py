@@ -12,8 +12,9 @@ from forage.config.setup import Setup
 from forage.core.ports import Environment
 from forage.evaluation.maps import heat_map
 from forage.loop.runner import Runner
+from forage.runs.changes import record
 from forage.runs.display import duration
-from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, record, scored, write_json
+from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, scored, write_json
 from forage.runs.scoring import how_scored
 
 
@@ -25,7 +26,7 @@ def conclude(
     `stopped`: why training ended before its last step; that is recorded.
     """
     if stopped:
-        record(directory, "stopped", runner.steps, {"reason": stopped}, {})
+        record(Run(directory), "stopped", runner.steps, {"reason": stopped})
     write_json(directory / "evaluation.json", evaluation)
     picture, settings = draw_curve(Run(directory)), draw_sweep(Run(directory))
     where = write_visits(directory, setup, runner)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import jax
 
+from forage.config.kinds import check_call
 from forage.config.options import whole
 from forage.config.registry import short_name
 from forage.config.setup import PORTS, Setup, from_config, make_setup, prepare_devices
@@ -24,16 +25,21 @@ from forage.loop.policy import AUTO
 from forage.runs import display as progress
 from forage.runs.callbacks import Callback, check_callbacks
 from forage.runs.capacity import check_memory
-from forage.runs.changes import record
+from forage.runs.changes import record_changes
 from forage.runs.extending import extended
 from forage.runs.keeping import check_keeping, take_kept
 from forage.runs.locking import locked
 from forage.runs.provenance import differences, versions
-from forage.runs.run import Run, by_setting, draw_sweep, read_json, write_json
-from forage.runs.scoring import load_agents, score_agents
+from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, read_json, write_json
+from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, score_agents
 from forage.runs.session import Session
 from forage.runs.starting import as_parent_unless_said, inherited
 from forage.runs.trackers import Names, open_trackers, tracker_names
+
+CHECKED_APART = ("environment", "steps", "seeds", "evaluation_every", "callbacks", "options")
+"""Arguments of `train` that are more than a type, and have sentences of their own."""
+CHANGEABLE = ("agent", *PORTS, "evaluation_actions", "opponent")
+"""What a run may be resumed with that is other than it was."""
 
 
 def train(
@@ -101,9 +107,10 @@ def train(
         >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5, learning_rate=1e-3)  # doctest: +SKIP
     """
     check_not_importing()
+    check_call(train, {name: value for name, value in locals().items() if name not in CHECKED_APART})
     shown = progress.make(display)
-    if evaluation_episodes is not None and evaluation_episodes < 1:
-        raise ForageError(f"A score takes 1 evaluation episode or more, not {evaluation_episodes}.")
+    if evaluation_episodes is not None:
+        check_episodes(evaluation_episodes)
     if evaluation_every is not None:
         evaluation_every = whole("evaluation_every", evaluation_every)
     if evaluation_every is not None and evaluation_every < 1:
@@ -183,7 +190,7 @@ def train(
 def resume(
     directory: str | os.PathLike[str],
     *,
-    steps: int | None = None,
+    steps: int | str | None = None,
     display: str | progress.Progress = "auto",
     anyway: bool = False,
     environment: Any = None,
@@ -197,9 +204,16 @@ def resume(
     and the run's history keeps both totals. `callbacks`: as in `train`; a run does not remember its own.
     An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
     one (`behaviour=`, ...). What is given otherwise than it was holds from here on: config.json says what is, and
-    changes.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. Raise
+    history.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. Raise
     `ForageError` when code or versions differ from those it was made with, unless `anyway`.
     """
+    check_call(resume, {"directory": directory, "display": display, "anyway": anyway, "data": data})
+    if others := [name for name in parts if name not in CHANGEABLE]:
+        raise ForageError(
+            f"forage.resume has no option {others[0]!r}; a run keeps what it was made with, but for steps, environment "
+            f"and {', '.join(CHANGEABLE)}."
+        )
+    steps = None if steps is None else whole("steps", steps)
     shown, called = progress.make(display), check_callbacks(callbacks)
     run = Run(directory)
 
@@ -234,7 +248,7 @@ def resume(
         tracked = run.config.get("track", run.config.get("extras", ()))  # as it was called before
         session.trackers = open_trackers(tracked, run.directory, run.config, again=True, note=shown.note)
         session.track_again(run)
-        record(run, setup.config(), session.checkpoints.steps or 0, other)
+        record_changes(run, setup.config(), session.checkpoints.steps or 0, other)
         return session.run()
 
 
@@ -279,8 +293,10 @@ def evaluate(
     is, and what was found goes into checkpoints.json.
     Only the agents are read, and what is played is not saved: no code in the run's files is executed.
     """
-    if episodes < 1:
-        raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
+    check_call(evaluate, locals())
+    check_episodes(episodes)
+    if not 0 <= seed <= MOST_EPISODE_SEED:
+        raise ForageError(f"The seed of an evaluation is from 0 to {MOST_EPISODE_SEED:,}, not {seed:,}.")
     run = Run(directory)
     setup = from_config(run.config, environment, evaluation_actions=actions, opponent=opponent)
     if checkpoint is not None and setup.opponent != run.config.get("opponent"):
@@ -295,8 +311,10 @@ def evaluate(
             evaluation["choice"] = evaluation["choice"] and evaluation["choice"] | {"steps": at}
             write_json(run.directory / "checkpoints.json", run.kept | {str(checkpoint): evaluation})
         elif setup.opponent == run.config.get("opponent"):
+            before = run.evaluation
             write_json(run.directory / "evaluation.json", evaluation)
-            draw_sweep(run)
+            if before is None or evaluation["return"] != before["return"]:
+                draw_sweep(run) if setup.sweep else draw_curve(run)
         else:
             write_json(run.directory / "opponents.json", run.opponents | {setup.opponent: evaluation})
     finally:

@@ -107,6 +107,7 @@ class GoExplore(Starts):
         "window": Range(0),
     }
 
+    unscheduled: ClassVar[tuple[str, ...]] = ("explore", "target")
     adapts: ClassVar[bool] = True
     on_host: ClassVar[bool] = True
     every_state: ClassVar[bool] = True

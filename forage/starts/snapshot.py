@@ -76,6 +76,7 @@ class Snapshot(Starts):
         "share": Range(0, 1),
     }
 
+    unscheduled: ClassVar[tuple[str, ...]] = ("share", "discount")
     adapts: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import os
 import re
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from forage.config import registry
+from forage.runs.provenance import own_version
 from forage.runs.run import Run, read_json
 from forage.studies.compare import Compared, scores_of
 from forage.studies.report.page import printed
@@ -24,7 +24,7 @@ YEAR = re.compile(r"\b(19|20)\d\d\b")
 def cite(directory: str | os.PathLike[str] | None = None) -> str:
     """Return a BibTeX entry for Forage and, of a run, its sentence and its parts' papers."""
     if directory is None:
-        return software({"forage": importlib.metadata.version("forage-rl")})
+        return software({"forage": own_version()})
     run = Run(directory)
     blocks = [software(read_json(run.directory / "versions.json"))]
     if run.evaluation and not run.config["sweep"]:

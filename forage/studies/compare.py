@@ -46,7 +46,12 @@ def compare(
 
 def gather(directories: Sequence[str | os.PathLike[str]]) -> list[Compared]:
     """Return the runs, each with a label of its own. Raise `ForageError` where they cannot be compared."""
+    if isinstance(directories, str | os.PathLike):
+        directories = [directories]
     runs = [Run(directory) for directory in directories]
+    places = [run.directory.resolve() for run in runs]
+    if twice := next((run for run, place in zip(runs, places, strict=True) if places.count(place) > 1), None):
+        raise ForageError(f"{twice.directory} is named twice; name each run once.")
     for what, found in (
         ("environments", {environment_of(run) for run in runs}),
         ("tasks in evaluation", {tasks_of(run) for run in runs}),

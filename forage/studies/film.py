@@ -101,7 +101,7 @@ def default_suffix() -> str:
 def prepare(path: Path) -> None:
     """Make the folder of a film. Raises `ForageError` where no film can be written, before an episode is played."""
     if path.suffix not in MOST:
-        raise ForageError(f"A film is an {', a '.join(MOST)}, and {path.name} is none of them.")
+        raise ForageError(f"A film is an .mp4, a .webp or a .gif, and {path.name} is none of them.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -26,6 +26,7 @@ FILES = [
     "agent.npz",
     "evaluation.json",
     "evaluations.jsonl",
+    "history.jsonl",
     "opponents.json",
     "robustness.json",
     "visits.npy",
@@ -155,7 +156,7 @@ def texts(value: Any) -> list[str]:
 
 def check_repository(repository: str) -> None:
     """Raise `ForageError` for what cannot be the name of a repository."""
-    if not REPOSITORY.fullmatch(repository):
+    if not isinstance(repository, str) or not REPOSITORY.fullmatch(repository):
         raise ForageError(f"A repository of the Hub is called USER/NAME, such as ada/ppo-cartpole, not {repository!r}.")
 
 

@@ -28,6 +28,7 @@ from forage.runs.run import Run
 from forage.tasks.same import Same
 
 RANDOM = "random"
+MOST = 1_000_000_000  # transitions: all are in memory before they are written
 USUAL_HORIZON = 1000  # where an environment does not say how long its episodes can be
 
 
@@ -52,6 +53,12 @@ def record(
     """
     if steps < 1:
         raise ForageError(f"A data set has 1 transition or more, not {steps:,}.")
+    if steps > MOST:
+        raise ForageError(f"A data set has at most {MOST:,} transitions, not {steps:,}.")
+    if start < 0:
+        raise ForageError(f"The start of a data set is 0 or more, not {start}.")
+    if Path(file).suffix != ".npz":
+        raise ForageError(f"A data set is an .npz file, and {Path(file).name} is none.")
     if not 0 <= random <= 1:
         raise ForageError(f"The share of random episodes is from 0 to 1, not {random:g}.")
     if actions not in (None, RANDOM, *ACTIONS):

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from forage.config.kinds import check_call
 from forage.config.registry import to_config
 from forage.config.setup import Setup, from_config
 from forage.config.wrapping import innermost
@@ -30,7 +31,7 @@ from forage.evaluation.conditions import Cell, conditions
 from forage.evaluation.statistics import Score, score
 from forage.loop.policy import AUTO
 from forage.runs.run import Run, write_json
-from forage.runs.scoring import acting, cut_words, load_agents, step_limit
+from forage.runs.scoring import acting, check_episodes, cut_words, load_agents, step_limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,8 +141,8 @@ def evaluate_under(
     Examples:
         >>> forage.evaluate_under("runs/ppo-CartPole-v1", {"length": [0.25, 0.5, 1.0, 2.0]})  # doctest: +SKIP
     """
-    if episodes < 1:
-        raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes}.")
+    check_call(evaluate_under, locals())
+    check_episodes(episodes)
     run = Run(directory)
     setup = from_config(run.config, environment, evaluation_actions=actions)
     if not isinstance(setup.environment, Environment):

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from forage.config.kinds import check_call
 from forage.config.saved import load
 from forage.config.setup import from_config
 from forage.core import prng
@@ -47,6 +48,7 @@ def watch(
     `checkpoint`: `best`, or the step of one that the run has kept; else the newest, as `forage.load` does.
     `progress` is called after each step with the number of the episode, from 0, the step and the return so far.
     """
+    check_call(watch, {name: value for name, value in locals().items() if name not in ("environment", "progress")})
     run = Run(directory)
     name = "agent" if checkpoint is None else f"agent-{checkpoint}"
     path = Path(output) if output is not None else run.directory / f"{name}{default_suffix()}"
@@ -55,9 +57,9 @@ def watch(
             raise ForageError(f"A film has 1 {what} or more, not {number}.")
     if not megabytes > 0:
         raise ForageError(f"The size of a film is above 0 megabytes, not {megabytes:g}.")
+    prepare(path)
     policy = load(run.directory, seed, actions, checkpoint=checkpoint, **(settings or {}))
     setup = from_config(run.config, environment)
-    prepare(path)
     film = Film(path, USUAL, told(policy.member), progress)
     if not isinstance(setup.environment, Environment):
         host = setup.environment(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, ClassVar
 
 import equinox
@@ -41,7 +42,7 @@ class Draws(Tasks):
 
     def check(self, environment: Environment) -> None:
         """Raise `ForageError` for a field that the environment does not have or that cannot be chosen so."""
-        for one in self.chosen:
+        for one in map(dataclasses.replace, self.chosen):  # made anew, so that what a schedule brought is looked at
             whole = is_whole(value_of(environment, one.field))
             one.check(whole)
             for value in one.ends():
@@ -77,8 +78,9 @@ class Contexts(Tasks):
     `train` and `test` name fields and how they are chosen. `test` is for evaluation; what it does not name is as in
     training. In words, `field=VALUES`, where values are `0.5` (fixed), `0.25:1.0` or `uniform:0.25:1.0`,
     `log-uniform:0.25:4`, `normal:9.8:1` (cut at three standard deviations), `choice:0.25:0.5:1` or
-    `linear:0.25:1.0:100k` (over the first 100k steps of each seed; evaluated at its end). In Python also parts of
-    `forage.tasks.distributions`.
+    `linear:0.25:1.0:100k` (over the first 100k steps of each seed; evaluated at its end). A number of a range may move
+    over the run: `length=0.5..0.25:0.5..1.0` begins at 0.5 and ends as `0.25:1.0`, with which it is evaluated. In
+    Python also parts of `forage.tasks.distributions`, whose numbers may be schedules.
 
     A `split` makes test contexts of the training ones instead: of each field's probability the middle half is parted
     from the two outer quarters. `interpolation` trains on the outer quarters of every field and tests in the middle of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import equinox
@@ -14,13 +14,15 @@ from jaxtyping import Array, Float, Int
 
 from forage.core.errors import nearest
 from forage.core.ports import Part
+from forage.core.schedule import Schedule, settled
 from forage.core.types import ForageError
 
 
 class Distribution(Part):
     """A distribution of the field called `field`, as a quantile function: from a share u of the probability to a value.
 
-    Whole numbers, and fields that are arrays, are drawn entry by entry, and a value is never beyond the range.
+    Whole numbers, and fields that are arrays, are drawn entry by entry, and a value is never beyond the range. Numbers
+    may follow schedules, so that a range becomes wider or moves in the course of a run.
     """
 
     field: equinox.AbstractVar[str]
@@ -35,11 +37,14 @@ class Distribution(Part):
     """Draws fill a range, of which parts can be left out."""
 
     scheduled: ClassVar[bool] = False
-    """The value depends on how many steps the run has taken."""
+    """The value depends on how many steps the run has taken, also where no number follows a schedule."""
+
+    unscheduled: ClassVar[tuple[str, ...]] = ()
+    """Numbers that may not follow a schedule."""
 
     def last(self) -> Distribution:
         """Return what holds at the end of the run."""
-        return self
+        return settled(self, -1)
 
     def check(self, whole: bool) -> None:
         """Raise `ForageError` where nothing can be drawn for a field of this kind."""
@@ -141,11 +146,16 @@ class Normal(Distribution):
         return self.mean - self.limit * self.std, self.mean + self.limit * self.std
 
 
+def numbers_or_schedules(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return numbers, with schedules in place of words for them."""
+    return tuple(Schedule(value) if isinstance(value, str) else value for value in values)
+
+
 class Choice(Distribution):
     """One of `values`, each as likely as the others."""
 
     field: str = equinox.field(static=True)
-    values: tuple[float, ...] = equinox.field(converter=tuple)
+    values: tuple[float, ...] = equinox.field(converter=numbers_or_schedules)
 
     def __check_init__(self):
         if not self.values:
@@ -176,6 +186,7 @@ class Linear(Distribution):
             raise ForageError(f"linear takes 1 step or more for {self.field}, not {self.steps:g}.")
 
     scheduled: ClassVar[bool] = True
+    unscheduled: ClassVar[tuple[str, ...]] = ("steps",)
 
     def last(self) -> Fixed:
         return Fixed(self.field, self.end)
@@ -211,7 +222,7 @@ def distribution(given: Any) -> Distribution:
         raise ForageError(f"A context is a field and its values, as in length=0.25:1.0; {given!r} is not.")
     if kind not in KINDS:
         try:
-            float(kind)
+            float(kind.partition("..")[0])
         except ValueError:
             raise ForageError(f"Unknown distribution {kind!r}{nearest(kind, KINDS)}") from None
         kind, numbers = ("uniform" if numbers else "fixed"), [kind, *numbers]
@@ -222,8 +233,11 @@ def distribution(given: Any) -> Distribution:
     return make(field.replace("-", "_"), *values)
 
 
-def number(text: str, given: str) -> float:
-    """`0.5`, `100k` or `1e6`."""
+def number(text: str, given: str) -> float | Schedule:
+    """`0.5`, `100k` or `1e6`; `0.5..2` goes from one to the other in a straight line over the run."""
+    if ".." in text:
+        first, _, last = text.partition("..")
+        return Schedule(f"linear:{number(first, given)},{number(last, given)}")
     scale = {"k": 1e3, "M": 1e6}.get(text[-1:], 1.0)
     try:
         return float(text[:-1] if scale > 1 else text) * scale

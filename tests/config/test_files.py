@@ -78,11 +78,13 @@ def test_options_go_over_a_file(tmp_path, capsys, monkeypatch):
     "config, sentence",
     [
         ({"stepps": 3}, r"f has 'stepps', which is no setting of a run. Did you mean 'steps' or "),
-        ({"steps": "many"}, r"steps in f is not what forage train takes: 'many'"),
-        ({"steps": True}, r"steps in f is not what forage train takes: True"),
+        ({"steps": True}, r"steps of f is a whole number or a number or a text, not True"),
         ({"agent": 3}, r"agent in f is a name, or a table with `part`, its name; not 3"),
         ({"agent": "ppoo"}, r"Unknown agent 'ppoo'. Did you mean 'ppo'\?"),
-        ({"agent": {"part": "ppo", "hidden_sizes": 8}}, r"hidden_sizes of ppo in f is a list, not 8"),
+        (
+            {"agent": {"part": "ppo", "hidden_sizes": 8}},
+            r"hidden_sizes of ppo in f is a list of whole numbers",
+        ),
         ({"memory": {"part": "uniform", "size": 8}}, r"uniform has no option 'size'"),
         ({"environment": 3}, r"The environment in f is 3; name one"),
         ({"environment": {"object": "<class Mine>"}}, r"is a Python object, <class Mine>; name one"),
@@ -111,4 +113,4 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_another_agent_is_refused(tmp_path, capsys):
     (tmp_path / "run.toml").write_text(TOML)
     code, _, err = small.here(capsys, "train", "ppo", "CartPole-v1", "--config", tmp_path / "run.toml")
-    assert code == 2 and "has the agent dqn and its parts; leave out ppo, or the file." in err
+    assert code == 2 and "has the agent dqn and its parts; leave out ppo, or" in err

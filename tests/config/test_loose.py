@@ -31,7 +31,7 @@ def test_what_is_no_whole_number(value):
 
 
 def test_names_of_other_libraries_lead_somewhere():
-    known = {"quiet", "plain", "memory.capacity", *WORDS}
+    known = {"quiet", "plain", "trials", "memory.capacity", *WORDS}
     for name in registry.PORTS["agent"]:
         known |= {field.name for field in registry.fields(registry.part_class("agent", name))}
     for ours in elsewhere.NAMES:

@@ -14,8 +14,11 @@ import forage
 from forage.config import options, registry
 from forage.config.setup import from_config, make_setup
 from forage.config.values import takes_schedule
+from forage.core.ports import Starts
 from forage.core.schedule import Schedule, held
 from forage.core.types import Clock, ForageError
+from forage.tasks.contexts import Contexts
+from forage.tasks.distributions import Linear, Uniform
 
 MOMENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -82,7 +85,7 @@ def test_functions_that_are_no_schedule(function, said):
         ("ppo", {"learning_rate": "linear:1e-3,-1"}, "learning-rate of ppo is 0 or more, not -1"),
         ("ppo", {"learning_rate": "linear:1e-3,0", "final_learning_rate": 0.5}, "final_learning_rate has no use"),
         ("sac", {"initial_temperature": "linear:1,0.1"}, "takes a number and no schedule"),
-        ("ppo", {"epochs": "linear:4,1"}, "epochs of ppo is a number"),
+        ("ppo", {"epochs": "linear:4,1"}, "epochs of ppo is a whole number"),
         ("ppo", {"learning_rate": "nowhere.py:falling"}, "There is no file"),
     ],
 )
@@ -119,7 +122,13 @@ def test_which_numbers_take_one():
     assert takes_schedule(forage.TD3, "exploration_noise")
     assert takes_schedule(registry.part_class("behaviour", "epsilon-greedy"), "schedule")
     assert not takes_schedule(registry.part_class("behaviour", "takeover"), "fraction")
-    assert not takes_schedule(registry.part_class("starts", "go-explore"), "target")
+    for starts, name in (("archive", "probability"), ("go-explore", "probability"), ("latent-go-explore", "p")):
+        assert takes_schedule(registry.part_class("starts", starts), name)
+    for name in ("rank_temperature", "staleness", "replay_probability"):
+        assert takes_schedule(registry.part_class("starts", "prioritised-levels"), name)
+    for starts, name in (("go-explore", "target"), ("go-explore", "explore"), ("snapshot", "share")):
+        assert not takes_schedule(registry.part_class("starts", starts), name)
+    assert takes_schedule(Uniform, "low") and not takes_schedule(Linear, "steps")
 
 
 def equal(one, other):
@@ -158,20 +167,29 @@ def test_a_closure_is_asked_for_again(tmp_path):
     assert isinstance(again.agent.learning_rate, Schedule)
 
 
+def archive(probability):
+    return {"starts": registry.build("starts", "archive", {"probability": probability, "capacity": 8})}
+
+
 SCHEDULED = {
-    "ppo": ("CartPole-v1", SMALL | {"learning_rate": "cosine:1e-3,0", "clip": "linear:0.3,0.1"}),
-    "dqn": ("CartPole-v1", REPLAY | {"hidden_sizes": (8,), "learning_rate": "step:1e-3,1e-4@0.5", "n_step": 2}),
+    "ppo": ("CartPole-v1", SMALL | {"learning_rate": "cosine:1e-3,0", "clip": "linear:0.3,0.1"}, {}),
+    "dqn": ("CartPole-v1", REPLAY | {"hidden_sizes": (8,), "learning_rate": "step:1e-3,1e-4@0.5", "n_step": 2}, {}),
+    "ppo, contexts": (
+        "CartPole-v1",
+        SMALL,
+        {"tasks": Contexts(("length=0.5..0.25:0.5..1", "gravity=choice:9.8:9.8..5"))},
+    ),
+    "ppo, archive on the host": ("gymnasium:CartPole-v1", SMALL, archive("step:0,1@0.5")),
+    "ppo on the host": ("gymnasium:CartPole-v1", SMALL | {"learning_rate": "cosine:1e-3,0"}, {}),
 }
 
 
-@pytest.mark.parametrize("name", [*SCHEDULED, "ppo on the host"])
-def test_stopped_and_resumed_is_the_same(tmp_path, name):
+@pytest.mark.parametrize("case", SCHEDULED)
+def test_stopped_and_resumed_is_the_same(tmp_path, case):
     """In the middle of a fall, bit for bit, and by what the configuration keeps."""
-    name, _, on_host = name.partition(" ")
-    environment, given = SCHEDULED[name]
-    setup = make_setup(
-        name, f"gymnasium:{environment}" if on_host else environment, agent_options=given, steps=96, seeds=2
-    )
+    environment, given, parts = SCHEDULED[case]
+    name = case.partition(",")[0].partition(" ")[0]
+    setup = make_setup(name, environment, agent_options=given, steps=96, seeds=2, **parts)
     whole, begun = setup.runner(), setup.runner()
     whole.begin()
     begun.begin()
@@ -201,3 +219,74 @@ def test_epsilon_itself(name):
     part = registry.build("behaviour", name, {"schedule": "cosine:1,0"})
     clock = Clock(jnp.int32(500), jnp.float32(1000))
     assert abs(float(held(part, clock.fraction).epsilon(clock)) - 0.5) < 1e-6
+
+
+class Told(Starts):
+    """Begins as the environment resets, marks the episode with its number, and keeps the one of its last report."""
+
+    chance: float = 0.0
+    on_host = True
+
+    def init(self, key, environment, spec, num_envs):
+        return jnp.float32(-1)
+
+    def begin(self, state, environment, key, index):
+        return *environment.reset(key), jnp.asarray(self.chance, jnp.float32)
+
+    def report(self, state, rollout, review):
+        return jnp.asarray(self.chance, jnp.float32)
+
+
+@pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
+def test_starts_follow_a_schedule(environment):
+    """An episode that begins in a rollout has the number of the moment when that rollout began."""
+    options = {"num_envs": 4, "rollout_length": 32, "hidden_sizes": (8,), "minibatches": 2, "epochs": 1}
+    setup = make_setup("ppo", environment, agent_options=options, starts=Told("linear:0,1"), steps=512, seeds=1)
+    runner = setup.runner()
+    runner.begin()
+    for turn in range(3):
+        runner.advance(1)
+        if setup.native:
+            reported, marks, ages = runner.state.starts, runner.state.actors.at.mark, runner.state.actors.episode_length
+        else:
+            (loop,) = runner.loops
+            reported, marks, ages = loop.starts.state.part, loop.starts.state.marks, loop.episode_length
+        assert np.allclose(reported, turn / 4)
+        young = np.ravel(ages) < 32
+        assert young.any() and np.allclose(np.ravel(marks)[young], turn / 4)
+
+
+def test_ranges_of_contexts_follow_a_schedule():
+    options = {"num_envs": 4, "rollout_length": 32, "hidden_sizes": (8,), "minibatches": 2, "epochs": 1}
+    tasks = Contexts((Uniform("length", 0.5, "linear:0.5,1"), "gravity=9.8..5"))
+    setup = make_setup("ppo", "CartPole-v1", agent_options=options, tasks=tasks, steps=512, seeds=1)
+    runner = setup.runner()
+    runner.begin()
+    assert np.all(runner.state.pool.starts.task.length == 0.5)
+    runner.advance(3)
+    task, young = runner.state.actors.at.task, np.ravel(runner.state.actors.episode_length) < 32
+    assert young.any() and np.allclose(np.ravel(task.gravity)[young], 9.8 - (9.8 - 5) / 2)
+    lengths = np.ravel(task.length)[young]
+    assert np.all(lengths > 0.5) and np.all(lengths <= 0.75)
+    last = setup.tasks.evaluation()
+    assert [one.ends() for one in last.chosen] == [(0.5, 1.0), (5.0,)]
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (lambda: {"tasks": Contexts(("length=0.5..2:1",))}, "low <= high for length; got 1.1 and 1.0"),
+        (lambda: {"tasks": Contexts(("length=1..-1",))}, "length of CartPole is above 0, not 0"),
+        (lambda: {"tasks": Contexts(("length=1..",))}, "has '' where a number should be"),
+        (lambda: {"tasks": Contexts(("length=linear:1..2:3:100",))}, "start of Linear takes a number and no schedule"),
+        (lambda: archive("linear:0,2"), "probability of archive is from 0 to 1, not 2"),
+        (lambda: archive("lineal:0,1"), "Did you mean 'linear'"),
+        (
+            lambda: {"starts": registry.build("starts", "go-explore", {"explore": "linear:0,1"})},
+            "explore of GoExplore takes a number and no schedule",
+        ),
+    ],
+)
+def test_schedules_of_tasks_and_starts_that_cannot_be(parts, said):
+    with pytest.raises(ForageError, match=said):
+        make_setup("ppo", "CartPole-v1", seeds=1, **parts()).loop()

@@ -91,6 +91,24 @@ class EnvPoolAtari(EnvPool):
         return Seen(np.moveaxis(observation[0], 0, -1))
 
 
+class ALEVector(HostDriver):
+    """A vector environment of one game, which starts anew in the step after an end; frames are stacked in front."""
+
+    def __init__(self, id: str, **options: Any):
+        from ale_py.vector_env import AtariVectorEnv
+
+        self.library = AtariVectorEnv(id.lower(), 1, autoreset_mode="NextStep", reward_clipping=False, **options)
+
+    def reset(self, seed: int | None) -> Seen:
+        if seed is None:
+            return self.step(0)._replace(reward=0.0)
+        return Seen(np.moveaxis(self.library.reset(seed=seed)[0][0], 0, -1))
+
+    def step(self, action: Any) -> Seen:
+        observation, reward, terminated, truncated, _ = self.library.step(np.array([action], np.int32))
+        return Seen(np.moveaxis(observation[0], 0, -1), None, float(reward[0]), terminated[0], truncated[0])
+
+
 class PettingZoo(HostDriver):
     """All agents at once; those that are no longer in `agents` have left."""
 

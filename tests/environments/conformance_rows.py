@@ -6,6 +6,7 @@ from __future__ import annotations
 import gymnasium
 from conformance import Row
 from conformance_host_libraries import (
+    ALEVector,
     Atari,
     EnvPool,
     EnvPoolAtari,
@@ -118,6 +119,17 @@ ROWS: list[Row] = [
         Atari,
         "max_num_frames_per_episode",
         options={"preprocess": False},
+        within=2000,
+        wrong_option="frame_skips",
+        saves=False,
+        each=4,
+    ),
+    Row(
+        "ale:Breakout",
+        "ale_py",
+        ALEVector,
+        "max_num_frames_per_episode",
+        options={"noop_max": 0},
         within=2000,
         wrong_option="frame_skips",
         saves=False,

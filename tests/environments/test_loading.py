@@ -5,6 +5,7 @@ import importlib.util
 import json
 import multiprocessing
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -183,6 +184,7 @@ def test_ids_of_ones_own_module_are_imported_and_kept_whole():
     assert "KeyError: 'no such scene'" in broken and "my_broken.py, line 3" in broken
 
 
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")  # of a module that is loaded once more
 def test_files_beside_ones_own_are_found_whenever_they_are_imported(folder, monkeypatch, tmp_path):
     assert rewards(make("my_package:Base")) == [3.0]
     monkeypatch.chdir(tmp_path)
@@ -272,11 +274,12 @@ def made_by(given, **options):
     return environment_spec(name, environment), environment, config
 
 
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")
 def test_what_is_handed_over_works_or_is_answered():
     from forage.environments.loading import load_class
 
     base, named = load_class("my_package:Base"), load_class("my_package.py:Named")
-    for given in (lambda: base(), functools.partial(base), base):
+    for given in (lambda: base(), functools.partial(base), base, base()):
         spec, build, _ = made_by(given)
         assert spec.observation_space.shape == (3,)
         assert rewards(HostFactoryLike(build), 2) == [3.0, 3.0]
@@ -295,16 +298,26 @@ def test_what_is_handed_over_works_or_is_answered():
 
     spec, build, config = made_by(Local, speed=np.float64(7.0))
     assert rewards(HostFactoryLike(build)) == [7.0] and "object" in config and spec.name == "Local"
+    held, theirs = base(), gymnasium.make("CartPole-v1", max_episode_steps=7)
+    spec, build, config = made_by(theirs)
+    assert (spec.name, spec.horizon, list(config)) == ("gymnasium:CartPole-v1", 7, ["object"])
+    copies = build(2)  # each with a seed and a state of its own, and not the object's
+    seen = copies.reset(0)
+    assert not np.array_equal(seen[0], seen[1]) and theirs.unwrapped.state is None
+    held.lock = theirs.unwrapped.lock = threading.Lock()
     for given, words in (
-        (base(), "give Base itself or lambda: Base(...)"),
-        (gymnasium.make("CartPole-v1"), "'gymnasium:CartPole-v1'"),
+        (held, "This Base cannot be copied (cannot pickle '_thread.lock' object), and a run makes several"),
+        (held, "give lambda: Base(...)"),
+        (theirs, "give 'gymnasium:CartPole-v1' or lambda: gymnasium.make('CartPole-v1')"),
         (lambda n: gymnasium.make("CartPole-v1"), "HostEnvironment"),
-        (lambda n: gymnasium.make_vec("CartPole-v1", num_envs=n), "HostEnvironment"),
+        (lambda n: gymnasium.make_vec("CartPole-v1", num_envs=n), "begins a new episode in the step after one ended"),
         (lambda: 3, "made a int"),
-        (gymnasium.make_vec("CartPole-v1", num_envs=1), "many environments already"),
+        (gymnasium.make_vec("CartPole-v1", num_envs=1), "a fixed number of environments"),
     ):
         assert words in said(made_by, given)
     assert "an object already has its own" in said(made_by, lambda n: None, length=3)
+    assert "This Base is an object, with its own length; " in said(made_by, base(), length=3)
+    assert made_by(base(), max_episode_steps=2)[0].horizon == 2
 
 
 class HostFactoryLike:
@@ -318,7 +331,7 @@ class HostFactoryLike:
 def test_processes_say_what_went_wrong_and_are_ended():
     assert "takes no seed" in said(rewards, make("my_package.py:Seedless", parallel=True))
     port = said(make("my_package.py:Port", parallel=True).build, 1)
-    assert port.endswith("could not be made: port 5555 is in use")
+    assert port.endswith("could not be made: port 5555 is in use.")
     host = make("my_package.py:Dies", parallel=True).build(1)
     host.reset(0)
     with pytest.raises(ForageError) as caught:

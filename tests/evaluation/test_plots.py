@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from forage.core.types import ForageError
-from forage.evaluation import plots
+from forage.evaluation import look, plots
 from forage.evaluation.statistics import Score
 from forage.evaluation.sweep_plot import against
 
@@ -49,6 +49,14 @@ def test_a_run_alone_shows_its_mean_its_interval_and_its_seeds():
     assert {"100k", "200k", "300k"} <= {label.get_text() for label in axes.get_xticklabels()}
 
 
+def test_a_long_label_leaves_room_for_the_curve():
+    figure, axes = draw([(f"/home/somebody/{'folder/' * 12}my_agent.py:LinearQ", STEPS, FIVE)])
+    figure.draw_without_rendering()
+    label = axes.texts[1].get_text()
+    assert label.startswith("…") and label.endswith("/my_agent.py:LinearQ") and len(label) == plots.LONGEST
+    assert axes.get_window_extent().width > figure.bbox.width / 2
+
+
 def test_several_runs_differ_in_look_and_their_labels_do_not_overlap():
     runs = [(f"run {i}", STEPS, FIVE + 0.01 * i) for i in range(10)]
     figure, axes = draw(runs)
@@ -74,6 +82,7 @@ def test_several_runs_differ_in_look_and_their_labels_do_not_overlap():
         ([1], "1 seed, no interval"),
         ([1, 1], "1 seed each, no interval"),
         ([5, 5], "interquartile mean of 5 seeds, 95 % interval shaded"),
+        ([3, 2], "mean of 2 to 3 seeds, 95 % interval (too narrow for so few) shaded"),
         ([3, 10], "interquartile mean of 3 to 10 seeds, 95 % interval (too narrow for so few) shaded"),
     ],
 )
@@ -96,10 +105,40 @@ def test_the_final_evaluation_is_a_diamond_with_its_interval():
     figure = plots._figure(runs, "Title", "return", "steps", (), 0.95, (7.2, 4.2), [(1, 300_000, wide), (0, 3, none)])
     axes = figure.axes[0]
     (diamond,) = [line for line in axes.lines if line.get_marker() == "D"]
-    assert diamond.get_color() == plots.PALETTE[1]
+    assert diamond.get_color() == look.PALETTE[1]
     assert (diamond.get_xdata()[0], diamond.get_ydata()[0]) == (300_000, 90)
     assert [10, 95] in [list(line.get_ydata()) for line in axes.lines]
-    assert axes.get_ylim()[1] > 95 and axes.texts[0].get_text().endswith("; diamond: final evaluation")
+    assert axes.get_ylim()[1] > 95 and axes.texts[0].get_text().endswith("\ndiamond: final evaluation")
+
+
+def test_an_interval_far_wider_than_the_curve_does_not_flatten_it():
+    wide = Score(3.0, -400.0, 63.0, 3)
+    figure = plots._figure([("ppo", STEPS, FIVE[:3])], "Title", "return", "steps", (), 0.95, (7.2, 4.2), [(0, 3, wide)])
+    axes = figure.axes[0]
+    low, high = axes.get_ylim()
+    assert -2 < low < 0 and 4 < high < 6  # values from 0 to 4
+    assert [low, high] in [list(line.get_ydata()) for line in axes.lines]
+    first, second = axes.texts[0].get_text().splitlines()
+    assert first.startswith("mean of 3 seeds") and second.endswith("goes on beyond the picture")
+    figure.draw_without_rendering()
+    assert axes.texts[0].get_window_extent().x1 < figure.bbox.x1  # it was cut at the edge
+
+
+@pytest.mark.parametrize(
+    ("ends", "limits", "beyond"),
+    [
+        ([0.0, 10.0], (-0.6, 10.6), False),
+        ([-2.0, 11.0], (-2.78, 11.78), False),  # within a quarter of the range
+        ([-2.0, 1000.0], (-2 - 0.06 * 14.5, 12.5 + 0.06 * 14.5), True),
+        ([None, np.nan], (0, 1), False),  # left to Matplotlib
+    ],
+)
+def test_what_is_in_view(ends, limits, beyond):
+    axes = Figure().add_subplot()
+    assert look.keep_in_view(axes, [0.0, NAN, 10.0], ends) is beyond
+    np.testing.assert_allclose(axes.get_ylim(), limits)
+    assert look.keep_in_view(axes, [2.0, 2.0], [-5.0, 5.0], "x") is False  # no scale but the interval's
+    np.testing.assert_allclose(axes.get_xlim(), (-5.6, 5.6))
 
 
 def test_values_in_order_take_one_ramp():
@@ -131,11 +170,12 @@ def test_scores_stand_above_their_values(tmp_path, monkeypatch):
 def test_files(tmp_path):
     before = dict(matplotlib.rcParams)
     png = plots.curve(tmp_path / "new" / "a.png", [("ppo", STEPS, FIVE)], "Title", size=(5, 3))
+    plots.curve(tmp_path / "span.png", [("ppo", STEPS, FIVE)], "Title", span=(0, 100_000))
     svg = plots.curve(str(tmp_path / "a.svg"), [("ppo", [0], [[1.0]]), ("dqn", [0], [[2.0]])], "Title")
     assert dict(matplotlib.rcParams) == before
     pixels = matplotlib.image.imread(png)
     assert pixels.shape == (600, 1000, 4)
-    assert plots.PALETTE[0] in {to_hex(pixel) for pixel in np.unique(pixels.reshape(-1, 4), axis=0)}
+    assert look.PALETTE[0] in {to_hex(pixel) for pixel in np.unique(pixels.reshape(-1, 4), axis=0)}
     assert xml.etree.ElementTree.parse(svg).getroot().tag.endswith("svg")
 
 
@@ -164,9 +204,9 @@ def test_imports_stay_light(tmp_path):
     [(0, "0"), (0.25, "0.25"), (500, "500"), (2500, "2.5k"), (1e5, "100k"), (1e6, "1M"), (1.5e9, "1.5B")],
 )
 def test_count(number, written):
-    assert plots.count(number) == written
+    assert look.count(number) == written
     if number:
-        assert plots.count(-number) == "\N{MINUS SIGN}" + written
+        assert look.count(-number) == "\N{MINUS SIGN}" + written
 
 
 @pytest.mark.parametrize(

@@ -57,11 +57,24 @@ def test_plain_numpy_remembers_until_reset(tmp_path):
     first, second = observations(policy, 2)
     for observation in (first, second):
         policy.act(observation), plain.act(observation)
-    np.testing.assert_allclose(plain._memory[0], policy._hidden.features, atol=1e-5)
-    plain.reset()
-    assert not any(np.any(x) for x in plain._memory)
-    with pytest.raises(ValueError, match="acts for one observation at a time"):
+    np.testing.assert_allclose(plain._memory[0][0], policy._hidden.features, atol=1e-5)
+    with pytest.raises(ValueError, match="remembers 1 episodes, and got 2; call reset"):
         plain.act(np.stack([first, second]))
+    plain.reset()
+    assert plain._memory is None
+
+
+def test_plain_numpy_remembers_each_row_of_a_batch(tmp_path):
+    policy = policy_of("ppo-gru")
+    plain = PlainPolicy(policy.export(tmp_path / "policy.npz"))
+    for seen in np.stack(observations(policy, 6)).reshape(2, 3, -1):
+        np.testing.assert_allclose(plain.act(seen), policy.act(seen), atol=1e-5)
+    ended = [False, True, False]
+    plain.reset(only=ended), policy.reset(only=ended)
+    np.testing.assert_allclose(plain._memory[0], policy._hidden.features, atol=1e-5)
+    assert not plain._memory[0][1].any() and plain._memory[0][0].any()
+    with pytest.raises(ValueError, match=r"`only` has shape \(2,\) where 3 episodes are remembered"):
+        plain.reset(only=[True, False])
 
 
 def test_the_file_needs_neither_jax_nor_forage(tmp_path):
@@ -97,6 +110,7 @@ def test_what_draws_at_random_is_refused(tmp_path):
     policy = policy_of("ppo")
     decide = policy._decide
     policy._decide = lambda state, hidden, seen, key, explore: decide(state, hidden, seen, key, True)
+    assert policy._numpy is None
     with pytest.raises(ForageError, match="draws at random even when it acts greedily"):
         policy.export(tmp_path / "policy.npz")
 

@@ -38,6 +38,7 @@ class Case(NamedTuple):
     episode: float = 5  # steps on average
     starts: tuple[str, ...] = ("repeat", "zero", "any")  # how the pictures before the first are filled
     sure: int = 128  # see `ring.SURE`
+    few: int | None = None  # see `ring.FEW`
     beside: bool = False  # a small entry stands beside the large one
 
 
@@ -48,6 +49,7 @@ CASES = {
     "one picture": Case(UniformReplay, (6,), 0, 1, np.float32, rollout_length=1, length=2, episode=3, beside=True),
     "lost": Case(UniformReplay, capacity=160, length=3, episode=2, sure=12),
     "lost, prioritised": Case(PrioritisedReplay, capacity=160, episode=2, sure=12),
+    "fewer later": Case(PrioritisedReplay, rollout_length=16, capacity=4000, length=3, episode=30, few=40),
     "lost at once": Case(PrioritisedReplay, rollout_length=16, capacity=160, episode=2, sure=1),
 }
 
@@ -104,6 +106,7 @@ def test_what_is_drawn_is_what_a_plain_ring_gives(name, monkeypatch):
     case, rollouts = CASES[name], 24
     monkeypatch.setattr(ring, "SURE", case.sure)
     monkeypatch.setattr(ring, "SPARE", 4 if case.sure == 128 else 64)
+    monkeypatch.setattr(ring, "FEW", case.capacity if case.few is None else case.few)
     lived = stream(case, rollouts * case.rollout_length)
     example = jax.tree.map(lambda x: np.zeros(x.shape[2:], x.dtype), lived)
     memory, spec = case.memory(capacity=case.capacity), Spec("x", space_of(case), gymnasium_spaces.Discrete(2))
@@ -180,6 +183,8 @@ def test_large_observations_take_what_is_new_in_them():
     atari = Stacked(np.zeros((84, 84, 4), np.uint8), np.full((84, 84, 4), 255, np.uint8), np.uint8, 4)
     plain, once = bytes_of((84, 84, 4), np.uint8, 100_000, atari)
     assert plain == 5_644_800_000 and once < 0.165 * plain
+    plain, once = bytes_of((84, 84, 4), np.uint8, 1_000_000, atari)
+    assert plain > 56e9 and once < 7.6e9
     box = gymnasium_spaces.Box(-1, 1, (348,), np.float32)
     plain, once = bytes_of((348,), np.float32, 100_000, box)
     assert once < 0.65 * plain

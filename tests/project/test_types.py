@@ -46,7 +46,6 @@ forage.train("ppo", "CartPole-v1", display="loud")  # wrong
 forage.train("ppo", "CartPole-v1", 10_000)  # wrong
 forage.evaluate(run, episodes="ten")  # wrong
 forage.watch(run, film=True)  # wrong
-forage.tune("ppo", "CartPole-v1")  # wrong
 forage.trian("ppo", "CartPole-v1")  # wrong
 text: int = run.score  # wrong
 """

@@ -1,5 +1,6 @@
 """Which of greedy and sampled actions is scored follows from episodes played both ways, and both are shown."""
 
+import json
 from typing import ClassVar, NamedTuple
 
 import equinox
@@ -12,6 +13,7 @@ from gymnasium import spaces
 
 import forage
 from forage.config import registry
+from forage.config.saved import NEEDED
 from forage.config.setup import from_config, make_setup
 from forage.core import prng
 from forage.core.ports import Agent, Environment
@@ -207,8 +209,8 @@ def test_runs_of_before_are_evaluated_as_they_were():
 
 def test_agents_say_whether_they_learn_to_draw():
     drawing = {name for name in registry.PORTS["agent"] if registry.part_class("agent", name).stochastic}
-    policy_gradients = {"ppo", "ppo-lagrangian", "reinforce", "impala"}
-    assert drawing == policy_gradients | {"sac", "sac-discrete", "maxinfo-sac", "mex", "bc", "iql"}
+    policy_gradients = {"ppo", "ppo-lagrangian", "reinforce", "impala", "a2c"}
+    assert drawing == policy_gradients | {"sac", "redq", "droq", "sac-discrete", "maxinfo-sac", "mex", "bc", "iql"}
 
 
 def test_a_search_plays_all_trials_one_way(tmp_path):
@@ -220,7 +222,7 @@ def test_a_search_plays_all_trials_one_way(tmp_path):
 
 def test_the_mark_of_a_run_is_the_choice(tmp_path):
     small_run = tmp_path / "config.json"
-    small_run.write_text('{"evaluation_actions": "auto"}')
+    small_run.write_text(json.dumps(dict.fromkeys(NEEDED) | {"evaluation_actions": "auto"}))
     assert Run(tmp_path).actions == "greedy" and Run(tmp_path).evaluated_how == ""
     (tmp_path / "evaluation.json").write_text('{"actions": "greedy", "choice": {"actions": "sampled"}}')
     assert Run(tmp_path).actions == "sampled" and Run(tmp_path).evaluated_how == ", greedily"

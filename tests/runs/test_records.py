@@ -1,6 +1,7 @@
 """What is said of a run's numbers, what its files may do, and what does not fit."""
 
 import dataclasses
+import importlib.metadata
 import json
 import os
 import pickle
@@ -97,6 +98,9 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(monkeypatch):
     needed = capacity.bytes_of(runner)
     # Two seeds of 100,000 transitions: two observations of four floats, action, reward, source, two flags.
     assert needed["memory"] == 2 * 100_000 * (2 * 16 + 4 + 4 + 4 + 2)
+    assert capacity.said(runner) == []
+    monkeypatch.setattr(capacity, "WORTH_SAYING", 10**6)
+    assert capacity.said(runner) == ["memory: 9.2 MB, 46 bytes a transition, 100,000 of them for each of 2 seeds"]
     monkeypatch.setattr(capacity, "free_here", lambda: 10**6)
     with pytest.raises(
         ForageError, match=r"2 seeds takes .* MB of memory, and 1 MB are free .*memory \(uniform\) keeps"
@@ -185,3 +189,13 @@ def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch)
     one.track_again(SimpleNamespace(rows=[{"steps": 32, "return": [0.0, 0.0]}], evaluations=[row]))
     told = {"steps": 64} | {f"evaluation/{name}": value for name, value in columns.items()}
     assert tracked == [told, {"steps": 32, "return": [0.0, 0.0]}, told]
+
+
+def test_a_checkout_that_is_not_installed_has_a_version(monkeypatch):
+    """What is on the path alone has no metadata to read."""
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert versions.own_version() == "a checkout"

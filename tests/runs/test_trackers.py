@@ -98,7 +98,7 @@ def test_a_run_that_was_stopped_tells_each_point_once(tmp_path, mine):
     assert [steps for steps, _ in evaluated] == [0, 48, 96, 144, 160]
     assert points[-1] == [160, {"score": run.score.value} | interval(run.score)]
 
-    rows = list(csv.DictReader((run.directory / "metrics.csv").open()))
+    rows = list(csv.DictReader((run.directory / "metrics.csv").read_text().splitlines()))
     assert [int(row["steps"]) for row in rows] == sorted({row["steps"] for row in run.rows + run.evaluations})
     assert float(rows[-1]["score"]) == run.score.value
     assert {row["steps"]: row["updates/1"] for row in rows if row["updates/1"]} == {

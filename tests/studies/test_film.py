@@ -91,7 +91,7 @@ def test_the_best_kind_of_film_that_can_be_made(monkeypatch, tmp_path):
         film.prepare(tmp_path / "a.mp4")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     assert film.default_suffix() == ".mp4"
-    with pytest.raises(ForageError, match=r"A film is an .mp4, a .webp, a .gif, and a.png is none of them"):
+    with pytest.raises(ForageError, match=r"A film is an .mp4, a .webp or a .gif, and a.png is none of them"):
         film.prepare(tmp_path / "a.png")
 
 

@@ -96,6 +96,7 @@ def test_the_chart_holds_every_seed_and_the_final_evaluation(runs, tmp_path):
     assert evaluated["x"] == [row["steps"] for row in run.evaluations]
     assert last["x"] == [160] and last["value"][0] == pytest.approx(run.score.value, rel=1e-5)
     assert [seed["y"][0] for seed in last["seeds"]] == pytest.approx(run.evaluation["return"], rel=1e-5)
+    assert "interquartile" not in text and "Numbers over seeds are means" in text  # of two seeds
     # Colours follow the reader's choice of light or dark, and nothing is smaller than 12 pixels.
     assert "color-scheme: light dark" in text
     assert min(float(size) for size in re.findall(r"font-size: ([.0-9]+)rem", text)) * 16 >= 12

@@ -23,6 +23,7 @@ class DDPG(TD3):
     """Deep deterministic policy gradient (Lillicrap et al., 2015, arXiv 1509.02971), otherwise with TD3's defaults."""
 
     example: ClassVar[str] = "forage train ddpg Pendulum-v1"
-    critics: int = equinox.field(static=True, default=1)
+
     target_noise: float = 0.0  # standard deviation of target policy smoothing, in the unit box; DDPG has none
     policy_delay: int = equinox.field(static=True, default=1)  # critic updates for each update of policy and targets
+    critics: int = equinox.field(static=True, default=1)

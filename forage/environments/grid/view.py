@@ -40,7 +40,7 @@ def positions(x: Number, y: Number, direction: Number) -> tuple[Int[Array, "7 7"
     return x + forward_x * ahead - forward_y * right, y + forward_y * ahead + forward_x * right
 
 
-def _swept() -> UInt8[np.ndarray, "clear*lit light"]:
+def _swept() -> UInt8[np.ndarray, "clear_lit light"]:
     """Return how one row of the view passes on the light, for each 7-bit row of clear and of lit cells.
 
     Light passes from a lit, clear cell to its neighbours in the row, first rightward, then leftward, and to the three

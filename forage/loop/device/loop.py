@@ -10,6 +10,7 @@ Python or C++.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ from forage.core.ports import (
     Visited,
     World,
 )
+from forage.core.schedule import held, is_scheduled, moments
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, check_signatures, finite, select
@@ -119,8 +121,9 @@ class DeviceLoop(Part):
                 f"{type(self.learner.behaviour).__name__} intervenes on the host, and this loop runs on the device; "
                 f"forage.train runs it on the host, and so does HostLoop."
             )
-        self.tasks.check(self.environment)
-        self.starts.check(self.environment, self.tasks)
+        for tasks, starts in moments((self.tasks, self.starts)):
+            tasks.check(self.environment)
+            starts.check(self.environment, tasks)
         for part in (self.tasks, self.starts):
             check_signatures(part, report="state, rollout, review")
             self.learner.check_judge(part)
@@ -131,7 +134,19 @@ class DeviceLoop(Part):
                 f"of the tasks that {type(self.tasks).__name__} draws a transition is of; use --tasks same."
             )
 
+    @property
+    def scheduled(self) -> bool:
+        """Return whether a number of tasks or starts follows a schedule."""
+        return is_scheduled((self.tasks, self.starts))
+
+    def at(self, fraction: Any) -> DeviceLoop:
+        """Return the loop with tasks and starts as they are at a share of the run; the learner looks for itself."""
+        if not self.scheduled:
+            return self
+        return dataclasses.replace(self, tasks=held(self.tasks, fraction), starts=held(self.starts, fraction))
+
     def init(self, key: Key[Array, ""]) -> DeviceState:
+        self = self.at(0.0)
         key, learner_key, tasks_key, starts_key, pool_key = jax.random.split(key, 5)
         tasks_state = self.tasks.init(tasks_key, self.environment)
         num_envs = self.agent.num_envs
@@ -166,7 +181,8 @@ class DeviceLoop(Part):
         return Start(task, *self.starts.begin(starts_state, equinox.combine(task, self.environment), keys[1], index))
 
     def collect(self, state: DeviceState, clock: Clock, key: Key[Array, ""]) -> Collected:
-        """Step every environment `rollout_length` times."""
+        """Step every environment `rollout_length` times. Tasks and starts are as at the first of these steps."""
+        adapts, self = self.tasks.adapts or self.starts.adapts or self.scheduled, self.at(clock.fraction)
         num_envs, length, spec = self.agent.num_envs, self.agent.rollout_length, self.learner.spec
         first_hidden = self.learner.hidden()
         keys = jax.random.split(key, (length, 2 * num_envs + 1))
@@ -230,7 +246,7 @@ class DeviceLoop(Part):
             hidden = select(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
             return (pool, at, hidden, age), (experience, played, visited, place)
 
-        if self.tasks.adapts or self.starts.adapts:
+        if adapts:
             state = state._replace(pool=state.pool._replace(used=jnp.int32(self.pool_size)))
         if self.agent.whole_episodes:
             state = self.drop_unfinished(state, jax.random.fold_in(key, prng.FRESH))
@@ -309,6 +325,7 @@ class DeviceLoop(Part):
         """Take one turn of the loop: collect, remember, learn, and tell tasks and starts about it."""
         key, collect_key, learn_key, starts_key = jax.random.split(state.key, 4)
         pool, actors, episodes, rollout, visited, places = self.collect(state, clock, collect_key)
+        self = self.at(clock.fraction)
         learner, metrics = self.learner.learn(state.learner, rollout, clock, learn_key)
         if self.agent.whole_episodes:
             after = clock._replace(steps=clock.steps + self.steps_per_iteration)
@@ -351,13 +368,14 @@ class DeviceLoop(Part):
     ) -> Played:
         """Play fresh episodes, greedily or `sampled`, apart from training (leaves `episode ...`).
 
-        The tasks are those that `tasks.evaluation()` draws; `pinned`, shaped like one, says what every one of them has.
+        The tasks are those that `tasks.evaluation()` draws, with schedules at their end; `pinned`, shaped like one,
+        says what every one of them has.
         An episode that has not ended after `max_steps`, or the horizon of its own task where that is later, counts as
         it stands. Where there is an opponent the agent takes each seat in turn, and only its own reward counts. The
         devices of a seed share the episodes if they are to be `split`.
         """
         start_key, tasks_key, key = jax.random.split(key, 3)
-        tasks = self.tasks.evaluation()
+        tasks = self.at(1.0).tasks.evaluation()
         tasks_state = tasks.init(tasks_key, self.environment)
 
         def begin(key: Key[Array, ""]) -> tuple[Start, Int[Array, ""]]:

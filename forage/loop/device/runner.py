@@ -427,6 +427,13 @@ class DeviceRunner:
         return self._seeds(jax.device_get(look(self.varied, self.state, self._clock())))
 
     @property
+    def shown(self) -> PyTree[np.ndarray] | None:
+        """Return what every environment shows just now, leaves `seed env ...`; `None` where episodes are not kept."""
+        if self.state is None or not self.state.actors:
+            return None
+        return self._seeds(jax.device_get(self.state.actors.at.observation))
+
+    @property
     def visits(self) -> np.ndarray | None:
         """Return how often each seed was at each place of the environment's map, `seed *place`, where that is
         measured.

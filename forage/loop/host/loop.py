@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
+from forage.core.bounds import bounded_leaves
 from forage.core.checkpoint import Bytes
 from forage.core.compiling import Flat, kind, on_host, shared
 from forage.core.host import HostEnvironment
@@ -143,6 +144,8 @@ class HostLoop:
         self.overlap = not learner.agent.on_policy
         self.first_hidden = learner.hidden()
         self.observation: PyTree[np.ndarray] = None
+        self.bounded = bool(bounded_leaves(learner.spec.observation_space))
+        self.shown: PyTree[np.ndarray] | None = None  # what the newest rollout led to, where it has bounds
         self.key: Any = None
         self.state: Any = None
         self.hidden: Any = None
@@ -210,6 +213,8 @@ class HostLoop:
         if agent.whole_episodes and self.episode_length.any():
             self.begin_episodes()
         clock, fresh = self.clock(self.steps), self.episode_length == 0
+        if self.starts is not None:
+            self.starts.follow(clock)
         steps: list[Any] = []
         places: list[Any] = []
         metrics: dict[str, Array] = {}
@@ -257,6 +262,8 @@ class HostLoop:
             )
             self.account(step)
         rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
+        if self.bounded:
+            self.shown = rollout.next_observation
         told = team.as_one(rollout, self.learner.spec.num_agents)
         if self.onlooker is not None:
             self.onlooker.count(rollout)

@@ -173,6 +173,12 @@ class HostRunner:
             self._evaluation = self.build(count)
         return play(loop, self._evaluation, episodes, max_steps, seed, sampled)
 
+    @property
+    def shown(self) -> PyTree[np.ndarray] | None:
+        """Return what the newest rollouts led to, leaves `seed time env ...`; `None` before the first."""
+        shown = [loop.shown for loop in self.loops]
+        return None if any(one is None for one in shown) else jax.tree.map(lambda *x: np.stack(x), *shown)
+
     def retire(self) -> None:
         """Free the environments of training, before an evaluation after which there is none: some open only once."""
         while self._open:

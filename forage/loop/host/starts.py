@@ -16,6 +16,7 @@ from forage.core import prng, spaces, team
 from forage.core.compiling import QUICK, kind, known, shared
 from forage.core.host import HostEnvironment, HostStep
 from forage.core.ports import Environment, Judgement, Review, Starts, Visited
+from forage.core.schedule import held
 from forage.core.types import Clock, Experience, ForageError, Spec, Step
 
 FRESH = -1
@@ -123,6 +124,7 @@ class HostStarts:
 
     def __init__(self, part: Starts, environment: HostEnvironment, spec: Spec, seed: int):
         self.part, self.environment = part, environment
+        self.now = held(part, 0.0)  # the part as it is in this rollout
         self.world = Hosted(spec, environment.places)
         same = kind((part, self.world))
         self.begin = shared(same, begin)
@@ -135,13 +137,17 @@ class HostStarts:
 
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
         key, part_key = jax.random.split(jax.random.fold_in(key, prng.STARTS))
-        part = self.part.init(part_key, self.world, self.world.spec, self.num_envs)
-        key, _, marks = self.begin(self.part, part, self.world, key, jnp.arange(self.num_envs))
+        part = self.now.init(part_key, self.world, self.world.spec, self.num_envs)
+        key, _, marks = self.begin(self.now, part, self.world, key, jnp.arange(self.num_envs))
         return HostStartsState(part, marks, jnp.int32(0), key, jnp.int32(self.num_envs))  # type: ignore[arg-type]
 
     def restore(self, state: HostStartsState, saved: bytes) -> None:
         self.state = state
         self.saved = unjoined(saved)
+
+    def follow(self, clock: Clock) -> None:
+        """Put the numbers of this moment in place of the part's schedules."""
+        self.now = held(self.part, clock.fraction)
 
     def dump(self) -> bytes:
         """Return the simulator's states, for a checkpoint."""
@@ -157,7 +163,7 @@ class HostStarts:
         over = np.asarray(told.terminated | told.truncated)
         cuts = np.zeros(self.num_envs, bool)
         if self.part.cuts:
-            cuts = ~over & np.asarray(self.cut(self.part, self.state.marks, age + 1))
+            cuts = ~over & np.asarray(self.cut(self.now, self.state.marks, age + 1))
         if self.part.every_state:
             self.seen.append(self.visited(over, self.environment.place))
         if cuts.any():
@@ -181,7 +187,7 @@ class HostStarts:
         if not over.any():
             return observation
         index = np.asarray(self.state.begun + np.cumsum(over) - 1, np.int32)  # where `over`; of the rest not used
-        key, ticket, marks = self.begin(self.part, self.state.part, self.world, self.state.key, index)
+        key, ticket, marks = self.begin(self.now, self.state.part, self.world, self.state.key, index)
         ticket, marks = jax.device_get((ticket, marks))
         observation = jax.tree.map(np.copy, observation)
         for index in np.flatnonzero(over).tolist():
@@ -213,7 +219,7 @@ class HostStarts:
         visited = Visited(env_states, marks, gone, fresh)  # type: ignore[arg-type]
         self.seen, self.marks = [], []
         state = self.state
-        key, part = self.reported(self.part, state.part, self.world, rollout, visited, clock, state.key, judgement)
+        key, part = self.reported(self.now, state.part, self.world, rollout, visited, clock, state.key, judgement)
         self.state = self.state._replace(part=part, key=key)
         tickets = jax.tree.leaves(part, is_leaf=lambda x: isinstance(x, Ticket))
         held = [np.asarray(x.number).ravel() for x in tickets if isinstance(x, Ticket)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def tracker_names(asked: Names) -> list[str]:
     A class of one's own goes by its registered name, or by its file.
     """
     names = []
-    for one in [asked] if isinstance(asked, str | type) else asked:
+    for one in [asked] if isinstance(asked, str | type) or not isinstance(asked, Iterable) else asked:
         if isinstance(one, type):
             check_class(one.__name__, one)
             registered = next((name for name, known in REGISTERED.items() if known is one), None)

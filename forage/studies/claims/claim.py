@@ -102,6 +102,11 @@ class Claim(NamedTuple):
     judged_by: str = ""  # the rule in words, where `judge` has its own
 
 
+def environments(claim: Claim) -> dict[str, str]:
+    """Return the ids of the environments of arms that have another than the claim's."""
+    return {label: arm.environment for label, arm in claim.arms.items() if isinstance(arm.environment, str)}
+
+
 def effects(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
     """Compare the treatment with every baseline, from each arm's numbers."""
     if claim.judge is not None:

@@ -4,47 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from forage.evaluation.plots import INK, PALETTE, QUIET, draw_run, style
+from forage.evaluation.look import INK, PALETTE, QUIET, describe, save, sheet, style
+from forage.evaluation.plots import draw_run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH = 80  # letters of a legend's line
 
 
-def draw(path: Path, result: Mapping[str, Any]) -> Path:
-    """Learning curves of all arms on the left; on the right a dot for each seed, and the score with its interval."""
-    from matplotlib.figure import Figure
+def draw(path: Path, result: Mapping[str, Any], environments: Mapping[str, str] | None = None) -> Path:
+    """Draw learning curves of all arms on the left; on the right a dot for each seed, the score and its interval.
 
-    figure = Figure(figsize=(9.6, 3.9), dpi=150, layout="constrained", facecolor="white")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    `environments` names those of arms in another environment than the claim's; each environment has a row of its own,
+    as returns in two environments have no scale in common.
+    """
+    rows: dict[str, dict[str, tuple[str, Any]]] = {}
     for number, (label, arm) in enumerate(result["arms"].items()):
-        color = PALETTE[number % len(PALETTE)]
+        where = (environments or {}).get(label, result["environment"])
+        rows.setdefault(where, {})[label] = (PALETTE[number % len(PALETTE)], arm)
+    most = max(map(len, rows.values()))
+    figure = sheet(9.6, 0.6 + 3.5 * len(rows))
+    panels = figure.subplots(len(rows), 2, width_ratios=(1, 1) if most > 4 else (3, 2), squeeze=False)
+    for (where, arms), (left, right) in zip(rows.items(), panels, strict=True):
+        draw_curves(left, arms)
+        draw_values(right, arms, result["measured"])
+        if len(rows) > 1:
+            right.set_title(where, fontsize=9.5, color=INK, loc="right")
+    figure.suptitle(f"{result['claim']}: {result['verdict']}", x=0.01, ha="left", color=INK, fontweight="bold")
+    said = describe([len(result["seeds"])], "shaded, and as bars")
+    where = "" if len(rows) > 1 else f"{result['environment']}, "
+    figure.supxlabel(f"{where}{said}", x=0.01, ha="left", color=QUIET, fontsize=8.5)
+    return save(figure, path)
+
+
+def draw_curves(axes: Axes, arms: Mapping[str, tuple[str, Any]]) -> None:
+    """Draw the curves of training, with their labels above."""
+    for label, (color, arm) in arms.items():
         steps, values = np.array(arm["curve"]["steps"]), np.array(arm["curve"]["return"], float)
-        draw_run(left, steps, values, {"color": color, "label": label}, 0.95, False)
+        draw_run(axes, steps, values, {"color": color, "label": label}, 0.95, False)
+    style(axes, "return in training", "environment steps")
+    axes.set_xlim(left=0)
+    columns = max(1, min(len(arms), WIDTH // (max(map(len, arms)) + 8)))
+    look: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "labelcolor": INK, "columnspacing": 1.4}
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, ncols=columns, **look)
+
+
+def draw_values(axes: Axes, arms: Mapping[str, tuple[str, Any]], measured: str) -> None:
+    """Draw what was measured of each seed, and of all of them."""
+    for number, (color, arm) in enumerate(arms.values()):
         found = np.array(arm["values"])
         spread = number + np.linspace(-0.14, 0.14, len(found)) if len(found) > 1 else np.array([float(number)])
-        right.plot(spread, found, "o", color=color, alpha=0.45, markersize=4.5, markeredgewidth=0)
-        right.plot([number - 0.26, number + 0.26], [arm["score"]] * 2, color=color, linewidth=2.5)
+        axes.plot(spread, found, "o", color=color, alpha=0.45, markersize=4.5, markeredgewidth=0)
+        axes.plot([number - 0.26, number + 0.26], [arm["score"]] * 2, color=color, linewidth=2.5)
         if arm["interval"] is not None:
-            right.plot([number] * 2, arm["interval"], color=color, linewidth=1.4)
-    style(left, "return in training", "environment steps")
-    left.set_xlim(left=0)
-    left.legend(frameon=False, fontsize=8.5, labelcolor=INK)
-    style(right, wrapped(result["measured"], 40), "")
-    right.set_xticks(range(len(result["arms"])), [wrapped(label) for label in result["arms"]], fontsize=8.5)
-    right.set_xlim(-0.5, len(result["arms"]) - 0.5)
-    seeds = len(result["seeds"])
-    figure.suptitle(f"{result['claim']}: {result['verdict']}", x=0.01, ha="left", color=INK, fontweight="bold")
-    figure.supxlabel(
-        f"{result['environment']}, {seeds} seeds; interquartile mean, 95 % interval",
-        x=0.01,
-        ha="left",
-        color=QUIET,
-        fontsize=8,
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
+            axes.plot([number] * 2, arm["interval"], color=color, linewidth=1.4)
+    style(axes, wrapped(measured, 40), "")
+    letters = min(14, (60 if len(arms) > 4 else 48) // len(arms))
+    axes.set_xticks(range(len(arms)), [wrapped(label, letters) for label in arms], fontsize=8.5)
+    axes.set_xlim(-0.5, len(arms) - 0.5)
 
 
 def wrapped(label: str, width: int = 14) -> str:

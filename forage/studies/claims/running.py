@@ -31,7 +31,7 @@ from forage.runs.locking import locked
 from forage.runs.provenance import differences
 from forage.runs.run import Run, read_json, write_json
 from forage.studies.claims import names
-from forage.studies.claims.claim import Also, Claim, Measure, Scale, effects, verdict
+from forage.studies.claims.claim import Also, Claim, Measure, Scale, effects, environments, verdict
 from forage.studies.claims.picture import draw
 from forage.studies.claims.provenance import commit_of, file_of, uncommitted
 
@@ -89,7 +89,7 @@ def run(
     values = {label: measured(claim.measure, run) for label, run in runs.items()}
     result = described(name, claim, scale, size, runs, values, seconds) | {"claim_commit": claim_commit}
     write_json(path / "result.json", result)
-    draw(path / "picture.png", result)
+    draw(path / "picture.png", result, environments(claim) if scale != "paper" else {})
     for done in runs.values():  # with replay they are gigabytes, and there is nothing to go on with
         shutil.rmtree(done.directory / "checkpoints", ignore_errors=True)
     return result

@@ -83,10 +83,15 @@ function chart(box) {
     tip.hidden = true; reset.hidden = zoom === null;
     extent = zoom || [data.from, Math.max(data.from + 1e-9, ...data.series.flatMap(one => one.x))];
     let low = Infinity, high = -Infinity;
+    const all = (one, ...lines) => lines.flatMap(values => values.filter((y, i) => y !== null && inside(one.x[i])));
     for (const one of series)
-      for (const values of [one.value, one.low, one.high, ...(showSeeds ? one.seeds.map(seed => seed.y) : [])])
-        values.forEach((y, i) => { if (y !== null && inside(one.x[i])) { low = Math.min(low, y); high = Math.max(high, y); } });
+      for (const y of all(one, one.value, ...(showSeeds ? one.seeds.map(seed => seed.y) : [])))
+        low = Math.min(low, y), high = Math.max(high, y);
     if (low > high) [low, high] = [0, 1];
+    // Few seeds have intervals far wider than all that was measured: they are shown up to a quarter of that beyond it.
+    const ends = series.flatMap(one => all(one, one.low, one.high)), beyond = high > low ? (high - low) / 4 : Infinity;
+    low = Math.min(low, Math.max(low - beyond, Math.min(low, ...ends)));
+    high = Math.max(high, Math.min(high + beyond, Math.max(high, ...ends)));
     const room = (high - low || Math.abs(high) || 1) * 0.06; low -= room; high += room;
     X = x => LEFT + (x - extent[0]) / (extent[1] - extent[0]) * (width - LEFT - RIGHT);
     Y = y => height - BOTTOM - (y - low) / (high - low) * (height - TOP - BOTTOM);

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from forage.config.kinds import check_call
 from forage.core import checkpoint
 from forage.core.errors import ForageError
-from forage.evaluation.statistics import score
+from forage.evaluation.statistics import name_of_mean, score
 from forage.evaluation.thresholds import first_reached, median_time
-from forage.runs.changes import flattened, history
+from forage.runs.changes import flattened, sentences
 from forage.runs.display import duration
 from forage.runs.run import read_json
 from forage.studies.compare import Compared, actions_of, cut_of, gather, reward_of, steps_of, verdicts
@@ -26,8 +27,9 @@ from forage.studies.watch import watch
 
 HERE = Path(__file__).parent
 READING = (
-    "A line is the interquartile mean over seeds in its 95 % interval; a diamond is the final evaluation. Point at a "
-    "chart for its values, drag across it to zoom in, click a name to hide its line."
+    "A line is the {mean} over seeds in its 95 % interval; a diamond is the final evaluation. An interval that ends at "
+    "the chart's edge goes on beyond it. Point at a chart for its values, drag across it to zoom in, click a name to "
+    "hide its line."
 )
 
 
@@ -42,6 +44,7 @@ def report(
     `threshold`: also says after how many steps, and how long, runs reached this return in training. `film`: makes a
     film of each run that has none, where its environment can be drawn.
     """
+    check_call(report, locals())
     path = Path(output)
     if path.suffix != ".html":
         raise ForageError(f"A report is an .html file, and {path.name} is none.")
@@ -54,7 +57,7 @@ def report(
         f"<h1>{escape(agents)} on {escape(name)}</h1>",
         f'<p class="quiet">{escape(budget(runs))}</p>',
         *(f'<p class="said">{escape(line)}</p>' for line in verdicts(runs)),
-        section("Learning", learning(runs, name) + f'<p class="quiet">{escape(READING)}</p>'),
+        section("Learning", f'{learning(runs, name)}<p class="quiet">{READING.format(mean=mean_of(runs))}</p>'),
         section("Scores", table(*scores(runs, threshold))),
         section("How many seeds score how high", profiles(runs)),
         section("What differs" if len(runs) > 1 else "Settings", configurations(runs)),
@@ -90,9 +93,14 @@ def budget(runs: Sequence[Compared]) -> str:
     return (
         f"{steps:,} steps of each seed{stopped}; a score is the mean return of a seed's evaluation episodes, played "
         f"apart from training with {how}{of}. "
-        "Numbers over seeds are interquartile means with 95 % intervals: the bootstrap's, or with fewer than five "
+        f"Numbers over seeds are {mean_of(runs)}s with 95 % intervals: the bootstrap's, or with fewer than five "
         "seeds Student's, of the mean."
     )
+
+
+def mean_of(runs: Sequence[Compared]) -> str:
+    """Return what numbers over the seeds of these runs are."""
+    return name_of_mean(max(len(one.run.config["seeds"]) for one in runs))
 
 
 def section(title: str, content: str) -> str:
@@ -157,7 +165,7 @@ def configurations(runs: Sequence[Compared]) -> str:
 
 def changes(runs: Sequence[Compared]) -> str:
     """Return which run each came from, and what was changed in it on the way; nothing where nothing was."""
-    rows = [[one.label, said] for one in runs for said in history(one.run)]
+    rows = [[one.label, said] for one in runs for said in sentences(one.run)]
     return table(["run", "what"], rows) if rows else ""
 
 
@@ -202,7 +210,7 @@ def printed(runs: Sequence[Compared]) -> list[str]:
         episodes, steps = evaluation["episodes"], evaluation.get("steps", one.run.rows[-1]["steps"])
         lines.append(
             f"After {steps:,} steps {one.label} reaches a return of {total.value:.4g} on "
-            f"{config['spec']['name']} ({'interquartile mean over ' if seeds > 3 else 'mean over '}{seeds} "
+            f"{config['spec']['name']} ({name_of_mean(seeds)} over {seeds} "
             f"seed{'s' if seeds > 1 else ''} of {episodes} evaluation episodes each, {interval}"
             f"{f'; {cut_of(one.run)}' if cut_of(one.run) else ''}; forage "
             f"{made['forage']}, jax {made['jax']})."

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from forage.config.checks import seed_numbers
+from forage.config.kinds import check_call
 from forage.config.registry import fields, to_config
 from forage.config.setup import PORTS, Setup, make_setup
 from forage.core.errors import Interrupted
+from forage.core.schedule import settled
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.loop.policy import AUTO
@@ -37,7 +39,7 @@ POPULATION = 10_000  # the seed of a population's first member
 def tune(
     agent: str,
     environment: Any,
-    space: Sequence[str],
+    space: Sequence[str] = (),
     *,
     method: str = "tpe",
     trials: int = 32,
@@ -60,6 +62,7 @@ def tune(
     all trials. `options` as of `forage.train`.
     A search that was stopped goes on when it is called again with the same directory.
     """
+    check_call(tune, {"space": space, "trials": trials, "batch": batch, "episodes": episodes, "directory": directory})
     methods = (*METHODS, "pbt")
     if method not in methods:
         raise ForageError(f"A search is by {', '.join(methods)}, not {method!r}.")
@@ -80,6 +83,7 @@ def tune(
         raise ForageError("All trials of a search are played one way: --evaluation-actions greedy or sampled.")
     options["evaluation_actions"] = evaluation_actions
     setup = make_setup(agent, environment, steps=steps, seeds=population, **options)
+    settled(setup.agent).check(setup.spec)
     if not setup.native:
         setup.check_host()
     episodes = episodes or (32 if setup.native else 10)
@@ -90,6 +94,8 @@ def tune(
         check(setup, ranges, trials)
     else:
         load_optuna()  # before anything is said or written
+    if directory is not None and (Path(directory) / "config.json").exists():
+        raise ForageError(f"{directory} holds a run; name another directory, where a search can be kept.")
     path = Path(directory) if directory is not None else training.new_directory(setup, ".tune")
     say = (lambda text: None) if display in ("quiet", "json") else (lambda text: print(text, flush=True))
     words = {

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from forage.core.host import LIFE_LOST
 from forage.core.spaces import Stacked
 from forage.core.types import ForageError
 
@@ -24,7 +25,8 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
       `size` x `size`. OpenCV's `INTER_AREA` gives the same up to one grey level where rounding ties.
     - The last `stack` frames are the observation; a new episode starts with its first frame repeated.
     - `episodic_life`: losing a life terminates, and the next reset plays on with the lives that are left.
-    - `clip_reward`: the reward's sign. Both change the task; they are off unless asked for.
+    - `clip_reward`: the reward's sign. Both change the task, and scores with it; they are off unless asked for. The
+      rewards part `atari` does the same to what is learned alone, from the info `life_lost`.
 
     Source: Mnih et al. (2015), "Human-level control through deep reinforcement learning"; Machado et al. (2018),
     "Revisiting the Arcade Learning Environment" (arXiv 1709.06009), whose sticky actions are in the `-v5` ids.
@@ -106,6 +108,7 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
             if over:
                 break
         lives = self.ale.lives()
+        info[LIFE_LOST] = float(terminated or lives < self._lives)
         if self.episodic_life and lives < self._lives and not (terminated or truncated):
             terminated = self._plays_on = True
         self._lives = lives
@@ -117,6 +120,23 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
         screen = self._screens.max(axis=0) if self.frame_skip > 1 else self._screens[0]
         shrunk = shrink(shrink(screen.astype(np.float32), self._rows).T, self._columns).T
         return np.rint(shrunk).astype(np.uint8)
+
+
+class LifeLost(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A game that is not preprocessed, with `life_lost` in its info."""
+
+    _lives = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._lives = info["lives"]
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        lost = float(terminated or info["lives"] < self._lives)
+        self._lives = info["lives"]
+        return observation, reward, terminated, truncated, info | {LIFE_LOST: lost}
 
 
 class Room(NamedTuple):
@@ -163,7 +183,7 @@ def make_atari(id: str, preprocess: bool = True, max_episode_steps: int | None =
     """
     register()
     if not preprocess:
-        return gymnasium.make(id, disable_env_checker=True, max_episode_steps=max_episode_steps, **options)
+        return LifeLost(gymnasium.make(id, disable_env_checker=True, max_episode_steps=max_episode_steps, **options))
     own = {name: options.pop(name) for name in PREPROCESSING if name in options}
     own.setdefault("repeat_action_probability", gymnasium.spec(id).kwargs.get("repeat_action_probability", 0.0))
     if clash := {"frameskip", "obs_type"} & set(options):

@@ -12,10 +12,11 @@ import gymnasium
 import numpy as np
 from jaxtyping import Int, PyTree, UInt8
 
-from forage.core.host import HostEnvironment, HostStep, seeds
+from forage.core.host import LIFE_LOST, HostEnvironment, HostStep, seeds
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium import saving
 from forage.environments.adapters.gymnasium.actions import Door
+from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copied, nested, write_batch
 from forage.environments.adapters.gymnasium.calls import Workers, advance, begin, number
 from forage.environments.adapters.gymnasium.make import (
@@ -31,6 +32,7 @@ from forage.environments.adapters.gymnasium.make import (
 )
 from forage.environments.adapters.gymnasium.parts import listed
 from forage.environments.adapters.gymnasium.spaces import is_masked, travelling
+from forage.environments.adapters.gymnasium.wrapping import Around
 from forage.environments.adapters.jax.common import picture
 
 
@@ -51,7 +53,8 @@ class GymnasiumEnvironment(HostEnvironment):
     - A vector reward, which `env.reward_space` announces, is named by `env.reward_names` where it has them.
     - Where an environment says both terminated and truncated, terminated wins.
     - `info` names entries of the environment's info that `Step.info` shall hold, `float32[env]`, NaN where missing.
-      Like `without`, it is a list or one text with commas.
+      Like `without`, it is a list or one text with commas. A game of Atari's always has `life_lost` there.
+    - `around` are wrappers by name (see `wrapping`), around all but `flatten`.
     - `parallel=True` uses Gymnasium's AsyncVectorEnv: worth it when one step takes longer than about a millisecond.
       Otherwise this steps in a plain loop, because SyncVectorEnv takes about as long again as a step of HalfCheetah.
     - `snapshots=False` does not try whether the environment can be saved exactly (which starts two more of it).
@@ -71,12 +74,14 @@ class GymnasiumEnvironment(HostEnvironment):
         flatten: bool = False,
         without: str | Sequence[str] = (),
         max_episode_steps: int | None = None,
+        around: Around = (),
         own: Mapping[str, Any] | None = None,
         **options: Any,
     ):
         name = name or (target if isinstance(target, str) else getattr(target, "__name__", "environment"))
         own = {**options, **(own or {})}
         shape: dict[str, Any] = {"flatten": flatten, "without": listed(without), "max_episode_steps": max_episode_steps}
+        shape["around"] = around
         make = functools.partial(self._single, target, own, **shape)
         self._envs: list[gymnasium.Env[Any, Any]] = []
         self._vector: Workers | None = None
@@ -92,7 +97,8 @@ class GymnasiumEnvironment(HostEnvironment):
                 horizon(first),
                 self._reward_names(first),
             )
-            self._make, self._info_names = make, listed(info)
+            told = (LIFE_LOST,) if isinstance(target, str) and is_atari(target) else ()
+            self._make, self._info_names = make, tuple(dict.fromkeys((*listed(info), *told)))
             self._info_seen: set[str] = set()
             self._frames_per_second = frames_per_second(first)
             trusted = isinstance(located(target), str)
@@ -124,6 +130,10 @@ class GymnasiumEnvironment(HostEnvironment):
     def options_of(cls, target: Target) -> set[str]:
         """Return the options that the environment's own constructor names."""
         return options_of(target)
+
+    def one(self) -> gymnasium.Env[Any, Any]:
+        """Make one more such environment, apart from the batch, which can be drawn where it knows how."""
+        return self._make(render=True)
 
     @staticmethod
     def _single(target: Target, own: Mapping[str, Any], **how: Any) -> gymnasium.Env[Any, Any]:

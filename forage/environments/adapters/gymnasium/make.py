@@ -21,6 +21,7 @@ from forage.environments.adapters.gymnasium.atari import PREPROCESSING, frames_l
 from forage.environments.adapters.gymnasium.ids import registered
 from forage.environments.adapters.gymnasium.parts import leave_out
 from forage.environments.adapters.gymnasium.spaces import plain
+from forage.environments.adapters.gymnasium.wrapping import ActionRepeat, Around, wrapped
 from forage.environments.loading import Own
 
 Target = str | Callable[..., Any]
@@ -51,11 +52,12 @@ def make_single(
     max_episode_steps: int | None = None,
     flatten: bool = False,
     without: Sequence[str] = (),
+    around: Around = (),
 ) -> Any:
     """Make one environment whose observations are arrays or nested dictionaries of them.
 
-    `own` are the options of its constructor, `without` the parts of its observation that are left out, and with
-    `render` it can be drawn where it knows how.
+    `own` are the options of its constructor, `without` the parts of its observation that are left out, `around` the
+    wrappers around it, and with `render` it can be drawn where it knows how.
     """
     target = located(target)
     mode: dict[str, Any] = {"render_mode": "rgb_array"} if render and _draws(target) else {}
@@ -76,20 +78,23 @@ def make_single(
         # In the spec, where no option's name can be one of `gymnasium.make`'s.
         spec = dataclasses.replace(spec, kwargs={**spec.kwargs, **mode, **own})
         env = gymnasium.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True)
-    return plain(leave_out(env, without), flatten)
+    return plain(wrapped(leave_out(env, without), around), flatten)
 
 
 def horizon(env: Any) -> int | None:
     """Return the tightest limit on an episode's steps among the wrappers."""
-    limits: list[int | None] = []
+    limits: list[tuple[int | None, int]] = []
+    repeats = 1  # steps of this layer for each one outside
     layer = env
     while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, ActionRepeat):
+            repeats *= layer.repeats
         if isinstance(layer, gymnasium.wrappers.TimeLimit):
-            limits.append(layer._max_episode_steps)
+            limits.append((layer._max_episode_steps, repeats))
         layer = layer.env
     if type(layer).__module__.startswith("ale_py"):
-        limits.append(frames_limit(env))
-    return min((limit for limit in limits if limit is not None), default=None)
+        limits.append((frames_limit(env), repeats))
+    return min((-(-limit // repeats) for limit, repeats in limits if limit is not None), default=None)
 
 
 def mapped(env: Any) -> Any:
@@ -132,12 +137,17 @@ def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any
         known = {*OURS, *own, *(("preprocess", *PREPROCESSING) if isinstance(target, str) and is_atari(target) else ())}
         hint = did_you_mean(difflib.get_close_matches(match[1], known, n=3, cutoff=0.4))
         return ForageError(f"{name} has no option {match[1]!r}" + (hint or f"; it has {', '.join(sorted(known))}."))
+    needed = re.search(r"missing \d+ required (?:positional|keyword-only) arguments?: '(\w+)'", str(error))
+    if needed and isinstance(error, TypeError) and needed[1] in options_of(target):
+        return ForageError(
+            f"{name} needs --env.{needed[1]} VALUE, which is environment_options={{'{needed[1]}': ...}} in Python."
+        )
     if copies:
         return ForageError(
             f"{name} could be made {'once' if copies == 1 else f'{copies} times'} and not once more: {said(error)}; a "
             f"run needs num_envs of it for each seed, so where there can be but one, take num_envs=1 and one seed."
         )
-    return ForageError(f"{name} could not be made: {said(error)}")
+    return ForageError(f"{name} could not be made: {said(error).rstrip('.')}.")
 
 
 def said(error: BaseException) -> str:

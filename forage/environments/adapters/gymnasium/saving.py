@@ -16,7 +16,7 @@ from forage.core.errors import ForageError
 
 # Parts of every environment that hold no state of their own; `env` is the next layer, saved by itself.
 NOT_STATE = {"env", "spec", "metadata", "render_mode", "model", "mujoco_renderer", "_cached_spec"}
-CHANCE = ("_np_random", "_np_random_seed")
+CHANCE = ("_np_random", "_np_random_seed", "chance")
 SURE = {type(None), bool, int, float, str, np.ndarray, np.random.Generator}
 """What pickles for certain, and comes back."""
 

@@ -1,0 +1,68 @@
+"""How far observations are outside the box that their space declares."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from forage.core.spaces import leaves
+
+TOLERANCE = 1e-5  # of a bound, which float32 may round
+
+
+@dataclasses.dataclass(frozen=True)
+class Outside:
+    """The entry of an observation that was farthest outside its box, and in how many rows one was."""
+
+    by: float
+    value: float
+    bound: float
+    entry: tuple[int, ...]
+    count: int
+    step: int = 0
+
+    def words(self, path: Sequence[str] = ()) -> str:
+        """Say which entry was where, of the part of an observation that is at `path`."""
+        entry = f"entry {self.entry[0] if len(self.entry) == 1 else self.entry}" if self.entry else ""
+        what = " ".join(word for word in (".".join(path), entry) if word) or "it"
+        side = "above" if self.value > self.bound else "below"
+        return f"{what} was {self.value:.6g}, {self.by:.4g} {side} its bound {self.bound:.6g}"
+
+
+def farthest(rows: np.ndarray, space: gymnasium.spaces.Box) -> Outside | None:
+    """Return where rows of observations, `[row, ...]`, are farthest outside their box; `None` where they are within."""
+    values = np.asarray(rows, np.float64)
+    low, high = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
+    # Without a bound the room is infinite, and the bound too; what is not finite is somebody else's to say.
+    with np.errstate(invalid="ignore"):
+        below = low - TOLERANCE * np.maximum(1, np.abs(low)) - values
+        above = values - high - TOLERANCE * np.maximum(1, np.abs(high))
+    if not ((below > 0) | (above > 0)).any():
+        return None
+    finite = np.isfinite(values)
+    by = np.where(finite, np.maximum(np.where(below > 0, low - values, 0), np.where(above > 0, values - high, 0)), 0)
+    if not by.any():
+        return None
+    row, *where = (int(index) for index in np.unravel_index(np.argmax(by), by.shape))
+    entry = tuple(where)
+    value = float(values[(row, *entry)])
+    bound = float(high[entry] if value > high[entry] else low[entry])
+    count = int(by.reshape(len(by), -1).any(axis=1).sum())
+    return Outside(float(by[(row, *entry)]), value, bound, entry, count)
+
+
+def bounded_leaves(space: gymnasium.Space[Any]) -> dict[tuple[str, ...], gymnasium.spaces.Box]:
+    """Return the boxes of a space, by where they are, whose bounds say more than their dtype does."""
+    found = {}
+    for path, leaf in leaves(space).items():
+        if not isinstance(leaf, gymnasium.spaces.Box) or leaf.dtype.kind not in "iuf":
+            continue
+        whole = np.iinfo(leaf.dtype) if leaf.dtype.kind in "iu" else None
+        low, high = (whole.min, whole.max) if whole else (-np.inf, np.inf)
+        if (leaf.low > low).any() or (leaf.high < high).any():
+            found[path] = leaf
+    return found

@@ -1,0 +1,122 @@
+"""What all pictures have in common: colours, letters, axes, what is in view, and what they say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from forage.core.errors import ForageError
+from forage.evaluation.statistics import Score, name_of_mean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Told apart by lightness as well as by hue; after the eighth they come again with other dashes.
+PALETTE = ("#2563c9", "#e4652b", "#129473", "#a8327d", "#d29a06", "#6a4bc4", "#2aa5c9", "#6b7280")
+DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+INK, QUIET, FAINT = "#1f2430", "#6b7280", "#e6e8ec"
+RAMP = ("#74aaf0", PALETTE[0], "#0b1f4b")  # of values in order, the first lightest
+BEYOND = 0.25  # of the range of what was measured: so far intervals are shown outside it
+
+
+def ramp(number: int) -> list[str]:
+    """Return colours from light to dark, for values in order."""
+    from matplotlib.colors import LinearSegmentedColormap, to_hex
+
+    shades = LinearSegmentedColormap.from_list("ramp", RAMP)
+    return [to_hex(shades(share)) for share in np.linspace(0, 1, number)]
+
+
+def sheet(width: float, height: float, dpi: int = 150) -> Figure:
+    """Return an empty figure of a size in inches, white, with room at its edges."""
+    from matplotlib.figure import Figure  # a third of a second, which only those who draw should pay
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    layout = ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.09)
+    return Figure(figsize=(width, height), dpi=dpi, layout=layout, facecolor="white")
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write a picture and return its path. Raise `ForageError` where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    except OSError as error:
+        raise ForageError(f"Could not save {path}: {error.strerror or error}.") from error
+    return path
+
+
+def head(axes: Axes, title: str, lines: Sequence[str]) -> None:
+    """Write a title above axes, and below it in lines what the picture is made of."""
+    axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=8 + 12 * len(lines))
+    place = {"xycoords": "axes fraction", "textcoords": "offset points", "linespacing": 1.3}
+    said = axes.annotate("\n".join(lines), (0, 1), (0, 6), color=QUIET, fontsize=8.5, **place)
+    said.set_in_layout(False)  # its room is the title's padding; it may run on over the labels' margin
+
+
+def describe(seeds: Sequence[int], interval: str = "", confidence: float = 0.95) -> str:
+    """Say what a line and its interval are: a picture that does not say so cannot be trusted.
+
+    `seeds` are those of each line, and `interval` says how it is drawn, such as `shaded`.
+    """
+    if max(seeds) == 1:
+        return "1 seed, no interval" if len(seeds) == 1 else "1 seed each, no interval"
+    number = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
+    said = f"{name_of_mean(max(seeds))} of {number} seeds"
+    return f"{said}, {confidence * 100:g} % interval {interval}" if interval else said
+
+
+def keep_in_view(
+    axes: Axes, values: Sequence[float], ends: Sequence[float | None], axis: Literal["x", "y"] = "y"
+) -> bool:
+    """Set the limits of an axis so that all values are in view; return whether intervals with these ends go beyond.
+
+    An interval of few seeds can be many times as wide as all that was measured, which would then be flat. It is shown
+    up to a quarter of the values' range outside it.
+    """
+    finite = [value for value in values if np.isfinite(value)]
+    known = [end for end in ends if end is not None and np.isfinite(end)]
+    if not finite or not known:
+        return False
+    low, high = min(finite), max(finite)
+    room = BEYOND * (high - low) if high > low else np.inf
+    bottom, top = min(low, max(low - room, min(known))), max(high, min(high + room, max(known)))
+    margin = 0.06 * (top - bottom) or 0.06
+    (axes.set_ylim if axis == "y" else axes.set_xlim)(bottom - margin, top + margin)
+    return min(known) < bottom or max(known) > top
+
+
+def ends_of(scores: Sequence[Score]) -> list[float | None]:
+    """Return the ends of all scores' intervals."""
+    return [end for one in scores for end in (one.low, one.high)]
+
+
+def style(axes: Axes, ylabel: str, xlabel: str) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(QUIET)
+    axes.grid(axis="y", color=FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=QUIET, labelsize=8.5, length=0)
+    axes.tick_params(axis="x", length=3)
+    axes.margins(y=0.06)
+    axes.set_ylabel(ylabel, color=INK, fontsize=9.5)
+    axes.set_xlabel(xlabel, color=INK, fontsize=9.5)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(count))
+    if max(abs(limit) for limit in axes.get_ylim()) >= 10_000:
+        axes.yaxis.set_major_formatter(FuncFormatter(count))
+
+
+def count(x: float, _position: int | None = None) -> str:
+    """Return a round number as people write it: 0, 500, 2.5k, 100k, 1M, 1.5B."""
+    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if abs(x) >= unit:
+            return f"{x / unit:g}{name}".replace("-", "\N{MINUS SIGN}")
+    return f"{x:g}".replace("-", "\N{MINUS SIGN}")

@@ -1,0 +1,230 @@
+"""Checks of environments that are stepped on the host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from forage.core.errors import ForageError
+from forage.core.host import HostEnvironment, Misfit
+from forage.core.spaces import describe
+from forage.core.types import Spec
+from forage.environments.adapters.gymnasium import saving
+from forage.environments.adapters.gymnasium.make import horizon
+from forage.environments.adapters.gymnasium.spaces import plain
+from forage.studies.check.findings import NOTE, OK, WRONG, Finding
+from forage.studies.check.players import Batch, Brought, Parts, Player, Single, Vector
+from forage.studies.check.watching import Watch
+
+REPLAYED = 100  # steps that are played again, to see whether they are the same
+PATIENCE = 10.0  # seconds of playing
+SLOW = 1e-3  # seconds a step, from which on a process for each copy pays
+
+Looked = tuple[str, list[Finding], float | None]
+"""How it was played, what was found, and steps a second."""
+
+
+def look_at_single(batch: Any, steps: int, seed: int) -> Looked:
+    """Check a Gymnasium environment, of which `batch` holds one and makes more."""
+    env = batch.one()
+    try:
+        played, findings, speed, record = look(Single(env, seed), steps, seed, batch.horizon)
+    finally:
+        env.close()
+    if record is None:  # it failed on the way, and would again
+        return played, findings, speed
+    if not any(one.verdict == WRONG and one.topic in ("seed", "determinism") for one in findings):
+        findings.append(copies(batch, record, seed))  # else there is nothing to hold a copy against
+    findings.append(drawn(batch, seed))
+    findings.append(saved(batch))
+    return played, findings, speed
+
+
+def look_at_batch(batch: HostEnvironment, steps: int, seed: int) -> Looked:
+    """Check a batch of another library's environments, or of a person's own `HostEnvironment`."""
+    played, findings, speed, record = look(Batch(batch, seed), steps, seed, batch.horizon)
+    if record is not None:
+        findings.append(drawn(batch, seed))
+        exact = batch.snapshot() is not None
+        how = "can be saved exactly" if exact else "cannot be saved exactly; a resumed run begins new episodes"
+        findings.append(Finding(OK if exact else NOTE, "saving", f"its state {how}"))
+    return played, findings, speed
+
+
+def look_at_vector(name: str, env: Any, steps: int, seed: int) -> tuple[str, list[Finding], float | None, Spec]:
+    """Check an environment, or a VectorEnv, that somebody made. It is left open, and reset with the seed."""
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        player: Player = Vector(env, seed)
+    else:
+        env = plain(env)
+        player = Single(env, seed)
+    played, findings, speed, _ = look(player, steps, seed, horizon(env))
+    return played, findings, speed, Spec(name, player.space, player.actions)
+
+
+class Record:
+    """The first steps, to be compared with the same steps played again."""
+
+    def __init__(self, first: Parts):
+        self.first = first
+        self.actions: list[Any] = []
+        self.brought: list[Brought] = []
+
+    def add(self, action: Any, brought: Brought) -> None:
+        if len(self.actions) < REPLAYED:
+            self.actions.append(action)
+            self.brought.append(brought)
+
+    def differs(self, first: Parts, again: Callable[[Any], Brought]) -> str:
+        """Return where playing it again brings something else; empty where it does not."""
+        if not same(first, self.first):
+            return "in the first observation"
+        for number, (action, before) in enumerate(zip(self.actions, self.brought, strict=True), 1):
+            now = again(action)
+            for what, one, other in (
+                ("observation", now.seen, before.seen),
+                ("reward", now.reward, before.reward),
+                ("terminated", now.terminated, before.terminated),
+                ("truncated", now.truncated, before.truncated),
+                ("first observation after an end", now.following, before.following),
+            ):
+                if not same(one, other):
+                    return f"in the {what} at step {number}"
+        return ""
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return all(same(one[key], other[key]) for key in one)
+    return np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f")
+
+
+def look(
+    player: Player, steps: int, seed: int, limit: int | None
+) -> tuple[str, list[Finding], float | None, Record | None]:
+    """Play, and return how, what was found, steps a second, and a record; none of the last where it failed."""
+    watch = Watch(player.space, player.rows, limit)
+    findings = [Finding(OK, "spaces", f"shows {describe(player.space)}, acts in {describe(player.actions)}")]
+    played = f"{steps:,} steps with random actions, seed {seed}"
+    record, taken = None, 0
+    try:
+        first, info = player.reset(seed)
+        watch.observe(first)
+        watch.info.update(info)
+        record, began = Record(first), time.monotonic()
+        while taken < steps and time.monotonic() - began < PATIENCE:
+            action = player.choose()
+            brought = player.step(action)
+            taken += 1
+            record.add(action, brought)
+            look_on(watch, brought)
+        if taken < steps:
+            played = f"{taken:,} steps in {PATIENCE:g} seconds with random actions, seed {seed}"
+        findings += [*watch.findings(), *of_seeds(player, record, seed)]
+        findings.append(speed_of(player, taken))
+    except Exception as error:
+        if isinstance(error, Misfit):
+            words = f"it {error.what}; {error.should}"
+        elif isinstance(error, ForageError):
+            words = str(error).rstrip(".")
+        else:
+            words = f"it raised {type(error).__name__}: {error}; it must not for any action of its space"
+        when = "in reset" if record is None else f"at step {taken + 1}"
+        findings += [*watch.findings(whole=False), Finding(WRONG, "contract", f"{when} {words}")]
+        return f"stopped {when}, with random actions, seed {seed}", findings, None, None
+    return played, findings, player.rows * taken / max(player.seconds, 1e-9), record
+
+
+def look_on(watch: Watch, brought: Brought) -> None:
+    """Let somebody see a step."""
+    for flag in (brought.terminated, brought.truncated):
+        if not isinstance(flag, bool | np.bool_) and not (isinstance(flag, np.ndarray) and flag.dtype == np.bool_):
+            watch.flags.add(type(flag).__name__)
+    for key, value in brought.info.items():
+        if np.size(value) == watch.rows and np.asarray(value).dtype.kind in "biuf":
+            watch.numbers.add(key)
+    ended = watch.step(brought.reward, brought.terminated, brought.truncated, brought.info)
+    watch.observe(brought.seen)
+    if ended.any():
+        watch.observe(brought.following)
+
+
+def of_seeds(player: Player, record: Record, seed: int) -> list[Finding]:
+    """Return whether a seed decides all that happens, and whether another one makes a difference."""
+    mend = "draw every random number from self.np_random, after super().reset(seed=seed)"
+    first, _ = player.reset(seed)
+    if not same(first, record.first):
+        return [Finding(WRONG, "seed", f"two resets with seed {seed} show different observations; {mend}")]
+    where = record.differs(first, player.step)
+    other, _ = player.reset(seed + 1)
+    begins = "begins as this one does" if same(other, first) else "begins elsewhere"
+    said = [Finding(OK, "seed", f"two resets with one seed agree, and another seed {begins}")]
+    if where:
+        words = f"one seed and the same actions bring something else {where} the second time; {mend}"
+        return [*said, Finding(WRONG, "determinism", words)]
+    words = f"one seed and the same actions bring the same for {len(record.actions):,} steps"
+    return [*said, Finding(OK, "determinism", words)]
+
+
+def copies(batch: Any, record: Record, seed: int) -> Finding:
+    """Return whether two copies can be stepped side by side without disturbing one another."""
+    made: list[Any] = []
+    try:
+        made = [batch.one(), batch.one()]
+        one, other = Single(made[0], seed), Single(made[1], seed + 1)
+        first, _ = one.reset(seed)
+        other.reset(seed + 1)
+
+        def beside(action: Any) -> Brought:
+            other.step(other.choose())
+            return one.step(action)
+
+        where = record.differs(first, beside)
+    except Exception as error:
+        words = f"a second copy fails with {type(error).__name__}: {error}; a run makes num_envs of it for each seed"
+        return Finding(WRONG, "copies", words)
+    finally:
+        for env in made:
+            env.close()
+    if where:
+        words = f"a copy stepped beside another brings something else {where}; keep nothing in the class or the module"
+        return Finding(WRONG, "copies", words)
+    return Finding(OK, "copies", "two of it side by side do not disturb one another")
+
+
+def saved(batch: Any) -> Finding:
+    """Return whether its state can be saved exactly."""
+    try:
+        exact = saving.exact(batch.one)
+        if exact and not batch.returns:
+            return Finding(OK, "saving", "its state can be saved exactly; a run does so with --env.snapshots true")
+    except Exception:  # where no copy can be made, nothing can be tried
+        exact = False
+    if exact:
+        return Finding(OK, "saving", "its state can be saved exactly")
+    return Finding(NOTE, "saving", "its state cannot be saved exactly; a resumed run begins new episodes")
+
+
+def drawn(batch: HostEnvironment, seed: int) -> Finding:
+    """Return whether it can be drawn."""
+    try:
+        batch.reset(seed)
+        frame = batch.render()
+    except ForageError as error:
+        words = str(error).partition(f"{batch.name} ")[2] or str(error)
+        return Finding(NOTE, "render", words)
+    rate = f", {batch.frames_per_second:g} frames a second" if batch.frames_per_second else ""
+    return Finding(OK, "render", f"draws {frame.shape[1]} x {frame.shape[0]} pixels{rate}")
+
+
+def speed_of(player: Player, taken: int) -> Finding:
+    """Return how fast it is."""
+    each = player.seconds / max(taken * player.rows, 1)
+    words = f"{1 / max(each, 1e-9):,.0f} steps a second"
+    if each > SLOW and isinstance(player, Single):
+        return Finding(NOTE, "speed", f"{words}; a process for each copy pays: --env.parallel true")
+    return Finding(OK, "speed", words)

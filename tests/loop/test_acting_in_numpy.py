@@ -1,0 +1,106 @@
+"""Greedy actions in NumPy are those of the compiled program; what only JAX can do, it does."""
+
+import jax
+import numpy as np
+import pytest
+import small
+
+from forage.config import registry
+from forage.core import prng
+from forage.core.types import ForageError
+from forage.environments import make, spec_of
+from forage.loop import policy as policies
+from forage.loop.export import plain
+from forage.loop.policy import Policy
+
+small.keep_compiled()
+MASKED = "ppo", "boards:TicTacToe", small.PPO
+SOME = ("ppo-gru", "ppo-continuous", "dqn", "sac", "masked")
+OTHERS = (
+    *("ppo", "impala", "reinforce", "ppo-lagrangian", "dqn-gru", "vdn", "sac-discrete", "td3", "bootstrapped-dqn"),
+    *("maxinfo-sac", "mex", "rrs", "langevin-dqn", "open-es"),
+)
+COMPILED = {"q-learning": "draws at random", "ucbvi": "operation gather"}
+
+
+def pair(kind: str) -> tuple[Policy, Policy]:
+    """Return the same untrained policy twice: as it is, and one that acts by compiled programs alone."""
+    name, environment, options = MASKED if kind == "masked" else small.AGENTS[kind]
+    agent, made = registry.build("agent", name, options), make(environment)
+    spec = spec_of(made, environment)
+    state = small.at_once(lambda: agent.init(prng.key(1), spec))
+    policy, compiled = Policy(agent, state, spec), Policy(agent, state, spec)
+    compiled.__dict__["_numpy"] = None
+    return policy, compiled
+
+
+def drawn(policy: Policy, seed: int, *batch: int):
+    """Draw an observation, or a batch: numbers about 0, and of what counts and masks, 0 and 1."""
+    random = np.random.default_rng(seed)
+
+    def one(like):
+        found = random.normal(size=(*batch, *like.shape))
+        return (found if like.dtype.kind == "f" else found > 0).astype(like.dtype)
+
+    return jax.tree.map(one, policy._like)
+
+
+def alike(found, expected):
+    """Assert that two trees of arrays have the same types and shapes, and numbers equal to within rounding."""
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [*SOME, *(pytest.param(kind, marks=pytest.mark.thorough) for kind in OTHERS)])
+def test_actions_and_memory_are_those_of_the_compiled_program(kind):
+    policy, compiled = pair(kind)
+    for batch in ((), (5,)):
+        policy.reset(), compiled.reset()
+        for seed in range(3):
+            seen = drawn(policy, seed, *batch)
+            action = policy.act(seen, explore=False)
+            assert all(type(x) is np.ndarray for x in jax.tree.leaves(action))
+            alike(action, compiled.act(seen, explore=False))
+            alike(policy._hidden, compiled._hidden)
+    assert policy._numpy is not None and policy._steps._cache_size() == 0
+
+
+@pytest.mark.parametrize("kind", ["ucbvi", *(pytest.param(k, marks=pytest.mark.thorough) for k in ("q-learning",))])
+def test_what_numpy_cannot_do_is_compiled(kind):
+    policy, compiled = pair(kind)
+    assert policy._numpy is None
+    with pytest.raises(ForageError, match=COMPILED[kind]):
+        plain(policy)
+    alike(policy.act(drawn(policy, 0, 5)), compiled.act(drawn(policy, 0, 5)))
+
+
+def test_large_batches_and_sampled_actions_are_compiled(monkeypatch):
+    policy, compiled = pair("ppo-gru")
+    monkeypatch.setattr(policies, "MOST_ROWS", 4)
+    policy.act(drawn(policy, 0, 4), explore=False)
+    assert policy._steps._cache_size() == 0
+    policy.reset()
+    seen = drawn(policy, 0, 5)
+    alike(policy.act(seen, explore=False), compiled.act(seen, explore=False))
+    assert policy._steps._cache_size() == 1
+    alike(policy.act(seen, explore=True), compiled.act(seen, explore=True))
+
+
+def test_memory_goes_on_from_greedy_to_sampled_actions_and_greedy_ones_draw_nothing():
+    policy, compiled = pair("ppo-gru")
+    first, second, third = (drawn(policy, seed) for seed in range(3))
+    for one in (policy, compiled):
+        one.act(first, explore=False)
+    compiled._key = np.asarray(jax.random.key_data(prng.key(0)))  # as after `reset`: the policy in NumPy drew nothing
+    alike(policy.act(second, explore=True), compiled.act(second, explore=True))
+    alike(policy.act(third, explore=False), compiled.act(third, explore=False))
+    alike(policy._hidden, compiled._hidden)
+
+
+def test_observations_that_overflow_are_no_warning(recwarn):
+    policy, compiled = pair("ppo-continuous")
+    seen = np.full(policy._like.shape, 3e38, np.float32)
+    alike(policy.act(seen), compiled.act(seen))
+    assert not recwarn.list

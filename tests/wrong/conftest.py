@@ -1,0 +1,183 @@
+"""What people get wrong, a file for each journey: one sentence each, exit code 2, and nothing left on disk.
+
+All start in one directory with a finished run, files that are no runs, and somebody's own code. None may change it.
+"""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import small
+
+import forage
+from forage.core.types import ForageError
+
+small.keep_compiled()
+
+CODE = """
+import equinox, gymnasium, numpy as np
+
+
+class Base(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(3, np.float32), 0.0, True, False, {}
+
+
+class Needs(Base):
+    def __init__(self, size):
+        self.size = size
+
+
+class NoSpaces(gymnasium.Env):
+    pass
+
+
+class OldReset(Base):
+    def reset(self, seed=None, options=None):
+        return np.zeros(3, np.float32)
+
+
+class Plain:
+    pass
+
+
+class NoSize(equinox.Module):
+    def __init__(self, key, space):
+        pass
+
+    def __call__(self, x):
+        return x
+
+
+def two(a, b):
+    return a
+
+
+def nothing(x):
+    return None
+
+
+value = 3
+"""
+
+SETTINGS = {
+    "typo.toml": 'agnet = "ppo"\nenvironment = "CartPole-v1"',
+    "loose.toml": 'agent = "ppo"\nenvironment = "CartPole-v1"\nlearning_rate = 1e-3',
+    "theirs.toml": 'environment = "CartPole-v1"\nagent = {part = "ppo", lr = 1e-3}',
+    "lr.toml": 'agent = "ppo"\nenvironment = "CartPole-v1"\nlr = 1e-3',
+    "name.toml": 'environment = "CartPole-v1"\nagent = {name = "ppo"}',
+    "sb3.json": '{"policy": "MlpPolicy", "n_timesteps": 100000}',
+    "bad.toml": "agent = = 3",
+    "empty.json": "",
+    "empty.toml": "",
+    "list.json": "[1]",
+    "sizes.json": '{"agent": {"part": "ppo", "hidden_sizes": ["a"]}, "environment": "CartPole-v1"}',
+    "size.json": '{"agent": {"part": "ppo", "hidden_sizes": 64}, "environment": "CartPole-v1"}',
+    "rate.json": '{"agent": {"part": "ppo", "learning_rate": "1e-3"}, "environment": "CartPole-v1"}',
+    "true.json": '{"agent": {"part": "ppo", "learning_rate": true}, "environment": "CartPole-v1"}',
+    "half.json": '{"agent": {"part": "ppo", "num_envs": 2.5}, "environment": "CartPole-v1"}',
+    "wrap.json": '{"agent": "ppo", "environment": {"id": "CartPole-v1", "wrap": "frame-stack:4"}}',
+    "options.json": '{"agent": "ppo", "environment": {"id": "CartPole-v1", "options": [1]}}',
+    "sweep.json": '{"agent": "ppo", "environment": "CartPole-v1", "sweep": {"learning_rate": 0.1}}',
+    "seeds.json": '{"agent": "ppo", "environment": "CartPole-v1", "seeds": ["a"]}',
+    "steps.toml": 'agent = "ppo"\nenvironment = "CartPole-v1"\nsteps = "5kk"',
+    "ports.json": '{"agent": "ppo", "environment": "CartPole-v1", "rewards": ["rnd", "icm"]}',
+    "opponent.json": '{"agent": "ppo", "environment": "CartPole-v1", "opponent": 3}',
+    "mark.json": '\ufeff{"agnet": "ppo"}',
+}
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory):
+    """A directory as people have them."""
+    place = tmp_path_factory.mktemp("place")
+    small.train(place / "run")
+    config = json.loads((place / "run" / "config.json").read_text())
+    for name, changed in {
+        "no_settings": "{}",
+        "a_list": "[1, 2]",
+        "torn": '{"agent": ',
+        "another": '{"model_type": "bert"}',
+        "no_part": json.dumps(config | {"agent": config["agent"] | {"part": "pppo"}}),
+        "gone": json.dumps(config | {"environment": {"id": "CartPole-v7"}}),
+    }.items():
+        shutil.copytree(place / "run", place / name)
+        (place / name / "config.json").write_text(changed)
+    shutil.copytree(place / "run", place / "without")
+    shutil.rmtree(place / "without" / "checkpoints")
+    shutil.copytree(place / "run", place / "damaged")
+    (place / "damaged" / "agent.npz").write_bytes(b"no archive")
+    shutil.copytree(place / "run", place / "no_score")
+    (place / "no_score" / "evaluation.json").write_text("[]")
+    (place / "begun").mkdir()
+    for name in ("config.json", "versions.json"):
+        shutil.copy(place / "run" / name, place / "begun" / name)
+    (place / "empty").mkdir()
+    (place / "file.txt").write_text("hello")
+    np.savez(place / "other.npz", a=np.zeros(3))
+    (place / "bad.npz").write_bytes(b"PK")
+    (place / "mine.py").write_text(CODE)
+    (place / "fails.py").write_text("import nothere")
+    (place / "syntax.py").write_text("def f(:")
+    for name, text in SETTINGS.items():
+        (place / name).write_text(text, encoding="utf-8")
+    return place
+
+
+def listing(place):
+    found = {path: path.stat() for path in place.rglob("*") if "__pycache__" not in path.parts}
+    return {path: (one.st_size, one.st_mtime_ns) for path, one in found.items() if path.is_file()} | dict.fromkeys(
+        path for path in found if path.is_dir()
+    )
+
+
+@pytest.fixture
+def there(place, monkeypatch):
+    """In the directory, which is afterwards as it was."""
+    monkeypatch.chdir(place)
+    before = listing(place)
+    yield place
+    assert listing(place) == before
+
+
+@pytest.fixture
+def answer(there, capsys):
+    """Type words after `forage`, and hold the answer against a pattern."""
+
+    def answered(words, said):
+        code, out, err = small.here(capsys, *(words.split() if isinstance(words, str) else words))
+        assert (code, out) == (2, ""), err
+        assert err.count("\n") == 1 and err.rstrip().endswith((".", "?")), err
+        assert re.search(said, err), err
+
+    return answered
+
+
+@pytest.fixture
+def refuse(there):
+    """Call a function of Python, and hold what it raises against a pattern."""
+
+    def refused(call, said):
+        with pytest.raises(ForageError) as caught:
+            call()
+        text = str(caught.value)
+        assert "\n" not in text and text.endswith((".", "?")), text
+        assert re.search(said, text), text
+
+    return refused
+
+
+@pytest.fixture
+def train(there):
+    """Train PPO on CartPole, or otherwise, into a directory that is not there."""
+    return lambda **more: forage.train(
+        **{"agent": "ppo", "environment": "CartPole-v1", "directory": "new", "display": "quiet"} | more
+    )

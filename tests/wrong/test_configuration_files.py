@@ -1,0 +1,44 @@
+"""Journey 5: settings from files."""
+
+import pytest
+
+WRONG = [
+    ("nothere.json", "nothere.json cannot be read: No such file"),
+    ("run", "run is a directory; the settings of a run are in its file config.json"),
+    ("file.txt", r"its name ends with .json, .toml, .yaml or .yml"),
+    ("empty.json", "empty.json is not JSON"),
+    ("empty.toml", "empty.toml names no environment; add one there"),
+    ("list.json", "list.json holds no settings by name"),
+    ("bad.toml", "bad.toml is not TOML: .* line 1"),
+    ("typo.toml", "typo.toml has 'agnet', which is no setting of a run. Did you mean 'agent'"),
+    ("mark.json", "mark.json has 'agnet'"),
+    (
+        "loose.toml",
+        r'has \'learning_rate\', .*; it is an option of the agent, as in agent = {part = "ppo", learning_rate',
+    ),
+    ("lr.toml", r'has \'lr\', .*; it is an option of the agent, as in agent = {part = "ppo", learning_rate'),
+    ("theirs.toml", "ppo has no option 'lr'. Did you mean 'learning_rate'"),
+    ("name.toml", "agent in name.toml is a name, or a table with `part`"),
+    ("sb3.json", "sb3.json has 'policy', which is no setting of a run. Did you mean 'agent'"),
+    ("size.json", "hidden_sizes of ppo in size.json is a list of whole numbers"),
+    ("sizes.json", "hidden_sizes of ppo in sizes.json is a list of whole numbers"),
+    ("rate.json", "learning_rate of ppo in rate.json is a number, not '1e-3'"),
+    ("true.json", "learning_rate of ppo in true.json is a number, not True"),
+    ("half.json", "num_envs of ppo in half.json is a whole number, not 2.5"),
+    ("wrap.json", "wrap of the environment in wrap.json is a list of texts, not 'frame-stack:4'"),
+    ("options.json", "options of the environment in options.json is a dictionary or None, not"),
+    ("sweep.json", "sweep of sweep.json is a dictionary of a list of numbers, not"),
+    ("seeds.json", r"seeds of seeds.json is a whole number or a list of whole numbers, not \['a'\]"),
+    ("steps.toml", "steps is a whole number such as 500_000 or '500k', not '5kk'"),
+    ("ports.json", "rewards in ports.json is a name, or a table with `part`"),
+    ("opponent.json", "opponent of opponent.json is a text, not 3"),
+    ("torn/config.json", "torn/config.json is not JSON"),
+    ("run/versions.json", "which is no setting of a run"),
+    ("run/config.json --agent dqn", "option '--agent'"),
+    ("run/config.json dqn CartPole-v1", "has the agent ppo and its parts; leave out dqn, or run/config.json"),
+]
+
+
+@pytest.mark.parametrize(("file", "said"), WRONG, ids=[file for file, _ in WRONG])
+def test_one_sentence(file, said, answer):
+    answer(f"train --config {file}", said)

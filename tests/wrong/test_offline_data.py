@@ -1,0 +1,30 @@
+"""Journey 11: record data, and learn from it."""
+
+import pytest
+
+RECORD = "data record run --steps 10 --output"
+WRONG = [
+    ("data", "forage data records a run's transitions: forage data record"),
+    ("data recrod run --steps 10 --output x.npz", "forage data records a run's transitions"),
+    ("data record run", "needs --steps N"),
+    ("data record run --steps 10", "needs --output FILE"),
+    ("data record run --steps 0 --output x.npz", "A data set has 1 transition or more, not 0"),
+    ("data record run --steps 1e15 --output x.npz", "A data set has at most 1,000,000,000 transitions"),
+    ("data record nowhere --steps 10 --output x.npz", "nowhere is not a run"),
+    (f"{RECORD} x.csv", "A data set is an .npz file, and x.csv is none"),
+    (f"{RECORD} x.npz --random 2", "from 0 to 1, not 2"),
+    (f"{RECORD} x.npz --actions best", "greedy, sampled or random, not 'best'"),
+    (f"{RECORD} x.npz --seed 99", "run has seeds 3, 7, not 99"),
+    (f"{RECORD} x.npz --start -1", "The start of a data set is 0 or more, not -1"),
+    ("train iql Pendulum-v1 --data nothere.npz", "There is no data set .*; forage data record RUN --output FILE"),
+    ("train iql Pendulum-v1 --data empty", "empty cannot be read: Is a directory"),
+    ("train iql Pendulum-v1 --data file.txt", "is not a whole data set; forage data record RUN"),
+    ("train iql Pendulum-v1 --data bad.npz", "is not a whole data set; forage data record RUN"),
+    ("train iql Pendulum-v1 --data other.npz", "has no header of a data set"),
+    ("train iql Pendulum-v1 --data run/agent.npz", "is not a whole data set; forage data record RUN"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), WRONG, ids=[words for words, _ in WRONG])
+def test_one_sentence(words, said, answer):
+    answer(words, said)
