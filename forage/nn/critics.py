@@ -179,7 +179,7 @@ def least_of_some(
 
 
 def truncated(quantiles: Float[Array, "critic batch quantiles"], dropped: int) -> Float[Array, "samples batch"]:
-    """Return all critics' quantiles in one, sorted, without the `dropped` largest ones of each on average."""
+    """Pool and sort the quantiles of all critics, and drop the largest: `dropped` for each critic."""
     number, _, each = quantiles.shape
     pooled = jnp.sort(jnp.moveaxis(quantiles, 1, 2).reshape(number * each, -1), axis=0)
     return pooled[: number * (each - dropped)]
@@ -191,16 +191,17 @@ def alignment(
     action: Float[Array, "batch dimensions"],
     key: Key[Array, ""] | None = None,
 ) -> Float[Array, " batch"]:
-    """Compute the cosines between all pairs of critics' gradients at an action, summed, over the others of each one.
+    """Compute how alike the gradients of critics with respect to the action are.
 
-    It is 1 times the number of critics where all point the same way, and least where they point apart.
+    It is the sum of the cosines between each critic's gradient and every other's, divided by the number of the others:
+    the number of critics where all point the same way, and less the more they differ.
     """
 
     def slope(critic: Any, observation: PyTree[Array], action: Array, *key: Key[Array, ""]) -> Array:
         return jax.grad(lambda action: critic(observation, action, *key).sum())(action)
 
     slopes = each_value(critics, observation, action, key=key, ask=slope)
-    # The square root has no gradient at zero, where a critic does not depend on the action.
+    # The small number keeps derivatives finite where a critic does not depend on the action.
     slopes = slopes * jax.lax.rsqrt(jnp.sum(slopes**2, axis=-1, keepdims=True) + 1e-20)
     cosines = jnp.einsum("ibd,jbd->bij", slopes, slopes)
     number = len(slopes)
