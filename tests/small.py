@@ -56,6 +56,11 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
         "CartPole-v1",
         REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8, "bins": 11},
     ),
+    "i-dqn": (
+        "i-dqn",
+        "CartPole-v1",
+        REPLAY | {"hidden_sizes": (8,), "target_update_interval": 16, "copy_interval": 8, "chain": 3},
+    ),
     "vdn": ("vdn", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "tqc": ("tqc", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "critics": 2, "quantiles": 5}),

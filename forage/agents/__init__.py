@@ -10,6 +10,7 @@ PARTS = {
     "qr-dqn": "q_learning.qr_dqn:QRDQN",
     "c51": "q_learning.c51:C51",
     "pqn": "q_learning.pqn:PQN",
+    "i-dqn": "q_learning.iterated_dqn:IteratedDQN",
     "vdn": "q_learning.vdn:VDN",
     "sac": "actor_critic.sac:SAC",
     "sac-discrete": "actor_critic.sac_discrete:SACDiscrete",

@@ -37,6 +37,7 @@ from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
 from forage.agents.q_learning.c51 import C51
 from forage.agents.q_learning.dqn import DQN
+from forage.agents.q_learning.iterated_dqn import IteratedDQN
 from forage.agents.q_learning.langevin_dqn import LangevinDQN
 from forage.agents.q_learning.pqn import PQN
 from forage.agents.q_learning.qr_dqn import QRDQN
@@ -135,6 +136,7 @@ AGENTS = {
     "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
     "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
     "dqn histogram": Trial(dqn(**HISTOGRAM), 10_000, EXPLORE),
+    "i-dqn": Trial(IteratedDQN(**REPLAYED, n_step=1, dueling=False, chain=3, copy_interval=32), 12_000, EXPLORE),
     "qr-dqn": Trial(QRDQN(**REPLAYED, n_step=1, dueling=False, quantiles=8), 12_000, EXPLORE),
     "c51": Trial(C51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0), 12_000, EXPLORE),
     "pqn": Trial(PQN(**ROLLED), 30_000, GREEDY_AT_LAST),
