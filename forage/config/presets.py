@@ -50,6 +50,7 @@ ATARI = "Schulman et al. (2017), table 5, as in Huang et al. (2022)"
 MUJOCO = "Huang et al. (2022), the continuous-control details"
 DQN_MINATAR = "Young and Tian (2019), with Adam, a double Q target and an update of 64 every 16 steps"
 HAARNOJA = "Haarnoja et al. (2018), table 1"
+KUZNETSOV = "Kuznetsov et al. (2020), the authors' PyTorch code"
 FUJIMOTO = "Fujimoto et al. (2018), the authors' later code"
 DQN_ATARI = "CleanRL (Huang et al., 2022), dqn_atari.py, with the million transitions of Mnih et al. (2015)"
 GAMES = "gymnasium:ALE/* gymnasium:*NoFrameskip-v? ale:*"
@@ -447,6 +448,29 @@ TD3: tuple[Preset, ...] = (
     Preset("td3", HUMANOIDS, 2_000_000, {"learning_starts": 25_000}, f"{FUJIMOTO}{FEWER}", replay(300_000)),
 )
 
+EARLY = {"learning_starts": 256}  # as soon as there is a batch
+
+TQC: tuple[Preset, ...] = (
+    Preset(
+        "tqc",
+        "gymnasium:HalfCheetah-v?",
+        1_000_000,
+        EARLY | {"dropped_quantiles": 0},
+        KUZNETSOV,
+        replay(1_000_000),
+    ),
+    Preset(
+        "tqc",
+        "gymnasium:Hopper-v?",
+        1_000_000,
+        EARLY | {"dropped_quantiles": 5},
+        KUZNETSOV,
+        replay(1_000_000),
+    ),
+    Preset("tqc", "gymnasium:Walker2d-v? gymnasium:Ant-v?", 1_000_000, EARLY, KUZNETSOV, replay(1_000_000)),
+    Preset("tqc", "gymnasium:Humanoid-v?", 1_000_000, EARLY, f"{KUZNETSOV}{FEWER}", replay(300_000)),
+)
+
 OTHERS: tuple[Preset, ...] = (
     Preset("a2c", "CartPole-v1 gymnasium:CartPole-v1", 500_000, {"num_envs": 8}, ZOO),
     Preset(
@@ -494,5 +518,5 @@ OTHERS: tuple[Preset, ...] = (
     ),
 )
 
-PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *OTHERS)
+PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *OTHERS)
 """Of an agent's, the first that fits counts."""

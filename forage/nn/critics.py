@@ -4,8 +4,10 @@ With N critics Q_i and targets Q'_i, what soft actor-critic, TD3 and what is bui
 
     each_value      Q_1(s, a) ... Q_N(s, a)
     least_of_some   min over a random subset of M of Q'_i(s, a)  (Chen et al., 2021, arXiv 2101.05982; all, without M)
+    truncated       the quantiles of all Q'_i in one, sorted, without the largest  (Kuznetsov et al., 2020, 2005.04269)
     squared_error   sum_i mean(weight (Q_i - target)^2) / 2
-    value_error     that, or the cross-entropy of values that are histograms (`Bins`)
+    value_error     that, or the cross-entropy of values that are histograms (`Bins`), or the error of `Quantiles`
+    alignment       how alike the gradients of all Q_i with respect to the action are  (An et al., 2021, 2110.01548)
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.core.spaces import seen, split_mask
 from forage.nn.encoders import Encoder
 from forage.nn.networks import CNN, MLP, Style, Torso, input_size
+from forage.ops.quantiles import quantile_error
 
 Module = TypeVar("Module")
 
@@ -58,16 +61,37 @@ class Bins(NamedTuple):
         return -(self.shares(target) * jax.nn.log_softmax(logits)).sum(-1)
 
 
+class Quantiles(NamedTuple):
+    """Values as `number` quantiles of the return, at (2 m - 1) / 2M, a value being their mean.
+
+    Dabney et al. (2018), arXiv 1710.10044; the error is Kuznetsov and others' (2020), arXiv 2005.04269: the mean over
+    quantiles and over what they are compared with.
+    """
+
+    number: int
+
+    def value(self, quantiles: Float[Array, "*batch quantiles"]) -> Float[Array, "*batch"]:
+        """Compute the mean of the quantiles."""
+        return quantiles.mean(-1)
+
+    def loss(
+        self, quantiles: Float[Array, "critic batch quantiles"], target: Float[Array, "samples batch"]
+    ) -> Float[Array, "critic batch"]:
+        """Compute the Huber quantile error against samples, which are the same for all critics."""
+        return jax.vmap(quantile_error, (0, None))(quantiles, target.T) / self.number
+
+
 class ActionValue(equinox.Module):
     """Q(s, a) as an MLP of observation and action side by side; images and dictionaries go through encoders first.
 
-    With `bins` a value is the mean of a histogram. What else several `outputs` stand for, somebody else knows.
+    With `bins` a value is the mean of a histogram, or of quantiles. What else several `outputs` stand for, somebody
+    else knows.
     """
 
     encoder: Encoder | None
     body: MLP
     categories: int | None = equinox.field(static=True)
-    bins: Bins | None = equinox.field(static=True)
+    bins: Bins | Quantiles | None = equinox.field(static=True)
 
     def __init__(
         self,
@@ -77,7 +101,7 @@ class ActionValue(equinox.Module):
         sizes: Sequence[int],
         style: Style = Style(),  # noqa: B008
         outputs: int = 1,
-        bins: Bins | None = None,
+        bins: Bins | Quantiles | None = None,
     ):
         """`dimensions`: numbers in an action. Weights and biases start uniform in +-1/sqrt(inputs)."""
         encoder_key, body_key = jax.random.split(key)
@@ -154,6 +178,36 @@ def least_of_some(
     return values[jax.random.choice(key, len(values), (number,), replace=False)].min(0)
 
 
+def truncated(quantiles: Float[Array, "critic batch quantiles"], dropped: int) -> Float[Array, "samples batch"]:
+    """Pool and sort the quantiles of all critics, and drop the largest: `dropped` for each critic."""
+    number, _, each = quantiles.shape
+    pooled = jnp.sort(jnp.moveaxis(quantiles, 1, 2).reshape(number * each, -1), axis=0)
+    return pooled[: number * (each - dropped)]
+
+
+def alignment(
+    critics: Module,
+    observation: PyTree[Array],
+    action: Float[Array, "batch dimensions"],
+    key: Key[Array, ""] | None = None,
+) -> Float[Array, " batch"]:
+    """Compute how alike the gradients of critics with respect to the action are.
+
+    It is the sum of the cosines between each critic's gradient and every other's, divided by the number of the others:
+    the number of critics where all point the same way, and less the more they differ.
+    """
+
+    def slope(critic: Any, observation: PyTree[Array], action: Array, *key: Key[Array, ""]) -> Array:
+        return jax.grad(lambda action: critic(observation, action, *key).sum())(action)
+
+    slopes = each_value(critics, observation, action, key=key, ask=slope)
+    # The small number keeps derivatives finite where a critic does not depend on the action.
+    slopes = slopes * jax.lax.rsqrt(jnp.sum(slopes**2, axis=-1, keepdims=True) + 1e-20)
+    cosines = jnp.einsum("ibd,jbd->bij", slopes, slopes)
+    number = len(slopes)
+    return jnp.sum(cosines * (1 - jnp.eye(number)), axis=(1, 2)) / (number - 1)
+
+
 class CriticReport(NamedTuple):
     """Measurements of the critics beside their loss."""
 
@@ -175,13 +229,14 @@ def value_error(
     critics: ActionValue,
     observation: PyTree[Array],
     action: Float[Array, "batch dimensions"],
-    target: Float[Array, " batch"],
+    target: Float[Array, "*samples batch"],
     weight: Float[Array, " batch"],
     key: Key[Array, ""] | None = None,
 ) -> tuple[Float[Array, ""], CriticReport]:
-    """Compute the `squared_error` of all critics; of histograms the cross-entropy, whose means have the errors.
+    """Compute the `squared_error` of all critics; of histograms the cross-entropy, of quantiles their error.
 
-    `key`: what is dropped is drawn with.
+    Errors in the report are those of the means. `target` has several samples for quantiles alone. `key`: what is
+    dropped is drawn with.
     """
     bins = critics.bins
     if bins is None:
@@ -189,4 +244,5 @@ def value_error(
     outputs = each_value(critics, observation, action, key=key, ask=ActionValue.outputs)
     loss = jnp.mean(weight * bins.loss(outputs, target), axis=1).sum()
     values = bins.value(outputs)
-    return loss, CriticReport(jnp.abs(values - target).mean(0), loss, values.mean())
+    mean = target.mean(0) if isinstance(bins, Quantiles) else target
+    return loss, CriticReport(jnp.abs(values - mean).mean(0), loss, values.mean())

@@ -1,4 +1,6 @@
-"""QR-DQN and C51 against distributions worked out by hand."""
+"""QR-DQN, C51 and DQN with histograms against distributions worked out by hand."""
+
+import math
 
 import equinox
 import jax
@@ -9,8 +11,11 @@ from gymnasium import spaces
 from small import at_once, compute
 
 from forage.agents.q_learning.c51 import C51, projected
-from forage.agents.q_learning.qr_dqn import QRDQN, quantile_loss
+from forage.agents.q_learning.dqn import DQN
+from forage.agents.q_learning.qr_dqn import QRDQN
+from forage.agents.q_learning.vdn import VDN
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.ops.quantiles import quantile_error
 
 STATES = 3
 SPEC = Spec("Table", spaces.Discrete(STATES), spaces.Discrete(2))
@@ -42,13 +47,13 @@ def test_quantile_loss_by_hand():
     # Quantiles 0.25 and 0.75 at 0 and 2; to a sample at 1 it is +1 and -1, to one at 5 +5 and +3.
     one = 0.25 * 0.5 + 0.25 * 0.5
     other = 0.25 * 4.5 + 0.75 * 2.5
-    found = quantile_loss(jnp.array([[0.0, 2.0]] * 3), jnp.array([[1.0, 1.0], [5.0, 5.0], [1.0, 5.0]]))
+    found = quantile_error(jnp.array([[0.0, 2.0]] * 3), jnp.array([[1.0, 1.0], [5.0, 5.0], [1.0, 5.0]]))
     np.testing.assert_allclose(found, [one, other, (one + other) / 2], rtol=1e-6)
 
 
 def test_the_loss_is_least_at_the_quantiles():
     samples = jnp.arange(10.0, 1001.0, 10.0)[None]  # far apart against the threshold of the Huber loss
-    slope = jax.grad(lambda q: quantile_loss(q[None], samples)[0])
+    slope = jax.grad(lambda q: quantile_error(q[None], samples)[0])
     np.testing.assert_allclose(slope(jnp.array([255.0, 755.0])), [0, 0], atol=1e-5)
     assert float(slope(jnp.array([205.0, 755.0]))[0]) < 0 < float(slope(jnp.array([305.0, 755.0]))[0])
 
@@ -65,7 +70,7 @@ def test_the_loss_is_least_at_the_quantiles():
 def test_quantiles_go_to_those_of_what_follows(double, ends, goal):
     agent = QRDQN(**PLAIN, double=double, quantiles=2)
     loss, (error, _) = compute(agent.loss, table(agent, ONLINE), table(agent, TARGET), transition(1.0, **ends))
-    expected = quantile_loss(jnp.array([[0.0, 2.0]]), jnp.array([goal], jnp.float32))[0]
+    expected = quantile_error(jnp.array([[0.0, 2.0]]), jnp.array([goal], jnp.float32))[0]
     np.testing.assert_allclose(loss, expected, rtol=1e-6)
     np.testing.assert_allclose(error, [[np.mean(goal) - 1]], rtol=1e-6)
 
@@ -95,8 +100,30 @@ def test_a_distribution_goes_to_that_of_what_follows(terminated, goal):
     np.testing.assert_allclose(metrics["q"], -0.25, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("ends", "goal"), [({}, 0.75), ({"terminated": True}, 0.5), ({"truncated": True}, 0.75)])
+def test_a_histogram_goes_to_the_one_about_the_target(ends, goal):
+    """Bins from -1 to 2 with means -0.5, 0.5 and 1.5; the next state's best action is worth 0.5."""
+    agent = DQN(**PLAIN, double=False, bins=3, lowest_value=-1.0, highest_value=2.0)
+    taken = np.array([0.5, 0.25, 0.25])
+    online, target = np.zeros((STATES, 2, 3), np.float32), np.zeros((STATES, 2, 3), np.float32)
+    online[0, 0] = np.log(taken)
+    target[1, 0] = np.log([0.25, 0.5, 0.25])
+    target[1, 1] = np.log([0.5, 0.25, 0.25])
+    loss, (error, metrics) = compute(agent.loss, table(agent, online), table(agent, target), transition(0.5, **ends))
+    np.testing.assert_allclose(error, [[goal - 0.25]], rtol=1e-5)
+    below = [0.5 * (1 + math.erf((edge - goal) / 0.75 / 2**0.5)) for edge in (-1, 0, 1, 2)]  # a deviation of 3/4 bin
+    shares = np.diff(below) / (below[-1] - below[0])
+    np.testing.assert_allclose(loss, -np.sum(shares * np.log(taken)), rtol=1e-5)
+    np.testing.assert_allclose(metrics["q"], 0.25, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
-    "agent", [QRDQN(**PLAIN | {"dueling": True}, quantiles=2), C51(**PLAIN | {"dueling": True}, atoms=3)]
+    "agent",
+    [
+        QRDQN(**PLAIN | {"dueling": True}, quantiles=2),
+        C51(**PLAIN | {"dueling": True}, atoms=3),
+        DQN(**PLAIN | {"dueling": True}, bins=3),
+    ],
 )
 def test_streams_are_added_for_each_number_and_actions_follow_the_mean(agent):
     network = at_once(lambda: agent.init(jax.random.key(0), SPEC)).network
@@ -113,5 +140,12 @@ def test_what_does_not_fit_is_refused():
     for agent in (QRDQN(memory_size=8), C51(memory_size=8)):
         with pytest.raises(ForageError, match="has no memory yet; leave memory_size out, or take dqn"):
             agent.check(SPEC)
+    with pytest.raises(ForageError, match="leave bins or memory_size out"):
+        DQN(bins=11, memory_size=8)
+    for cls in (C51, QRDQN, VDN):
+        with pytest.raises(ForageError, match=f"{cls.__name__} has values of its own kind; leave bins out"):
+            cls(bins=11)
+    with pytest.raises(ForageError, match="from 2 to 1 are empty"):
+        DQN(bins=11, lowest_value=2.0, highest_value=1.0)
     with pytest.raises(ForageError, match="low 5 is not below high 1"):
         C51(low=5.0, high=1.0).check(SPEC)

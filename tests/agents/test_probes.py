@@ -17,13 +17,16 @@ from tiers import gated
 
 from forage.agents.actor_critic.ddpg import DDPG
 from forage.agents.actor_critic.droq import DroQ
+from forage.agents.actor_critic.edac import EDAC
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mex import MEX
 from forage.agents.actor_critic.redq import REDQ
 from forage.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
+from forage.agents.actor_critic.sac_n import SACN
 from forage.agents.actor_critic.td3 import TD3
+from forage.agents.actor_critic.tqc import TQC
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.offline.bc import BC
 from forage.agents.offline.iql import IQL
@@ -34,6 +37,7 @@ from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
 from forage.agents.q_learning.c51 import C51
 from forage.agents.q_learning.dqn import DQN
+from forage.agents.q_learning.iterated_dqn import IteratedDQN
 from forage.agents.q_learning.langevin_dqn import LangevinDQN
 from forage.agents.q_learning.pqn import PQN
 from forage.agents.q_learning.qr_dqn import QRDQN
@@ -99,6 +103,7 @@ OFF_POLICY: dict[str, Any] = {
 CRITIC: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "polyak": 0.05}
 COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; near zero temperature they are values
 HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
+FEW_QUANTILES = {"critics": 2, "quantiles": 8, "dropped_quantiles": 0, "value_sizes": (32, 32)}
 INCURIOUS = {"initial_information": 1e-3, "learn_information": False, "members": 2}  # and what is learned as well
 
 
@@ -130,6 +135,8 @@ AGENTS = {
     "dqn": Trial(dqn(), 10_000, EXPLORE),
     "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
     "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
+    "dqn histogram": Trial(dqn(**HISTOGRAM), 10_000, EXPLORE),
+    "i-dqn": Trial(IteratedDQN(**REPLAYED, n_step=1, dueling=False, chain=3, copy_interval=32), 12_000, EXPLORE),
     "qr-dqn": Trial(QRDQN(**REPLAYED, n_step=1, dueling=False, quantiles=8), 12_000, EXPLORE),
     "c51": Trial(C51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0), 12_000, EXPLORE),
     "pqn": Trial(PQN(**ROLLED), 30_000, GREEDY_AT_LAST),
@@ -137,6 +144,9 @@ AGENTS = {
     "sac histogram": Trial(SAC(**CRITIC, **COLD, **HISTOGRAM, target_entropy=-3.0), 10_000),
     "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 30_000),
     "droq": Trial(DroQ(**CRITIC, **COLD, policy_delay=2, target_entropy=-3.0), 10_000),
+    "tqc": Trial(TQC(**CRITIC, **COLD, **FEW_QUANTILES, target_entropy=-3.0), 10_000),
+    "sac-n": Trial(SACN(**CRITIC, **COLD, critics=3, target_entropy=-3.0), 10_000),
+    "edac": Trial(EDAC(**CRITIC, **COLD, critics=3, diversity=0.1, target_entropy=-3.0), 10_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
@@ -161,8 +171,8 @@ FROM_DATA = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-CONTINUOUS = ("sac", "td3", "ddpg", "mex", "rrs", "maxinfo-sac")
-CONTINUOUS = ("sac", "sac histogram", "redq", "droq", "td3", "mex", "rrs", "maxinfo-sac")
+KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "td3", "ddpg")
+CONTINUOUS = (*KIT, "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),

@@ -70,7 +70,7 @@ def make_moment(agent, spec):
 
 
 CASES = [(agent, environment) for agent in ("bc", "iql") for environment in ("CartPole-v1", "Pendulum-v1")]
-CASES += [("td3", "Pendulum-v1"), ("dqn", "CartPole-v1")]
+CASES += [("td3", "Pendulum-v1"), ("edac", "Pendulum-v1"), ("dqn", "CartPole-v1")]
 
 
 @pytest.mark.parametrize(("agent", "environment"), CASES)

@@ -1,13 +1,26 @@
 """What critics are asked together: least values of some, histograms, and what is dropped; by hand."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
+from jaxtyping import Array
 
 from forage.core import prng
-from forage.nn.critics import ActionValue, Bins, each_value, least_of_some, several, value_error
+from forage.nn.critics import (
+    ActionValue,
+    Bins,
+    Quantiles,
+    alignment,
+    each_value,
+    least_of_some,
+    several,
+    truncated,
+    value_error,
+)
 from forage.nn.layers import dropped
 from forage.nn.networks import Style
 
@@ -45,6 +58,48 @@ def test_a_share_is_that_of_the_normal_distribution():
     # Width 1 and a deviation of 0.75: P(0 < z < 1) = 0.4950 over P(-1 < z < 2) = 0.9545.
     shares = Bins(3, -1.0, 2.0).shares(jnp.float32(0.5))
     np.testing.assert_allclose(shares, [0.2407, 0.5186, 0.2407], atol=1e-4)
+
+
+def test_the_largest_quantiles_of_all_critics_are_dropped_together():
+    # Two critics, one row, three quantiles each; one each is dropped, and both are the first critic's.
+    quantiles = jnp.array([[[9.0, 1.0, 8.0]], [[2.0, 3.0, 0.0]]])
+    assert truncated(quantiles, 1).tolist() == [[0.0], [1.0], [2.0], [3.0]]
+    assert truncated(quantiles, 0)[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 8.0, 9.0]
+
+
+def test_the_error_of_quantiles_by_hand():
+    # Quantiles 0 and 2 stand for 1/4 and 3/4. Against 3 and 0: u is 3 and 0, then 1 and -2, whose Huber losses are 2.5,
+    # 0, 0.5 and 1.5. Means over samples: 1/4 2.5 / 2, then (3/4 0.5 + 1/4 1.5) / 2; the loss is the mean of the two.
+    found = Quantiles(2).loss(jnp.array([[[0.0, 2.0]]]), jnp.array([[3.0], [0.0]]))
+    np.testing.assert_allclose(found, [[(0.3125 + 0.375) / 2]], rtol=1e-6)
+
+
+def test_quantiles_settle_where_they_stand():
+    samples = jnp.arange(100.0)[:, None]  # the threshold of the Huber loss, 1, is small beside their range
+    loss = lambda q: Quantiles(4).loss(q, samples).sum()  # noqa: E731
+    step = lambda _, q: q - 50.0 * jax.grad(loss)(q)  # noqa: E731
+    found = jax.jit(lambda q: jax.lax.fori_loop(0, 400, step, q))(jnp.zeros((1, 1, 4)))
+    np.testing.assert_allclose(found[0, 0], [12, 37, 62, 87], atol=1.0)
+
+
+class Plane(NamedTuple):
+    """A critic whose gradient with respect to the action is known."""
+
+    slope: Array
+
+    def __call__(self, observation, action):
+        return action @ self.slope
+
+
+def test_alignment_is_the_sum_of_cosines_between_critics():
+    # The cosines of (3, 0), (0, 2) and (1, 1) are 0, 1/sqrt(2) and 1/sqrt(2), each pair twice, over the others: 2.
+    critics = Plane(jnp.array([[3.0, 0.0], [0.0, 2.0], [1.0, 1.0]]))
+    inputs = jnp.zeros((4, 3)), jnp.ones((4, 2))
+    np.testing.assert_allclose(alignment(critics, *inputs), np.full(4, 2 * (2 / 2**0.5) / 2), rtol=1e-5)
+    alike = Plane(jnp.array([[3.0, 0.0], [0.2, 0.0], [1.0, 0.0]]))
+    np.testing.assert_allclose(alignment(alike, *inputs), 3.0, rtol=1e-5)
+    flat = jax.grad(lambda slope: alignment(Plane(slope), *inputs).sum())(jnp.zeros((2, 2)))
+    assert np.isfinite(flat).all()  # of critics that do not depend on the action
 
 
 def test_what_is_dropped_keeps_the_mean():

@@ -3,8 +3,9 @@
 Most ways of learning from fewer steps are choices of these: how many critics there are and whose least value is the
 target (Chen et al., 2021, "Randomized Ensembled Double Q-Learning", arXiv 2101.05982), what is dropped and normalised
 in them (Hiraoka et al., 2022, "Dropout Q-Functions for Doubly Efficient Reinforcement Learning", arXiv 2110.02034),
-whether a value is a number or a histogram (Farebrother et al., 2024, "Stop Regressing", arXiv 2403.03950), and how
-many updates follow a step (`updates_per_rollout`).
+whether a value is a number, a histogram (Farebrother et al., 2024, "Stop Regressing", arXiv 2403.03950) or quantiles
+(Kuznetsov et al., 2020, "Controlling Overestimation Bias", arXiv 2005.04269), how different the critics are made (An et
+al., 2021, "Diversified Q-Ensemble", arXiv 2110.01548), and how many updates follow a step (`updates_per_rollout`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,18 @@ from forage.core.ports import Agent
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded, seen
 from forage.core.types import ForageError, Spec
-from forage.nn.critics import ActionValue, Bins, CriticReport, each_value, several, value_error
+from forage.nn.critics import (
+    ActionValue,
+    Bins,
+    CriticReport,
+    Quantiles,
+    alignment,
+    each_value,
+    least_of_some,
+    several,
+    truncated,
+    value_error,
+)
 from forage.nn.networks import Style, input_size
 from forage.ops.optimiser import Optimiser, named
 
@@ -48,6 +60,9 @@ class ActorCritic(Agent):
         "bins": Range(0),
         "lowest_value": Range(),
         "highest_value": Range(),
+        "quantiles": Range(0),
+        "dropped_quantiles": Range(0),
+        "diversity": Range(0),
     }
 
     on_policy: ClassVar[bool] = False
@@ -81,6 +96,12 @@ class ActorCritic(Agent):
     lowest_value: float = equinox.field(static=True, default=-100.0)  # lower end of the histograms, a sum of discounted
     # rewards
     highest_value: float = equinox.field(static=True, default=100.0)  # upper end of the histograms
+    quantiles: int = equinox.field(static=True, default=0)  # quantiles of the return that each critic learns; 0: values
+    # are numbers
+    dropped_quantiles: int = equinox.field(static=True, default=0)  # largest quantiles that the target drops for each
+    # critic; more keep values lower
+    diversity: float = equinox.field(static=True, default=0.0)  # weight of the cosines between the critics' gradients
+    # with respect to the action, beside their squared errors; larger makes them differ more in untried actions
 
     def check(self, spec: Spec) -> None:
         check_bounded(type(self).__name__, spec)
@@ -101,11 +122,24 @@ class ActorCritic(Agent):
                 f"lowest_value must be below highest_value."
             )
 
+        if self.quantiles and self.bins:
+            raise ForageError("Values are histograms or quantiles, not both; leave bins or quantiles out.")
+        if self.quantiles and self.target_subset:
+            raise ForageError("Quantiles of all critics make the target; leave target_subset or quantiles out.")
+        if self.dropped_quantiles and self.dropped_quantiles >= self.quantiles:
+            raise ForageError(
+                f"To drop {self.dropped_quantiles} of {self.quantiles} quantiles leaves no target; drop fewer, or have "
+                f"more quantiles."
+            )
+        if self.diversity and self.critics < 2:
+            raise ForageError("One critic by itself has no diversity; have more critics, or leave diversity out.")
+
     def make_critics(self, key: Key[Array, ""], spec: Spec, dimensions: int, outputs: int = 1) -> ActionValue:
         """Return all critics as one module, whose leaves have a leading axis."""
         sizes, own = self.value_sizes or self.hidden_sizes, Style.of(self)
         style = own._replace(layer_norm=self.layer_norm or self.critic_norm == "layer", dropout=self.dropout)
         bins = Bins(self.bins, self.lowest_value, self.highest_value) if self.bins else None
+        bins = Quantiles(self.quantiles) if self.quantiles else bins
         make = lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style, outputs, bins)  # noqa: E731
         return several(make, key, self.critics)
 
@@ -117,12 +151,36 @@ class ActorCritic(Agent):
         critics: ActionValue,
         observation: PyTree[Array],
         action: Float[Array, "batch dimensions"],
-        target: Float[Array, " batch"],
+        target: Float[Array, "*samples batch"],
         weight: Float[Array, " batch"],
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], CriticReport]:
-        """Compute the `value_error` of all critics."""
-        return value_error(critics, observation, action, target, weight, key)
+        """Compute the `value_error` of all critics; with `diversity` also how alike their gradients are.
+
+        That has half its weight, as the squared errors are halved. The report is of the `value_error`.
+        """
+        loss, report = value_error(critics, observation, action, target, weight, key)
+        if self.diversity:
+            alike = alignment(critics, observation, action, key)
+            loss = loss + 0.5 * self.diversity * jnp.mean(weight * alike)
+        return loss, report
+
+    def next_value(
+        self,
+        critics: ActionValue,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        keys: CriticKeys,
+    ) -> Float[Array, "*samples batch"]:
+        """Compute the value that targets are made of, from the target critics: the least of all or of some.
+
+        Of quantiles it is all of them that are not dropped. `keys` draw which critics are asked, and what they drop.
+        """
+        if self.quantiles:
+            outputs = each_value(critics, observation, action, key=keys.target, ask=ActionValue.outputs)
+            return truncated(outputs, self.dropped_quantiles)
+        values = each_value(critics, observation, action, key=keys.target)
+        return least_of_some(values, self.target_subset, keys.subset)
 
     def climbed(
         self,

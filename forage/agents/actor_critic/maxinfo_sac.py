@@ -171,7 +171,7 @@ class MaxInfoSAC(SAC):
         action: Float[Array, "batch dimensions"],
         log_probability: Float[Array, " batch"],
         keys: CriticKeys = CriticKeys(),  # noqa: B008
-    ) -> Float[Array, " batch"]:
+    ) -> Float[Array, "*samples batch"]:
         """Compute SAC's soft value and the weighted information of the action."""
         information = self.information(state.world, rows(state.world, action, observation), action)
         value = super().soft_value(state, observation, action, log_probability, keys)

@@ -25,7 +25,7 @@ from forage.agents.actor_critic.base import ActorCritic, CriticKeys, every
 from forage.core import prng
 from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.nn.critics import ActionValue, CriticReport, each_value, least_of_some
+from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.distributions import Actions, SquashedGaussian
 from forage.nn.networks import Linear, Style, Torso
 from forage.nn.state_noise import log_deviation, standardised
@@ -211,7 +211,7 @@ class SAC(ActorCritic):
         terminated: Bool[Array, " batch"],
         noise: Float[Array, "batch dimensions"],
         keys: CriticKeys = CriticKeys(),  # noqa: B008
-    ) -> Float[Array, " batch"]:
+    ) -> Float[Array, "*samples batch"]:
         """Compute r + discount (1 - terminated) times the soft value of s' and a' ~ pi(.|s')."""
         action, log_probability = state.actor(next_observation).from_noise(noise)
         value = self.soft_value(state, next_observation, action, log_probability, keys)
@@ -224,10 +224,9 @@ class SAC(ActorCritic):
         action: Float[Array, "batch dimensions"],
         log_probability: Float[Array, " batch"],
         keys: CriticKeys = CriticKeys(),  # noqa: B008
-    ) -> Float[Array, " batch"]:
-        """Compute min_j Q'_j(s, a) - alpha log pi(a|s); `keys` draw which critics j are asked, and what they drop."""
-        value = each_value(state.target_critics, observation, action, key=keys.target)
-        value = least_of_some(value, self.target_subset, keys.subset)
+    ) -> Float[Array, "*samples batch"]:
+        """Compute `next_value`, min_j Q'_j(s, a) as a rule, less alpha log pi(a|s)."""
+        value = self.next_value(state.target_critics, observation, action, keys)
         return value - jnp.exp(state.log_temperature) * log_probability
 
     def actor_loss(

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.agents.actor_critic.base import ActorCritic, CriticKeys, every
 from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.nn.critics import ActionValue, each_value, least_of_some
+from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
 from forage.nn.networks import Linear, Style, Torso
 from forage.ops.minibatches import weighted_mean
@@ -164,15 +164,14 @@ class TD3(ActorCritic):
         terminated: Bool[Array, " batch"],
         noise: Float[Array, "batch dimensions"],
         keys: CriticKeys = CriticKeys(),  # noqa: B008
-    ) -> Float[Array, " batch"]:
+    ) -> Float[Array, "*samples batch"]:
         """Compute r + discount (1 - terminated) min_j Q'_j(s', a'), a' being the target policy's action, smoothed.
 
         `keys` draw which critics j are asked, and what they drop.
         """
         noise = jnp.clip(self.target_noise * noise, -self.target_noise_clip, self.target_noise_clip)
         action = jnp.clip(state.target_actor(next_observation) + noise, -1.0, 1.0)
-        value = each_value(state.target_critics, next_observation, action, key=keys.target)
-        value = least_of_some(value, self.target_subset, keys.subset)
+        value = self.next_value(state.target_critics, next_observation, action, keys)
         return reward + self.discount * jnp.where(terminated, 0.0, value)
 
     def actor_loss(

@@ -6,43 +6,14 @@ learned is the distribution of the return, whose mean is the value by which an a
 
 from __future__ import annotations
 
-import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int
 
-from forage.agents.q_learning.dqn import DQN, QNetwork
+from forage.agents.q_learning.dqn import DQN, ReturnNetwork
 from forage.core.spaces import split_mask
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.types import Experience, ForageError
 from forage.ops.action_values import best
-
-
-class ReturnNetwork(QNetwork):
-    """`QNetwork` with several numbers for each action; `q` is what its subclass makes of them."""
-
-    numbers: int = equinox.field(static=True)
-
-    def __init__(self, key: Key[Array, ""], spec: Spec, agent: DQN, numbers: int):
-        super().__init__(key, spec, agent, numbers)
-        self.numbers = numbers
-
-    def spread(self, features: Float[Array, " features"]) -> Float[Array, "actions numbers"]:
-        """Return the numbers of all actions; with two streams, those of the state and of each action are added."""
-        advantage = self.advantage(features).reshape(-1, self.numbers)
-        if self.state_value is None:
-            return advantage
-        return self.state_value(features) + advantage - advantage.mean(0)
-
-    def value(self, spread: Float[Array, "*batch actions numbers"]) -> Float[Array, "*batch actions"]:
-        """Compute the mean return of each action."""
-        raise NotImplementedError
-
-    def q(self, features: Float[Array, " features"]) -> Float[Array, " actions"]:
-        return self.value(self.spread(features))
-
-    def spreads(self, observations: PyTree[Array]) -> Float[Array, "rows actions numbers"]:
-        """Return the numbers of many observations (leaves `rows ...`)."""
-        return jax.vmap(self.spread)(self.torso.rows(observations))
 
 
 def check_distributional(agent: DQN) -> None:

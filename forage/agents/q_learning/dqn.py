@@ -11,6 +11,8 @@ with target network Q', minimises the Huber loss (threshold 1) of Q(s_t, a_t) ag
 - `memory_size`: a GRU, which hears the action before as well, learned from replayed sequences that start from the
   hidden state stored with them and a burn-in without gradient (Kapturowski et al., 2019, "Recurrent Experience Replay
   in Distributed Reinforcement Learning", R2D2, ICLR; there an LSTM, which hears the reward before too).
+- `bins`: values are histograms, and the loss is the cross-entropy of the one about the target, HL-Gauss, in place of
+  Huber's (Farebrother et al., 2024, "Stop Regressing", arXiv 2403.03950).
 
 Prioritised replay is a matter of the memory: the errors returned are what it asks for, its weights multiply the loss.
 """
@@ -27,8 +29,10 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics, State
+from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_discrete, seen, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.nn.critics import Bins
 from forage.nn.distributions import Actions
 from forage.nn.networks import GRU, MLP, Recall, Style, Torso, input_size
 from forage.ops import returns
@@ -99,6 +103,47 @@ class QNetwork(equinox.Module):
         return q(features), q(next_features)
 
 
+class ReturnNetwork(QNetwork):
+    """`QNetwork` with several numbers for each action; `q` is what its subclass makes of them."""
+
+    numbers: int = equinox.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, agent: Any, numbers: int):
+        super().__init__(key, spec, agent, numbers)
+        self.numbers = numbers
+
+    def spread(self, features: Float[Array, " features"]) -> Float[Array, "actions numbers"]:
+        """Return the numbers of all actions; with two streams, those of the state and of each action are added."""
+        advantage = self.advantage(features).reshape(-1, self.numbers)
+        if self.state_value is None:
+            return advantage
+        return self.state_value(features) + advantage - advantage.mean(0)
+
+    def value(self, spread: Float[Array, "*batch actions numbers"]) -> Float[Array, "*batch actions"]:
+        """Compute the mean return of each action."""
+        raise NotImplementedError
+
+    def q(self, features: Float[Array, " features"]) -> Float[Array, " actions"]:
+        return self.value(self.spread(features))
+
+    def spreads(self, observations: PyTree[Array]) -> Float[Array, "rows actions numbers"]:
+        """Return the numbers of many observations (leaves `rows ...`)."""
+        return jax.vmap(self.spread)(self.torso.rows(observations))
+
+
+class HistogramNetwork(ReturnNetwork):
+    """Histograms of the value of all actions, as logits."""
+
+    bins: Bins = equinox.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, agent: Any, bins: Bins):
+        super().__init__(key, spec, agent, bins.number)
+        self.bins = bins
+
+    def value(self, spread: Float[Array, "*batch actions numbers"]) -> Float[Array, "*batch actions"]:
+        return self.bins.value(spread)
+
+
 class DQNState(NamedTuple):
     network: QNetwork
     target: QNetwork
@@ -115,6 +160,7 @@ class DQN(Agent):
     """
 
     example: ClassVar[str] = "forage train dqn CartPole-v1"
+    ranges: ClassVar[Ranges] = {"bins": Range(0), "lowest_value": Range(), "highest_value": Range()}
 
     on_policy: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
@@ -144,6 +190,21 @@ class DQN(Agent):
     memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
     burn_in: int = equinox.field(static=True, default=10)  # steps of each sequence that only warm up the GRU
     unroll: int = equinox.field(static=True, default=20)  # steps of each sequence that are learned from
+    bins: int = equinox.field(static=True, default=0)  # bins of values that are histograms; 0: values are numbers
+    lowest_value: float = equinox.field(static=True, default=-100.0)  # lower end of the histograms, a sum of discounted
+    # rewards
+    highest_value: float = equinox.field(static=True, default=100.0)  # upper end of the histograms
+
+    def __check_init__(self):
+        if self.bins and self.lowest_value >= self.highest_value:
+            raise ForageError(
+                f"Histograms of values from {self.lowest_value:g} to {self.highest_value:g} are empty; "
+                f"lowest_value must be below highest_value."
+            )
+        if self.bins and self.memory_size:
+            raise ForageError("An agent with memory has no histograms of values yet; leave bins or memory_size out.")
+        if self.bins and not (type(self).loss is DQN.loss and type(self).values is DQN.values):
+            raise ForageError(f"{type(self).__name__} has values of its own kind; leave bins out, or take dqn.")
 
     @property
     def window(self) -> tuple[int, int]:
@@ -172,6 +233,8 @@ class DQN(Agent):
 
     def network(self, key: Key[Array, ""], spec: Spec) -> QNetwork:
         """Make the network of action values."""
+        if self.bins:
+            return HistogramNetwork(key, spec, self, Bins(self.bins, self.lowest_value, self.highest_value))
         return QNetwork(key, spec, self)
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
@@ -249,8 +312,18 @@ class DQN(Agent):
         q, value = self.values(network, target, experience, last)
         goal = jax.lax.stop_gradient(total + bootstrap * value)
         error = goal - q
-        loss = jnp.mean(batch.weight * self.valid(experience)[start : start + length] * self.penalty(error))
+        each = self.divergence(network, experience, goal[0])[None] if self.bins else self.penalty(error)
+        loss = jnp.mean(batch.weight * self.valid(experience)[start : start + length] * each)
         return loss, (error, {"loss": loss, "q": goal.mean() - error.mean(), "error": jnp.abs(error).mean()})
+
+    def divergence(
+        self, network: QNetwork, experience: Experience, goal: Float[Array, " batch"]
+    ) -> Float[Array, " batch"]:
+        """Compute the cross-entropy of the histograms of the actions taken and those about their targets."""
+        assert isinstance(network, HistogramNetwork)
+        logits = network.spreads(jax.tree.map(lambda x: x[0], experience.observation))
+        taken = jax.vmap(chosen, (-1, None), -1)(logits, experience.action[0])
+        return network.bins.loss(taken, goal)
 
     def values(
         self, network: QNetwork, target: QNetwork, experience: Experience, last: Int[Array, "time batch"]

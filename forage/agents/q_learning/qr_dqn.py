@@ -16,7 +16,6 @@ from typing import ClassVar
 
 import equinox
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Key
 
 from forage.agents.q_learning.distributional import ReturnNetwork, both, check_distributional
@@ -24,6 +23,7 @@ from forage.agents.q_learning.dqn import DQN
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Spec
+from forage.ops.quantiles import quantile_error
 
 
 class QuantileNetwork(ReturnNetwork):
@@ -61,17 +61,7 @@ class QRDQN(DQN):
         """Compute the weighted loss; beside it the errors of the mean returns, target minus estimate."""
         quantiles, total, bootstrap, after = both(self, network, target, batch.experience)
         goal = total[:, None] + bootstrap[:, None] * after
-        each = quantile_loss(quantiles, goal)
+        each = quantile_error(quantiles, goal)
         loss = jnp.mean(batch.weight * self.valid(batch.experience)[0] * each)
         error = goal.mean(1) - quantiles.mean(1)
         return loss, (error[None], {"loss": loss, "q": quantiles.mean(), "error": jnp.abs(error).mean()})
-
-
-def quantile_loss(
-    quantiles: Float[Array, "batch quantiles"], goal: Float[Array, "batch samples"]
-) -> Float[Array, " batch"]:
-    """Compute the Huber quantile loss of each row, a sum over quantiles of means over samples (equation 10)."""
-    number = quantiles.shape[1]
-    share = (jnp.arange(number) + 0.5) / number
-    error = goal[:, None, :] - quantiles[:, :, None]
-    return jnp.sum(jnp.mean(jnp.abs(share[:, None] - (error < 0)) * optax.huber_loss(error), axis=2), axis=1)
