@@ -66,6 +66,15 @@ def seeds(words: options.Words, option: str = "seeds") -> int | tuple[int, ...]:
     return options.parse(option, text, tuple[int, ...] if "," in text else int)
 
 
+def wrappers(words: options.Words, option: str) -> list[str]:
+    """Return what `--wrap NAME:VALUE ...` names; an unknown name is answered at once."""
+    given = options.many(words, option)
+    words.pop(option, None)
+    for wrapper in given:
+        registry.check_wrapper(wrapper.partition(":")[0])
+    return given
+
+
 def checkpoint_of(words: options.Words) -> str | int | None:
     """Return which of the checkpoints that a run has kept was asked for: `best`, a step or none."""
     if "checkpoint" not in words:
