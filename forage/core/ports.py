@@ -273,7 +273,10 @@ class Agent(Part):
     """The field of its state that holds the network it acts with, for behaviours that perturb it."""
 
     offline: ClassVar[bool] = False
-    """It learns from a data set alone: from a memory that is `offline`."""
+    """It learns from a data set alone: from a memory that is `offline`; or from labels (`Behaviour.labels`)."""
+
+    imitates: ClassVar[bool] = False
+    """It learns to act as was done, or as the `Label` in `Experience.aux` says, where a behaviour `labels`."""
 
     looks_ahead: ClassVar[bool] = False
     """`act` takes the `world` as well, and may step it ahead: one agent alone, in a native environment."""
@@ -488,6 +491,12 @@ class Behaviour(Part):
     opposes: ClassVar[bool] = False
     """It gives some seats of a team to opponents of the agent (`OPPONENT`), so the agent's own return counts alone."""
 
+    labels: ClassVar[bool] = False
+    """It puts a `Label`, what should have been done, in place of the agent's own `aux`, for an agent that `imitates`.
+
+    Such an agent has something to learn from while it acts, even one that is `offline` otherwise.
+    """
+
     on_host: ClassVar[bool] = False
     """It has a method `intervene`, so the loop runs on the host, for native environments too."""
 
@@ -636,11 +645,6 @@ class Memory(Part):
         more of it than its spec raises `ForageError` where that is not there.
         """
         who, memory = type(agent).__name__, type(self).__name__
-        if agent.offline and not self.offline:
-            raise ForageError(
-                f"{who} learns from a data set alone, and {memory} keeps what a run experiences; name a file of "
-                f"transitions with --data FILE (forage data record writes one)."
-            )
         if agent.on_policy and not self.on_policy:
             raise ForageError(
                 f"{who} learns only from the rollout it has just lived through, and {memory} replays older ones; use "

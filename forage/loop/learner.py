@@ -50,6 +50,7 @@ class Learner(Part):
         check_world(self.agent, self.rewards, self.spec, environment)
         check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
         self.behaviour.check(self.agent, self.spec)
+        check_source(self.agent, self.behaviour, self.memory)
         self.memory.check(self.agent, self.spec, environment)
         if self.joint and not self.memory.joint:
             raise ForageError(
@@ -346,6 +347,15 @@ def check_signatures(part: Part, **methods: str) -> None:
                 f"{type(part).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it with "
                 f"({given}); see forage/core/ports.py."
             ) from None
+
+
+def check_source(agent: Agent, behaviour: Behaviour, memory: Memory) -> None:
+    """Raise `ForageError` for an agent that learns from a data set alone without one, nor an expert's labels."""
+    if agent.offline and not memory.offline and not (behaviour.labels and agent.imitates):
+        raise ForageError(
+            f"{type(agent).__name__} learns from a data set alone, and {type(memory).__name__} keeps what a run "
+            f"experiences; name a file of transitions with --data FILE (forage data record writes one)."
+        )
 
 
 def check_streams(agent: Agent, rewards: Rewards, spec: Spec) -> None:

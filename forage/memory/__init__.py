@@ -7,6 +7,7 @@ PARTS = {
     "prioritised": "prioritised:PrioritisedReplay",
     "hindsight": "hindsight:Hindsight",
     "dyna": "dyna:Dyna",
+    "sqil": "sqil:SQIL",
     "dataset": "dataset:DataSet",
 }
 """By name: the module below this folder, and the class."""

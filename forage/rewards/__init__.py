@@ -13,5 +13,6 @@ PARTS = {
     "episodic-novelty": "bonuses.episodic_novelty:EpisodicNovelty",
     "re3": "bonuses.re3:RE3",
     "shift": "shift:Shift",
+    "gail": "adversarial.gail:GAIL",
 }
 """By name: the module below this folder, and the class."""
