@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
@@ -372,6 +373,16 @@ class Agent(Part):
         """Return the probabilities with which `act` chooses among numbered actions, of an agent without memory."""
         raise ForageError(f"{type(self).__name__} cannot say how probable its actions are.")
 
+    def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
+        """Compute how probable it is that an exploring `act` takes actions (leaves `row ...`), of an agent that is
+        `stochastic` and has no memory: of continuous actions the density in the unit box.
+        """
+
+        def one(observation: PyTree[Array], action: Int[Array, ""]) -> Float[Array, ""]:
+            return jnp.log(self.probabilities(state, observation, True)[action] + 1e-20)
+
+        return jax.vmap(one)(observation, action)
+
     def version(self, state: State) -> Int[Array, ""] | tuple[()]:
         """Return how many updates have made the policy, for `Experience.version`; `()` to keep none there."""
         return ()
@@ -561,6 +572,9 @@ class Rewards(Part):
 
     as_given: ClassVar[bool] = False
     """`relabel` changes nothing: who looks ahead in the environment sees the rewards that it will learn from."""
+
+    asks: ClassVar[bool] = False
+    """`learn` takes `policy` as well: `(observation, action) -> Agent.log_probability` of the agent as it is."""
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> State:
         return ()

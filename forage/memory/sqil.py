@@ -23,8 +23,7 @@ class SQIL(UniformReplay):
     What the environment pays is not used to learn. With an agent that learns soft values from replay, as published:
     `sac-discrete` or `sac`; `dqn` works as well. Where episodes end of themselves before the demonstrator's would, the
     agent loses what comes after; where the demonstrator ends them soon, as by reaching a place, it loses by ending
-    them, as every step beside a demonstration is worth up to 1. The authors let an end lead to an absorbing state, which is
-    not here.
+    them, as every step beside a demonstration is worth up to 1. No absorbing state mends that here.
 
     Half of each batch is the paper's, of whose page no more than its abstract and others' accounts could be looked up.
 

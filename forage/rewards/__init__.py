@@ -14,5 +14,6 @@ PARTS = {
     "re3": "bonuses.re3:RE3",
     "shift": "shift:Shift",
     "gail": "adversarial.gail:GAIL",
+    "airl": "adversarial.airl:AIRL",
 }
 """By name: the module below this folder, and the class."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -45,6 +46,9 @@ from forage.nn.normalise import RunningNorm
 from forage.ops.optimiser import Optimiser, adam
 from forage.rewards.bonuses.rows import as_rows, row_shape
 
+Policy = Callable[[PyTree[Array], PyTree[Array]], Float[Array, " row"]]
+"""From observations and actions (leaves `row ...`) to log-probabilities."""
+
 
 class Seen(NamedTuple):
     """Transitions as a discriminator sees them, one row each."""
@@ -54,6 +58,7 @@ class Seen(NamedTuple):
     next_observation: Float[Array, "row *shape"]
     absorbing: Float[Array, " row"]  # 1 in the absorbing state
     ends: Float[Array, " row"]  # 1 where the step leads to the absorbing state
+    log_probability: Float[Array, " row"]  # of the action, where the method asks for it; else 0
 
 
 class Rows(NamedTuple):
@@ -77,7 +82,9 @@ class Sight(equinox.Module):
         image = len(shape) == 3
         self.embedding = Embedding(embedding_key, shape, rewards.hidden_sizes, 64) if image else None
         features = 64 if image else math.prod(shape)
-        self.head = MLP(head_key, (features + more, *rewards.hidden_sizes, 1), rewards.activation)
+        sizes = (features + more, *rewards.hidden_sizes, 1)
+        # Undecided at first: what random weights pay, an absorbing state pays a hundredfold.
+        self.head = MLP(head_key, sizes, rewards.activation, gain=2**0.5, last_gain=0.01)
 
     def __call__(self, observation: Float[Array, "row *shape"], *more: Float[Array, "row ..."]) -> Float[Array, " row"]:
         rows = len(observation)
@@ -104,14 +111,14 @@ class Discriminating(Rewards):
 
     demonstrations: str | Demonstrations = equinox.field(converter=as_demonstrations)  # file of the transitions to
     # imitate, as forage data record writes it
-    learning_rate: float = 3e-4  # step size of Adam; larger follows the agent faster
+    learning_rate: float = 1e-3  # step size of Adam; larger follows the agent faster
     gradient_penalty: float = 10.0  # weight of the gradient penalty; larger makes a smoother reward
     discount: float = 0.99  # worth of the absorbing state one step later; best the agent's own
     absorbing: bool = equinox.field(static=True, default=True)  # an episode that terminates goes on in an absorbing
     # state; else the reward's sign says how long episodes should be
     batch_size: int = equinox.field(static=True, default=256)  # transitions of each kind in an update; more make
     # steadier gradients
-    transitions_per_update: int = equinox.field(static=True, default=128)  # transitions of a rollout for each update,
+    transitions_per_update: int = equinox.field(static=True, default=32)  # transitions of a rollout for each update,
     # of which there is one at least; fewer make more updates
     capacity: int = equinox.field(static=True, default=20_000)  # newest transitions of the agent's own to learn from;
     # fewer follow the agent faster
@@ -123,12 +130,16 @@ class Discriminating(Rewards):
         """Make the network, for observations of a shape and a space of actions. It has a field `actions`."""
 
     @abc.abstractmethod
-    def logit(self, network: Any, seen: Seen) -> Float[Array, " row"]:
+    def score(self, network: Any, seen: Seen) -> Float[Array, " row"]:
         """Compute what the network says of rows."""
 
     @abc.abstractmethod
-    def pay(self, logit: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    def pay(self, score: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Compute the reward of what the network says."""
+
+    def logit(self, network: Any, seen: Seen) -> Float[Array, " row"]:
+        """Compute the logit that rows are demonstrations."""
+        return self.score(network, seen) - seen.log_probability
 
     def check(self, spec: Spec) -> None:
         """Raise `ForageError` for what a discriminator does not see."""
@@ -156,7 +167,7 @@ class Discriminating(Rewards):
     def descent(self) -> Optimiser:
         return adam(self.learning_rate, flat=True)
 
-    def sight(self, state: DiscriminatorState, rows: Rows) -> Seen:
+    def sight(self, state: DiscriminatorState, rows: Rows, policy: Policy | None = None) -> Seen:
         """Return rows as the network sees them; with `absorbing`, those that end lead to the absorbing state."""
         actions: Actions = state.network.actions
         now, after = (
@@ -166,7 +177,9 @@ class Discriminating(Rewards):
         heard = jax.vmap(actions.heard)(rows.action).astype(jnp.float32)
         ends = rows.terminated.astype(jnp.float32) * self.absorbing
         after = jnp.where(ends.reshape(-1, *(1,) * (after.ndim - 1)) > 0, 0.0, after)
-        return Seen(now, heard, after, jnp.zeros(len(now)), ends)
+        nothing = jnp.zeros(len(now))
+        log_probability = nothing if policy is None else policy(rows.observation, rows.action)
+        return Seen(now, heard, after, nothing, ends, log_probability)
 
     def nothing(self, like: Seen) -> Seen:
         """Return as many rows of steps within the absorbing state."""
@@ -180,14 +193,19 @@ class Discriminating(Rewards):
             Rows(experience.observation, experience.action, experience.next_observation, experience.terminated),
         )
         seen = self.sight(state, rows)
-        paid = self.pay(self.logit(state.network, seen))
+        paid = self.pay(self.score(state.network, seen))
         if self.absorbing:
-            after = self.pay(self.logit(state.network, self.nothing(jax.tree.map(lambda x: x[:1], seen))))[0]
+            after = self.pay(self.score(state.network, self.nothing(jax.tree.map(lambda x: x[:1], seen))))[0]
             paid = paid + seen.ends * self.discount / (1 - self.discount) * after
         return experience._replace(reward=paid.reshape(shape), rewards={})
 
     def learn(
-        self, state: DiscriminatorState, rollout: Experience, clock: Clock, key: Key[Array, ""]
+        self,
+        state: DiscriminatorState,
+        rollout: Experience,
+        clock: Clock,
+        key: Key[Array, ""],
+        policy: Policy | None = None,
     ) -> tuple[DiscriminatorState, PyTree[Array], Metrics]:
         rows = Rows(rollout.observation, rollout.action, rollout.next_observation, rollout.terminated)
         rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[-self.capacity :], rows)
@@ -203,16 +221,21 @@ class Discriminating(Rewards):
             own_key, shown_key, mix_key = jax.random.split(key, 3)
             own = drawn(state.kept, jax.random.randint(own_key, (self.batch_size,), 0, there))
             shown = drawn(theirs, jax.random.randint(shown_key, (self.batch_size,), 0, len(theirs.terminated)))
-            return self.update(state, own, shown, mix_key)
+            return self.update(state, own, shown, mix_key, policy)
 
         state, metrics = jax.lax.scan(turn, state, jax.random.split(key, updates))
         return state, (), jax.tree.map(jnp.mean, metrics)
 
     def update(
-        self, state: DiscriminatorState, own: Rows, shown: Rows, key: Key[Array, ""]
+        self,
+        state: DiscriminatorState,
+        own: Rows,
+        shown: Rows,
+        key: Key[Array, ""],
+        policy: Policy | None = None,
     ) -> tuple[DiscriminatorState, Metrics]:
         """Take one step of the network on as many transitions of each kind."""
-        mine, theirs = (self.sight(state, rows) for rows in (own, shown))
+        mine, theirs = (self.sight(state, rows, policy) for rows in (own, shown))
 
         def loss(network: Any) -> tuple[Float[Array, ""], Metrics]:
             errors, right = [], []
@@ -240,7 +263,7 @@ class Discriminating(Rewards):
         beyond = [(seen.ends > 0) & (coin < 0.5) for seen, coin in zip((theirs, mine), coins, strict=True)]
         ends = [mixed(chosen, self.nothing(seen), seen) for chosen, seen in zip(beyond, (theirs, mine), strict=True)]
         between = mixed(share, *ends)
-        slopes = jax.grad(lambda seen: self.logit(network, seen).sum())(between)
+        slopes = jax.grad(lambda seen: self.score(network, seen).sum())(between)
         squares = sum(jnp.sum(x.reshape(len(share), -1) ** 2, axis=1) for x in jax.tree.leaves(slopes))
         return jnp.mean((jnp.sqrt(squares + 1e-12) - 1) ** 2)
 
