@@ -382,8 +382,8 @@ def check_asked(agent: Agent, rewards: Rewards, spec: Spec) -> None:
         return
     if not agent.stochastic or jax.tree.leaves(jax.eval_shape(lambda: agent.hidden(spec))):
         raise ForageError(
-            f"{type(rewards).__name__} asks how probable actions are, which {type(agent).__name__} here cannot say; use "
-            f"an agent that draws its actions and has no memory, such as ppo, sac or sac-discrete."
+            f"{type(rewards).__name__} asks how probable actions are, which {type(agent).__name__} here cannot say; "
+            f"use an agent that draws its actions and has no memory, such as ppo, sac or sac-discrete."
         )
 
 

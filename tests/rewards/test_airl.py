@@ -34,7 +34,7 @@ def through(sight, *inputs):
 
 
 def by_hand(rewards, state, experience):
-    """f(s, a, s') of transitions (leaves `row ...`); a step that ends leads to the absorbing state, which is 0, 0, 1."""
+    """f(s, a, s') of transitions (leaves `row ...`); a step that ends leads to the absorbing state, 0, 0, 1."""
     mean, deviation = np.asarray(state.norm.mean), np.sqrt(np.asarray(state.norm.variance))
     now, after = ((np.asarray(x) - mean) / deviation for x in (experience.observation, experience.next_observation))
     ends, zero = np.asarray(experience.terminated)[:, None].astype(float), np.zeros((len(now), 1))
