@@ -55,6 +55,7 @@ HOW_TO = {
     "Acting, exporting, sharing": "docs/share.md",
     "Exploring": "docs/exploration.md",
     "Learning from data": "docs/offline.md",
+    "Imitating demonstrations": "docs/how-to/imitation.md",
     "Judging from another's data": "docs/off-policy.md",
     "From a file to a merged part": "docs/first_part.md",
 }

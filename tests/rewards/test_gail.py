@@ -25,7 +25,7 @@ SPEC = spec_of(gymnasium.spaces.Box(-10, 10, (2,), np.float32))
 
 def rows(count, place, terminated=False):
     """Transitions about a place, each ended or none."""
-    random = np.random.default_rng(int(10 * place))
+    random = np.random.default_rng(int(10 * abs(place)) + (place < 0))
     seen = (place + 0.1 * random.normal(size=(count + 1, 2))).astype(np.float32)
     flag = np.full(count, terminated)
     source = np.full(count, DATASET, np.int32)

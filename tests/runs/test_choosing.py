@@ -208,7 +208,10 @@ def test_runs_of_before_are_evaluated_as_they_were():
 def test_agents_say_whether_they_learn_to_draw():
     drawing = {name for name in registry.PORTS["agent"] if registry.part_class("agent", name).stochastic}
     policy_gradients = {"ppo", "ppo-lagrangian", "reinforce", "impala"}
-    assert drawing == policy_gradients | {"sac", "sac-discrete", "maxinfo-sac", "mex", "bc", "iql"}
+    assert drawing == policy_gradients | {"sac", "sac-discrete", "redq", "droq", "maxinfo-sac", "mex", "bc", "iql"} | {
+        "iq-learn",
+        "iq-learn-sac",
+    }
 
 
 def test_a_search_plays_all_trials_one_way(tmp_path):
