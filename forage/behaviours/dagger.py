@@ -57,6 +57,12 @@ class DAgger(Behaviour):
         """Return whether the expert is an agent with its state rather than a function."""
         return isinstance(self.expert, tuple) and len(self.expert) == 2 and isinstance(self.expert[0], Agent)
 
+    @property
+    def agent(self) -> Agent:
+        """Return the agent that an expert is, where it is `trained`."""
+        pair: Any = self.expert
+        return pair[0]
+
     def check(self, agent: Agent, spec: Spec) -> None:
         if not agent.imitates:
             raise ForageError(
@@ -73,7 +79,7 @@ class DAgger(Behaviour):
                 f"{type(self.expert).__name__}."
             )
         if self.trained:
-            self.expert[0].check(spec)
+            self.agent.check(spec)
         wanted, seen = spaces.example(spec.action_space), spaces.example(spec.observation_space)
         given = jax.eval_shape(lambda: self.told(self.remember(spec), seen, prng.key(0))[0])
         if jax.tree.map(jnp.shape, given) != jax.tree.map(jnp.shape, wanted):
@@ -86,16 +92,16 @@ class DAgger(Behaviour):
 
     def remember(self, spec: Spec) -> PyTree[Array]:
         """Return the expert's own memory at the start of an episode."""
-        return self.expert[0].hidden(spec) if self.trained else ()
+        return self.agent.hidden(spec) if self.trained else ()
 
     def told(
         self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array]]:
         """Return the expert's action and its memory after it."""
+        expert: Any = self.expert
         if not self.trained:
-            return self.expert(observation, key), hidden
-        expert, state = self.expert
-        return expert.act(state, hidden, observation, key, explore=False)[:2]
+            return expert(observation, key), hidden
+        return self.agent.act(expert[1], hidden, observation, key, explore=False)[:2]
 
     def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
         agent_key, expert_key, coin_key = jax.random.split(moment.key, 3)
@@ -110,6 +116,7 @@ class DAgger(Behaviour):
         label = jax.tree.map(lambda told, own: jnp.asarray(told).astype(own.dtype), label, own)
         action = jax.tree.map(lambda told, own: jnp.where(leads, told, own), label, own)
         if self.trained:
-            expert_memory = self.expert[0].acted(self.expert[1], expert_memory, action)
+            pair: Any = self.expert
+            expert_memory = self.agent.acted(pair[1], expert_memory, action)
         source = jnp.where(leads, GUIDE, AGENT).astype(jnp.int32)
         return Decision(action, Hidden(memory, expert_memory), Label(label), source)

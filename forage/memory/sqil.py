@@ -7,10 +7,11 @@ from typing import ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, PyTree
 
 from forage.core.ports import Agent, Environment, Moment
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, Experience, ForageError, Spec
+from forage.core.types import Batch, ForageError, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations
 from forage.data.files import check_recordable
 from forage.memory.uniform import UniformReplay
@@ -67,13 +68,17 @@ class SQIL(UniformReplay):
         many = round(self.share * size)
         own = batch.experience
 
-        def both(name: str) -> Experience:
-            return jax.tree.map(
-                lambda a, b: jnp.concatenate([a[:, :many], b[:, many:]], axis=1),
-                getattr(shown, name),
-                getattr(own, name),
-            )
+        def both(mine: PyTree[Array], theirs: PyTree[Array]) -> PyTree[Array]:
+            return jax.tree.map(lambda a, b: jnp.concatenate([b[:, :many], a[:, many:]], axis=1), mine, theirs)
 
-        names = ("observation", "action", "next_observation", "terminated", "truncated", "source")
         worth = jnp.broadcast_to(jnp.arange(size) < many, own.terminated.shape).astype(jnp.float32)
-        return batch._replace(experience=own._replace(reward=worth, **{name: both(name) for name in names}))
+        experience = own._replace(
+            observation=both(own.observation, shown.observation),
+            action=both(own.action, shown.action),
+            reward=worth,
+            next_observation=both(own.next_observation, shown.next_observation),
+            terminated=both(own.terminated, shown.terminated),
+            truncated=both(own.truncated, shown.truncated),
+            source=both(own.source, shown.source),
+        )
+        return batch._replace(experience=experience)

@@ -36,7 +36,8 @@ def through(sight, *inputs):
 def by_hand(rewards, state, experience):
     """f(s, a, s') of transitions (leaves `row ...`); a step that ends leads to the absorbing state, 0, 0, 1."""
     mean, deviation = np.asarray(state.norm.mean), np.sqrt(np.asarray(state.norm.variance))
-    now, after = ((np.asarray(x) - mean) / deviation for x in (experience.observation, experience.next_observation))
+    both = experience.observation, experience.next_observation
+    now, after = (np.clip((np.asarray(x) - mean) / deviation, -10, 10) for x in both)
     ends, zero = np.asarray(experience.terminated)[:, None].astype(float), np.zeros((len(now), 1))
     after = np.where(ends > 0, 0, after)
     action = np.eye(2)[np.asarray(experience.action)]

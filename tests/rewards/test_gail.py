@@ -48,7 +48,7 @@ def begun(rewards):
 def by_hand(state, experience):
     """The logits of transitions (leaves `row ...`): normalised observation, the choice as one-hot, no absorbing."""
     mean, deviation = np.asarray(state.norm.mean), np.sqrt(np.asarray(state.norm.variance))
-    seen = (np.asarray(experience.observation) - mean) / deviation
+    seen = np.clip((np.asarray(experience.observation) - mean) / deviation, -10, 10)
     x = np.concatenate([seen, np.eye(2)[np.asarray(experience.action)], np.zeros((len(seen), 1))], 1)
     first, last = state.network.sight.head.layers
     hidden = np.tanh(x @ np.asarray(first.weight) + np.asarray(first.bias))

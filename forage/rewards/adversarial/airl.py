@@ -55,14 +55,14 @@ class AIRL(Discriminating):
         more = 1 if self.state_only else actions.outputs + 1
         return ShapedReward(Sight(reward_key, shape, more, self), Sight(potential_key, shape, 1, self), actions)
 
-    def score(self, network: ShapedReward, seen: Seen) -> Float[Array, " row"]:
+    def verdict(self, network: ShapedReward, seen: Seen) -> Float[Array, " row"]:
         action = () if self.state_only else (seen.action,)
         reward = network.reward(seen.observation, *action, seen.absorbing)
         before = network.potential(seen.observation, seen.absorbing)
         return reward + self.discount * network.potential(seen.next_observation, seen.ends) - before
 
-    def pay(self, score: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        return score
+    def pay(self, verdict: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        return verdict
 
     def note(self, spec: Spec) -> PyTree[Array]:
         return jnp.zeros(())

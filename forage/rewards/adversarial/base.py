@@ -130,16 +130,16 @@ class Discriminating(Rewards):
         """Make the network, for observations of a shape and a space of actions. It has a field `actions`."""
 
     @abc.abstractmethod
-    def score(self, network: Any, seen: Seen) -> Float[Array, " row"]:
+    def verdict(self, network: Any, seen: Seen) -> Float[Array, " row"]:
         """Compute what the network says of rows."""
 
     @abc.abstractmethod
-    def pay(self, score: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    def pay(self, verdict: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Compute the reward of what the network says."""
 
     def logit(self, network: Any, seen: Seen) -> Float[Array, " row"]:
         """Compute the logit that rows are demonstrations."""
-        return self.score(network, seen) - seen.log_probability
+        return self.verdict(network, seen) - seen.log_probability
 
     def check(self, spec: Spec) -> None:
         """Raise `ForageError` for what a discriminator does not see."""
@@ -193,9 +193,9 @@ class Discriminating(Rewards):
             Rows(experience.observation, experience.action, experience.next_observation, experience.terminated),
         )
         seen = self.sight(state, rows)
-        paid = self.pay(self.score(state.network, seen))
+        paid = self.pay(self.verdict(state.network, seen))
         if self.absorbing:
-            after = self.pay(self.score(state.network, self.nothing(jax.tree.map(lambda x: x[:1], seen))))[0]
+            after = self.pay(self.verdict(state.network, self.nothing(jax.tree.map(lambda x: x[:1], seen))))[0]
             paid = paid + seen.ends * self.discount / (1 - self.discount) * after
         return experience._replace(reward=paid.reshape(shape), rewards={})
 
@@ -241,16 +241,17 @@ class Discriminating(Rewards):
             errors, right = [], []
             for seen, sign in ((theirs, 1.0), (mine, -1.0)):
                 found = sign * self.logit(network, seen)
-                error, weight = jax.nn.softplus(-found), jnp.ones_like(found)
+                wrong, weight = jax.nn.softplus(-found), jnp.ones_like(found)
                 if self.absorbing:  # each end stands for one step within the absorbing state, too
                     beyond = sign * self.logit(network, self.nothing(jax.tree.map(lambda x: x[:1], seen)))
-                    error = jnp.concatenate([error, seen.ends * jax.nn.softplus(-beyond)])
+                    wrong = jnp.concatenate([wrong, seen.ends * jax.nn.softplus(-beyond)])
                     weight = jnp.concatenate([weight, seen.ends])
-                errors.append(error.sum() / weight.sum())
+                errors.append(wrong.sum() / weight.sum())
                 right.append((found > 0).mean())
             penalty = self.penalty(network, theirs, mine, key)
-            total = sum(errors) + self.gradient_penalty * penalty
-            return total, {"discriminator_loss": sum(errors), "demonstrations_told": right[0], "own_told": right[1]}
+            error = errors[0] + errors[1]
+            total = error + self.gradient_penalty * penalty
+            return total, {"discriminator_loss": error, "demonstrations_told": right[0], "own_told": right[1]}
 
         gradient, metrics = jax.grad(loss, has_aux=True)(state.network)
         network, optimiser = self.descent().step(gradient, state.optimiser, state.network)
@@ -263,7 +264,7 @@ class Discriminating(Rewards):
         beyond = [(seen.ends > 0) & (coin < 0.5) for seen, coin in zip((theirs, mine), coins, strict=True)]
         ends = [mixed(chosen, self.nothing(seen), seen) for chosen, seen in zip(beyond, (theirs, mine), strict=True)]
         between = mixed(share, *ends)
-        slopes = jax.grad(lambda seen: self.score(network, seen).sum())(between)
+        slopes = jax.grad(lambda seen: self.verdict(network, seen).sum())(between)
         squares = sum(jnp.sum(x.reshape(len(share), -1) ** 2, axis=1) for x in jax.tree.leaves(slopes))
         return jnp.mean((jnp.sqrt(squares + 1e-12) - 1) ** 2)
 

@@ -64,8 +64,8 @@ class GAIL(Discriminating):
         actions = Actions.of(space)
         return Discriminator(Sight(key, shape, actions.outputs + 1, self), actions)
 
-    def score(self, network: Discriminator, seen: Seen) -> Float[Array, " row"]:
+    def verdict(self, network: Discriminator, seen: Seen) -> Float[Array, " row"]:
         return network(seen)
 
-    def pay(self, score: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        return PAID[self.paid](score)
+    def pay(self, verdict: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        return PAID[self.paid](verdict)
