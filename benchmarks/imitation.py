@@ -76,7 +76,7 @@ def rows(data: str) -> dict[str, tuple[str, dict[str, Any]]]:
         "sac-discrete alone": ("sac-discrete", {"agent_options": SOFT}),
         "gail": ("ppo", {"agent_options": QUICK, "rewards": GAIL(data)}),
         "airl": ("ppo", {"agent_options": QUICK, "rewards": AIRL(data)}),
-        "sqil": ("sac-discrete", {"agent_options": SOFT, "memory": SQIL(data)}),
+        "sqil": ("sac-discrete", {"agent_options": SOFT, "memory": SQIL(demonstrations=data)}),
         "iq-learn": ("iq-learn", {"agent_options": value}),
         "bc": ("bc", {"data": data, "agent_options": {"hidden_sizes": (64, 64)}, "steps": 5_000}),
         "dagger": ("bc", {"behaviour": DAgger(pump), "agent_options": {"hidden_sizes": (64, 64)}, "steps": 5_000}),

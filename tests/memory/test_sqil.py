@@ -30,7 +30,7 @@ def written(path, count=40):
 
 @pytest.mark.parametrize(("share", "many"), [(0.5, 4), (0.25, 2), (1.0, 8)])
 def test_demonstrations_are_worth_1_and_the_rest_0(share, many, tmp_path):
-    memory = SQIL(written(tmp_path / "a.npz"), share=share, capacity=64)
+    memory = SQIL(demonstrations=written(tmp_path / "a.npz"), share=share, capacity=64)
     setup = make_setup("dqn", "CartPole-v1", steps=400, seeds=1, memory=memory, agent_options=OPTIONS)
     learner = setup.learner()
 
@@ -53,7 +53,7 @@ def test_demonstrations_are_worth_1_and_the_rest_0(share, many, tmp_path):
 
 
 def test_resumed_is_as_if_never_stopped(tmp_path):
-    memory = SQIL(written(tmp_path / "a.npz"), capacity=64)
+    memory = SQIL(demonstrations=written(tmp_path / "a.npz"), capacity=64)
     setup = make_setup("sac-discrete", "CartPole-v1", steps=160, seeds=[3, 7], memory=memory, agent_options=OPTIONS)
     runner = setup.runner()
     runner.begin()
@@ -74,7 +74,7 @@ def test_what_is_refused(tmp_path):
             make_setup(agent, environment, seeds=1, steps=4000, memory=memory, agent_options=options).runner()
 
     refused("name a file of them with --memory.demonstrations", "dqn", "CartPole-v1", SQIL())
-    refused("PPO learns only from the rollout", "ppo", "CartPole-v1", SQIL(data))
-    refused("demonstrations have no such notes", "dqn", "CartPole-v1", SQIL(data), memory_size=4)
-    refused("holds transitions of CartPole-v1", "sac", "Pendulum-v1", SQIL(data))
-    refused("share of sqil is from 0 to 1", "dqn", "CartPole-v1", SQIL(data, share=1.5))
+    refused("PPO learns only from the rollout", "ppo", "CartPole-v1", SQIL(demonstrations=data))
+    refused("demonstrations have no such notes", "dqn", "CartPole-v1", SQIL(demonstrations=data), memory_size=4)
+    refused("holds transitions of CartPole-v1", "sac", "Pendulum-v1", SQIL(demonstrations=data))
+    refused("share of sqil is from 0 to 1", "dqn", "CartPole-v1", SQIL(demonstrations=data, share=1.5))
