@@ -8,7 +8,7 @@ one step of Adam down
 The penalty, at points drawn evenly between a demonstration and a transition of the agent's own, is that of Gulrajani,
 Ahmed, Arjovsky, Dumoulin, Courville (2017), "Improved Training of Wasserstein GANs", arXiv 1704.00028, with their
 weight of 10. The absorbing state is left out of it: in CartPole, with slopes of 1, it was so near to the demonstrations
-that an agent which could not balance yet was paid for falling at once, and never learned to.
+that an agent which could not balance yet was paid for falling at once, and did not learn to in 60,000 steps.
 
 Where episodes end of themselves, what is paid at each step says how long they should be, whoever is imitated: rewards
 that are always positive ask to live on, negative ones to end soon. With `absorbing`, as in discriminator-actor-critic
