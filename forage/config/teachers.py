@@ -37,12 +37,11 @@ def taught(starts: Starts, environment: Environment) -> Starts:
 
 def sealed(behaviour: Behaviour) -> Behaviour:
     """Return the behaviour with the hash of its expert's agents, where that is a run and has none yet."""
-    if not isinstance(behaviour, DAgger) or not isinstance(behaviour.expert, str):
-        return behaviour
+    if not isinstance(behaviour, DAgger) or not isinstance(behaviour.expert, str) or behaviour.sha256:
+        return behaviour  # what was sealed before may be gone where a run is only evaluated
     path = Path(behaviour.expert).expanduser().absolute()
     load_policy(path)
-    hashed = fingerprint(path / "agent.npz")
-    return dataclasses.replace(behaviour, expert=str(path), sha256=behaviour.sha256 or hashed)
+    return dataclasses.replace(behaviour, expert=str(path), sha256=fingerprint(path / "agent.npz"))
 
 
 def with_expert(behaviour: Behaviour, spec: Spec) -> Behaviour:
