@@ -64,6 +64,7 @@ HOW_TO = {
     "Learn from data": "docs/how-to/data.md",
     "Offline agents": "docs/offline.md",
     "Data sets of your own": "docs/data-sets.md",
+    "Imitating demonstrations": "docs/how-to/imitation.md",
     "Judging from another's data": "docs/off-policy.md",
     "From a file to a merged part": "docs/first_part.md",
 }

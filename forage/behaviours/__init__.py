@@ -11,6 +11,7 @@ PARTS = {
     "parameter-noise": "parameter_noise:ParameterNoise",
     "guide": "guide:Guide",
     "lesson": "lesson:Lesson",
+    "dagger": "dagger:DAgger",
     "self-play": "self_play:SelfPlay",
     "takeover": "takeover:Takeover",
 }

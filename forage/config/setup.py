@@ -12,7 +12,7 @@ from typing import Any
 import equinox
 import numpy as np
 
-from forage.config import registry
+from forage.config import registry, teachers
 from forage.config.checks import (
     check_collects_nothing,
     check_learning,
@@ -46,6 +46,7 @@ from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Re
 from forage.core.schedule import has_function, is_schedule, is_scheduled, moments, settled
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError, Spec
+from forage.data import demonstrations
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
 from forage.environments.plain import from_plain
@@ -126,7 +127,7 @@ class Setup:
     def learner(self, learns: bool = True) -> Learner:
         """Return what remembers and learns. Raise `ForageError` where its parts do not fit.
 
-        Without `learns` it only acts, and a data set is not read.
+        Without `learns` it only acts, and neither data sets nor demonstrations are read.
         """
         if isinstance(self.agent, Evolver):
             self.check_evolver()
@@ -134,7 +135,9 @@ class Setup:
         memory = shortened(self.memory, self.agent, self.agent.num_envs * rows, self.steps * rows)
         if isinstance(memory, DataSet) and learns:
             memory = memory.opened(self.spec)
-        learner = Learner(self.agent, self.behaviour, self.rewards, memory, self.spec)
+        behaviour = teachers.with_expert(self.behaviour, self.spec) if learns else self.behaviour
+        parts = (self.agent, behaviour, self.rewards, memory)
+        learner = Learner(*(demonstrations.opened(parts, self.spec) if learns else parts), self.spec)
         learner.check(self.environment if isinstance(self.environment, Environment) else None)
         _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
         if not self.offline:
@@ -325,11 +328,12 @@ def make_setup(
     if getattr(by_port["memory"], "inner", True) is None:
         within: dict[str, Any] = {"inner": default_memory(agent)}
         by_port["memory"] = dataclasses.replace(by_port["memory"], **within)
+    agent, by_port = demonstrations.sealed(agent), {port: demonstrations.sealed(part) for port, part in by_port.items()}
     offline = by_port["memory"].offline
     if isinstance(by_port["memory"], DataSet):
         by_port["memory"] = by_port["memory"].sealed()
         check_collects_nothing(agent, by_port["behaviour"], by_port["starts"], visits)
-    behaviour = by_port["behaviour"]
+    by_port["behaviour"] = behaviour = teachers.sealed(by_port["behaviour"])
     if getattr(behaviour, "inner", behaviour) is None:
         inner: dict[str, Any] = {"inner": default_behaviour(agent)}
         by_port["behaviour"] = behaviour = dataclasses.replace(behaviour, **inner)

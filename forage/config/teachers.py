@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from forage.behaviours.dagger import DAgger
 from forage.config.saved import load_policy
-from forage.core import prng
-from forage.core.ports import Environment, Starts
-from forage.core.types import ForageError
+from forage.core import prng, spaces
+from forage.core.ports import Behaviour, Environment, Starts
+from forage.core.types import ForageError, Spec
+from forage.data.files import fingerprint
 from forage.environments.grid.core import GridWorld
 from forage.environments.grid.solve import solve
 from forage.environments.wrappers.base import Wrapper
@@ -30,6 +33,33 @@ def taught(starts: Starts, environment: Environment) -> Starts:
     if starts.teacher != SOLVER:
         return dataclasses.replace(starts, teacher=load_policy(starts.teacher))
     return dataclasses.replace(starts, teacher=solved(environment, starts))
+
+
+def sealed(behaviour: Behaviour) -> Behaviour:
+    """Return the behaviour with the hash of its expert's agents, where that is a run and has none yet."""
+    if not isinstance(behaviour, DAgger) or not isinstance(behaviour.expert, str) or behaviour.sha256:
+        return behaviour  # what was sealed before may be gone where a run is only evaluated
+    path = Path(behaviour.expert).expanduser().absolute()
+    load_policy(path)
+    return dataclasses.replace(behaviour, expert=str(path), sha256=fingerprint(path / "agent.npz"))
+
+
+def with_expert(behaviour: Behaviour, spec: Spec) -> Behaviour:
+    """Return the behaviour with its expert in place of the name. Raise `ForageError` where it is another by now."""
+    if not isinstance(behaviour, DAgger) or not isinstance(behaviour.expert, str):
+        return behaviour
+    policy, path = load_policy(behaviour.expert), behaviour.expert
+    if fingerprint(Path(path) / "agent.npz") != behaviour.sha256:
+        raise ForageError(
+            f"The agent of {path} has changed since this run began to learn from it; put it back, or train again."
+        )
+    plays, wanted = ([spaces.to_json(x.observation_space), spaces.to_json(x.action_space)] for x in (policy.spec, spec))
+    if plays != wanted:
+        raise ForageError(
+            f"The agent of {path} plays {policy.spec.name}, which shows or takes other things than {spec.name}; a run "
+            f"in {spec.name} is an expert there."
+        )
+    return dataclasses.replace(behaviour, expert=(policy.agent, jax.tree.map(jnp.asarray, policy.state)))
 
 
 def solved(environment: Environment, starts: Snapshot) -> Snapshots:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
@@ -276,7 +277,10 @@ class Agent(Part):
     """The field of its state that holds the network it acts with, for behaviours that perturb it."""
 
     offline: ClassVar[bool] = False
-    """It learns from a data set alone: from a memory that is `offline`."""
+    """It learns from a data set alone: from a memory that is `offline`; or from labels (`Behaviour.labels`)."""
+
+    imitates: ClassVar[bool] = False
+    """It learns to act as was done, or as the `Label` in `Experience.aux` says, where a behaviour `labels`."""
 
     looks_ahead: ClassVar[bool] = False
     """`act` takes the `world` as well, and may step it ahead: one agent alone, in a native environment."""
@@ -371,6 +375,16 @@ class Agent(Part):
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         """Return the probabilities with which `act` chooses among numbered actions, of an agent without memory."""
         raise ForageError(f"{type(self).__name__} cannot say how probable its actions are.")
+
+    def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
+        """Compute how probable it is that an exploring `act` takes actions (leaves `row ...`), of an agent that is
+        `stochastic` and has no memory: of continuous actions the density in the unit box.
+        """
+
+        def one(observation: PyTree[Array], action: Int[Array, ""]) -> Float[Array, ""]:
+            return jnp.log(self.probabilities(state, observation, True)[action] + 1e-20)
+
+        return jax.vmap(one)(observation, action)
 
     def version(self, state: State) -> Int[Array, ""] | tuple[()]:
         """Return how many updates have made the policy, for `Experience.version`; `()` to keep none there."""
@@ -492,6 +506,12 @@ class Behaviour(Part):
     opposes: ClassVar[bool] = False
     """It gives some seats of a team to opponents of the agent (`OPPONENT`), so the agent's own return counts alone."""
 
+    labels: ClassVar[bool] = False
+    """It puts a `Label`, what should have been done, in place of the agent's own `aux`, for an agent that `imitates`.
+
+    Such an agent has something to learn from while it acts, even one that is `offline` otherwise.
+    """
+
     on_host: ClassVar[bool] = False
     """It has a method `intervene`, so the loop runs on the host, for native environments too."""
 
@@ -559,6 +579,9 @@ class Rewards(Part):
 
     ends: ClassVar[bool] = False
     """`relabel` ends what is learned from where the episode goes on, which an agent's memory of it could not follow."""
+
+    asks: ClassVar[bool] = False
+    """`learn` takes `policy` as well: `(observation, action) -> Agent.log_probability` of the agent as it is."""
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> State:
         return ()
@@ -643,11 +666,6 @@ class Memory(Part):
         more of it than its spec raises `ForageError` where that is not there.
         """
         who, memory = type(agent).__name__, type(self).__name__
-        if agent.offline and not self.offline:
-            raise ForageError(
-                f"{who} learns from a data set alone, and {memory} keeps what a run experiences; name a file of "
-                f"transitions with --data FILE (forage data record writes one)."
-            )
         if agent.on_policy and not self.on_policy:
             raise ForageError(
                 f"{who} learns only from the rollout it has just lived through, and {memory} replays older ones; use "

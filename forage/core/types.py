@@ -88,6 +88,12 @@ class Experience(NamedTuple):
         return (self.source != GONE) & (self.source != OPPONENT)
 
 
+class Label(NamedTuple):
+    """The action that an expert would have taken: the `aux` of a transition where a behaviour labels what it visits."""
+
+    action: PyTree[Array]
+
+
 class Batch(NamedTuple):
     """Experience to learn from: segments of consecutive transitions, time axis first.
 

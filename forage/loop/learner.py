@@ -46,11 +46,13 @@ class Learner(Part):
         self = settled(self)
         self.rewards.check(self.spec)
         self.agent.check(self.spec)
+        check_asked(self.agent, self.rewards, self.spec)
         check_streams(self.agent, self.rewards, self.spec)
         check_world(self.agent, self.rewards, self.spec, environment)
         check_ends(self.agent, self.rewards, self.spec)
         check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
         self.behaviour.check(self.agent, self.spec)
+        check_source(self.agent, self.behaviour, self.memory)
         self.memory.check(self.agent, self.spec, environment)
         if self.joint and not self.memory.joint:
             raise ForageError(
@@ -230,7 +232,7 @@ class Learner(Part):
         behaviour_state = self.behaviour.report(state.behaviour, rollout, moment)
         rollout = rollout._replace(memo=())
         heard = named(rollout, self.spec)
-        rewards_state, note, reward_metrics = self.rewards.learn(state.rewards, heard, clock, reward_key)
+        rewards_state, note, reward_metrics = self.reward(state, heard, clock, reward_key)
         rollout = self.by_team(rollout._replace(note=note))
         memory_state = self.memory.add(state.memory, rollout, self.rows(clock))
         if self.memory.judged:
@@ -264,6 +266,17 @@ class Learner(Part):
             metrics = jax.tree.map(lambda x: x / updates, total) | {"updates": count.astype(jnp.float32)}
         learned = LearnerState(carry[0], behaviour_state, rewards_state, self.memory.rest(carry[1]))
         return learned, metrics | reward_metrics
+
+    def reward(
+        self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, PyTree[Array], Metrics]:
+        """Return what `Rewards.learn` makes of a rollout; a part that `asks` may ask the agent that acted in it."""
+
+        def policy(observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
+            return self.agent.log_probability(state.agent, observation, action)
+
+        asked: dict[str, Any] = {"policy": policy} if self.rewards.asks else {}
+        return self.rewards.learn(state.rewards, rollout, clock, key, **asked)
 
     def update(
         self,
@@ -323,7 +336,7 @@ class Learner(Part):
         agents = self.spec.num_agents
         rollout = team.as_streams(rollout, agents)._replace(memo=())
         heard, reward_key = named(rollout, self.spec), jax.random.split(key, 3)[0]
-        rewards_state, note, _ = self.rewards.learn(state.rewards, heard, clock, reward_key)
+        rewards_state, note, _ = self.reward(state, heard, clock, reward_key)
         judgement = self.judgement(state.agent, rewards_state, self.by_team(rollout._replace(note=note)))
         if agents == 1 or self.joint:
             return judgement
@@ -351,6 +364,32 @@ def check_signatures(part: Part, **methods: str) -> None:
                 f"{type(part).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it with "
                 f"({given}); see forage/core/ports.py."
             ) from None
+
+
+def check_source(agent: Agent, behaviour: Behaviour, memory: Memory) -> None:
+    """Raise `ForageError` for an agent that learns from a data set alone without one, nor an expert's labels."""
+    if agent.offline and not memory.offline and not (behaviour.labels and agent.imitates):
+        raise ForageError(
+            f"{type(agent).__name__} learns from a data set alone, and {type(memory).__name__} keeps what a run "
+            f"experiences; name a file of transitions with --data FILE (forage data record writes one)."
+        )
+
+
+def check_asked(agent: Agent, rewards: Rewards, spec: Spec) -> None:
+    """Raise `ForageError` where rewards ask how probable actions are, and nobody can say."""
+    inner = getattr(rewards, "inner", None)
+    if isinstance(inner, Rewards) and inner.asks and not rewards.asks:
+        raise ForageError(
+            f"{type(inner).__name__} asks the agent how probable its actions are, and {type(rewards).__name__} around "
+            f"it does not pass that on; use it by itself."
+        )
+    if not rewards.asks:
+        return
+    if not agent.stochastic or jax.tree.leaves(jax.eval_shape(lambda: agent.hidden(spec))):
+        raise ForageError(
+            f"{type(rewards).__name__} asks how probable actions are, which {type(agent).__name__} here cannot say; "
+            f"use an agent that draws its actions and has no memory, such as ppo, sac or sac-discrete."
+        )
 
 
 def check_streams(agent: Agent, rewards: Rewards, spec: Spec) -> None:

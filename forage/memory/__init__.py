@@ -8,6 +8,7 @@ PARTS = {
     "hindsight": "hindsight:Hindsight",
     "dyna": "dyna:Dyna",
     "recorded": "recorded:Recorded",
+    "sqil": "sqil:SQIL",
     "dataset": "dataset:DataSet",
 }
 """By name: the module below this folder, and the class."""

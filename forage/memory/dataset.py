@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from forage.core import spaces
 from forage.core.ports import Agent, Environment, Memory, Moment
-from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data import files, formats
+from forage.data.demonstrations import experience_of
 
 
 class DataSet(Memory):
@@ -72,22 +72,7 @@ class DataSet(Memory):
             return Mapped.of(self, spec)
         found, header = formats.read(path, spec)
         files.check_fits(path, header, found, spec)
-
-        def fitted(array: Any, space: Any) -> Any:
-            return jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), array, spaces.example(space))
-
-        # The last transition of each episode is marked as its end, so segments may run across it.
-        data = Experience(
-            observation=fitted(found.observation, spec.observation_space),
-            action=fitted(found.action, spec.action_space),
-            reward=jnp.asarray(found.reward, jnp.float32),
-            next_observation=fitted(found.next_observation, spec.observation_space),
-            terminated=jnp.asarray(found.terminated),
-            truncated=jnp.asarray(found.truncated),
-            source=jnp.full(found.transitions, DATASET, jnp.int32),
-            aux=(),
-        )
-        return Opened(self.file, self.sha256, data)
+        return Opened(self.file, self.sha256, experience_of(found, spec))
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None

@@ -14,5 +14,7 @@ PARTS = {
     "episodic-novelty": "bonuses.episodic_novelty:EpisodicNovelty",
     "re3": "bonuses.re3:RE3",
     "shift": "shift:Shift",
+    "gail": "adversarial.gail:GAIL",
+    "airl": "adversarial.airl:AIRL",
 }
 """By name: the module below this folder, and the class."""

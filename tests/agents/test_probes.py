@@ -37,6 +37,7 @@ from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
 from forage.agents.q_learning.c51 import C51
 from forage.agents.q_learning.dqn import DQN
+from forage.agents.q_learning.iq_learn import IQLearn
 from forage.agents.q_learning.iterated_dqn import IteratedDQN
 from forage.agents.q_learning.langevin_dqn import LangevinDQN
 from forage.agents.q_learning.pqn import PQN
@@ -47,6 +48,7 @@ from forage.config.defaults import default_behaviour, default_memory
 from forage.core import spaces
 from forage.core.ports import Agent, Behaviour, Evolver, Memory, World
 from forage.core.types import DATASET, Experience, ForageError, Spec
+from forage.data.demonstrations import Demonstrations
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.tabular.probes import ACTIONS, HIGH, LOW, PROBES, STATES, Expected, Probe, beside, solve
@@ -160,8 +162,13 @@ AGENTS = {
 OFFLINE: dict[str, Any] = {"batch_size": 128, "hidden_sizes": (32, 32), "learning_rate": 5e-4}
 BEST = {"expectile": 0.99, "beta": 100.0, "polyak": 0.005}  # nearly the best of what the data tries
 
+ALONE = {"objective": "value_expert", "regularise_own": False}
+
 FROM_DATA = {
     "bc": Trial(BC(**OFFLINE), 6000),  # from data in which everybody does what is best
+    "iq-learn": Trial(  # likewise, which is what it imitates
+        IQLearn(**OFFLINE, **ALONE, demonstrations=Demonstrations("probes"), temperature=0.1, discount=DISCOUNT), 6000
+    ),
     "iql": Trial(IQL(**OFFLINE, **BEST, discount=DISCOUNT), 20_000),
     "dqn": Trial(dqn(double=False), 6000),
 }
@@ -189,7 +196,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
 
     One branch for each kind of agent.
     """
-    if isinstance(agent, Reinforce | BC | OpenES):
+    if isinstance(agent, Reinforce | BC | IQLearn | OpenES):  # of IQ-Learn, values are of another reward
         return jnp.nan
     if isinstance(agent, IQL):
         batch = jax.tree.map(lambda x: x[None], (observation, state.policy.actions.heard(action)))
@@ -347,8 +354,13 @@ def recorded(probe: Probe, steps: int, best: Any) -> Experience:
 def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
     """Trains on all probes at once, side by side in one data set."""
     probe = beside([build(name, form, "host") for name in names])
-    best = jnp.asarray(solve(probe, DISCOUNT)[2].argmax(1), jnp.int32) if isinstance(trial.agent, BC) else None
+    imitates = isinstance(trial.agent, BC | IQLearn)
+    best = jnp.asarray(solve(probe, DISCOUNT)[2].argmax(1), jnp.int32) if imitates else None
     data = jax.jit(recorded, static_argnums=1)(probe, 60_000, best)
+    if isinstance(trial.agent, IQLearn):
+        trial = trial._replace(
+            agent=dataclasses.replace(trial.agent, demonstrations=Demonstrations("probes", "", data))
+        )
     memory, at = Opened("probes", "", data), spec_of(probe, f"Probes with {form} actions")
     one = Learner(trial.agent, default_behaviour(trial.agent), EnvironmentReward(), memory, at)
     loop = OfflineLoop(one, probe, Same(), Reset())

@@ -32,6 +32,9 @@ from forage.nn.state_noise import log_deviation, standardised
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 
+EDGE = 1 - 1e-5
+"""Actions further out than this count as this far out where their density is asked for: at the bound it has none."""
+
 
 class Actor(equinox.Module):
     """Squashed Gaussians whose mean and standard deviation depend on the observation."""
@@ -121,6 +124,12 @@ class SAC(ActorCritic):
             noise = standardised(state.actor.log_std, features[0], noise)
         action = policy.from_noise(noise)[0] if explore else policy.mode()
         return state.actor.actions.to_box(action), hidden, ()
+
+    def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
+        policy = state.actor(observation)
+        unit = jax.vmap(state.actor.actions.heard)(action)
+        before = jnp.arctanh(jnp.clip(unit, -EDGE, EDGE))
+        return policy.from_noise((before - policy.mean) / jnp.exp(policy.log_std))[1]
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
         log_std = jax.eval_shape(lambda: self.init(prng.key(0), spec)).actor.log_std

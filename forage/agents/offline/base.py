@@ -70,8 +70,10 @@ class OfflineAgent(Agent):
     stochastic: ClassVar[bool] = True
     acting: ClassVar[str] = "policy"
 
-    num_envs: int = equinox.field(static=True, default=1)  # every loop has it; no effect, as nothing is collected
-    rollout_length: int = equinox.field(static=True, default=1)  # every loop has it; no effect, as nothing is collected
+    num_envs: int = equinox.field(static=True, default=1)  # every loop has it; no effect where nothing is collected
+    rollout_length: int = equinox.field(
+        static=True, default=1
+    )  # every loop has it; no effect where nothing is collected
     activation: str | Callable[[Any], Any] = equinox.field(static=True, default="relu")
     layer_norm: bool = equinox.field(static=True, default=False)
     encoder: str | type | None = equinox.field(static=True, default=None)

@@ -6,7 +6,8 @@ Each update takes one step of Adam down
     -mean log pi(a|s)
 
 over a batch of the data: the cross-entropy where actions are choices, and the likelihood of a Gaussian with a learned
-deviation where they are numbers. Rewards play no part, so the policy is as good as what it imitates.
+deviation where they are numbers. Rewards play no part, so the policy is as good as what it imitates. Where an expert
+labels what the policy visits (`--behaviour dagger`), a is the label.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from jaxtyping import Array, Float, Key
 
 from forage.agents.offline.base import OfflineAgent, Policy
 from forage.core.ports import Metrics
-from forage.core.types import Batch, Clock, Spec
+from forage.core.types import Batch, Clock, Label, Spec
 from forage.nn.networks import Style
 from forage.ops.optimiser import Optimiser, named
 
@@ -33,6 +34,8 @@ class BC(OfflineAgent):
     """Behaviour cloning (Pomerleau, 1991), from a data set, for discrete and for bounded continuous actions."""
 
     example: ClassVar[str] = "forage train bc CartPole-v1 --data expert.npz"
+
+    imitates: ClassVar[bool] = True
 
     learning_rate: float = 3e-4  # step size of Adam, as the behaviour cloning beside implicit Q-learning has it
     batch_size: int = equinox.field(static=True, default=256)  # transitions of an update, as there
@@ -50,8 +53,10 @@ class BC(OfflineAgent):
     ) -> tuple[BCState, Metrics, Float[Array, " batch"]]:
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
 
+        action = now.aux.action if isinstance(now.aux, Label) else now.action
+
         def loss(policy: Policy) -> tuple[Float[Array, ""], Float[Array, " batch"]]:
-            surprise = -policy.log_probability(now.observation, now.action)
+            surprise = -policy.log_probability(now.observation, action)
             return (batch.weight * surprise).mean(), surprise
 
         (value, surprise), gradient = jax.value_and_grad(loss, has_aux=True)(state.policy)

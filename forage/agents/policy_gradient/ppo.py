@@ -198,6 +198,14 @@ class PPO(Agent):
             raise ForageError("PPO has probabilities of actions where there is one choice among numbered ones.")
         return policy.probabilities(explore)
 
+    def log_probability(
+        self, state: PPOState, observation: PyTree[Array], action: PyTree[Array]
+    ) -> Float[Array, " row"]:
+        network = state.network
+        observation = jax.vmap(lambda o: normalised(state.norm, o))(observation)
+        action = action if network.actions.discrete else jax.vmap(network.actions.to_unit)(action)
+        return self.forward(network, observation, action, None)[0]
+
     def acted(self, state: PPOState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from forage.evaluation.plots import DASHES, INK, PALETTE, QUIET, RAMP, style
+from forage.evaluation.look import DASHES, INK, PALETTE, QUIET, RAMP, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,147 @@
+"""Inverse soft Q-learning: from demonstrations to action values, and so to a policy and to rewards, without a contest.
+
+Garg, Chakraborty, Cundy, Song, Ermon (2021), "IQ-Learn: Inverse soft-Q Learning for Imitation", arXiv 2106.12142. With
+temperature alpha, V(s) = alpha log sum_a exp(Q(s, a) / alpha) and the policy exp((Q(s, a) - V(s)) / alpha), each update
+takes one step down
+
+    -mean_demonstrations r + mean (V(s) - discount (1 - terminated) V(s')) + mean r^2 / (4 strength)
+    r = Q(s, a) - discount (1 - terminated) V(s')
+
+over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`). The environment's reward is not
+used to learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from forage.agents.q_learning.dqn import DQN, DQNState, QNetwork
+from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
+from forage.core.spaces import split_mask
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.data.demonstrations import Demonstrations, as_demonstrations, joined
+from forage.nn.distributions import Categorical
+from forage.ops.action_values import chosen, followed
+from forage.ops.inverse_q import check_objective, inverse_q
+
+
+class IQLearn(DQN):
+    """Inverse soft Q-learning for numbered actions (Garg et al., 2021, arXiv 2106.12142).
+
+    From a file alone, without environment steps, with `--data FILE` beside `--demonstrations FILE`, `--objective
+    value_expert` and `--regularise-own false`; for bounded continuous actions see `iq-learn-sac`.
+
+    Defaults are those of the authors' code for CartPole: two layers of 64 ELU units, step size 1e-4, batches of 32
+    demonstrations and 32 transitions, temperature 0.001, divergence of strength 0.5, and what follows valued by the
+    network itself, with gradient. Their run there learns from the file alone.
+    """
+
+    example: ClassVar[str] = "forage train iq-learn CartPole-v1 --demonstrations expert.npz"
+    ranges: ClassVar[Ranges] = {"temperature": Range(0, above=True), "strength": Range(0, above=True)}
+
+    usual_behaviour: ClassVar[str] = "own"
+    stochastic: ClassVar[bool] = True
+
+    demonstrations: str | Demonstrations | None = equinox.field(
+        default=None, converter=as_demonstrations
+    )  # file of the
+    # transitions to imitate, as forage data record writes it
+    temperature: float = 0.001  # weight of the policy's entropy; larger acts more at random
+    strength: float = 0.5  # how far rewards may be from 0; larger lets them be further
+    objective: str = equinox.field(static=True, default="value")  # whose states' values are made small: value (all) or
+    # value_expert (the demonstrations')
+    regularise_own: bool = equinox.field(static=True, default=True)  # rewards of the agent's own states are kept near 0
+    # as well as those of demonstrations
+    use_target: bool = equinox.field(
+        static=True, default=False
+    )  # what follows is valued by the target network, without
+    # a gradient
+    learning_rate: float = 1e-4
+    final_learning_rate: float = 1.0  # reached linearly at the end of the run, as a share of learning_rate
+    rollout_length: int = equinox.field(static=True, default=1)
+    batch_size: int = equinox.field(static=True, default=32)
+    learning_starts: int = equinox.field(static=True, default=1280)
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))
+    activation: str | Callable[[Any], Any] = equinox.field(static=True, default="elu")
+    target_update_interval: int = equinox.field(static=True, default=4)  # environment steps between two updates of the
+    # target network, where there is use for one
+    double: bool = equinox.field(static=True, default=False)
+    dueling: bool = equinox.field(static=True, default=False)
+    n_step: int = equinox.field(static=True, default=1)
+
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        check_objective(self.objective)
+        if self.demonstrations is None:
+            raise ForageError(
+                "IQ-Learn imitates demonstrations; name a file of them with --demonstrations FILE (forage data record "
+                "writes one)."
+            )
+        if self.n_step != 1 or self.double or self.memory_size:
+            raise ForageError(
+                "IQ-Learn learns from single transitions and takes a soft value of all actions, so leave n_step, "
+                "double and memory_size out."
+            )
+
+    def act(
+        self, state: DQNState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        policy = self.policy(state, observation)
+        return policy.sample(key) if explore else policy.mode(), hidden, ()
+
+    def policy(self, state: DQNState, observation: PyTree[Array]) -> Categorical:
+        """Return the distribution of actions for one observation."""
+        return Categorical.of(state.network(observation) / self.temperature, split_mask(observation)[1])
+
+    def probabilities(self, state: DQNState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+        return self.policy(state, observation).probabilities(explore)
+
+    def soft_value(self, q: Float[Array, "row actions"], observation: PyTree[Array]) -> Float[Array, " row"]:
+        """Compute alpha log sum_a exp(Q(s, a) / alpha) over the actions allowed."""
+        mask = split_mask(observation)[1]
+        logits = jax.vmap(Categorical.of, in_axes=(0, None if mask is None else 0))(q / self.temperature, mask).logits
+        return self.temperature * jax.nn.logsumexp(logits, axis=-1)
+
+    def learn(
+        self, state: DQNState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[DQNState, Metrics, Float[Array, " batch"]]:
+        assert isinstance(self.demonstrations, Demonstrations)
+        own = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        shown_key, action_key = jax.random.split(key)
+        shown = self.demonstrations.draw(shown_key, self.batch_size)
+        rows = joined(shown, own)
+        gradient, (reward, metrics) = jax.grad(self.objective_of, has_aux=True)(
+            state.network, state.target, rows, action_key
+        )
+        state = self.descend(state, gradient, clock, key)
+        count = state.updates + 1
+        target = followed(self, state.target, state.network, count)
+        return state._replace(target=target, updates=count), metrics, jnp.abs(reward[self.batch_size :]) * own.counts
+
+    def objective_of(
+        self, network: QNetwork, target: QNetwork, rows: Experience, key: Key[Array, ""]
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, " row"], Metrics]]:
+        """Compute the objective over rows, demonstrations first; beside it the rewards that Q implies, and metrics."""
+        q = network.rows(rows.observation)
+        after = network.rows(rows.next_observation)
+        if self.use_target:
+            after = jax.lax.stop_gradient(target.rows(rows.next_observation))
+        following = self.discount * jnp.where(rows.terminated, 0.0, self.soft_value(after, rows.next_observation))
+        taken = chosen(q, rows.action)
+        mask = split_mask(rows.observation)[1]
+        policy = jax.vmap(Categorical.of, in_axes=(0, None if mask is None else 0))(q / self.temperature, mask)
+        drawn = chosen(q, jax.random.categorical(key, policy.logits))
+        value, counts = self.soft_value(q, rows.observation), rows.counts.astype(jnp.float32)
+        loss = inverse_q(
+            taken, drawn, value, following, self.batch_size, counts, self.objective, self.strength, self.regularise_own
+        )
+        reward, size = taken - following, self.batch_size
+        metrics = {"loss": loss, "q": taken.mean(), "reward_shown": reward[:size].mean()}
+        return loss, (reward, metrics | {"reward_own": reward[size:].mean()})

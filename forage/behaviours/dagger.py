@@ -1,0 +1,122 @@
+"""DAgger: the learner comes to see where its own actions lead, and an expert says what should be done there."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key, PyTree
+
+from forage.core import prng, spaces
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ranges import Range, Ranges
+from forage.core.types import AGENT, GUIDE, ForageError, Label, Spec
+
+
+def as_expert(expert: Any) -> Any:
+    """Make a bare function a pytree without leaves; anything else is one, or a name."""
+    if callable(expert) and jax.tree_util.all_leaves([expert]):
+        return jax.tree_util.Partial(expert)
+    return expert
+
+
+class DAgger(Behaviour):
+    """The expert labels every state that is visited, and acts in fewer and fewer of them itself.
+
+    At share x of the run an action is the expert's with probability beta = max(0, 1 - x / fraction), at each step anew,
+    and the learner's otherwise. All labels are kept, whoever acted, and an agent that `imitates`, which is `bc`, learns
+    from all of them: aggregated data sets, with a policy that goes on learning in place of one trained anew on each.
+
+    `expert`: the directory of a run, whose agent plays its greedy policy; in Python also a function `(observation, key)
+    -> action` or a pair `(agent, agent_state)`. The run's weights are in no checkpoint: the run is found again where it
+    was, and refused where it has learned more since.
+
+    Published, the policy of iteration i is mixed likewise with beta_i, which is 1 in the first iteration and may be 0
+    in all others (section 3 of the paper as others tell it; the paper itself could not be looked up).
+
+    Source: Ross, Gordon, Bagnell (2011), "A Reduction of Imitation Learning and Structured Prediction to No-Regret
+    Online Learning", arXiv 1011.0686.
+    """
+
+    example: ClassVar[str] = "forage train bc CartPole-v1 --behaviour dagger --behaviour.expert runs/expert --steps 5k"
+    ranges: ClassVar[Ranges] = {"fraction": Range(0, 1)}
+
+    labels: ClassVar[bool] = True
+
+    expert: str | Any = equinox.field(
+        converter=as_expert
+    )  # who says what should be done: a run's directory; in Python,
+    # a function or a trained agent with its state
+    fraction: float = 0.2  # share of the run over which the expert's share of the actions falls from 1 to 0
+    sha256: str = equinox.field(static=True, default="")  # hash of the run's agents; taken when a run begins
+
+    @property
+    def trained(self) -> bool:
+        """Return whether the expert is an agent with its state rather than a function."""
+        return isinstance(self.expert, tuple) and len(self.expert) == 2 and isinstance(self.expert[0], Agent)
+
+    @property
+    def agent(self) -> Agent:
+        """Return the agent that an expert is, where it is `trained`."""
+        pair: Any = self.expert
+        return pair[0]
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        if not agent.imitates:
+            raise ForageError(
+                f"An expert's labels are for an agent that imitates them, and {type(agent).__name__} learns from "
+                f"rewards; use bc."
+            )
+        if spec.num_agents > 1:
+            raise ForageError(f"{spec.name} has {spec.num_agents} agents, and an expert labels for one; use one agent.")
+        if isinstance(self.expert, str):
+            return
+        if not self.trained and not callable(self.expert):
+            raise ForageError(
+                f"An expert is a run's directory, a function of (observation, key) or a pair (agent, agent_state), not "
+                f"{type(self.expert).__name__}."
+            )
+        if self.trained:
+            self.agent.check(spec)
+        wanted, seen = spaces.example(spec.action_space), spaces.example(spec.observation_space)
+        given = jax.eval_shape(lambda: self.told(self.remember(spec), seen, prng.key(0))[0])
+        if jax.tree.map(jnp.shape, given) != jax.tree.map(jnp.shape, wanted):
+            raise ForageError(
+                f"The expert's actions are not {spaces.describe(spec.action_space)}, which {spec.name} takes."
+            )
+
+    def hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
+        return self.remember(spec)
+
+    def remember(self, spec: Spec) -> PyTree[Array]:
+        """Return the expert's own memory at the start of an episode."""
+        return self.agent.hidden(spec) if self.trained else ()
+
+    def told(
+        self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
+    ) -> tuple[PyTree[Array], PyTree[Array]]:
+        """Return the expert's action and its memory after it."""
+        expert: Any = self.expert
+        if not self.trained:
+            return expert(observation, key), hidden
+        return self.agent.act(expert[1], hidden, observation, key, explore=False)[:2]
+
+    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        agent_key, expert_key, coin_key = jax.random.split(moment.key, 3)
+        own, memory, _ = moment.own(hidden.agent, observation, agent_key)
+        if isinstance(
+            self.expert, str
+        ):  # a run that only evaluates loads no expert, and never comes here but for shapes
+            label, expert_memory = own, ()
+        else:
+            label, expert_memory = self.told(hidden.behaviour, observation, expert_key)
+        leads = jax.random.uniform(coin_key) < moment.clock.anneal(1.0, 0.0, self.fraction)
+        label = jax.tree.map(lambda told, own: jnp.asarray(told).astype(own.dtype), label, own)
+        action = jax.tree.map(lambda told, own: jnp.where(leads, told, own), label, own)
+        if self.trained:
+            pair: Any = self.expert
+            expert_memory = self.agent.acted(pair[1], expert_memory, action)
+        source = jnp.where(leads, GUIDE, AGENT).astype(jnp.int32)
+        return Decision(action, Hidden(memory, expert_memory), Label(label), source)

@@ -1,0 +1,84 @@
+"""Soft Q imitation learning: demonstrations are worth 1, what the agent does itself is worth 0."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from forage.core.ports import Agent, Environment, Moment
+from forage.core.ranges import Range, Ranges
+from forage.core.types import Batch, ForageError, Spec
+from forage.data.demonstrations import Demonstrations, as_demonstrations
+from forage.data.files import check_recordable
+from forage.memory.uniform import UniformReplay
+from forage.ops.ring import Ring
+
+
+class SQIL(UniformReplay):
+    """Batches of which a share are demonstrations with reward 1, and the rest the agent's own with reward 0.
+
+    What the environment pays is not used to learn. With an agent that learns soft values from replay, as published:
+    `sac-discrete` or `sac`; `dqn` works as well. Where episodes end of themselves before the demonstrator's would, the
+    agent loses what comes after; where the demonstrator ends them soon, as by reaching a place, it loses by ending
+    them, as every step beside a demonstration is worth up to 1. No absorbing state mends that here.
+
+    Half of each batch is the paper's, of whose page no more than its abstract and others' accounts could be looked up.
+
+    Source: Reddy, Dragan, Levine (2020), "SQIL: Imitation Learning via Reinforcement Learning with Sparse Rewards",
+    arXiv 1905.11108.
+    """
+
+    example: ClassVar[str] = (
+        "forage train sac-discrete CartPole-v1 --memory sqil --memory.demonstrations expert.npz --target-entropy 0.2"
+    )
+    ranges: ClassVar[Ranges] = {"share": Range(0, 1)}
+
+    joint: ClassVar[bool] = False
+
+    demonstrations: str | Demonstrations | None = equinox.field(
+        default=None, converter=as_demonstrations
+    )  # file of the
+    # transitions to imitate, as forage data record writes it
+    share: float = equinox.field(static=True, default=0.5)  # share of each batch that are demonstrations
+
+    def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
+        """Raise `ForageError` where there are no demonstrations, or the agent wants notes that they lack."""
+        super().check(agent, spec, environment)
+        check_recordable(spec)
+        if self.demonstrations is None:
+            raise ForageError(
+                "SQIL imitates demonstrations; name a file of them with --memory.demonstrations FILE (forage data "
+                "record writes one)."
+            )
+        if jax.tree.leaves(jax.eval_shape(lambda: agent.hidden(spec))):
+            raise ForageError(
+                f"{type(agent).__name__} learns from what it noted while it acted, and demonstrations have no such "
+                f"notes; use an agent without memory."
+            )
+
+    def sample(self, state: Ring, size: int, length: int, moment: Moment) -> Batch:
+        key, shown_key = jax.random.split(moment.key)
+        batch = super().sample(state, size, length, moment._replace(key=key))
+        assert isinstance(self.demonstrations, Demonstrations)
+        shown = self.demonstrations.segments(shown_key, size, length)
+        many = round(self.share * size)
+        own = batch.experience
+
+        def both(mine: PyTree[Array], theirs: PyTree[Array]) -> PyTree[Array]:
+            return jax.tree.map(lambda a, b: jnp.concatenate([b[:, :many], a[:, many:]], axis=1), mine, theirs)
+
+        worth = jnp.broadcast_to(jnp.arange(size) < many, own.terminated.shape).astype(jnp.float32)
+        experience = own._replace(
+            observation=both(own.observation, shown.observation),
+            action=both(own.action, shown.action),
+            reward=worth,
+            next_observation=both(own.next_observation, shown.next_observation),
+            terminated=both(own.terminated, shown.terminated),
+            truncated=both(own.truncated, shown.truncated),
+            source=both(own.source, shown.source),
+        )
+        return batch._replace(experience=experience)

@@ -1,0 +1,53 @@
+"""The objective of inverse soft Q-learning.
+
+Garg, Chakraborty, Cundy, Song, Ermon (2021), "IQ-Learn: Inverse soft-Q Learning for Imitation", arXiv 2106.12142. Of
+the rewards r = Q(s, a) - discount (1 - terminated) V(s') that Q implies, those of the demonstrations are to be great,
+all values small, and, by the chi-squared divergence, no reward far from 0. What is made small is
+
+    -mean_demonstrations r + mean (V(s) - discount (1 - terminated) V(s')) + mean r^2 / (4 strength)
+
+The second mean stands for (1 - discount) E V(s_0), the value at the beginnings of episodes. It is over all states, of
+demonstrations and of the agent's own (`value`), or over those of demonstrations alone (`value_expert`), for which no
+environment is needed. The third is over demonstrations and, of the agent's own states, over actions of its policy now.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from forage.core.errors import ForageError
+from forage.ops.minibatches import weighted_mean
+
+OBJECTIVES = ("value", "value_expert")
+
+
+def check_objective(name: str) -> None:
+    """Raise `ForageError` where values are not made small over something of this name."""
+    if name not in OBJECTIVES:
+        raise ForageError(f"IQ-Learn has no objective {name!r}; there are {', '.join(OBJECTIVES)}.")
+
+
+def inverse_q(
+    q: Float[Array, " row"],
+    drawn: Float[Array, " row"],
+    value: Float[Array, " row"],
+    after: Float[Array, " row"],
+    shown: int,
+    counts: Float[Array, " row"],
+    objective: str,
+    strength: float | Array,
+    own: bool,
+) -> Float[Array, ""]:
+    """Compute the objective over rows, of which the first `shown` are demonstrations.
+
+    `q`: of the actions taken; `drawn`: of actions drawn from the policy; `value`: soft, of the observations; `after`:
+    discounted, of what follows, 0 where that is nothing; `counts`: 0 for rows that there is nothing to learn from.
+    `own`: the agent's own states are among those where no reward is to be far from 0.
+    """
+    reward, drop = q - after, value - after
+    small = weighted_mean(drop, counts) if objective == "value" else drop[:shown].mean()
+    theirs = jnp.arange(len(q)) < shown
+    kept = jnp.where(theirs, reward, drawn - after)
+    divergence = weighted_mean(kept**2, counts) if own else jnp.mean(reward[:shown] ** 2)
+    return small - reward[:shown].mean() + divergence / (4 * strength)

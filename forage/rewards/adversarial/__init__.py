@@ -1,0 +1,1 @@
+"""Rewards of a discriminator that tells demonstrations from what the agent does."""

@@ -1,0 +1,80 @@
+"""Soft Q imitation learning: what its batches hold, stop and resume, and what is refused."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+
+from forage.config.setup import from_config, make_setup
+from forage.core.ports import Moment
+from forage.core.types import AGENT, DATASET, Clock, ForageError
+from forage.data import files
+from forage.data.logged import Transitions
+from forage.memory.sqil import SQIL
+
+OPTIONS = small.REPLAY | {"hidden_sizes": (8,)}
+
+
+def written(path, count=40):
+    """Demonstrations whose observations are all 5."""
+    setup = make_setup("ppo", "CartPole-v1", seeds=1)
+    seen = np.full((count, 4), 5, np.float32)
+    last = np.arange(count) % 10 == 9
+    data = Transitions(seen, np.arange(count) % 2, np.full(count, 7.0), seen, np.zeros(count, bool), last)
+    files.write(path, data, {"spec": setup.config()["spec"]})
+    return str(path)
+
+
+@pytest.mark.parametrize(("share", "many"), [(0.5, 4), (0.25, 2), (1.0, 8)])
+def test_demonstrations_are_worth_1_and_the_rest_0(share, many, tmp_path):
+    memory = SQIL(demonstrations=written(tmp_path / "a.npz"), share=share, capacity=64)
+    setup = make_setup("dqn", "CartPole-v1", steps=400, seeds=1, memory=memory, agent_options=OPTIONS)
+    learner = setup.learner()
+
+    @jax.jit
+    def drawn():
+        state = learner.agent.init(jax.random.key(0), setup.spec)
+        example = learner.example(state, learner.behaviour.init(jax.random.key(0), learner.agent, setup.spec))
+        ring = learner.memory.init(example, 2, 4, setup.spec, None)
+        rollout = jax.tree.map(lambda x: jnp.zeros((4, 2, *x.shape), x.dtype), example)
+        ring = learner.memory.add(ring, rollout._replace(reward=jnp.ones((4, 2))), Clock(jnp.int32(0), 1.0))
+        moment = Moment(learner.agent, state, setup.spec, Clock(jnp.int32(8), jnp.float32(100)), jax.random.key(1))
+        return learner.memory.sample(ring, 8, 3, moment)
+
+    batch = jax.device_get(drawn())
+    shown = np.broadcast_to(np.arange(8) < many, (3, 8))
+    np.testing.assert_array_equal(batch.experience.reward, shown)
+    np.testing.assert_array_equal(batch.experience.observation, np.where(shown[..., None], 5, 0) * np.ones(4))
+    np.testing.assert_array_equal(batch.experience.source, np.where(shown, DATASET, AGENT))
+    assert (batch.weight == 1).all()
+
+
+def test_resumed_is_as_if_never_stopped(tmp_path):
+    memory = SQIL(demonstrations=written(tmp_path / "a.npz"), capacity=64)
+    setup = make_setup("sac-discrete", "CartPole-v1", steps=160, seeds=[3, 7], memory=memory, agent_options=OPTIONS)
+    runner = setup.runner()
+    runner.begin()
+    runner.advance(6)
+    runner.save(tmp_path / "half.npz", {"steps": runner.steps})
+    assert (np.asarray(runner.advance(6).metrics["updates"]) > 0).all()
+    again = from_config(json.loads(json.dumps(setup.config()))).runner()
+    again.load(tmp_path / "half.npz")
+    again.advance(6)
+    assert small.differing(runner.state, again.state) == []
+
+
+def test_what_is_refused(tmp_path):
+    data = written(tmp_path / "a.npz")
+
+    def refused(words, agent, environment, memory, **options):
+        with pytest.raises(ForageError, match=words):
+            make_setup(agent, environment, seeds=1, steps=4000, memory=memory, agent_options=options).runner()
+
+    refused("name a file of them with --memory.demonstrations", "dqn", "CartPole-v1", SQIL())
+    refused("PPO learns only from the rollout", "ppo", "CartPole-v1", SQIL(demonstrations=data))
+    refused("demonstrations have no such notes", "dqn", "CartPole-v1", SQIL(demonstrations=data), memory_size=4)
+    refused("holds transitions of CartPole-v1", "sac", "Pendulum-v1", SQIL(demonstrations=data))
+    refused("share of sqil is from 0 to 1", "dqn", "CartPole-v1", SQIL(demonstrations=data, share=1.5))
