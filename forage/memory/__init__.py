@@ -8,5 +8,6 @@ PARTS = {
     "hindsight": "hindsight:Hindsight",
     "dyna": "dyna:Dyna",
     "dataset": "dataset:DataSet",
+    "mixed": "mixed:Mixed",
 }
 """By name: the module below this folder, and the class."""

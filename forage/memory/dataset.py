@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,6 +48,10 @@ class DataSet(Memory):
         """Return the same with an absolute path and the file's hash, where it has none yet."""
         path = Path(self.file).expanduser().absolute()
         return dataclasses.replace(self, file=str(path), sha256=self.sha256 or files.fingerprint(path))
+
+    def moved(self, path: str | os.PathLike[str]) -> DataSet:
+        """Return the same with its file at another place."""
+        return dataclasses.replace(self, file=os.fspath(path))
 
     def opened(self, spec: Spec) -> Opened:
         """Read the file. Raise `ForageError` where it is missing, damaged, changed, or of another environment."""

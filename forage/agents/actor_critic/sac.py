@@ -89,6 +89,8 @@ class SAC(ActorCritic):
     # the unit box; larger explores more
     learn_temperature: bool = equinox.field(static=True, default=True)  # learn the temperature; else it stays what it
     # is at first
+    backup_entropy: bool = equinox.field(static=True, default=True)  # values count the entropy of later actions as
+    # reward; without, only the policy's loss counts entropy
     state_dependent_noise: bool = equinox.field(static=True, default=False)  # noise depends on the state and changes
     # slowly (gSDE)
     initial_log_std: float = -3.0  # logarithm of the deviation of gSDE's noise at first, for each feature; the authors'
@@ -225,9 +227,14 @@ class SAC(ActorCritic):
         log_probability: Float[Array, " batch"],
         keys: CriticKeys = CriticKeys(),  # noqa: B008
     ) -> Float[Array, " batch"]:
-        """Compute min_j Q'_j(s, a) - alpha log pi(a|s); `keys` draw which critics j are asked, and what they drop."""
+        """Compute min_j Q'_j(s, a) - alpha log pi(a|s); `keys` draw which critics j are asked, and what they drop.
+
+        Without `backup_entropy` it is the first term alone.
+        """
         value = each_value(state.target_critics, observation, action, key=keys.target)
         value = least_of_some(value, self.target_subset, keys.subset)
+        if not self.backup_entropy:
+            return value
         return value - jnp.exp(state.log_temperature) * log_probability
 
     def actor_loss(
