@@ -59,7 +59,7 @@ def explain(positional: list[str], words: options.Words) -> str:
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage train` ask for."""
-    base, parent = based_on(words, positional[-1] if positional else None)
+    base, parent = based_on(words, *positional[-2:][::-1])
     if (not positional and "environment" not in base) or len(positional) > 2:
         raise ForageError(
             "forage train takes an environment, or an agent and an environment: forage train CartPole-v1."
@@ -169,7 +169,9 @@ def run(positional: list[str], words: options.Words) -> None:
     training.train(agent, environment, agent_options=own, **parent, **arguments)
 
 
-def based_on(words: options.Words, environment: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def based_on(
+    words: options.Words, environment: str | None = None, agent: str | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arguments that `--config FILE` or `--from RUN` stand for, and those that name the run to begin from.
 
     `where`, among the former, is where they are from.
@@ -187,5 +189,5 @@ def based_on(words: options.Words, environment: str | None) -> tuple[dict[str, A
         from forage.runs.run import Run
         from forage.runs.starting import as_parent_unless_said
 
-        base = {"where": str(run), **as_parent_unless_said(Run(str(run)), {"environment": environment})}
+        base = {"where": str(run), **as_parent_unless_said(Run(str(run)), {"environment": environment, "agent": agent})}
     return base, parent

@@ -8,6 +8,7 @@ PARTS = {
     "hindsight": "hindsight:Hindsight",
     "dyna": "dyna:Dyna",
     "dataset": "dataset:DataSet",
+    "trajectory-weighted": "trajectory_weighted:TrajectoryWeighted",
     "mixed": "mixed:Mixed",
 }
 """By name: the module below this folder, and the class."""

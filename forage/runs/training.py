@@ -155,7 +155,9 @@ def train(
         )
     check_memory(runner)
     inheritance = None if parent is None else inherited(parent, setup, runner, with_memory)
-    if setup.offline and evaluation_every is None:  # no episodes of training make a curve
+    handed_over = inheritance is not None and inheritance.offline
+    # Offline no episodes of training make a curve, and after it a fall is to be noticed.
+    if (setup.offline or handed_over) and evaluation_every is None:
         evaluation_every = -(-setup.steps // 10)
     settings = check_keeping(stop_at, keep, keep_every, evaluation_every) | {
         "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),
