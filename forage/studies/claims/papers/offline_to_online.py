@@ -20,21 +20,29 @@ BEFORE = Path("runs") / "claims" / "offline-to-online-before"
 CURVE = {"evaluation_every": 250, "evaluation_episodes": 8}
 
 
+def trained(agent: str, name: str, **words: Any) -> Run:
+    """Return the run of this name that comes before the arms: as it lies there, gone on with, or begun."""
+    directory = BEFORE / name
+    if not Run.begun(directory):
+        words |= {"evaluation_episodes": 8, "display": "quiet"}
+        return training.train(agent, "Pendulum-v1", directory=directory, **words)
+    run = Run(directory)
+    return run if run.evaluation is not None else training.resume(directory, display="quiet")
+
+
 def data() -> str:
     """Return the file of 50 episodes, half of an agent and half at random; record it where it is not there."""
     file = BEFORE / "data.npz"
     if not file.exists():
         options = {"hidden_sizes": (32, 32), "batch_size": 64}
-        words = {"steps": 5000, "seeds": [0], "agent_options": options, "evaluation_episodes": 8}
-        actor = training.finished("sac", "Pendulum-v1", directory=BEFORE / "actor", display="quiet", **words)
+        actor = trained("sac", "actor", steps=5000, seeds=[0], agent_options=options)
         record(actor.directory, 10_000, file, actions="sampled", random=0.5)
     return str(file)
 
 
 def offline() -> str:
     """Return the run that learned from this data alone; train it where it is not there."""
-    words = {"steps": 5000, "seeds": SEEDS[:5], "agent_options": OPTIONS, "evaluation_episodes": 8}
-    run = training.finished("sac", "Pendulum-v1", directory=BEFORE / "offline", display="quiet", data=data(), **words)
+    run = trained("sac", "offline", steps=5000, seeds=SEEDS[:5], agent_options=OPTIONS, data=data())
     return str(run.directory)
 
 
