@@ -17,7 +17,8 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --config FILE          settings from a run's config.json, or in the same words from TOML or YAML; options go over them
   --from RUN             begin with that run's weights; agent, parts, steps and seeds are as there unless said
   --with-memory          with its replay memory too; steps count on from those that it holds
-  --data FILE            learn from a data set alone (forage data record), without environment steps
+  --data FILE            learn from a data set alone (forage data record), without environment steps; beside them:
+                         --memory mixed --memory.data FILE
   --seeds N | a,b,c      how many seeds, or which (3, with its comma: number 3 alone); 5, and 3 on the host
   --directory PATH       where the run is kept; runs/AGENT-ENVIRONMENT-TIME
   --evaluation-episodes N   episodes of each seed that the score is made of

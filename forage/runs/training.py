@@ -94,7 +94,9 @@ def train(
 
     `start_from`: a run with whose weights this one begins, seed by seed where it has the seeds, else every seed with
     those of its best; `with_memory`: with what it has collected too, from the step that it counts. What is not said of
-    agent, environment, parts, steps and seeds is as in that run.
+    agent, environment, parts, steps and seeds is as in that run; another agent has its own usual memory and behaviour,
+    and that run's networks. A run that acts and goes on from one that learned from data alone is evaluated at the
+    hand-over, and says when it falls more than a tenth below that.
 
     Examples:
         >>> import forage
