@@ -119,7 +119,7 @@ def test_what_is_refused(tmp_path):
 
     def refused(words, agent, environment="Pendulum-v1", memory=data, **options):
         with pytest.raises(ForageError, match=words):
-            make_setup(agent, environment, seeds=1, steps=100, memory=Mixed(memory), **options).runner()
+            make_setup(agent, environment, seeds=1, steps=100, memory=Mixed(memory), **options).runner().kept()
 
     refused("PPO learns only from the rollout", "ppo")
     refused("IQL learns from a data set alone", "iql")

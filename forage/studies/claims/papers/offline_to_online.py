@@ -14,7 +14,8 @@ from forage.runs.run import Run
 from forage.studies.claims.claim import SEEDS, Also, Arm, Claim, Paper, Scale, evaluated
 from forage.studies.record import record
 
-OPTIONS: dict[str, Any] = {"hidden_sizes": (32, 32), "batch_size": 64, "critics": 5, "critic_norm": "layer"}
+SMALL: dict[str, Any] = {"hidden_sizes": (32, 32), "batch_size": 64, "learning_rate": 1e-3}
+OPTIONS = SMALL | {"critics": 5, "critic_norm": "layer"}
 ONLINE = OPTIONS | {"updates_per_rollout": 2, "policy_delay": 2, "target_entropy": -1.0, "backup_entropy": True}
 BEFORE = Path("runs") / "claims" / "offline-to-online-before"
 CURVE = {"evaluation_every": 250, "evaluation_episodes": 8}
@@ -34,8 +35,7 @@ def data() -> str:
     """Return the file of 50 episodes, half of an agent and half at random; record it where it is not there."""
     file = BEFORE / "data.npz"
     if not file.exists():
-        options = {"hidden_sizes": (32, 32), "batch_size": 64}
-        actor = trained("sac", "actor", steps=5000, seeds=[0], agent_options=options)
+        actor = trained("sac", "actor", steps=8000, seeds=[0], agent_options=SMALL)
         record(actor.directory, 10_000, file, actions="sampled", random=0.5)
     return str(file)
 
