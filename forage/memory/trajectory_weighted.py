@@ -58,14 +58,14 @@ class TrajectoryWeighted(DataSet):
         seen = [np.asarray(x)[first].reshape(len(first), -1) for x in jax.tree.leaves(data.observation)]
         odds = length * weights(returns, np.concatenate(seen, 1, dtype=np.float64), self.by, self.temperature)
         return OpenedWeighted(
-            self.file,
-            self.sha256,
-            self.by,
-            self.temperature,
-            data,
-            jnp.asarray(np.cumsum(odds / odds.sum()), jnp.float32),
-            jnp.asarray(first, jnp.int32),
-            jnp.asarray(length, jnp.int32),
+            file=self.file,
+            sha256=self.sha256,
+            by=self.by,
+            temperature=self.temperature,
+            data=data,
+            reached=jnp.asarray(np.cumsum(odds / odds.sum()), jnp.float32),
+            first=jnp.asarray(first, jnp.int32),
+            length=jnp.asarray(length, jnp.int32),
         )
 
 
