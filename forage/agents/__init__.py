@@ -21,6 +21,8 @@ PARTS = {
     "sac-n": "actor_critic.sac_n:SACN",
     "edac": "actor_critic.edac:EDAC",
     "iq-learn-sac": "actor_critic.iq_learn_sac:IQLearnSAC",
+    "rlpd": "actor_critic.rlpd:RLPD",
+    "wsrl": "actor_critic.wsrl:WSRL",
     "td3": "actor_critic.td3:TD3",
     "ddpg": "actor_critic.ddpg:DDPG",
     "q-learning": "tabular.q_learning:QLearning",

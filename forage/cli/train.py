@@ -17,7 +17,8 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --config FILE          settings from a run's config.json, or in the same words from TOML or YAML; options go over them
   --from RUN             begin with that run's weights; agent, parts, steps and seeds are as there unless said
   --with-memory          with its replay memory too; steps count on from those that it holds
-  --data FILE            learn from a data set alone (forage data record, convert), without environment steps
+  --data FILE            learn from a data set alone (forage data record, convert), without environment steps;
+                         beside them: --memory mixed --memory.data FILE
   --seeds N | a,b,c      how many seeds, or which (3, with its comma: number 3 alone); 5, and 3 on the host
   --directory PATH       where the run is kept; runs/AGENT-ENVIRONMENT-TIME
   --evaluation-episodes N   episodes of each seed that the score is made of
@@ -59,7 +60,7 @@ def explain(positional: list[str], words: options.Words) -> str:
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage train` ask for."""
-    base, parent = based_on(words, positional[-1] if positional else None)
+    base, parent = based_on(words, *positional[-2:][::-1])
     if not positional and base and "environment" not in base:
         raise ForageError(f"{base['where']} names no environment; add one there, or after forage train.")
     if (not positional and not base) or len(positional) > 2:
@@ -171,7 +172,9 @@ def run(positional: list[str], words: options.Words) -> None:
     training.train(agent, environment, agent_options=own, **parent, **arguments)
 
 
-def based_on(words: options.Words, environment: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def based_on(
+    words: options.Words, environment: str | None = None, agent: str | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arguments that `--config FILE` or `--from RUN` stand for, and those that name the run to begin from.
 
     `where`, among the former, is where they are from.
@@ -189,5 +192,5 @@ def based_on(words: options.Words, environment: str | None) -> tuple[dict[str, A
         from forage.runs.run import Run
         from forage.runs.starting import as_parent_unless_said
 
-        base = {"where": str(run), **as_parent_unless_said(Run(str(run)), {"environment": environment})}
+        base = {"where": str(run), **as_parent_unless_said(Run(str(run)), {"environment": environment, "agent": agent})}
     return base, parent

@@ -133,7 +133,7 @@ class Setup:
             self.check_evolver()
         rows = 1 if self.agent.joint else self.spec.num_agents  # that a memory has for a step of one environment
         memory = shortened(self.memory, self.agent, self.agent.num_envs * rows, self.steps * rows)
-        if isinstance(memory, DataSet) and learns:
+        if learns:
             memory = memory.opened(self.spec)
         behaviour = teachers.with_expert(self.behaviour, self.spec) if learns else self.behaviour
         parts = (self.agent, behaviour, self.rewards, memory)
@@ -284,7 +284,10 @@ def make_setup(
     """
     if data is not None:
         if parts.get("memory") is not None:
-            raise ForageError("A data set takes the place of a memory; name one of them.")
+            raise ForageError(
+                "A data set takes the place of a memory; name one of them, or learn from both with --memory mixed "
+                "--memory.data FILE."
+            )
         parts["memory"] = DataSet(os.fspath(data))
     loose = {name: parts.pop(name) for name in list(parts) if name not in PORTS}
     if environment is None and loose:
@@ -330,8 +333,8 @@ def make_setup(
         by_port["memory"] = dataclasses.replace(by_port["memory"], **within)
     agent, by_port = demonstrations.sealed(agent), {port: demonstrations.sealed(part) for port, part in by_port.items()}
     offline = by_port["memory"].offline
-    if isinstance(by_port["memory"], DataSet):
-        by_port["memory"] = by_port["memory"].sealed()
+    by_port["memory"] = by_port["memory"].sealed()
+    if offline:
         check_collects_nothing(agent, by_port["behaviour"], by_port["starts"], visits)
     by_port["behaviour"] = behaviour = teachers.sealed(by_port["behaviour"])
     if getattr(behaviour, "inner", behaviour) is None:
@@ -429,9 +432,7 @@ def from_config(
         **given,
     }
     if data is not None:
-        if "sha256" not in config["memory"]:
-            raise ForageError("This run does not learn from a data set; leave out --data.")
-        given["memory"] = parts["memory"] = DataSet(os.fspath(data), config["memory"]["sha256"])
+        given["memory"] = parts["memory"] = registry.from_config(config["memory"]).moved(data)
     for port in ("agent", *PORTS):
         if port in given:
             continue

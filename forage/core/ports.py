@@ -677,6 +677,18 @@ class Memory(Part):
                 f"whole; use --memory uniform or prioritised, or an agent that learns from its rollouts, such as ppo."
             )
 
+    def sealed(self) -> Memory:
+        """Return the same with the hash of every file that it reads, by which a resumed run knows them again."""
+        return self
+
+    def moved(self, path: Any) -> Memory:
+        """Return the same with the file that it reads at another place."""
+        raise ForageError("This run does not learn from a data set; leave out --data.")
+
+    def opened(self, spec: Spec) -> Memory:
+        """Return the same once it has read its files. What they hold is a part of the loop and of no checkpoint."""
+        return self
+
     @abc.abstractmethod
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None

@@ -10,5 +10,7 @@ PARTS = {
     "recorded": "recorded:Recorded",
     "sqil": "sqil:SQIL",
     "dataset": "dataset:DataSet",
+    "trajectory-weighted": "trajectory_weighted:TrajectoryWeighted",
+    "mixed": "mixed:Mixed",
 }
 """By name: the module below this folder, and the class."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -58,21 +59,34 @@ class DataSet(Memory):
         ends = header.get("ends")
         return ends if ends and header.get("environment") == json.loads(json.dumps(environment)) else None
 
+    def moved(self, path: str | os.PathLike[str]) -> DataSet:
+        """Return the same with its file at another place."""
+        return dataclasses.replace(self, file=os.fspath(path))
+
     def opened(self, spec: Spec) -> DataSet:
-        """Read the file. Raise `ForageError` where it is missing, damaged, changed, or of another environment."""
-        path = Path(self.file)
-        if self.sha256 and formats.fingerprint(path) != self.sha256:
-            raise ForageError(
-                f"{path} is not the data set that this run began with (its SHA-256 was {self.sha256[:12]}...); put "
-                f"that file back, or train again."
-            )
-        if formats.kind_of(path) == "folder":
+        """Read the file, or map the folder. Raise `ForageError` where it is missing, damaged, changed or a stranger."""
+        if formats.kind_of(Path(self.file)) == "folder":
             from forage.memory.mapped import Mapped
 
+            self.check_unchanged()
             return Mapped.of(self, spec)
+        return Opened(self.file, self.sha256, self.whole(spec))
+
+    def whole(self, spec: Spec) -> Experience:
+        """Read all transitions (leaves `transition ...`), a folder's too. Raise `ForageError` as `opened` does."""
+        self.check_unchanged()
+        path = Path(self.file)
         found, header = formats.read(path, spec)
         files.check_fits(path, header, found, spec)
-        return Opened(self.file, self.sha256, experience_of(found, spec))
+        return experience_of(found, spec)
+
+    def check_unchanged(self) -> None:
+        """Raise `ForageError` where the file is not the one that the run began with."""
+        if self.sha256 and formats.fingerprint(Path(self.file)) != self.sha256:
+            raise ForageError(
+                f"{self.file} is not the data set that this run began with (its SHA-256 was {self.sha256[:12]}...); "
+                f"put that file back, or train again."
+            )
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 from forage.config.registry import short_name
 from forage.config.setup import Setup
 from forage.core.ports import Evolver
+from forage.core.schedule import is_schedule
 from forage.core.spaces import reading
 from forage.memory.dataset import DataSet
+from forage.memory.mixed import Mixed
 from forage.rewards.environment import EnvironmentReward
 from forage.runs.curve import NEWEST
 
@@ -35,7 +38,10 @@ def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") ->
         lines.append(setup.left_out)
     if spread:
         lines.append(spread)
-    if isinstance(memory := setup.memory, DataSet):
+    memory = setup.memory
+    if isinstance(memory, Mixed):
+        lines.append(f"{shared(memory.share)} of each batch from {', '.join(memory.data)}")
+    if isinstance(memory, DataSet):
         lines.append(f"from {memory.file}; each step is an update, and none is taken in the environment")
     else:
         lines.append(f"returns on the way are means of each seed's last {NEWEST} training episodes or more")
@@ -48,6 +54,11 @@ def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") ->
             f"how many it took)"
         )
     return lines + reading(setup.spec.observation_space)
+
+
+def shared(share: Any) -> str:
+    """Say what share of each batch is from data."""
+    return f"a share that follows {share}" if is_schedule(share) else f"{share:.0%}"
 
 
 def sizes(setup: Setup) -> str:

@@ -25,9 +25,10 @@ from forage.runs.callbacks import Callback, CallbackFailed, View
 from forage.runs.checkpoints import Checkpoints
 from forage.runs.curve import Rows, Totals, columns, newest, quiet_since, read_rows
 from forage.runs.finite import Finite
+from forage.runs.handover import handed_over
 from forage.runs.introduction import introduction, title
 from forage.runs.keeping import Keeping
-from forage.runs.run import Run
+from forage.runs.run import Run, write_json
 from forage.runs.scoring import cut_sentence, evaluate_agents, score_agents, step_limit
 from forage.runs.starting import Inheritance
 from forage.runs.summary import conclude, device_failure
@@ -212,7 +213,22 @@ class Session:
         shown = progress.shown_return(found["return"], self.setup.settings)
         cut = f" ({cut_sentence(found)})" if found["cut"] else ""
         self.display.note(f"  {self.runner.steps:>12,} steps   evaluated: {shown}{cut}")
+        if self.settings.get("parent", {}).get("offline"):
+            self.compare_with_handover()
         return time.monotonic() - began
+
+    def compare_with_handover(self) -> None:
+        """Record how evaluations compare with the first one, of an offline run's policy, and say when they fall."""
+        rows = read_rows(self.evaluations.path)
+        if not rows:  # a full disk kept it out
+            return
+        found, said = handed_over(self.setup.members, rows)
+        try:
+            write_json(self.directory / "handover.json", found)
+        except OSError as error:
+            self.display.note(f"Could not write {self.directory / 'handover.json'}: {error.strerror or error}.")
+        if said:
+            self.display.note(said)
 
     def heed(self) -> str:
         """Keep the agents of the newest evaluation if it is the best. Return why it ends training, or nothing."""

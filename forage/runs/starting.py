@@ -21,17 +21,26 @@ from forage.core.types import ForageError
 from forage.loop.runner import Runner
 from forage.runs.run import Run
 
+NETWORKS = ("hidden_sizes", "value_sizes", "activation", "layer_norm", "encoder", "optimiser", "state_dependent_noise")
+NETWORKS += ("critics", "critic_norm", "bins", "lowest_value", "highest_value", "discount")
+"""Fields of an agent that decide what its networks are and what they mean."""
+
 
 def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool = False) -> dict[str, Any]:
     """Return the arguments of a run that begins with another one's weights: what is not given is as in that one.
 
-    A memory that it takes over keeps its size, as places are counted from the beginning.
+    A memory that it takes over keeps its size, as places are counted from the beginning. Another agent than the
+    parent's has its own usual memory and behaviour, and of the parent's options those that decide what networks are.
     """
     decisive = {"agent", "environment", "opponent", *PORTS, *DECISIVE}
     said = {name for name, value in given.items() if value is not None}
     if isinstance(given.get("agent"), str):  # its options are still the parent's
         said -= {"agent"}
     kept = {name: value for name, value in parent.config.items() if name in decisive - said}
+    if isinstance(other := given.get("agent"), str) and other != parent.config["agent"]["part"]:
+        for name in ("agent", "memory", "behaviour"):
+            kept.pop(name, None)
+        given = given | {"agent_options": networks(parent, other) | dict(given.get("agent_options") or {})}
     if given.get("data") is not None:
         kept.pop("memory", None)
     where = str(parent.directory)
@@ -41,6 +50,13 @@ def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool 
         rows = 1 if agent.joint else agents
         found["memory"] = shortened(memory, agent, agent.num_envs * rows, parent.config["steps"] * rows)
     return found
+
+
+def networks(parent: Run, agent: str) -> dict[str, Any]:
+    """Return the options of a run's agent that decide what its networks are, as far as another agent has them."""
+    of_parent = registry.from_config(parent.config["agent"])
+    theirs = {field.name for field in registry.fields(registry.part_class("agent", agent))}
+    return {name: getattr(of_parent, name) for name in NETWORKS if name in theirs and hasattr(of_parent, name)}
 
 
 @dataclasses.dataclass
@@ -54,6 +70,7 @@ class Inheritance:
     memory: Any = None  # likewise, where it is taken
     capacity: int = 0  # of that memory
     steps: int = 0  # at which the run begins, where it is: a memory counts from there
+    offline: bool = False  # the parent learned from a data set alone, and the run itself does not
 
     def begin(self, runner: Runner) -> None:
         """Give a runner that has just begun what it inherits."""
@@ -79,6 +96,7 @@ class Inheritance:
             "steps": checkpoint.read_header(self.parent.directory / "agent.npz")["steps"],
             "members": [found[row] for row in self.rows],
             "with_memory": self.memory is not None,
+            **({"offline": True} if self.offline else {}),
         }
 
 
@@ -107,6 +125,7 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
     except ForageError:
         check_spaces(parent, setup)
         raise
+    found.offline = registry.from_config(parent.config["memory"]).offline and not setup.offline
     if with_memory:
         found.capacity = getattr(setup.memory, "capacity", 0)
         memory, found.steps = collected(parent, setup, rows)

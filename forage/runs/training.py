@@ -101,7 +101,9 @@ def train(
 
     `start_from`: a run with whose weights this one begins, seed by seed where it has the seeds, else every seed with
     those of its best; `with_memory`: with what it has collected too, from the step that it counts. What is not said of
-    agent, environment, parts, steps and seeds is as in that run.
+    agent, environment, parts, steps and seeds is as in that run; another agent has its own usual memory and behaviour,
+    and that run's networks. A run that acts and goes on from one that learned from data alone is evaluated at the
+    hand-over, and says when it falls more than a tenth below that.
 
     Examples:
         >>> import forage
@@ -163,7 +165,9 @@ def train(
         )
     check_memory(runner)
     inheritance = None if parent is None else inherited(parent, setup, runner, with_memory)
-    if setup.offline and evaluation_every is None:  # no episodes of training make a curve
+    handed_over = inheritance is not None and inheritance.offline
+    # Offline no episodes of training make a curve, and after it a fall is to be noticed.
+    if (setup.offline or handed_over) and evaluation_every is None:
         evaluation_every = -(-setup.steps // 10)
     settings = check_keeping(stop_at, keep, keep_every, evaluation_every) | {
         "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),

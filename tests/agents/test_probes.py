@@ -21,12 +21,14 @@ from forage.agents.actor_critic.edac import EDAC
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mex import MEX
 from forage.agents.actor_critic.redq import REDQ
+from forage.agents.actor_critic.rlpd import RLPD
 from forage.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
 from forage.agents.actor_critic.sac_n import SACN
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.tqc import TQC
+from forage.agents.actor_critic.wsrl import WSRL
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.offline.bc import BC
 from forage.agents.offline.iql import IQL
@@ -149,6 +151,8 @@ AGENTS = {
     "tqc": Trial(TQC(**CRITIC, **COLD, **FEW_QUANTILES, target_entropy=-3.0), 10_000),
     "sac-n": Trial(SACN(**CRITIC, **COLD, critics=3, target_entropy=-3.0), 10_000),
     "edac": Trial(EDAC(**CRITIC, **COLD, critics=3, diversity=0.1, target_entropy=-3.0), 10_000),
+    "rlpd": Trial(RLPD(**CRITIC, **COLD, critics=4, policy_delay=2), 10_000),
+    "wsrl": Trial(WSRL(**CRITIC, **COLD, critics=4, policy_delay=2), 10_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
@@ -178,7 +182,7 @@ FROM_DATA = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "td3", "ddpg")
+KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
 CONTINUOUS = (*KIT, "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {

@@ -12,8 +12,10 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
+from forage.agents.actor_critic.rlpd import RLPD
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
+from forage.agents.actor_critic.wsrl import WSRL
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value
 from forage.nn.distributions import SquashedGaussian
@@ -80,6 +82,15 @@ def test_value_goes_on_through_a_time_limit_and_not_through_an_end():
     _, _, error = compute(agent.learn, sac_state(agent), transitions(*THREE), CLOCK, jax.random.key(0))
     target = np.array([1 + 0.9 * 6, 2, 4 + 0.9 * 6])  # the smaller of the target critics' 7 and 6
     np.testing.assert_allclose(error, (abs(3 - target) + abs(5 - target)) / 2, rtol=1e-5)
+
+
+def test_targets_without_entropy():
+    """RLPD may and WSRL does leave entropy out of the target, which is the least of the drawn critics' values."""
+    for agent in (RLPD(discount=0.9, backup_entropy=False, critics=2), WSRL(discount=0.9, critics=2)):
+        state, one = sac_state(agent), np.ones(1)
+        now = one, np.zeros((1, 3)), np.zeros(1, bool), np.ones((1, 2))
+        keys = agent.critic_keys(jax.random.key(0))
+        np.testing.assert_allclose(compute(agent.target, state, *now, keys), 1 + 0.9 * 6, rtol=1e-6)
 
 
 def test_target_and_losses_count_entropy():

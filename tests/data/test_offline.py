@@ -177,6 +177,6 @@ def test_the_commands_of_the_page_work(tmp_path, monkeypatch, capsys):
     for command in commands:
         words = re.sub(r"--steps \S+", "--steps 64", command.partition("  #")[0]).split()[1:]
         words += ["--seeds", "2"] if words[0] == "train" and "--seeds" not in words else []
-        words += ["--learning-starts", "16"] if words[:2] == ["train", "sac"] else []
+        words += ["--learning-starts", "16"] if words[1] in ("sac", "rlpd", "wsrl") else []
         assert entry.run(words) == 0
     assert "64 transitions in" in capsys.readouterr().out

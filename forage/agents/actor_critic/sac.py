@@ -92,6 +92,8 @@ class SAC(ActorCritic):
     # the unit box; larger explores more
     learn_temperature: bool = equinox.field(static=True, default=True)  # learn the temperature; else it stays what it
     # is at first
+    backup_entropy: bool = equinox.field(static=True, default=True)  # values count the entropy of later actions as
+    # reward; without, only the policy's loss counts entropy
     state_dependent_noise: bool = equinox.field(static=True, default=False)  # noise depends on the state and changes
     # slowly (gSDE)
     initial_log_std: float = -3.0  # logarithm of the deviation of gSDE's noise at first, for each feature; the authors'
@@ -234,8 +236,13 @@ class SAC(ActorCritic):
         log_probability: Float[Array, " batch"],
         keys: CriticKeys = CriticKeys(),  # noqa: B008
     ) -> Float[Array, "*samples batch"]:
-        """Compute `next_value`, min_j Q'_j(s, a) as a rule, less alpha log pi(a|s)."""
+        """Compute `next_value`, min_j Q'_j(s, a) as a rule, less alpha log pi(a|s).
+
+        Without `backup_entropy` it is the first term alone.
+        """
         value = self.next_value(state.target_critics, observation, action, keys)
+        if not self.backup_entropy:
+            return value
         return value - jnp.exp(state.log_temperature) * log_probability
 
     def actor_loss(

@@ -491,8 +491,9 @@ class DeviceRunner:
         environment = self.varied.common.environment
         lived = jax.eval_shape(lambda a, b, mark: learner.example(a, b, mark, environment), *one, mark)
         rollout = jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), lived)
-        if learner.memory.offline:  # part of the loop, which every device has a copy of
-            parts["memory"] = [learner.memory] * len(self.devices)
+        read = [leaf for leaf in jax.tree.leaves(learner.memory) if isinstance(leaf, jax.Array)]
+        if read:  # data is part of the loop, which every device has a copy of
+            parts["memory"] = [parts["memory"], [read] * len(self.devices)]
         return parts | {"rollout": rollout}
 
     def search(self, member: int) -> tuple[str, Bad] | None:

@@ -1,0 +1,47 @@
+"""Warm-start reinforcement learning: SAC that goes on from an offline run, and keeps none of its data.
+
+Zhou, Peng, Li, Levine, Kumar (2024), "Efficient Online Reinforcement Learning Fine-Tuning Need Not Retain Offline
+Data", arXiv 2412.07762. Policy and critics begin with what an offline run has learned (`--from RUN`). For the first
+`learning_starts` steps the policy acts as it is and nothing is learned (algorithm 1's warm-up), so that the replay
+holds what that policy does before its critics are asked about it. From then on it is soft actor-critic with N
+normalised critics, M of them in the target, and G updates of the critics for each step and one of the policy,
+
+    critics   sum_i (Q_i(s, a) - r - discount (1 - terminated) min over the M of Q'_j(s', a'))^2
+    actor     alpha log pi(b|s) - mean_i Q_i(s, b)
+
+K = 5,000 steps, G = 4 with 256 transitions each, N = 10, M = 2, layer normalisation in all networks, an entropy target
+of 0 and targets without entropy are those of the authors' program for locomotion (experiments/configs/wsrl_config.py,
+sac_config.py and scripts/locomotion/launch_wsrl_finetune.sh of github.com/zhouzypaul/wsrl). There policy and
+temperature have a learning rate of 1e-4, a third of the critics', and the last layers begin a hundred times smaller;
+here all networks share one learning rate. The offline run is to have as many critics and the same networks: there CQL
+or Cal-QL, here any agent built on SAC.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox
+
+from forage.agents.actor_critic.sac import SAC
+
+
+class WSRL(SAC):
+    """SAC that begins with an offline run's networks and a warm-up (Zhou et al., 2024, arXiv 2412.07762).
+
+    Sizes of networks and how many critics there are follow the offline run that `--from` names. Without `--from` it
+    begins untrained.
+    """
+
+    example: ClassVar[str] = "forage train wsrl --from runs/offline --steps 20k"
+
+    critics: int = equinox.field(static=True, default=10)
+    target_subset: int = equinox.field(static=True, default=2)
+    climb: str = equinox.field(static=True, default="mean")
+    layer_norm: bool = equinox.field(static=True, default=True)
+    target_entropy: float = 0.0
+    backup_entropy: bool = equinox.field(static=True, default=False)
+    learning_starts: int = equinox.field(static=True, default=5000)  # steps of the warm-up, in which the policy acts as
+    # it is and nothing is learned
+    updates_per_rollout: int = equinox.field(static=True, default=4)
+    policy_delay: int = equinox.field(static=True, default=4)

@@ -1,0 +1,47 @@
+"""The hand-over from an offline run: whether the score falls once the policy learns from what it does itself.
+
+A policy that was learned from data is often lost in the first steps of learning online. So a run that goes on from an
+offline one evaluates what it was handed before it learns, and says when it scores more than a tenth below that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from forage.runs.run import by_setting
+
+MOST = 0.1  # share of the score at the hand-over that may be lost unsaid
+
+
+def handed_over(members: list[dict[str, Any]], evaluations: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], str]:
+    """Compare each evaluation with the first, the hand-over's. Return a record, and what is new in a sentence.
+
+    The score is what a run reports, the interquartile mean over seeds; of a sweep each setting has its own. The
+    sentence is about the newest evaluation, where its fall is the largest so far; else it is empty.
+    """
+    first, settings, said = by_setting(members, evaluations[0]["return"]), [], []
+    later = [(row["steps"], by_setting(members, row["return"])) for row in evaluations[1:]]
+    for label, score in first.items():
+        before = score.value
+        each = [(steps, scores[label].value) for steps, scores in later]
+        falls = [{"steps": steps, "score": now, "fall": fall(before, now)} for steps, now in each]
+        falls = [found for found in falls if found["fall"] > MOST]
+        settings.append({"setting": label, "score": before, "falls": falls})
+        if falls and falls[-1]["steps"] == evaluations[-1]["steps"]:
+            newest, earlier = falls[-1], [found["fall"] for found in falls[:-1]]
+            if newest["fall"] > max(earlier, default=MOST):
+                what = f" with {label}" if label else ""
+                said.append(
+                    f"the score{what} is {newest['fall']:.0%} below the hand-over's, {newest['score']:.6g} and was "
+                    f"{before:.6g}"
+                )
+    record = {"steps": evaluations[0]["steps"], "most": MOST, "settings": settings}
+    return record, f"Note: {'; '.join(said)}. Learning is undoing what the run began with." if said else ""
+
+
+def fall(before: float, now: float) -> float:
+    """Compute what share of the size of a score is lost, negative where it rose; of 0, all or nothing is lost."""
+    if before == 0:
+        return 1.0 if now < 0 else 0.0
+    return (before - now) / abs(before)

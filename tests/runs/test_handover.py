@@ -1,0 +1,102 @@
+"""From an offline run to online learning: what is handed over, the warm-up, and whether the score falls."""
+
+import json
+
+import numpy as np
+import pytest
+import small
+
+import forage
+from forage.core import checkpoint
+from forage.memory.uniform import UniformReplay
+from forage.runs.handover import fall, handed_over
+from forage.runs.run import Run
+from forage.runs.starting import networks
+from forage.studies.record import record
+
+small.keep_compiled()
+MEMBERS = [{"seed": 0}, {"seed": 1}]
+
+
+def row(steps, *returns):
+    return {"steps": steps, "return": list(returns)}
+
+
+def test_falls_by_hand():
+    assert fall(100.0, 85.0) == pytest.approx(0.15) and fall(-100.0, -125.0) == pytest.approx(0.25)
+    assert fall(-100.0, -50.0) == -0.5 and fall(0.0, -1.0) == 1.0 and fall(0.0, 1.0) == 0.0
+
+    first = row(0, 90.0, 110.0)
+    found, said = handed_over(MEMBERS, [first, row(10, 90.0, 90.0)])
+    assert said == "" and found["settings"] == [{"setting": "", "score": 100.0, "falls": []}]  # a tenth, and not more
+    rows = [first, row(10, 60.0, 100.0), row(20, 80.0, 90.0)]
+    found, said = handed_over(MEMBERS, rows[:2])
+    assert said.startswith("Note: the score is 20% below the hand-over's, 80 and was 100.")
+    found, said = handed_over(MEMBERS, rows)
+    assert said == ""  # it was worse before
+    assert [one["steps"] for one in found["settings"][0]["falls"]] == [10, 20]
+    assert handed_over(MEMBERS, [*rows, row(30, 50.0, 50.0)])[1].startswith("Note: the score is 50% below")
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory):
+    """Train SAC from what random actions did."""
+    folder = tmp_path_factory.mktemp("offline")
+    actor = small.train(folder / "actor", "sac", steps=96)
+    record(actor.directory, 64, folder / "a.npz", actions="random")
+    options = {"hidden_sizes": (8,), "batch_size": 4, "critics": 3, "critic_norm": "layer"}
+    return forage.train(
+        "sac",
+        "Pendulum-v1",
+        data=folder / "a.npz",
+        steps=20,
+        seeds=[3, 7],
+        agent_options=options,
+        directory=folder / "run",
+        evaluation_episodes=1,
+        display="quiet",
+    )
+
+
+def test_a_warm_start_keeps_the_networks_and_none_of_the_data(offline, tmp_path):
+    assert networks(offline, "wsrl")["critics"] == 3 and "critics" not in networks(offline, "ppo")
+    run = forage.train(
+        "wsrl",
+        start_from=offline,
+        steps=32,
+        learning_starts=32,
+        directory=tmp_path / "run",
+        evaluation_episodes=1,
+        evaluation_every=16,
+        display="quiet",
+        batch_size=4,
+    )
+    assert run.config["memory"]["part"] == "uniform" and run.config["parent"]["offline"]
+    agent = run.config["agent"]
+    assert (agent["critics"], agent["critic_norm"], agent["layer_norm"], agent["hidden_sizes"]) == (
+        3,
+        "layer",
+        False,
+        [8],
+    )
+    assert (agent["target_subset"], agent["updates_per_rollout"], agent["backup_entropy"]) == (2, 4, False)
+    # Of the two evaluations after the hand-over the first is within the warm-up, and the policy is what it was.
+    whole, kept = (checkpoint.arrays(one.directory / "agent.npz") for one in (run, offline))
+    assert all(updates == 4 for updates in whole[".updates"] - kept[".updates"])  # after the last step alone
+    found = json.loads((run.directory / "handover.json").read_text())
+    assert found["steps"] == 0 and found["most"] == 0.1
+    assert found["settings"][0]["score"] == pytest.approx(np.mean(Run(run).evaluations[0]["return"]))
+
+
+def test_the_same_agent_may_go_on_online_and_is_evaluated_at_the_hand_over(offline, tmp_path):
+    run = forage.train(
+        start_from=offline,
+        memory=UniformReplay(64),
+        agent_options={"learning_starts": 16},
+        steps=20,
+        directory=tmp_path / "run",
+        evaluation_episodes=1,
+        display="quiet",
+    )
+    assert [one["steps"] for one in run.evaluations] == list(range(0, 21, 2))
+    assert (run.directory / "handover.json").exists()
