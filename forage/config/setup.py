@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox
+import jax
 import numpy as np
 
 from forage.config import registry
@@ -29,7 +30,7 @@ from forage.config.options import whole
 from forage.config.ranges import check_ranges
 from forage.config.teachers import taught
 from forage.config.values import understood_part, with_one_schedule
-from forage.core import spaces
+from forage.core import prng, spaces
 from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
 from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
@@ -51,7 +52,7 @@ from forage.loop.learner import Learner, check_signatures
 from forage.loop.offline.loop import OfflineLoop
 from forage.loop.policy import check_actions
 from forage.loop.runner import Numbers, Runner
-from forage.memory.dataset import DataSet
+from forage.memory.dataset import DataSet, Opened
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
@@ -124,13 +125,27 @@ class Setup:
         rows = 1 if self.agent.joint else self.spec.num_agents  # that a memory has for a step of one environment
         memory = shortened(self.memory, self.agent, self.agent.num_envs * rows, self.steps * rows)
         if isinstance(memory, DataSet) and learns:
-            memory = memory.opened(self.spec)
+            memory = self.prepared(memory.opened(self.spec))
         learner = Learner(self.agent, self.behaviour, self.rewards, memory, self.spec)
         learner.check(self.environment if isinstance(self.environment, Environment) else None)
         _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
         if not self.offline:
             check_learning(learner, self.steps)
         return learner
+
+    def prepared(self, memory: Opened) -> Opened:
+        """Return the data set as the agent learns from it: its best episodes, or returns of the rewards it gets."""
+        agent, rewards = settled(self.agent), self.rewards
+        if agent.returns and ("discount" in self.sweep or is_scheduled((rewards, getattr(self.agent, "discount", 0)))):
+            raise ForageError(
+                f"{registry.part_name(agent)} learns from returns that are computed once, so its discount and its "
+                f"rewards stay what they are; sweep another number, and leave schedules of these out."
+            )
+        state = rewards.init(prng.key(0), self.spec, 1)
+        if not (agent.returns or agent.best_episodes < 1) or jax.tree.leaves(state):  # rewards with a state are refused
+            return memory
+        paid = rewards.relabel(state, jax.tree.map(lambda x: x[None], memory.data)).reward[0]
+        return memory.prepared(agent, np.asarray(paid, np.float64))
 
     def loop(self, learns: bool = True) -> DeviceLoop:
         """Build the loop on the device. Raise `ForageError` where its parts do not fit. `learns`: as in `learner`."""
