@@ -15,14 +15,18 @@ import numpy as np
 import pytest
 from tiers import gated
 
+from forage.agents.actor_critic.cal_ql import CalQL
+from forage.agents.actor_critic.cql import CQL
 from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mex import MEX
+from forage.agents.actor_critic.rebrac import ReBRAC
 from forage.agents.actor_critic.redq import REDQ
 from forage.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
 from forage.agents.actor_critic.td3 import TD3
+from forage.agents.actor_critic.td3_bc import TD3BC
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.offline.bc import BC
 from forage.agents.offline.iql import IQL
@@ -30,6 +34,8 @@ from forage.agents.policy_gradient.impala import IMPALA
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
+from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
+from forage.agents.q_learning.discrete_cql import DiscreteCQL
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.langevin_dqn import LangevinDQN
 from forage.agents.search.gumbel_search import GumbelSearch
@@ -52,6 +58,7 @@ from forage.memory.dataset import Opened
 from forage.memory.queue import Queue
 from forage.memory.uniform import UniformReplay
 from forage.nn.critics import each_value
+from forage.nn.normalise import normalised
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -130,6 +137,7 @@ AGENTS = {
     "langevin-dqn": Trial(LangevinDQN(**REPLAYED, inverse_temperature=1e6), 10_000, EXPLORE),
 }
 
+CAREFREE = {"conservatism": 1e-3, "samples": 2, "backup_samples": 1, "policy_learning_rate": 3e-3}
 OFFLINE: dict[str, Any] = {"batch_size": 128, "hidden_sizes": (32, 32), "learning_rate": 5e-4}
 BEST = {"expectile": 0.99, "beta": 100.0, "polyak": 0.005}  # nearly the best of what the data tries
 
@@ -137,6 +145,12 @@ FROM_DATA = {
     "bc": Trial(BC(**OFFLINE), 6000),  # from data in which everybody does what is best
     "iql": Trial(IQL(**OFFLINE, **BEST, discount=DISCOUNT), 20_000),
     "dqn": Trial(dqn(double=False), 6000),
+    "discrete-cql": Trial(DiscreteCQL(**REPLAYED, conservatism=1e-3), 6000),
+    "discrete-bcq": Trial(DiscreteBCQ(**REPLAYED), 6000),
+    "td3-bc": Trial(TD3BC(**CRITIC, alpha=1000.0), 6000),  # the data do all alike, so that imitation would do no good
+    "rebrac": Trial(ReBRAC(**CRITIC, actor_cloning=1e-3, critic_cloning=1e-3), 6000),
+    "cql": Trial(CQL(**CRITIC, **COLD, **CAREFREE, target_entropy=-3.0), 6000),
+    "cal-ql": Trial(CalQL(**CRITIC, **COLD, **CAREFREE, target_entropy=-3.0, value_sizes=()), 6000),
 }
 """Agents that learn from a data set, and how many updates they get."""
 
@@ -174,6 +188,8 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, BootstrappedDQN | LangevinDQN):
         q, mask = agent.action_values(state, hidden, observation), spaces.split_mask(observation)[1]
         return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
+    if isinstance(agent, DiscreteBCQ):
+        return agent.action_values(state, hidden, observation).max()
     if isinstance(agent, DQN):
         features = state.network.torso(observation)
         q = state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
@@ -185,6 +201,8 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, SAC | TD3):
         if isinstance(agent, RRS):
             state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
+        if isinstance(agent, TD3BC):
+            observation = normalised(state.norm, observation)
         batch = jax.tree.map(lambda x: x[None], (observation, state.actor.actions.to_unit(action)))
         return each_value(state.critics, *batch).mean()
     raise TypeError(f"Say here how to read a value from {type(agent).__name__}.")
@@ -321,7 +339,8 @@ def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, 
     probe = beside([build(name, form, "host") for name in names])
     best = jnp.asarray(solve(probe, DISCOUNT)[2].argmax(1), jnp.int32) if isinstance(trial.agent, BC) else None
     data = jax.jit(recorded, static_argnums=1)(probe, 60_000, best)
-    memory, at = Opened("probes", "", data), spec_of(probe, f"Probes with {form} actions")
+    memory = Opened("probes", "", data).prepared(trial.agent, np.asarray(data.reward, float))
+    at = spec_of(probe, f"Probes with {form} actions")
     one = Learner(trial.agent, default_behaviour(trial.agent), EnvironmentReward(), memory, at)
     loop = OfflineLoop(one, probe, Same(), Reset())
     loop.check()
