@@ -82,7 +82,8 @@ def test_rebracs_critics_pay_for_leaving_the_data():
 def test_rebrac_leaves_out_transitions_whose_next_action_nobody_knows():
     now = transitions([0.0, 0.0], [1.0, 2.0], truncated=[False, True])
     both = jax.tree.map(lambda x: jnp.stack([x, x]), now)
-    error = small.compute(lambda: REBRAC.learn(state_of(REBRAC), batch_of(both), CLOCK, KEY)[2])
+    state = state_of(REBRAC)
+    error = small.compute(lambda: REBRAC.learn(state, batch_of(both), CLOCK, KEY)[2])
     assert error[0] > 0 and error[1] == 0
 
 
@@ -140,7 +141,8 @@ def test_the_multiplier_grows_while_the_gap_is_above_its_target():
 def test_sampled_actions_have_their_densities():
     agent = CQL(**CONSERVATIVE)
     now, keys = transitions([0.4, -0.2], [0.0, 0.0]), CriticKeys(sampled=KEY)
-    sampled = small.compute(lambda: agent.sample(state_of(agent), now, now.action, keys))
+    state = state_of(agent)
+    sampled = small.compute(lambda: agent.sample(state, now, now.action, keys))
     assert sampled.action.shape == (2, 6, 1) and (np.abs(sampled.action) <= 1).all()
     np.testing.assert_allclose(sampled.log_density[:, :2], math.log(0.5), rtol=1e-6)
     u = np.arctanh(sampled.action[:, 2:, 0])  # normal about atanh(0.5), with deviation 1
@@ -152,7 +154,10 @@ def test_the_target_takes_the_best_of_many_actions():
     now = transitions([0.0, 0.0], [0.0, 0.0])
     noise, keys = np.full((2, 1), -9.0, np.float32), CriticKeys(sampled=KEY)
     one, many = (
-        small.compute(lambda a=agent: a.target(state_of(a), now.reward, now.observation, now.terminated, noise, keys))
+        small.compute(
+            lambda state, a=agent: a.target(state, now.reward, now.observation, now.terminated, noise, keys),
+            state_of(agent),
+        )
         for agent in (CQL(**CONSERVATIVE), CQL(**CONSERVATIVE, backup_samples=64))
     )
     np.testing.assert_allclose(one, 0.99 * q(-1.0).min(), rtol=1e-3)
