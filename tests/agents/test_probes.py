@@ -138,6 +138,7 @@ AGENTS = {
 }
 
 CAREFREE = {"conservatism": 1e-3, "samples": 2, "backup_samples": 1, "policy_learning_rate": 3e-3}
+STEADY = {"batch_size": 128, "learning_rate": 1e-3}
 OFFLINE: dict[str, Any] = {"batch_size": 128, "hidden_sizes": (32, 32), "learning_rate": 5e-4}
 BEST = {"expectile": 0.99, "beta": 100.0, "polyak": 0.005}  # nearly the best of what the data tries
 
@@ -147,10 +148,10 @@ FROM_DATA = {
     "dqn": Trial(dqn(double=False), 6000),
     "discrete-cql": Trial(DiscreteCQL(**REPLAYED, conservatism=1e-3), 6000),
     "discrete-bcq": Trial(DiscreteBCQ(**REPLAYED), 6000),
-    "td3-bc": Trial(TD3BC(**CRITIC, alpha=1000.0), 6000),  # the data do all alike, so that imitation would do no good
+    "td3-bc": Trial(TD3BC(**(CRITIC | STEADY), alpha=1000.0), 8000),  # the data take all actions alike
     "rebrac": Trial(ReBRAC(**CRITIC, actor_cloning=1e-3, critic_cloning=1e-3), 6000),
-    "cql": Trial(CQL(**CRITIC, **COLD, **CAREFREE, target_entropy=-3.0), 6000),
-    "cal-ql": Trial(CalQL(**CRITIC, **COLD, **CAREFREE, target_entropy=-3.0, value_sizes=()), 6000),
+    "cql": Trial(CQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0), 8000),
+    "cal-ql": Trial(CalQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0, value_sizes=()), 8000),
 }
 """Agents that learn from a data set, and how many updates they get."""
 
