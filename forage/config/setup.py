@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox
+import jax
 import numpy as np
 
 from forage.config import registry, teachers
@@ -38,7 +39,7 @@ from forage.config.options import whole
 from forage.config.ranges import check_ranges
 from forage.config.teachers import taught
 from forage.config.values import understood_part, with_one_schedule
-from forage.core import spaces
+from forage.core import prng, spaces
 from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
 from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
@@ -61,7 +62,7 @@ from forage.loop.learner import Learner, check_signatures
 from forage.loop.offline.loop import OfflineLoop
 from forage.loop.policy import check_actions
 from forage.loop.runner import Numbers, Runner
-from forage.memory.dataset import DataSet
+from forage.memory.dataset import DataSet, Opened
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
@@ -134,7 +135,7 @@ class Setup:
         rows = 1 if self.agent.joint else self.spec.num_agents  # that a memory has for a step of one environment
         memory = shortened(self.memory, self.agent, self.agent.num_envs * rows, self.steps * rows)
         if learns:
-            memory = memory.opened(self.spec)
+            memory = self.prepared(memory.opened(self.spec))
         behaviour = teachers.with_expert(self.behaviour, self.spec) if learns else self.behaviour
         parts = (self.agent, behaviour, self.rewards, memory)
         learner = Learner(*(demonstrations.opened(parts, self.spec) if learns else parts), self.spec)
@@ -143,6 +144,28 @@ class Setup:
         if not self.offline:
             check_learning(learner, self.steps)
         return learner
+
+    def prepared(self, memory: Memory) -> Memory:
+        """Return what the agent learns from: of a data set its best episodes, or the returns of the rewards it gets."""
+        agent, rewards = settled(self.agent), self.rewards
+        if not (agent.returns or agent.best_episodes < 1):
+            return memory
+        name = registry.part_name(agent)
+        if type(memory) is not Opened:
+            raise ForageError(
+                f"{name} learns from whole episodes of a data set, which {registry.part_name(self.memory)} does not "
+                f"tell; give it one file with --data."
+            )
+        if agent.returns and ("discount" in self.sweep or is_scheduled((rewards, getattr(self.agent, "discount", 0)))):
+            raise ForageError(
+                f"{name} learns from returns that are computed once, so its discount and its rewards stay what they "
+                f"are; sweep another number, and leave schedules of these out."
+            )
+        state = rewards.init(prng.key(0), self.spec, 1)
+        if jax.tree.leaves(state):  # rewards with a state are refused
+            return memory
+        paid = rewards.relabel(state, jax.tree.map(lambda x: x[None], memory.data)).reward[0]
+        return memory.prepared(agent, np.asarray(paid, np.float64))
 
     def loop(self, learns: bool = True) -> DeviceLoop:
         """Build the loop on the device. Raise `ForageError` where its parts do not fit. `learns`: as in `learner`."""

@@ -316,12 +316,26 @@ class Agent(Part):
         """
         return ()
 
+    @property
+    def returns(self) -> bool:
+        """Return whether it learns from `Experience.return_to_go`, by its `discount`; only data sets tell that."""
+        return False
+
+    @property
+    def best_episodes(self) -> float:
+        """Return the share of a data set's episodes that it learns from, those of highest return; 1: all."""
+        return 1.0
+
     @abc.abstractmethod
     def check(self, spec: Spec) -> None:
         """Raise `ForageError` when the agent cannot work there, naming what would work."""
 
     @abc.abstractmethod
     def init(self, key: Key[Array, ""], spec: Spec) -> State: ...
+
+    def primed(self, state: State, data: Experience) -> State:
+        """Return the first state of an agent that learns from this data set (leaves `transition ...`) alone."""
+        return state
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
         """Return what the agent remembers at the start of an episode; `()` when it has no memory."""
@@ -653,6 +667,11 @@ class Memory(Part):
 
     recomputes_rewards: ClassVar[bool] = False
     """It computes rewards anew as the environment does, which is one function for all tasks."""
+
+    @property
+    def transitions(self) -> Experience | None:
+        """Return all that a data set holds (leaves `transition ...`); `None` for other memories."""
+        return None
 
     @property
     def held_back(self) -> int:

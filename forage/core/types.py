@@ -60,6 +60,8 @@ class Experience(NamedTuple):
     each has the environment's, and NaN stands where an environment on the host did not say.
     `mark` is the mark of the start of the episode (see `Starts.begin`), kept only for agents with `Agent.marks`.
     `version` is the number of updates that had made the policy that acted, kept only for agents with `Agent.version`.
+    `return_to_go` is the discounted sum of the episode's rewards from this one on, which data sets tell, kept only for
+    agents with `Agent.returns`.
     """
 
     observation: PyTree[Array]
@@ -76,6 +78,7 @@ class Experience(NamedTuple):
     info: dict[str, Float[Array, "*shape"]] = {}
     mark: PyTree[Array] = ()
     version: Int[Array, "*shape"] | tuple[()] = ()
+    return_to_go: Float[Array, "*shape"] | tuple[()] = ()
 
     @property
     def ended(self) -> Bool[Array, "*shape"]:

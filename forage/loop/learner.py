@@ -81,6 +81,8 @@ class Learner(Part):
         self = held(self, 0.0)
         keys = jax.random.split(key, 3)
         agent_state = self.agent.init(keys[0], self.spec)
+        if (data := self.memory.transitions) is not None:
+            agent_state = self.agent.primed(agent_state, data)
         behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
         streams = self.agent.num_envs * self.spec.num_agents
         example = self.example(agent_state, behaviour_state, mark, environment)

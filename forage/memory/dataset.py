@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from forage.core.ports import Agent, Environment, Memory, Moment
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.data import files, formats
+from forage.data import episodes, files, formats
 from forage.data.demonstrations import experience_of
 
 
@@ -104,6 +105,26 @@ class Opened(DataSet):
     """A data set whose file was read."""
 
     data: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
+
+    @property
+    def transitions(self) -> Experience:
+        return self.data
+
+    def prepared(self, agent: Agent, reward: Float[np.ndarray, " transition"]) -> Opened:
+        """Return the episodes that the agent learns from, with the returns that it asks for.
+
+        `reward`: what the agent learns from, of each transition. The best episodes are those of the highest sum of the
+        environment's own rewards.
+        """
+        data, ended = self.data, (np.asarray(self.data.terminated), np.asarray(self.data.truncated))
+        if agent.returns:
+            discount = float(agent.discount)  # pyrefly: ignore[missing-attribute]
+            told = episodes.returns_to_go(reward, *ended, discount)
+            data = data._replace(return_to_go=jnp.asarray(told, jnp.float32))
+        if agent.best_episodes < 1:
+            kept = episodes.best(np.asarray(data.reward), ended[0] | ended[1], agent.best_episodes)
+            data = jax.tree.map(lambda x: x[kept], data)
+        return Opened(self.file, self.sha256, data)
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` where there are fewer transitions than a segment has."""

@@ -15,11 +15,14 @@ import numpy as np
 import pytest
 from tiers import gated
 
+from forage.agents.actor_critic.cal_ql import CalQL
+from forage.agents.actor_critic.cql import CQL
 from forage.agents.actor_critic.ddpg import DDPG
 from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.edac import EDAC
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mex import MEX
+from forage.agents.actor_critic.rebrac import ReBRAC
 from forage.agents.actor_critic.redq import REDQ
 from forage.agents.actor_critic.rlpd import RLPD
 from forage.agents.actor_critic.rrs import RRS
@@ -27,6 +30,7 @@ from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
 from forage.agents.actor_critic.sac_n import SACN
 from forage.agents.actor_critic.td3 import TD3
+from forage.agents.actor_critic.td3_bc import TD3BC
 from forage.agents.actor_critic.tqc import TQC
 from forage.agents.actor_critic.wsrl import WSRL
 from forage.agents.evolution.open_es import OpenES
@@ -38,6 +42,8 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
 from forage.agents.q_learning.c51 import C51
+from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
+from forage.agents.q_learning.discrete_cql import DiscreteCQL
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.iq_learn import IQLearn
 from forage.agents.q_learning.iterated_dqn import IteratedDQN
@@ -65,6 +71,7 @@ from forage.memory.dataset import Opened
 from forage.memory.queue import Queue
 from forage.memory.uniform import UniformReplay
 from forage.nn.critics import each_value
+from forage.nn.normalise import normalised
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -163,6 +170,8 @@ AGENTS = {
     "langevin-dqn": Trial(LangevinDQN(**REPLAYED, inverse_temperature=1e6), 10_000, EXPLORE),
 }
 
+CAREFREE = {"conservatism": 1e-3, "samples": 2, "backup_samples": 1, "policy_learning_rate": 3e-3}
+STEADY = {"batch_size": 128, "learning_rate": 1e-3}
 OFFLINE: dict[str, Any] = {"batch_size": 128, "hidden_sizes": (32, 32), "learning_rate": 5e-4}
 BEST = {"expectile": 0.99, "beta": 100.0, "polyak": 0.005}  # nearly the best of what the data tries
 
@@ -175,6 +184,12 @@ FROM_DATA = {
     ),
     "iql": Trial(IQL(**OFFLINE, **BEST, discount=DISCOUNT), 20_000),
     "dqn": Trial(dqn(double=False), 6000),
+    "discrete-cql": Trial(DiscreteCQL(**REPLAYED, conservatism=1e-3), 6000),
+    "discrete-bcq": Trial(DiscreteBCQ(**REPLAYED), 6000),
+    "td3-bc": Trial(TD3BC(**(CRITIC | STEADY), alpha=1000.0), 8000),  # the data take all actions alike
+    "rebrac": Trial(ReBRAC(**CRITIC, actor_cloning=1e-3, critic_cloning=1e-3), 6000),
+    "cql": Trial(CQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0), 8000),
+    "cal-ql": Trial(CalQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0, value_sizes=()), 8000),
 }
 """Agents that learn from a data set, and how many updates they get."""
 
@@ -213,6 +228,8 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, BootstrappedDQN | LangevinDQN | PQN):
         q, mask = agent.action_values(state, hidden, observation), spaces.split_mask(observation)[1]
         return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
+    if isinstance(agent, DiscreteBCQ):
+        return agent.action_values(state, hidden, observation).max()
     if isinstance(agent, DQN):
         features = state.network.torso(observation)
         q = state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
@@ -224,6 +241,8 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, SAC | TD3):
         if isinstance(agent, RRS):
             state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
+        if isinstance(agent, TD3BC):
+            observation = normalised(state.norm, observation)
         batch = jax.tree.map(lambda x: x[None], (observation, state.actor.actions.to_unit(action)))
         return each_value(state.critics, *batch).mean()
     raise TypeError(f"Say here how to read a value from {type(agent).__name__}.")
@@ -365,7 +384,8 @@ def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, 
         trial = trial._replace(
             agent=dataclasses.replace(trial.agent, demonstrations=Demonstrations("probes", "", data))
         )
-    memory, at = Opened("probes", "", data), spec_of(probe, f"Probes with {form} actions")
+    memory = Opened("probes", "", data).prepared(trial.agent, np.asarray(data.reward, float))
+    at = spec_of(probe, f"Probes with {form} actions")
     one = Learner(trial.agent, default_behaviour(trial.agent), EnvironmentReward(), memory, at)
     loop = OfflineLoop(one, probe, Same(), Reset())
     loop.check()

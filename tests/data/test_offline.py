@@ -71,6 +71,8 @@ def make_moment(agent, spec):
 
 CASES = [(agent, environment) for agent in ("bc", "iql") for environment in ("CartPole-v1", "Pendulum-v1")]
 CASES += [("td3", "Pendulum-v1"), ("edac", "Pendulum-v1"), ("dqn", "CartPole-v1")]
+CASES += [(agent, "Pendulum-v1") for agent in ("td3-bc", "rebrac", "cql", "cal-ql")]
+CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq")]
 
 
 @pytest.mark.parametrize(("agent", "environment"), CASES)

@@ -48,6 +48,7 @@ class CriticKeys(NamedTuple):
     target: Key[Array, ""] | None = None  # what the targets drop
     critics: Key[Array, ""] | None = None  # what the critics drop
     climbed: Key[Array, ""] | None = None  # what they drop where the policy climbs them
+    sampled: Key[Array, ""] | None = None  # what other actions the critics are asked of
 
 
 class ActorCritic(Agent):
@@ -145,6 +146,10 @@ class ActorCritic(Agent):
 
     def descent(self) -> Optimiser:
         return named(self.optimiser, self.learning_rate)
+
+    def policy_descent(self) -> Optimiser:
+        """Return the optimiser of the policy and its temperature, where they learn at another rate than the critics."""
+        return self.descent()
 
     def critic_loss(
         self,

@@ -105,8 +105,8 @@ class SAC(ActorCritic):
         actor = Actor(actor_key, spec, self.hidden_sizes, Style.of(self), log_std)
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
-        optimiser = self.descent()
-        optimisers = optimiser.init(actor), optimiser.init(critics), optimiser.init(log_temperature)
+        of_policy, of_critics = self.policy_descent(), self.descent()
+        optimisers = of_policy.init(actor), of_critics.init(critics), of_policy.init(log_temperature)
         return SACState(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *optimisers, jnp.int32(0))
 
     def act(
@@ -203,12 +203,12 @@ class SAC(ActorCritic):
         gradient, (log_probability, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
             state.actor, state.critics, state, observation, noise, counts, keys.climbed
         )
-        actor, optimiser = self.descent().step(gradient, state.actor_optimiser, state.actor)
+        actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
         state = state._replace(actor=actor, actor_optimiser=optimiser)
         if self.learn_temperature:
             dimensions = noise.shape[1]
             gradient = jax.grad(self.temperature_loss)(state.log_temperature, log_probability, dimensions, counts)
-            log_temperature, optimiser = self.descent().step(
+            log_temperature, optimiser = self.policy_descent().step(
                 gradient, state.temperature_optimiser, state.log_temperature
             )
             state = state._replace(log_temperature=log_temperature, temperature_optimiser=optimiser)

@@ -106,7 +106,7 @@ class TD3(ActorCritic):
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         action = jax.vmap(state.actor.actions.heard)(now.action)
         gradient, error, metrics = self.critic_gradient(state, now, action, batch.weight * now.counts, key)
-        return self.step(state, gradient, now.observation, now.counts), metrics, error * now.counts
+        return self.step(state, gradient, now.observation, now.counts, action), metrics, error * now.counts
 
     def critic_gradient(
         self,
@@ -119,8 +119,7 @@ class TD3(ActorCritic):
         """Compute the gradient of the critics' loss, each transition's error, and metrics."""
         noise = jax.random.normal(key, action.shape)
         keys = self.critic_keys(key)
-        after = now.reward, now.next_observation, now.terminated, noise
-        target = self.target(state, *after, keys)
+        target = self.backup(state, now, noise, keys)
         gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
             state.critics, now.observation, action, target, weight, keys.critics
         )
@@ -132,15 +131,16 @@ class TD3(ActorCritic):
         gradient: ActionValue,
         observation: PyTree[Array],
         counts: Bool[Array, " batch"] | None = None,
+        action: Float[Array, "batch dimensions"] | None = None,
     ) -> State:
         """Take one step of the critics down their gradient and, when it is time, one of the policy and the targets.
 
-        `counts`: where the policy learns; `None`: everywhere.
+        `counts`: where the policy learns; `None`: everywhere. `action`: what was done there.
         """
         critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
         count = state.updates + 1
         slow = (state.actor, state.actor_optimiser, state.target_actor, state.target_critics)
-        turn = lambda slow: self.delayed(slow, state, critics, observation, counts)  # noqa: E731
+        turn = lambda slow: self.delayed(slow, state, critics, observation, counts, action)  # noqa: E731
         actor, actor_optimiser, target_actor, target_critics = every(self.policy_delay, count, turn, slow)
         return state._replace(
             actor=actor,
@@ -155,6 +155,12 @@ class TD3(ActorCritic):
     def followed(self, state: State, critics: ActionValue) -> ActionValue:
         """Return the critics that the policy follows (`climb` says which of them)."""
         return critics
+
+    def backup(
+        self, state: State, now: Experience, noise: Float[Array, "batch dimensions"], keys: CriticKeys
+    ) -> Float[Array, " batch"]:
+        """Compute what the critics learn of each transition."""
+        return self.target(state, now.reward, now.next_observation, now.terminated, noise, keys)
 
     def target(
         self,
@@ -180,8 +186,9 @@ class TD3(ActorCritic):
         critics: ActionValue,
         observation: PyTree[Array],
         counts: Bool[Array, " batch"] | None = None,
+        action: Float[Array, "batch dimensions"] | None = None,
     ) -> Float[Array, ""]:
-        """Compute the mean of -Q(s, pi(s)) over what counts; Q as `climbed`."""
+        """Compute the mean of -Q(s, pi(s)) over what counts; Q as `climbed`. What was done there plays no part."""
         return -weighted_mean(self.climbed(critics, observation, actor(observation)), counts)
 
     def delayed(
@@ -191,10 +198,11 @@ class TD3(ActorCritic):
         critics: ActionValue,
         observation: PyTree[Array],
         counts: Bool[Array, " batch"] | None,
+        action: Float[Array, "batch dimensions"] | None = None,
     ) -> tuple[Actor, Any, Actor, ActionValue]:
         """Take one step of the policy, then one of both targets."""
         actor, actor_optimiser, target_actor, target_critics = slow
-        gradient = jax.grad(self.actor_loss)(actor, self.followed(state, critics), observation, counts)
+        gradient = jax.grad(self.actor_loss)(actor, self.followed(state, critics), observation, counts, action)
         actor, actor_optimiser = self.descent().step(gradient, actor_optimiser, actor)
         target_actor, target_critics = blend((actor, critics), (target_actor, target_critics), self.polyak)
         return actor, actor_optimiser, target_actor, target_critics

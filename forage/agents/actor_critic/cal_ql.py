@@ -1,0 +1,55 @@
+"""Calibrated Q-learning: conservative values that are not pushed below what the data set achieved.
+
+Nakamoto, Zhai, Singh, Mark, Ma, Finn, Kumar, Levine (2023), "Cal-QL: Calibrated Offline RL Pre-Training for Efficient
+Online Fine-Tuning", arXiv 2303.05479. Conservative Q-learning (`forage.agents.actor_critic.cql`) in whose gap the value
+of an action b that was drawn from the policy, at s or at s', counts as
+
+    max(Q_i(s, b), G(s)),   G(s) the discounted sum of the data set's rewards from s to the end of the episode
+
+so a policy's value is lowered no further than the value of the one that was recorded. Uniform actions are pushed down
+as before. The update and the numbers are those of the authors' program (nakamotoo/Cal-QL: JaxCQL/conservative_sac.py;
+its mazes: scripts/run_antmaze.sh, which learns the multiplier); there the multiplier's goal is `conservatism` times
+0.8, and here `target_gap` is that product. The paper's tables could not be looked up.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from forage.agents.actor_critic.cql import CQL, Sampled
+from forage.core.types import Experience
+
+
+class CalQL(CQL):
+    """CQL bounded by the data set's returns (Nakamoto et al., 2023, arXiv 2303.05479), from a data set.
+
+    After a truncation the last reward counts as going on for ever, as the authors have it for episodes that do not end
+    and for those that never succeed. Returns are of the rewards that are learned from, and computed once, when the data
+    set is opened.
+    """
+
+    example: ClassVar[str] = "forage train cal-ql Pendulum-v1 --data mixed.npz"
+
+    backup_samples: int = equinox.field(static=True, default=10)  # actions of the policy at s' of which the target
+    # takes the best; the authors'
+    target_gap: float = 4.0  # gap, times conservatism, that the multiplier aims at; larger is less conservative; the
+    # authors' for mazes
+    target_entropy: float = 0.0  # entropy that the temperature aims at, in nats for each dimension of the action, in
+    # the unit box; larger explores more; the authors'
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
+    value_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256, 256))
+
+    @property
+    def returns(self) -> bool:
+        return True
+
+    def bounded(
+        self, values: Float[Array, "critic batch samples"], sampled: Sampled, now: Experience
+    ) -> Float[Array, "critic batch samples"]:
+        """Return the values, those of the policy's actions no lower than the data set's return."""
+        assert not isinstance(now.return_to_go, tuple)
+        return jnp.where(sampled.own, jnp.maximum(values, now.return_to_go[:, None]), values)

@@ -1,0 +1,215 @@
+"""Conservative Q-learning: soft actor-critic whose values of actions that the data lack are pushed down.
+
+Kumar, Zhou, Tucker, Levine (2020), "Conservative Q-Learning for Offline Reinforcement Learning", arXiv 2006.04779, the
+variant CQL(H) for continuous actions. With m actions each drawn uniformly, from pi(.|s) and from pi(.|s'), q(b) the
+density that b was drawn with, and target y = r + discount (1 - terminated) min_j Q'_j(s', a'), a' ~ pi(.|s'),
+
+    critics   sum_i mean((Q_i(s, a) - y)^2) + conservatism G_i,
+              G_i = mean(log sum_b exp(Q_i(s, b)) / q(b) - Q_i(s, a))
+    actor     alpha log pi(b|s) - min_i Q_i(s, b), and the temperature alpha, as in SAC
+
+So the expectation of Q over the policy lies below its true value, whereas Q of the data's own actions is held up. With
+`learn_conservatism` the weight w of conservatism G - target_gap is learned: it grows while conservatism times the gap
+is above `target_gap` (a Lagrange multiplier), log w taking steps up w sum_i (conservatism G_i - target_gap) / 2. The
+update, its sums without 1 / (3 m), squares without halves and an entropy that the target leaves out, and all numbers
+are those of the authors' program (aviralkumar2907/CQL: d4rl/rlkit/torch/sac/cql.py, d4rl/examples/cql_mujoco_new.py);
+the paper's tables could not be looked up. Their policy clones the data in its first 40,000 updates, of which a comment
+there says that it makes little difference; here it does not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.sac import SAC, Actor
+from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
+from forage.core.types import Experience, Spec
+from forage.nn.critics import ActionValue, CriticReport, each_value, least_of_some
+from forage.ops.optimiser import Optimiser, named
+
+MOST_WEIGHT = 1e6  # of the Lagrange multiplier, as in the authors' program
+
+
+class CQLState(NamedTuple):
+    actor: Actor
+    critics: ActionValue  # leaves [critic, ...]
+    target_critics: ActionValue
+    log_temperature: Float[Array, ""]
+    actor_optimiser: Any
+    critic_optimiser: Any
+    temperature_optimiser: Any
+    updates: Int[Array, ""]
+    log_weight: Float[Array, ""]  # logarithm of the multiplier
+    weight_optimiser: Any
+    gap: Float[Array, ""]  # of the last update: mean over the critics of G_i
+
+
+class Sampled(NamedTuple):
+    """Actions that the critics are asked of beside the data's, for the observations of a batch."""
+
+    action: Float[Array, "batch samples dimensions"]
+    log_density: Float[Array, "batch samples"]
+    own: Bool[Array, " samples"]  # drawn from the policy
+
+
+class CQL(SAC):
+    """SAC with conservative critics (Kumar et al., 2020, arXiv 2006.04779, CQL(H)), from a data set."""
+
+    example: ClassVar[str] = "forage train cql Pendulum-v1 --data mixed.npz"
+    ranges: ClassVar[Ranges] = {
+        "conservatism": Range(0),
+        "target_gap": Range(),
+        "samples": Range(1),
+        "backup_samples": Range(1),
+        "policy_learning_rate": Range(0),
+    }
+
+    offline: ClassVar[bool] = True
+
+    conservatism: float = 5.0  # weight of the gap between sampled actions and the data's; larger lowers values more; 5
+    # or 10 for the authors' locomotion tasks
+    policy_learning_rate: float = 1e-4  # step size of the policy's optimiser and its temperature's, the authors'
+    learn_conservatism: bool = equinox.field(static=True, default=False)  # learn a multiplier of the gap, which aims at
+    # target_gap; the authors have it for mazes
+    target_gap: float = 5.0  # gap, times conservatism, that the multiplier aims at; larger is less conservative; the
+    # authors' for mazes
+    samples: int = equinox.field(static=True, default=10)  # actions drawn from each of three distributions; more tell
+    # the gap better, at more computing; the authors'
+    backup_samples: int = equinox.field(static=True, default=1)  # actions of the policy at s' of which the target takes
+    # the best; 1, the authors' for locomotion, or 10 for mazes
+    backup_entropy: bool = equinox.field(static=True, default=False)  # targets count the policy's entropy, as in SAC;
+    # the authors' do not
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256))
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> CQLState:
+        log_weight = jnp.zeros(())
+        more = {"log_weight": log_weight, "weight_optimiser": self.descent().init(log_weight), "gap": jnp.zeros(())}
+        return CQLState(**super().init(key, spec)._asdict(), **more)
+
+    def policy_descent(self) -> Optimiser:
+        return named(self.optimiser, self.policy_learning_rate)
+
+    def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
+        assert key is not None
+        return super().critic_keys(key)._replace(sampled=jax.random.fold_in(key, 2))
+
+    def update(self, state: CQLState, *arguments: Any) -> tuple[CQLState, Metrics, Float[Array, " batch"]]:
+        state, metrics, error = super().update(state, *arguments)
+        return state, metrics | {"gap": state.gap, "conservatism_weight": self.weight(state.log_weight)}, error
+
+    def weight(self, log_weight: Float[Array, ""]) -> Float[Array, ""]:
+        """Compute the multiplier; 1 where it is not learned."""
+        return jnp.clip(jnp.exp(log_weight), 0.0, MOST_WEIGHT) if self.learn_conservatism else jnp.ones(())
+
+    def evaluate(
+        self,
+        state: CQLState,
+        now: Experience,
+        action: Float[Array, "batch dimensions"],
+        weight: Float[Array, " batch"],
+        next_noise: Float[Array, "batch dimensions"],
+        keys: CriticKeys,
+    ) -> tuple[CQLState, CriticReport]:
+        """Take one step of the critics towards their target and down the gap, then one of the multiplier."""
+        target = self.target(state, now.reward, now.next_observation, now.terminated, next_noise, keys)
+        sampled = self.sample(state, now, action, keys)
+        gradient, (report, gap) = jax.grad(self.conservative_loss, has_aux=True)(
+            state.critics, state, now, action, target, weight, sampled, keys.critics
+        )
+        critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
+        state = state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1, gap=gap.mean())
+        if self.learn_conservatism:
+            excess = jnp.sum(self.conservatism * gap - self.target_gap)
+            slope = jax.grad(lambda log_weight: -self.weight(log_weight) * excess / 2)(state.log_weight)
+            log_weight, optimiser = self.descent().step(slope, state.weight_optimiser, state.log_weight)
+            state = state._replace(log_weight=log_weight, weight_optimiser=optimiser)
+        return state, report
+
+    def sample(
+        self, state: CQLState, now: Experience, action: Float[Array, "batch dimensions"], keys: CriticKeys
+    ) -> Sampled:
+        """Draw actions uniformly, from the policy at s, and from the policy at s', in this order."""
+        assert keys.sampled is not None
+        uniform_key, *policy_keys = jax.random.split(keys.sampled, 3)
+        batch, dimensions = action.shape
+        shape = (self.samples, batch, dimensions)
+        uniform = jax.random.uniform(uniform_key, shape, minval=-1.0)
+        drawn = [(uniform, jnp.full((self.samples, batch), dimensions * math.log(0.5)))]
+        for key, observation in zip(policy_keys, (now.observation, now.next_observation), strict=True):
+            policy = state.actor(observation)
+            drawn.append(jax.vmap(policy.from_noise)(jax.random.normal(key, shape)))
+        actions, densities = (jnp.swapaxes(jnp.concatenate(parts), 0, 1) for parts in zip(*drawn, strict=True))
+        return Sampled(actions, densities, jnp.arange(3 * self.samples) >= self.samples)
+
+    def conservative_loss(
+        self,
+        critics: ActionValue,
+        state: CQLState,
+        now: Experience,
+        action: Float[Array, "batch dimensions"],
+        target: Float[Array, " batch"],
+        weight: Float[Array, " batch"],
+        sampled: Sampled,
+        key: Key[Array, ""] | None = None,
+    ) -> tuple[Float[Array, ""], tuple[CriticReport, Float[Array, " critic"]]]:
+        """Compute the critics' loss; beside it what they report, and the gap of each."""
+        loss, report = self.critic_loss(critics, now.observation, action, target, weight, key)
+        batch, samples, dimensions = sampled.action.shape
+        repeated = jax.tree.map(lambda x: jnp.repeat(x, samples, axis=0), now.observation)
+        values = each_value(critics, repeated, sampled.action.reshape(-1, dimensions), key=key)
+        values = self.bounded(values.reshape(-1, batch, samples), sampled, now)
+        pushed = jax.nn.logsumexp(values - sampled.log_density, axis=-1)
+        gap = jnp.mean(weight * (pushed - each_value(critics, now.observation, action, key=key)), axis=1)
+        multiplier = jax.lax.stop_gradient(self.weight(state.log_weight))
+        return 2 * loss + multiplier * jnp.sum(self.conservatism * gap), (report, gap)
+
+    def bounded(
+        self, values: Float[Array, "critic batch samples"], sampled: Sampled, now: Experience
+    ) -> Float[Array, "critic batch samples"]:
+        """Return the values of sampled actions as the gap counts them."""
+        return values
+
+    def target(
+        self,
+        state: CQLState,
+        reward: Float[Array, " batch"],
+        next_observation: PyTree[Array],
+        terminated: Bool[Array, " batch"],
+        noise: Float[Array, "batch dimensions"],
+        keys: CriticKeys = CriticKeys(),  # noqa: B008
+    ) -> Float[Array, " batch"]:
+        """Compute r + discount (1 - terminated) times the value of the best of `backup_samples` actions at s'."""
+        policy = state.actor(next_observation)
+        if self.backup_samples > 1:
+            assert keys.sampled is not None
+            noise = jax.random.normal(jax.random.fold_in(keys.sampled, 1), (self.backup_samples, *noise.shape))
+        else:
+            noise = noise[None]
+
+        def one(noise: Float[Array, "batch dimensions"]) -> Float[Array, " batch"]:
+            return self.soft_value(state, next_observation, *policy.from_noise(noise), keys)
+
+        value = jax.vmap(one)(noise).max(0)
+        return reward + self.discount * jnp.where(terminated, 0.0, value)
+
+    def soft_value(
+        self,
+        state: CQLState,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        log_probability: Float[Array, " batch"],
+        keys: CriticKeys = CriticKeys(),  # noqa: B008
+    ) -> Float[Array, " batch"]:
+        """Compute min_j Q'_j(s, a), with the entropy where targets count it."""
+        if self.backup_entropy:
+            return super().soft_value(state, observation, action, log_probability, keys)
+        value = each_value(state.target_critics, observation, action, key=keys.target)
+        return least_of_some(value, self.target_subset, keys.subset)

@@ -1,0 +1,40 @@
+"""Returns of the episodes of a data set: from each step on, and which episodes have the highest."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from forage.core.types import ForageError
+
+
+def returns_to_go(
+    reward: Float[np.ndarray, " transition"],
+    terminated: Bool[np.ndarray, " transition"],
+    truncated: Bool[np.ndarray, " transition"],
+    discount: float,
+) -> Float[np.ndarray, " transition"]:
+    """Return the discounted sum of rewards from each transition to the end of its episode.
+
+    After a truncation the last reward goes on for ever, r / (1 - discount): what the authors of calibrated Q-learning
+    do for episodes without an end and for those that never succeed (JaxCQL/replay_buffer.py).
+    """
+    if discount >= 1 and truncated.any():
+        raise ForageError(
+            f"Returns of truncated episodes have no bound at a discount of {discount:g}; take one below 1."
+        )
+    result, total = np.empty(len(reward)), 0.0
+    for i in range(len(reward) - 1, -1, -1):
+        later = reward[i] / (1 - discount) if truncated[i] else 0.0 if terminated[i] else total
+        result[i] = total = reward[i] + discount * later
+    return result
+
+
+def best(
+    reward: Float[np.ndarray, " transition"], ended: Bool[np.ndarray, " transition"], share: float
+) -> Int[np.ndarray, " kept"]:
+    """Return the transitions of the share of episodes with the highest sums of rewards: at least one, earlier first."""
+    episode = np.concatenate([[0], np.cumsum(ended)[:-1]])
+    totals = np.bincount(episode, weights=reward)
+    kept = np.argsort(-totals, kind="stable")[: max(1, round(share * len(totals)))]
+    return np.flatnonzero(np.isin(episode, kept))
