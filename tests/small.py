@@ -49,6 +49,11 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     ),
     "vdn": ("vdn", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
+    "adaptive-ratio-sac": (
+        "adaptive-ratio-sac",
+        "Pendulum-v1",
+        REPLAY | {"hidden_sizes": (8,), "check_interval": 6, "window": 3, "gap": 1.0},
+    ),
     "sac-discrete": ("sac-discrete", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
     "td3": ("td3", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "bootstrapped-dqn": ("bootstrapped-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "heads": 3}),

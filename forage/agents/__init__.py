@@ -11,6 +11,7 @@ PARTS = {
     "sac-discrete": "actor_critic.sac_discrete:SACDiscrete",
     "redq": "actor_critic.redq:REDQ",
     "droq": "actor_critic.droq:DroQ",
+    "adaptive-ratio-sac": "actor_critic.adaptive_ratio_sac:AdaptiveRatioSAC",
     "td3": "actor_critic.td3:TD3",
     "q-learning": "tabular.q_learning:QLearning",
     "ucbvi": "tabular.ucbvi:UCBVI",

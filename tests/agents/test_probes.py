@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from tiers import gated
 
+from forage.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
 from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mex import MEX
@@ -121,6 +122,9 @@ AGENTS = {
     "sac histogram": Trial(SAC(**CRITIC, **COLD, **HISTOGRAM, target_entropy=-3.0), 10_000),
     "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 30_000),
     "droq": Trial(DroQ(**CRITIC, **COLD, policy_delay=2, target_entropy=-3.0), 10_000),
+    "adaptive-ratio-sac": Trial(
+        AdaptiveRatioSAC(**CRITIC, **COLD, target_entropy=-3.0, check_interval=64, window=16, gap=1.0), 12_000
+    ),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
