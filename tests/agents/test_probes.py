@@ -123,7 +123,7 @@ AGENTS = {
     "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 30_000),
     "droq": Trial(DroQ(**CRITIC, **COLD, policy_delay=2, target_entropy=-3.0), 10_000),
     "adaptive-ratio-sac": Trial(
-        AdaptiveRatioSAC(**CRITIC, **COLD, target_entropy=-3.0, check_interval=64, window=16, gap=1.0), 12_000
+        AdaptiveRatioSAC(**CRITIC, **COLD, target_entropy=-3.0, check_interval=64, window=16, gap=1.0), 30_000
     ),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
