@@ -65,6 +65,11 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "tqc": ("tqc", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "critics": 2, "quantiles": 5}),
     "edac": ("edac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3}),
+    "adaptive-ratio-sac": (
+        "adaptive-ratio-sac",
+        "Pendulum-v1",
+        REPLAY | {"hidden_sizes": (8,), "check_interval": 6, "window": 3, "gap": 1.0},
+    ),
     "sac-discrete": ("sac-discrete", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
     "td3": ("td3", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "ddpg": ("ddpg", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),

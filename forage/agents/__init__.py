@@ -25,6 +25,7 @@ PARTS = {
     "iq-learn-sac": "actor_critic.iq_learn_sac:IQLearnSAC",
     "rlpd": "actor_critic.rlpd:RLPD",
     "wsrl": "actor_critic.wsrl:WSRL",
+    "adaptive-ratio-sac": "actor_critic.adaptive_ratio_sac:AdaptiveRatioSAC",
     "td3": "actor_critic.td3:TD3",
     "ddpg": "actor_critic.ddpg:DDPG",
     "td3-bc": "actor_critic.td3_bc:TD3BC",

@@ -422,6 +422,18 @@ class Agent(Part):
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         """Return the new state, scalar metrics, and each segment's error (how surprising it was)."""
 
+    def due(self, state: State) -> Int[Array, ""] | None:
+        """Return how many updates to make after this rollout, no more than `updates_per_rollout`; `None`: so many."""
+        return None
+
+    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+        """Return the state after an update, with what is to begin anew, and metrics beside those of `learn`.
+
+        `batch` is what the update learned from. Networks that are reset now and then, or some of their units, are
+        begun here, where the spec is known.
+        """
+        return state, {}
+
     def truncate(self, state: State) -> State:
         """Truncate the episodes under way: they were lost, and the next rollout begins with others."""
         return state
@@ -729,6 +741,13 @@ class Memory(Part):
         """Truncate the episodes under way: they were lost, and what is added next is of others.
 
         `clock` reads as it does after the newest rollout.
+        """
+        return state
+
+    def turn(self, state: State, size: int, length: int, moment: Moment) -> State:
+        """Return the state from which the next batch is drawn, of a memory whose batches go on from one another.
+
+        It is called before each `sample`, with the same arguments.
         """
         return state
 

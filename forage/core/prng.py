@@ -44,8 +44,10 @@ FRESH = 6_100_033
 """A rollout's key is folded with it for the episodes that begin before its first step, for agents of whole ones."""
 OPPONENT = 6_100_039
 """The key of an action in evaluation is folded with it for the opponent's, so that the agent's is what it is."""
+RENEWAL = 6_100_043
+"""An update's key is folded with it for what begins anew after it, so that its other keys are what they are without."""
 STREAMS = CHOICE, EVALUATION, EVALUATION_AT_POINTS, EVALUATION_AGAIN, EVALUATION_CALLED, TUNING
-STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, TASKS, SOLVED_LEVELS, FRESH, OPPONENT
+STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, TASKS, SOLVED_LEVELS, FRESH, OPPONENT, RENEWAL
 """Every number that a stream of its own is made from: all are different, and below 2^31."""
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

@@ -247,8 +247,8 @@ class Learner(Part):
         ) -> tuple[tuple[State, State], Metrics]:
             return self.update(carry, rewards_state, clock, sample_key, learn_key)
 
-        carry, updates = (state.agent, memory_state), self.agent.updates_per_rollout
-        if updates == 1 and not self.learning_starts:
+        carry, updates, due = (state.agent, memory_state), self.agent.updates_per_rollout, self.agent.due(state.agent)
+        if updates == 1 and due is None and not self.learning_starts:
             carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}
         else:
@@ -256,7 +256,8 @@ class Learner(Part):
             # a memory writes in `report`, all of it would be copied at every update. The clock is shared by all seeds,
             # so the number of turns is one number under `vmap` too. The key must depend on the turn: XLA would move
             # sampling out of the loop if it did not, and there fuse it with `add`, which then works on a copy as well.
-            count = jnp.where(clock.steps >= self.learning_starts, updates, 0)
+            # Where the agent says how many are due, seeds may differ, and a memory that hears errors is copied.
+            count = jnp.where(clock.steps >= self.learning_starts, updates if due is None else due, 0)
             shapes = jax.eval_shape(update, carry, sample_key, learn_key)[1]
             nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
@@ -265,7 +266,8 @@ class Learner(Part):
                 return carry, jax.tree.map(jnp.add, loop[1], metrics)
 
             carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
-            metrics = jax.tree.map(lambda x: x / updates, total) | {"updates": count.astype(jnp.float32)}
+            made = updates if due is None else jnp.maximum(count, 1)
+            metrics = jax.tree.map(lambda x: x / made, total) | {"updates": count.astype(jnp.float32)}
         learned = LearnerState(carry[0], behaviour_state, rewards_state, self.memory.rest(carry[1]))
         return learned, metrics | reward_metrics
 
@@ -292,11 +294,15 @@ class Learner(Part):
         """Learn from one batch. Carries the states of agent and memory; `clock` reads as after the newest rollout."""
         agent_state, memory_state = carry
         moment = Moment(self.agent, agent_state, self.spec, self.rows(clock), sample_key, upcoming=upcoming)
-        batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, moment)
+        size, length = self.agent.batch_size, self.agent.segment
+        memory_state = self.memory.turn(memory_state, size, length, moment)
+        batch = self.memory.sample(memory_state, size, length, moment)
         experience = self.relabelled(rewards_state, batch.experience)
         batch = batch._replace(experience=mesh.split(experience, 1))
         agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
-        return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
+        renew_key = jax.random.fold_in(learn_key, prng.RENEWAL)
+        agent_state, more = self.agent.renew(agent_state, batch, renew_key, self.spec)
+        return (agent_state, self.memory.report(memory_state, batch, errors)), metrics | more
 
     def study(
         self, state: LearnerState, clock: Clock, key: Key[Array, ""], next_key: Key[Array, ""]

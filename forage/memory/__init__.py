@@ -4,6 +4,7 @@ PARTS = {
     "rollout": "rollout:LastRollout",
     "queue": "queue:Queue",
     "uniform": "uniform:UniformReplay",
+    "reshuffled": "reshuffled:ReshuffledReplay",
     "prioritised": "prioritised:PrioritisedReplay",
     "hindsight": "hindsight:Hindsight",
     "dyna": "dyna:Dyna",

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.spaces import STATE, central, split_mask
-from forage.nn.distributions import Actions, Distribution, Gaussian
+from forage.nn.distributions import Actions, BangBang, Distribution, Gaussian
 from forage.nn.networks import GRU, Linear, Recall, Style, Torso
 from forage.nn.state_noise import log_deviation, standardised
 
@@ -27,6 +27,7 @@ class Shape(NamedTuple):
     state_noise: bool = False  # the deviation of continuous actions depends on the policy's features
     log_std: Any = None  # of continuous actions at first; `None`: 0, or with `state_noise` the authors' -2
     value_sizes: tuple[int, ...] = ()  # of the value's own torso; without them `hidden_sizes`
+    bang_bang: bool = False  # continuous actions are ends of their ranges
 
 
 class ActorCritic(equinox.Module):
@@ -46,6 +47,7 @@ class ActorCritic(equinox.Module):
     log_std: Float[Array, "*features dimensions"] | None  # a row for each feature with noise that depends on the state
     actions: Actions = equinox.field(static=True)
     central: bool = equinox.field(static=True)  # the value sees the observation's "state"
+    bang_bang: bool = equinox.field(static=True)  # continuous actions are ends of their ranges
 
     def __init__(self, key: Key[Array, ""], observation_space: spaces.Space, action_space: spaces.Space, shape: Shape):
         keys = jax.random.split(key, 5)
@@ -58,6 +60,7 @@ class ActorCritic(equinox.Module):
         shared = shape.memory_size > 0 or one.convolves or own
         self.torsos = jax.vmap(torso)(keys[: 1 if shared else 2])
         self.central = shape.central
+        self.bang_bang = shape.bang_bang
         state_space = central(observation_space) if shape.central else observation_space
         self.state_torso = torso(keys[1], state_space, shape.value_sizes) if own and state_space else None
         size = one.size
@@ -71,7 +74,7 @@ class ActorCritic(equinox.Module):
         usual = -2.0 if shape.state_noise else 0.0
         first = usual if shape.log_std is None else shape.log_std
         log_std = jnp.full((*features, self.actions.outputs), first, jnp.float32)
-        self.log_std = None if self.actions.discrete else log_std
+        self.log_std = None if self.actions.discrete or shape.bang_bang else log_std
 
     def torso(self, index: int) -> Torso:
         """Return the policy's torso (0) or the value's (-1)."""
@@ -105,6 +108,8 @@ class ActorCritic(equinox.Module):
     def distribution(self, outputs: Float[Array, " outputs"], observation: PyTree[Array]) -> Distribution:
         if self.log_std is not None and self.log_std.ndim == 2:
             return Gaussian(*jnp.split(outputs, 2))
+        if self.bang_bang:
+            return BangBang(outputs)
         return self.actions.distribution(outputs, self.log_std, split_mask(observation)[1])
 
     def standardised(

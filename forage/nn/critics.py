@@ -22,6 +22,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.spaces import seen, split_mask
+from forage.nn.dormant import Follower, Units, units_of
 from forage.nn.encoders import Encoder
 from forage.nn.networks import CNN, MLP, Style, Torso, input_size
 from forage.ops.quantiles import quantile_error
@@ -130,6 +131,12 @@ class ActionValue(equinox.Module):
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, "batch outputs"]:
         """Return what the last layer says."""
+        return self.body(self.inputs(observation, action), key)
+
+    def inputs(
+        self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]
+    ) -> Float[Array, "batch inputs"]:
+        """Return what the first layer gets: observation and action side by side."""
         observation, _ = split_mask(observation)
         if isinstance(self.encoder, CNN):
             features = self.encoder.rows(observation)
@@ -139,7 +146,17 @@ class ActionValue(equinox.Module):
             features = jax.nn.one_hot(observation, self.categories)
         else:
             features = observation.reshape(action.shape[0], -1).astype(jnp.float32)
-        return self.body(jnp.concatenate([features, action], axis=1), key)
+        return jnp.concatenate([features, action], axis=1)
+
+    def units(self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]) -> list[Units]:
+        """Return the units of all layers but the last, of a batch; those of a dictionary's encoders are left out."""
+        found = []
+        if isinstance(self.encoder, CNN):
+            outputs = jax.vmap(self.encoder.activations)(split_mask(observation)[0])
+            after = (Follower(lambda n: n.body.layers[0], self.encoder.size),)
+            found = units_of(self.encoder, outputs, lambda n: n.encoder, after)
+        outputs = self.body.activations(self.inputs(observation, action))
+        return found + units_of(self.body, outputs, lambda n: n.body)
 
 
 def several(make: Callable[[Key[Array, ""]], Module], key: Key[Array, ""], number: int = 2) -> Module:

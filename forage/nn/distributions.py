@@ -99,6 +99,30 @@ class Gaussian(NamedTuple):
         return jnp.sum(self.log_std + 0.5 * math.log(2 * math.pi * math.e))
 
 
+class BangBang(NamedTuple):
+    """Independent choices between the ends -1 and 1 of the unit box: p(1) = sigmoid(logit) in each dimension.
+
+    Seyde, Gilitschenski, Schwarting, Stellato, Riedmiller, Wulfmeier, Rus (2021), "Is Bang-Bang Control All You Need?
+    Solving Continuous Control with Bernoulli Policies", arXiv 2111.02552.
+    """
+
+    logits: Float[Array, " dimensions"]
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, " dimensions"]:
+        return jnp.where(jax.random.bernoulli(key, jax.nn.sigmoid(self.logits)), 1.0, -1.0)
+
+    def mode(self) -> Float[Array, " dimensions"]:
+        return jnp.where(self.logits >= 0, 1.0, -1.0)
+
+    def log_probability(self, value: Float[Array, " dimensions"]) -> Float[Array, ""]:
+        """Return that of the ends nearest to `value`."""
+        return jnp.sum(jax.nn.log_sigmoid(jnp.where(value >= 0, self.logits, -self.logits)))
+
+    def entropy(self) -> Float[Array, ""]:
+        p = jax.nn.sigmoid(self.logits)
+        return -jnp.sum(p * jax.nn.log_sigmoid(self.logits) + (1 - p) * jax.nn.log_sigmoid(-self.logits))
+
+
 class SquashedGaussian(NamedTuple):
     """tanh of a Gaussian: actions in (-1, 1)^d (Haarnoja et al., 2018, arXiv 1812.05905, appendix C)."""
 
@@ -126,7 +150,7 @@ class SquashedGaussian(NamedTuple):
         return jnp.tanh(self.mean)
 
 
-Distribution = Categorical | MultiCategorical | Gaussian
+Distribution = Categorical | MultiCategorical | Gaussian | BangBang
 
 
 @dataclasses.dataclass(frozen=True)

@@ -160,6 +160,15 @@ class MLP(equinox.Module):
             x = function(x) if number < activated else x
         return x
 
+    def activations(self, x: Float[Array, "*batch inputs"]) -> tuple[Float[Array, "*batch units"], ...]:
+        """Return what each layer that is activated puts out, dropping nothing."""
+        function, found = activation(self.activation), []
+        for number in range(len(self.layers) - (not self.activate_last)):
+            x = self.layers[number](x)
+            x = function(self.norms[number](x) if self.norms else x)
+            found.append(x)
+        return tuple(found)
+
 
 class Conv(equinox.Module):
     """A valid convolution of an image (height, width, channels), as one matrix product over its patches."""
@@ -241,6 +250,14 @@ class CNN(equinox.Module):
         for convolution in self.convolutions:
             x = jax.nn.relu(checkpoint_name(convolution(x), "convolved"))
         return x.reshape(-1)
+
+    def activations(self, image: Array) -> tuple[Float[Array, " units"], ...]:
+        """Return what each layer puts out, of convolutions the mean of each feature over its places."""
+        x, found = self.picture(image).astype(jnp.float32) * self.scale, []
+        for convolution in self.convolutions:
+            x = jax.nn.relu(convolution(x))
+            found.append(x.mean((0, 1)))
+        return (*found, self.condense(x.reshape(-1))) if self.dense else tuple(found)
 
     def rows(self, images: Array) -> Float[Array, "rows features"]:
         """Features of many images, as if one by one.

@@ -86,13 +86,23 @@ class Torso(equinox.Module):
         observation, _ = split_mask(observation)
         if isinstance(self.body, CNN):
             return self.body(observation)
-        if self.encoder is not None:
-            read = self.encoder(observation)
-        elif self.categories is not None:
-            read = jax.nn.one_hot(observation, self.categories)
-        else:
-            read = observation.reshape(-1).astype(jnp.float32)
+        read = self.read(observation)
         return read if self.body is None else self.body(read)
+
+    def read(self, observation: PyTree[Array]) -> Float[Array, " inputs"]:
+        """Return what the MLP gets of an observation that is no image and has no mask."""
+        if self.encoder is not None:
+            return self.encoder(observation)
+        if self.categories is not None:
+            return jax.nn.one_hot(observation, self.categories)
+        return observation.reshape(-1).astype(jnp.float32)
+
+    def activations(self, observation: PyTree[Array]) -> tuple[Float[Array, " units"], ...]:
+        """Return what each layer puts out, but those of encoders."""
+        observation, _ = split_mask(observation)
+        if self.body is None:
+            return ()
+        return self.body.activations(observation if isinstance(self.body, CNN) else self.read(observation))
 
     def rows(self, observations: PyTree[Array]) -> Float[Array, "rows features"]:
         """Features of many observations (leaves `rows ...`), as if one by one; of images, sooner."""

@@ -82,6 +82,25 @@ def takes_rate(value: Any) -> bool:
     return first.name == "learning_rate" and all(one.default is not one.empty or one.kind > 1 for one in others)
 
 
+def forgotten(state: Any, fresh: Any, changed: Any) -> Any:
+    """Return an optimiser's state with what it keeps of parameters that have `changed` as in `fresh`, its first state.
+
+    What it keeps lies in trees like that of the parameters, or in vectors of them all where the optimiser is flat.
+    """
+    structure = jax.tree.structure(changed)
+    flat = jnp.concatenate([jnp.ravel(flags) for flags in jax.tree.leaves(changed)])
+
+    def alike(part: Any) -> bool:
+        return jax.tree.structure(part) == structure
+
+    def leaf(old: Any, new: Any) -> Any:
+        if alike(old):
+            return jax.tree.map(jnp.where, changed, new, old)
+        return jnp.where(flat, new, old) if jnp.shape(old) == flat.shape else old
+
+    return jax.tree.map(leaf, state, fresh, is_leaf=alike)
+
+
 def rmsprop(learning_rate: Any, decay: Any, epsilon: Any, max_gradient_norm: Any) -> Optimiser:
     """RMSProp: g / sqrt(m + epsilon), m the decaying mean of g^2, after clipping the norm of the gradient g.
 

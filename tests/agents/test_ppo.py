@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from forage.agents.policy_gradient.ppo import PPO, Sequence, Targets
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
+from forage.nn.distributions import BangBang
 from forage.nn.networks import Recall
 from forage.ops.minibatches import shuffled, standardised
 
@@ -40,6 +41,46 @@ def targets(action, old_probability, gain, goal, value=None):
 
 H0 = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))  # entropies of both states
 H1 = np.log(2)
+
+
+def test_bang_bang_by_hand():
+    policy = BangBang(jnp.array([np.log(3.0), 0.0]))  # 1 with probabilities 3/4 and 1/2
+    low, high = policy.log_probability(jnp.array([-0.999, 1.0])), policy.log_probability(jnp.array([1.0, -1.0]))
+    np.testing.assert_allclose([low, high], np.log([1 / 8, 3 / 8]), rtol=1e-6)  # ends may be told inexactly
+    np.testing.assert_allclose(policy.entropy(), H0 + H1, rtol=1e-6)
+    assert policy.mode().tolist() == [1.0, 1.0] and BangBang(-policy.logits).mode().tolist() == [-1.0, 1.0]
+    draws = np.asarray(jax.vmap(policy.sample)(jax.random.split(KEY, 2000)))
+    assert set(np.unique(draws)) == {-1.0, 1.0}
+    np.testing.assert_allclose((draws == 1).mean(0), [0.75, 0.5], atol=0.05)
+
+
+BOX = Spec("Box", spaces.Box(-1.0, 1.0, (2,), np.float32), spaces.Box(np.float32([-2, 0]), np.float32([4, 1])))
+
+
+def test_bang_bang_plays_the_ends_of_the_ranges():
+    agent = PPO(hidden_sizes=(4,), bang_bang=True)
+
+    def play(key, explore):
+        state = agent.init(jax.random.key(0), BOX)
+        return agent.act(state, (), jnp.ones(2), key, explore)[0]
+
+    actions = jax.jit(jax.vmap(lambda key: play(key, True)))(jax.random.split(KEY, 50))
+    assert {tuple(action) for action in np.asarray(actions).tolist()} == {(-2, 0), (-2, 1), (4, 0), (4, 1)}
+    assert agent.noise(BOX) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "space", "words"),
+    [
+        ({}, spaces.Discrete(2), "PPO with bang_bang needs a continuous, bounded action space"),
+        ({}, spaces.Box(-np.inf, np.inf, (1,)), "PPO with bang_bang needs a continuous, bounded action space"),
+        ({"state_dependent_noise": True}, BOX.action_space, "adds no noise to them"),
+        ({"initial_log_std": 0.0}, BOX.action_space, "adds no noise to them"),
+    ],
+)
+def test_bang_bang_needs_ends_and_no_noise(options, space, words):
+    with pytest.raises(ForageError, match=words):
+        PPO(bang_bang=True, **options).check(dataclasses.replace(BOX, action_space=space))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from tiers import gated
 
+from forage.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
 from forage.agents.actor_critic.cal_ql import CalQL
 from forage.agents.actor_critic.cql import CQL
 from forage.agents.actor_critic.ddpg import DDPG
@@ -160,6 +161,9 @@ AGENTS = {
     "edac": Trial(EDAC(**CRITIC, **COLD, critics=3, diversity=0.1, target_entropy=-3.0), 10_000),
     "rlpd": Trial(RLPD(**CRITIC, **COLD, critics=4, policy_delay=2), 10_000),
     "wsrl": Trial(WSRL(**CRITIC, **COLD, critics=4, policy_delay=2), 10_000),
+    "adaptive-ratio-sac": Trial(
+        AdaptiveRatioSAC(**CRITIC, **COLD, target_entropy=-3.0, check_interval=64, window=16, gap=1.0), 30_000
+    ),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
@@ -198,7 +202,7 @@ EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes":
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
 KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
-CONTINUOUS = (*KIT, "mex", "rrs", "maxinfo-sac")
+CONTINUOUS = (*KIT, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),

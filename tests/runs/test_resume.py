@@ -97,6 +97,13 @@ CASES: dict[str, Case] = {
             "behaviour": part("behaviour", "epsilon-greedy", fraction=0.5),
         },
     ),
+    "dqn-reshuffled": Case(
+        "dqn",
+        lambda: {"memory": part("memory", "reshuffled", capacity=32)},
+        options={"recycle_interval": 5, "dormant_threshold": 0.3, "count_dormant": True},
+    ),
+    "sac-renewed": Case("sac", options={"reset_interval": 20, "recycle_interval": 6, "dormant_threshold": 0.3}),
+    "ppo-bang-bang": Case("ppo-continuous", options={"bang_bang": True}),
     "dqn-hindsight": Case(
         "dqn",
         lambda: {"memory": part("memory", "hindsight", capacity=64, strategy="episode")},

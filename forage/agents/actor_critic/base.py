@@ -6,6 +6,11 @@ in them (Hiraoka et al., 2022, "Dropout Q-Functions for Doubly Efficient Reinfor
 whether a value is a number, a histogram (Farebrother et al., 2024, "Stop Regressing", arXiv 2403.03950) or quantiles
 (Kuznetsov et al., 2020, "Controlling Overestimation Bias", arXiv 2005.04269), how different the critics are made (An et
 al., 2021, "Diversified Q-Ensemble", arXiv 2110.01548), and how many updates follow a step (`updates_per_rollout`).
+
+So many updates make networks fit what came first. Against that they are begun anew now and then, with their targets and
+optimisers, while the replay memory stays (`reset_interval`; Nikishin et al., 2022, "The Primacy Bias in Deep
+Reinforcement Learning", arXiv 2205.07802, as the authors' `train_dense.py` does with SAC: all of the agent), or only
+those units that hardly say anything (`recycle_interval`; `nn/dormant.py` has paper and formula).
 """
 
 from __future__ import annotations
@@ -18,10 +23,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.core.ports import Agent
+from forage.core.ports import Agent, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded, seen
-from forage.core.types import ForageError, Spec
+from forage.core.types import Batch, ForageError, Spec
 from forage.nn.critics import (
     ActionValue,
     Bins,
@@ -34,8 +39,10 @@ from forage.nn.critics import (
     truncated,
     value_error,
 )
+from forage.nn.dormant import recycled, share_dormant
 from forage.nn.networks import Style, input_size
-from forage.ops.optimiser import Optimiser, named
+from forage.ops.every import every as every
+from forage.ops.optimiser import Optimiser, forgotten, named
 
 NORMS = ("none", "layer")
 CLIMBS = ("least", "mean", "first")
@@ -64,6 +71,9 @@ class ActorCritic(Agent):
         "quantiles": Range(0),
         "dropped_quantiles": Range(0),
         "diversity": Range(0),
+        "reset_interval": Range(0),
+        "recycle_interval": Range(0),
+        "dormant_threshold": Range(0),
     }
 
     on_policy: ClassVar[bool] = False
@@ -103,6 +113,12 @@ class ActorCritic(Agent):
     # critic; more keep values lower
     diversity: float = equinox.field(static=True, default=0.0)  # weight of the cosines between the critics' gradients
     # with respect to the action, beside their squared errors; larger makes them differ more in untried actions
+    reset_interval: int = equinox.field(static=True, default=0)  # updates after which all networks and optimisers begin
+    # anew, the memory staying; 0: never (the authors' example for SAC: 600,000, three for each of 200,000 steps)
+    recycle_interval: int = equinox.field(static=True, default=0)  # updates after which dormant units of actor and
+    # critics begin anew (ReDo); 0: never
+    dormant_threshold: float = 0.025  # share of its layer's mean activation up to which a unit is dormant
+    count_dormant: bool = equinox.field(static=True, default=False)  # report the share of dormant units as `dormant`
 
     def check(self, spec: Spec) -> None:
         check_bounded(type(self).__name__, spec)
@@ -150,6 +166,41 @@ class ActorCritic(Agent):
     def policy_descent(self) -> Optimiser:
         """Return the optimiser of the policy and its temperature, where they learn at another rate than the critics."""
         return self.descent()
+
+    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        action = jax.vmap(state.actor.actions.heard)(now.action)
+        metrics: Metrics = {}
+        if self.count_dormant:
+            share = lambda critic: share_dormant(critic.units(now.observation, action), self.dormant_threshold)  # noqa: E731
+            metrics["dormant"] = jax.vmap(share)(state.critics).mean()
+            metrics["dormant_actor"] = share_dormant(state.actor.units(now.observation), self.dormant_threshold)
+        if self.recycle_interval:
+            turn = lambda state: self.recycle(state, now.observation, action, self.init(key, spec))  # noqa: E731
+            state = every(self.recycle_interval, state.updates, turn, state)
+        if self.reset_interval:
+            begin = lambda state: self.init(key, spec)._replace(updates=state.updates)  # noqa: E731
+            state = every(self.reset_interval, state.updates, begin, state)
+        return state, metrics
+
+    def recycle(
+        self, state: State, observation: PyTree[Array], action: Float[Array, "batch dimensions"], fresh: State
+    ) -> State:
+        """Begin dormant units of actor and critics anew, with the weights of a `fresh` state."""
+
+        def critic(old: ActionValue, new: ActionValue) -> tuple[ActionValue, PyTree[Array]]:
+            return recycled(old, new, old.units(observation, action), self.dormant_threshold)
+
+        critics, critics_changed = jax.vmap(critic)(state.critics, fresh.critics)
+        actor, actor_changed = recycled(
+            state.actor, fresh.actor, state.actor.units(observation), self.dormant_threshold
+        )
+        return state._replace(
+            actor=actor,
+            critics=critics,
+            actor_optimiser=forgotten(state.actor_optimiser, fresh.actor_optimiser, actor_changed),
+            critic_optimiser=forgotten(state.critic_optimiser, fresh.critic_optimiser, critics_changed),
+        )
 
     def critic_loss(
         self,
@@ -206,14 +257,3 @@ class ActorCritic(Agent):
             return CriticKeys()  # what is not drawn leaves all other numbers as they are without such a choice
         subset, *drops = jax.random.split(jax.random.fold_in(key, 1), 4)
         return CriticKeys(subset, *drops) if self.dropout else CriticKeys(subset)
-
-
-def every(interval: int, count: Any, turn: Callable[[Any], Any], state: Any) -> Any:
-    """Return `turn(state)` where `count` is a multiple of the interval, else `state`.
-
-    A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs it,
-    whereas both branches of a `cond` would run at every update.
-    """
-    if interval == 1:
-        return turn(state)
-    return jax.lax.fori_loop(0, jnp.where(count % interval == 0, 1, 0), lambda _, state: turn(state), state)

@@ -27,6 +27,7 @@ from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.distributions import Actions, SquashedGaussian
+from forage.nn.dormant import Follower, Units, units_of
 from forage.nn.networks import Linear, Style, Torso
 from forage.nn.state_noise import log_deviation, standardised
 from forage.ops.minibatches import weighted_mean
@@ -65,6 +66,11 @@ class Actor(equinox.Module):
             return SquashedGaussian(mean, log_deviation(self.log_std, features))
         mean, log_std = jnp.split(self.head(features), 2, axis=1)
         return SquashedGaussian(mean, jnp.clip(log_std, -20.0, 2.0))  # the bounds of the authors' code
+
+    def units(self, observation: PyTree[Array]) -> list[Units]:
+        """Return the units of all layers but the last, of a batch."""
+        outputs = jax.vmap(self.torso.activations)(observation)
+        return units_of(self.torso.body, outputs, lambda n: n.torso.body, (Follower(lambda n: n.head),))
 
 
 class SACState(NamedTuple):

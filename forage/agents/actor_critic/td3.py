@@ -25,6 +25,7 @@ from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
+from forage.nn.dormant import Follower, Units, units_of
 from forage.nn.networks import Linear, Style, Torso
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
@@ -46,6 +47,11 @@ class Actor(equinox.Module):
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch dimensions"]:
         """Return the actions of a batch (leaves `batch ...`)."""
         return jnp.tanh(self.head(self.torso.rows(observation)))
+
+    def units(self, observation: PyTree[Array]) -> list[Units]:
+        """Return the units of all layers but the last, of a batch."""
+        outputs = jax.vmap(self.torso.activations)(observation)
+        return units_of(self.torso.body, outputs, lambda n: n.torso.body, (Follower(lambda n: n.head),))
 
 
 class TD3State(NamedTuple):

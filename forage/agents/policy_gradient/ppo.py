@@ -9,6 +9,10 @@ r = pi(a|s) / pi_old(a|s), advantage A (GAE) and value target R = A + V_old, min
 With `memory_size`, a GRU hears each observation and the action before it (as Ni, Eysenbach, Salakhutdinov, 2022,
 arXiv 2110.05038, find best), learned from whole rollouts that start from the hidden state stored with them.
 
+With `bang_bang` a continuous action is one end of its range or the other, in each dimension with a probability of its
+own (Seyde et al., 2021, "Is Bang-Bang Control All You Need?", arXiv 2111.02552, who put a Bernoulli distribution in
+place of the Gaussian and change nothing else; its settings for PPO could not be looked up).
+
 Many agents share one network, each learning from its own stream: independent PPO (de Witt et al., 2020, "Is Independent
 Learning All You Need in the StarCraft Multi-Agent Challenge?", arXiv 2011.09533). With `central_critic` the value sees
 the observation's "state", which the policy does not: MAPPO (Yu et al., 2022, "The Surprising Effectiveness of PPO in
@@ -28,7 +32,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.core import mesh, prng
 from forage.core.ports import Agent, Judgement, Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import central, present, seen, split_mask
+from forage.core.spaces import central, check_bounded, present, seen, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Gaussian
@@ -118,6 +122,8 @@ class PPO(Agent):
     # none: 0, with gSDE -2
     target_kl: float | None = None  # KL divergence from the old policy, at 1.5 times of which the updates of a rollout
     # end, as SB3's; none: all are made
+    bang_bang: bool = equinox.field(static=True, default=False)  # continuous actions are one end of their range or the
+    # other
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -128,6 +134,13 @@ class PPO(Agent):
             raise ForageError(
                 f"Only continuous actions have noise that depends on the state, and {spec.name} has none."
             )
+        if self.bang_bang:
+            check_bounded("PPO with bang_bang", spec)
+            if self.state_dependent_noise or self.initial_log_std is not None:
+                raise ForageError(
+                    "PPO with bang_bang chooses between the ends of its actions' ranges and adds no noise to them; "
+                    "leave out state_dependent_noise and initial_log_std."
+                )
         units = self.num_envs if self.memory_size else self.num_envs * self.rollout_length
         if units % self.minibatches:
             what = "environments (whole segments, as the agent has memory)" if self.memory_size else "transitions"
@@ -151,7 +164,7 @@ class PPO(Agent):
         streams = 1 + len(self.streams)  # each has a value of its own
         noise = self.state_dependent_noise, self.initial_log_std
         layers, sees = (self.hidden_sizes, Style.of(self)), (self.memory_size, self.central_critic)
-        sizes = Shape(*layers, *sees, streams, *noise, self.value_sizes)
+        sizes = Shape(*layers, *sees, streams, *noise, self.value_sizes, self.bang_bang)
         norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
         return PPOState(network, self.descent(1.0).init(network), norm)

@@ -13,6 +13,7 @@ with target network Q', minimises the Huber loss (threshold 1) of Q(s_t, a_t) ag
   in Distributed Reinforcement Learning", R2D2, ICLR; there an LSTM, which hears the reward before too).
 - `bins`: values are histograms, and the loss is the cross-entropy of the one about the target, HL-Gauss, in place of
   Huber's (Farebrother et al., 2024, "Stop Regressing", arXiv 2403.03950).
+- `recycle_interval`: units that hardly say anything begin anew (ReDo; `nn/dormant.py` has paper and formula).
 
 Prioritised replay is a matter of the memory: the errors returned are what it asks for, its weights multiply the loss.
 """
@@ -34,10 +35,12 @@ from forage.core.spaces import check_discrete, seen, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import Bins
 from forage.nn.distributions import Actions
+from forage.nn.dormant import Follower, Units, recycled, share_dormant, units_of
 from forage.nn.networks import GRU, MLP, Recall, Style, Torso, input_size
 from forage.ops import returns
 from forage.ops.action_values import best, chosen, followed
-from forage.ops.optimiser import Optimiser, named
+from forage.ops.every import every
+from forage.ops.optimiser import Optimiser, forgotten, named
 
 
 class QNetwork(equinox.Module):
@@ -64,6 +67,18 @@ class QNetwork(equinox.Module):
         stream = (size, size) if agent.dueling else (size,)  # each stream has a layer of its own before it ends
         self.advantage = MLP(keys[2], (*stream, actions * numbers), agent.activation, 2**0.5, 1.0)
         self.state_value = MLP(keys[3], (*stream, numbers), agent.activation, 2**0.5, 1.0) if agent.dueling else None
+
+    def units(self, observations: PyTree[Array]) -> list[Units]:
+        """Return the units of all layers but the last, of many observations, of an agent without memory."""
+        streams = [("advantage", self.advantage)]
+        streams += [("state_value", self.state_value)] if self.state_value else []
+        outputs = jax.vmap(self.torso.activations)(observations)
+        heads = tuple(Follower(lambda n, name=name: getattr(n, name).layers[0]) for name, _ in streams)
+        found = units_of(self.torso.body, outputs, lambda n: n.torso.body, heads)
+        features = self.torso.rows(observations)
+        for name, stream in streams:
+            found += units_of(stream, stream.activations(features), lambda n, name=name: getattr(n, name))
+        return found
 
     def q(self, features: Float[Array, " features"]) -> Float[Array, " actions"]:
         advantage = self.advantage(features)
@@ -160,7 +175,13 @@ class DQN(Agent):
     """
 
     example: ClassVar[str] = "forage train dqn CartPole-v1"
-    ranges: ClassVar[Ranges] = {"bins": Range(0), "lowest_value": Range(), "highest_value": Range()}
+    ranges: ClassVar[Ranges] = {
+        "bins": Range(0),
+        "lowest_value": Range(),
+        "highest_value": Range(),
+        "recycle_interval": Range(0),
+        "dormant_threshold": Range(0),
+    }
 
     on_policy: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
@@ -194,6 +215,10 @@ class DQN(Agent):
     lowest_value: float = equinox.field(static=True, default=-100.0)  # lower end of the histograms, a sum of discounted
     # rewards
     highest_value: float = equinox.field(static=True, default=100.0)  # upper end of the histograms
+    recycle_interval: int = equinox.field(static=True, default=0)  # updates after which dormant units begin anew
+    # (ReDo); 0: never
+    dormant_threshold: float = 0.025  # share of its layer's mean activation up to which a unit is dormant
+    count_dormant: bool = equinox.field(static=True, default=False)  # report the share of dormant units as `dormant`
 
     def __check_init__(self):
         if self.bins and self.lowest_value >= self.highest_value:
@@ -220,6 +245,11 @@ class DQN(Agent):
         check_discrete(name, spec)
         Actions.of(spec.action_space)
         input_size(seen(spec.observation_space))
+        if (self.recycle_interval or self.count_dormant) and (self.memory_size or self.joint):
+            raise ForageError(
+                f"Dormant units are looked for in {name} without memory and with one agent alone; leave out "
+                f"recycle_interval and count_dormant{', or memory_size' if self.memory_size else ', or take dqn'}."
+            )
         least = self.segment * self.num_envs
         if self.learning_starts < least:
             raise ForageError(
@@ -280,6 +310,22 @@ class DQN(Agent):
         start, length = self.window
         error = jnp.abs(error) * self.valid(batch.experience)[start : start + length]
         return state._replace(target=target, updates=count), metrics, self.surprise(error)
+
+    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+        observation = jax.tree.map(lambda x: x[0], batch.experience.observation)
+        metrics: Metrics = {}
+        if self.count_dormant:
+            metrics["dormant"] = share_dormant(state.network.units(observation), self.dormant_threshold)
+        if self.recycle_interval:
+            turn = lambda state: self.recycle(state, observation, self.init(key, spec))  # noqa: E731
+            state = every(self.recycle_interval, state.updates, turn, state)
+        return state, metrics
+
+    def recycle(self, state: State, observation: PyTree[Array], fresh: State) -> State:
+        """Begin dormant units of the network anew, with the weights of a `fresh` state."""
+        layers = state.network.units(observation)
+        network, changed = recycled(state.network, fresh.network, layers, self.dormant_threshold)
+        return state._replace(network=network, optimiser=forgotten(state.optimiser, fresh.optimiser, changed))
 
     def descend(self, state: State, gradient: QNetwork, clock: Clock, key: Key[Array, ""]) -> State:
         """Take one step of the network down the gradient."""

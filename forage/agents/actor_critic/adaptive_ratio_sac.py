@@ -1,0 +1,118 @@
+"""Soft actor-critic whose replay ratio rises once its critics' units have settled.
+
+Ma, Li, Zhang, Liu, Wang, Chen, Shen, Wang, Tao (2024), "Revisiting Plasticity in Visual Reinforcement Learning: Data,
+Modules and Training Stages", arXiv 2310.07418: Adaptive RR, as in the authors' code (`drqv2_adapt_rr.py`,
+`train_adapt_rr.py`), which has DrQ-v2 and pixels. Early on, many updates on few data cost critics their plasticity;
+later they help. So learning begins with few updates a step. With h the units of the critics' hidden layers,
+
+    activity  F = share of h > 0, over a batch
+    check     when |mean F at this check - mean F at the one before| <= gap, many updates from now on
+
+The first check compares with F of the first batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from forage.agents.actor_critic.sac import SAC, Actor
+from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
+from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.nn.critics import ActionValue
+
+
+class Activity(NamedTuple):
+    """What is known of the critics' activity."""
+
+    total: Float[Array, ""]  # of the batches before the next check
+    last: Float[Array, ""]  # mean at the check before
+    settled: Bool[Array, ""]  # many updates are made
+
+
+class AdaptiveRatioState(NamedTuple):
+    actor: Actor
+    critics: ActionValue  # leaves [critic, ...]
+    target_critics: ActionValue
+    log_temperature: Float[Array, ""]
+    actor_optimiser: Any
+    critic_optimiser: Any
+    temperature_optimiser: Any
+    updates: Int[Array, ""]  # of the critics
+    activity: Activity
+
+
+class AdaptiveRatioSAC(SAC):
+    """SAC that makes few updates a step until its critics' activity stands still (Ma et al., 2024, arXiv 2310.07418).
+
+    The authors go from one update in two steps to two in each, and so do the defaults. They check once in 50 episodes
+    of 500 steps, by the mean over the episode before: 12,500 updates of which the last 250 count. Here SAC has the
+    place of DrQ-v2; their augmentation of pictures is not part of it.
+    """
+
+    example: ClassVar[str] = "forage train adaptive-ratio-sac Pendulum-v1 --check-interval 500 --window 50"
+    ranges: ClassVar[Ranges] = {
+        "low_updates": Range(1),
+        "check_interval": Range(1),
+        "window": Range(1),
+        "gap": Range(0),
+    }
+
+    rollout_length: int = equinox.field(static=True, default=2)
+    updates_per_rollout: int = equinox.field(static=True, default=4)  # updates after each rollout once activity has
+    # settled
+    low_updates: int = equinox.field(static=True, default=1)  # updates after each rollout until then
+    check_interval: int = equinox.field(static=True, default=12_500)  # updates between two checks; fewer notice sooner
+    # that activity has settled, or has seemed to
+    window: int = equinox.field(static=True, default=250)  # last updates before a check whose activity is averaged
+    gap: float = 0.001  # change of mean activity between two checks up to which it has settled; larger settles sooner
+
+    def __check_init__(self):
+        if self.low_updates > self.updates_per_rollout:
+            raise ForageError(
+                f"At first there are fewer updates after a rollout, and low_updates is {self.low_updates} where "
+                f"updates_per_rollout is {self.updates_per_rollout}; take fewer, or more."
+            )
+        if self.window > self.check_interval:
+            raise ForageError(
+                f"A window of {self.window} updates is longer than the {self.check_interval} between two checks; take "
+                f"a shorter one, or a longer check_interval."
+            )
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> AdaptiveRatioState:
+        activity = Activity(jnp.float32(0), jnp.float32(0), jnp.bool_(False))
+        return AdaptiveRatioState(**super().init(key, spec)._asdict(), activity=activity)
+
+    def due(self, state: AdaptiveRatioState) -> Int[Array, ""]:
+        return jnp.where(state.activity.settled, self.updates_per_rollout, self.low_updates)
+
+    def learn(
+        self, state: AdaptiveRatioState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[AdaptiveRatioState, Metrics, Float[Array, " batch"]]:
+        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        action = jax.vmap(state.actor.actions.heard)(now.action)
+
+        def active(critic: ActionValue) -> Float[Array, ""]:
+            return jnp.concatenate(
+                [(units.output > 0).reshape(-1) for units in critic.units(now.observation, action)]
+            ).mean()
+
+        share = jax.vmap(active)(state.critics).mean()
+        activity = self.heard(state.activity, share, state.updates)
+        state, metrics, error = super().learn(state, batch, clock, key)
+        metrics |= {"activity": share, "settled": activity.settled.astype(jnp.float32)}
+        return state._replace(activity=activity), metrics, error
+
+    def heard(self, activity: Activity, share: Float[Array, ""], updates: Int[Array, ""]) -> Activity:
+        """Return what is known after one more batch; `updates`: how many came before."""
+        place = updates % self.check_interval
+        last = jnp.where(updates == 0, share, activity.last)
+        total = activity.total + jnp.where(place >= self.check_interval - self.window, share, 0.0)
+        mean, checked = total / self.window, place == self.check_interval - 1
+        settled = activity.settled | (checked & (jnp.abs(mean - last) <= self.gap))
+        return Activity(jnp.where(checked, 0.0, total), jnp.where(checked, mean, last), settled)

@@ -1,0 +1,121 @@
+"""Dormant units: which ones hardly say anything, and how they begin anew.
+
+Sokar, Agarwal, Castro, Evci (2023), "The Dormant Neuron Phenomenon in Deep Reinforcement Learning", arXiv 2302.12902.
+With h_i(x) what unit i of a layer puts out, its score over a batch is
+
+    s_i = mean_x |h_i(x)| / mean_j mean_x |h_j(x)|,       dormant where s_i <= threshold
+
+Recycling (ReDo) draws a dormant unit's incoming weights anew, sets its outgoing ones to zero and forgets what the
+optimiser knows of both. A convolution's feature is one unit. As in the authors' code (`weight_recyclers.py` of
+google/dopamine) where a weight both comes into one dormant unit and goes out of another, it is zero, and steps that the
+optimiser counts go on; there biases become zero, here they are drawn anew as when a network is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from forage.nn.layers import CNN, MLP, Linear, Norm
+
+Network = TypeVar("Network")
+
+
+class Follower(NamedTuple):
+    """A layer that hears units: where it is in a network, and how many of its first inputs come from them."""
+
+    where: Callable[[Any], Linear]
+    inputs: int | None = None  # `None`: all
+
+
+class Units(NamedTuple):
+    """The units of one layer: what they put out, and where they are in a network."""
+
+    output: Float[Array, "batch units"]
+    where: Callable[[Any], Linear]
+    norm: Callable[[Any], Norm] | None
+    followers: tuple[Follower, ...]
+
+
+def units_of(
+    body: CNN | MLP | None,
+    outputs: Sequence[Float[Array, "batch units"]],
+    where: Callable[[Any], Any],
+    after: tuple[Follower, ...] = (),
+) -> list[Units]:
+    """Return the units of a network's `body`, which is `where`, given what its layers put out.
+
+    `after`: the layers that hear the last of these units.
+    """
+    if body is None:
+        return []
+    places: list[Callable[[Any], Linear]]
+    if isinstance(body, CNN):
+        places = [lambda n, i=i: where(n).convolutions[i].linear for i in range(len(body.convolutions))]
+        places += [lambda n: where(n).dense] if body.dense else []
+    else:
+        places = [lambda n, i=i: where(n).layers[i] for i in range(len(body.layers))]
+    norms = len(outputs) if isinstance(body, MLP) and body.norms else 0
+    found = []
+    for i, output in enumerate(outputs):
+        followers = (Follower(places[i + 1]),) if i + 1 < len(places) else after
+        found.append(Units(output, places[i], (lambda n, i=i: where(n).norms[i]) if i < norms else None, followers))
+    return found
+
+
+def dormant(output: Float[Array, "batch units"], threshold: Any) -> Bool[Array, " units"]:
+    """Return which units of a layer are dormant."""
+    score = jnp.abs(output).mean(0)
+    return score <= threshold * (score.mean() + 1e-9)
+
+
+def share_dormant(layers: Sequence[Units], threshold: Any) -> Float[Array, ""]:
+    """Compute the share of dormant units among those of all layers."""
+    flags = [dormant(units.output, threshold) for units in layers]
+    return jnp.concatenate(flags).mean() if flags else jnp.zeros(())
+
+
+def recycled(
+    network: Network, fresh: Network, layers: Sequence[Units], threshold: Any
+) -> tuple[Network, PyTree[Array]]:
+    """Return the network with its dormant units begun anew, and which of its numbers have changed.
+
+    `fresh` is a network with other random weights.
+    """
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, bool), network)
+    drawn, silenced = nothing, nothing
+    for units in layers:
+        flags = dormant(units.output, threshold)
+        drawn = marked(drawn, lambda n, units=units: units.where(n).weight, flags)
+        drawn = marked(drawn, lambda n, units=units: units.where(n).bias, flags)
+        if units.norm is not None:
+            drawn = marked(drawn, lambda n, norm=units.norm: norm(n).scale, flags)
+            drawn = marked(drawn, lambda n, norm=units.norm: norm(n).offset, flags)
+        for follower in units.followers:
+            weight = lambda n, follower=follower: follower.where(n).weight  # noqa: E731
+            silenced = marked(silenced, weight, heard(flags, len(weight(network)), follower.inputs))
+    changed = jax.tree.map(jnp.logical_or, drawn, silenced)
+
+    def leaf(old: Array, new: Array, drawn: Array, silenced: Array) -> Array:
+        return jnp.where(silenced, 0, jnp.where(drawn, new, old))
+
+    return jax.tree.map(leaf, network, fresh, drawn, silenced), changed
+
+
+def marked(masks: Network, where: Callable[[Any], Array], flags: Array) -> Network:
+    """Return the masks with more marks in one of them."""
+    return equinox.tree_at(where, masks, replace_fn=lambda mask: mask | flags)
+
+
+def heard(flags: Bool[Array, " units"], rows: int, inputs: int | None) -> Bool[Array, "rows 1"]:
+    """Return which rows of a layer's weights are for units with a flag; a convolution's features repeat at each place.
+
+    `inputs`: how many of the first rows are for these units; `None`: all.
+    """
+    inputs = rows if inputs is None else inputs
+    return jnp.pad(jnp.tile(flags, inputs // len(flags)), (0, rows - inputs))[:, None]

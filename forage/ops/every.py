@@ -1,0 +1,20 @@
+"""What is done once in so many updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+def every(interval: int, count: Any, turn: Callable[[Any], Any], state: Any) -> Any:
+    """Return `turn(state)` where `count` is a multiple of the interval, else `state`.
+
+    A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs it,
+    whereas both branches of a `cond` would run at every update.
+    """
+    if interval == 1:
+        return turn(state)
+    return jax.lax.fori_loop(0, jnp.where(count % interval == 0, 1, 0), lambda _, state: turn(state), state)
