@@ -58,6 +58,8 @@ Examples
   forage data convert hopper.hdf5 hopper --env Hopper-v5 --ends 1000
 """
 ACTIONS = ("make", "record", "convert", "show")
+COLUMNS = ("observation", "action", "next_observation", "reward", "terminated", "truncated", "episode")
+READING = ("ends", *COLUMNS, "behaviour_probability")  # as in `data/formats/reading.py`, which help does not import
 
 
 def run(positional: list[str], words: options.Words) -> None:
@@ -150,14 +152,13 @@ def convert(paths: list[str], words: options.Words) -> None:
     if len(paths) < 2:
         raise ForageError("forage data convert takes what to read and what to write: forage data convert IN OUT.")
     kind = display(words)
-    from forage.data.formats.reading import NAMES
     from forage.studies.convert import convert as work
 
     to = str(words.pop("to")) if "to" in words else None
     environment = str(words.pop("env")) if "env" in words else None
     env = {word[4:]: options.guess(words.pop(word)) for word in list(words) if word.startswith("env.")}
-    said = {name: str(words.pop(name)) for name in NAMES if name in words}
-    nothing_left(words, "data convert", ["to", "env", *(options.hyphens(name) for name in NAMES), "json", "quiet"])
+    said = {name: str(words.pop(name)) for name in READING if name in words}
+    nothing_left(words, "data convert", ["to", "env", *(options.hyphens(name) for name in READING), "json", "quiet"])
     *inputs, output = paths
     header = work(inputs, output, to=to, environment=environment, env=env, **said)
     if kind == "json":

@@ -136,7 +136,7 @@ class Setup:
         memory = shortened(self.memory, self.agent, self.agent.num_envs * rows, self.steps * rows)
         if learns:
             memory = self.prepared(memory.opened(self.spec))
-        behaviour = teachers.with_expert(self.behaviour, self.spec) if learns else self.behaviour
+        behaviour = teachers.with_expert(self.behaviour, self.spec, learns)
         parts = (self.agent, behaviour, self.rewards, memory)
         learner = Learner(*(demonstrations.opened(parts, self.spec) if learns else parts), self.spec)
         learner.check(self.environment if isinstance(self.environment, Environment) else None)

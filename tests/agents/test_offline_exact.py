@@ -102,11 +102,13 @@ def q_values(kind, **options):
     return small.compute(act, seen)
 
 
+@pytest.mark.thorough
 def test_deep_q_learning_extrapolates():
     action, values = q_values(DQN)
     assert (action == ABSENT).all() and (values.max(1) > BEST + 1).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [DiscreteCQL, DiscreteBCQ])
 def test_nobody_else_takes_the_absent_action_or_its_value(kind):
     action, values = q_values(kind)
@@ -159,6 +161,7 @@ def chosen(agent, updates=1000):
     return float(action[0]), float(value)
 
 
+@pytest.mark.thorough
 def test_td3_goes_where_no_data_are():
     assert chosen(TD3(**SMALL))[0] > 0.7
 
@@ -166,6 +169,7 @@ def test_td3_goes_where_no_data_are():
 SOFT = {"hidden_sizes": (32,), "value_sizes": (), "learning_rate": 3e-3, "policy_learning_rate": 3e-3, "samples": 4}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "agent",
     [TD3BC(**SMALL, normalise_observation=False), ReBRAC(**SMALL), CQL(**SOFT), CalQL(**SOFT, backup_samples=1)],

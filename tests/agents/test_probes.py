@@ -447,7 +447,7 @@ CASES = [
 ]
 
 GATE = [case for case in CASES if case[:3] == ("ppo", "discrete", "device")]
-GATE += [("iql", "discrete", "data", probe) for probe in ("truncation", "termination", "reset")]
+GATE += [("iql", "discrete", "data", probe) for probe in ("termination", "reset")]
 GATE += [("ppo", "discrete", "host", probe) for probe in ("truncation", "reset")]
 
 

@@ -184,7 +184,7 @@ SCHEDULED = {
 }
 
 
-@pytest.mark.parametrize("case", SCHEDULED)
+@pytest.mark.parametrize("case", gated(SCHEDULED, ["ppo", "ppo, contexts"]))
 def test_stopped_and_resumed_is_the_same(tmp_path, case):
     """In the middle of a fall, bit for bit, and by what the configuration keeps."""
     environment, given, parts = SCHEDULED[case]
@@ -237,6 +237,7 @@ class Told(Starts):
         return jnp.asarray(self.chance, jnp.float32)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
 def test_starts_follow_a_schedule(environment):
     """An episode that begins in a rollout has the number of the moment when that rollout began."""

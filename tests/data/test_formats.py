@@ -14,11 +14,13 @@ from test_offline import SMALL, example, make_moment, written
 
 import forage.data
 from forage.agents.offline.iql import IQL
+from forage.cli.data import READING
 from forage.config.setup import from_config, make_setup
 from forage.core.checkpoint import is_key
 from forage.core.types import ForageError
 from forage.data import files, formats
 from forage.data.formats import folder
+from forage.data.formats.reading import NAMES as NAMES_OF_READING
 from forage.data.formats.reading import Reading
 from forage.data.logged import Logged, Transitions
 from forage.evaluation.off_policy import estimate, tabular_policy
@@ -219,6 +221,7 @@ def test_a_csv_by_hand(tmp_path, capsys):
         np.testing.assert_array_equal(arrays(tmp_path / "b.npz")[name], array)
 
 
+@pytest.mark.thorough
 def test_a_run_learns_from_a_csv(tmp_path):
     data = csv_of(tmp_path / "log.csv")
     setup = make_setup("bc", "CartPole-v1", steps=4, seeds=[3], data=data, agent_options=SMALL)
@@ -311,6 +314,7 @@ def test_an_estimator_that_needs_probabilities_says_so(tmp_path):
 # Larger than memory.
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("agent", ["iql", "bc"])
 def test_a_memory_map_gives_the_run_that_memory_gives(agent, pendulum, tmp_path):
     """From the same batches, so but for rounding in another program; and resumed as if never stopped."""
@@ -379,3 +383,7 @@ def test_words_over_words():
     assert Reading(ends=3, action=("a",)).over(Reading(ends=5, reward="r")) == Reading(
         ends=3, action=("a",), reward="r"
     )
+
+
+def test_the_command_names_what_a_file_may_say():
+    assert sorted(READING) == sorted(NAMES_OF_READING)

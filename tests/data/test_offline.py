@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 import small
+from tiers import gated
 
 from forage.agents.offline.iql import IQL, expectile_error
 from forage.cli import entry
@@ -75,7 +76,10 @@ CASES += [(agent, "Pendulum-v1") for agent in ("td3-bc", "rebrac", "cql", "cal-q
 CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq")]
 
 
-@pytest.mark.parametrize(("agent", "environment"), CASES)
+@pytest.mark.parametrize(
+    ("agent", "environment"),
+    gated(CASES, [("bc", "Pendulum-v1"), ("iql", "CartPole-v1"), ("td3-bc", "Pendulum-v1")]),
+)
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment)
     setup = make_setup(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=SMALL)
@@ -172,6 +176,7 @@ def test_iql_moves_as_its_equations_say(tmp_path):
         np.testing.assert_allclose(new, 0.995 * np.asarray(old) + 0.005 * np.asarray(online), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_the_commands_of_the_page_work(tmp_path, monkeypatch, capsys):
     commands = re.findall(r"^forage .+", PAGE.read_text(), re.MULTILINE)
     assert len(commands) >= 6

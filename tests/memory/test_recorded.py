@@ -47,6 +47,7 @@ def test_the_run_is_the_same_and_every_transition_is_there(agent, inner):
             np.testing.assert_allclose(ours, theirs.reshape(-1, *theirs.shape[2:]), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("agent", "inner"), CASES)
 def test_resumed_is_as_if_never_stopped(agent, inner, tmp_path):
     runner, again = runner_of(agent, Recorded(inner, 1000)), runner_of(agent, Recorded(inner, 1000))

@@ -52,6 +52,7 @@ def test_demonstrations_are_worth_1_and_the_rest_0(share, many, tmp_path):
     assert (batch.weight == 1).all()
 
 
+@pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(tmp_path):
     memory = SQIL(demonstrations=written(tmp_path / "a.npz"), capacity=64)
     setup = make_setup("sac-discrete", "CartPole-v1", steps=160, seeds=[3, 7], memory=memory, agent_options=OPTIONS)

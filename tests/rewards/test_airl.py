@@ -113,6 +113,7 @@ def test_agents_say_how_probable_their_actions_are(name):
     np.testing.assert_allclose(np.exp(inside).mean() * (2 * reach) ** 2, 1, rtol=0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("agent", "environment"), [("ppo", "CartPole-v1"), ("sac", "Pendulum-v1")])
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     _, _, options = small.AGENTS[agent]

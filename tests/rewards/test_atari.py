@@ -56,6 +56,7 @@ RUNS = [
 
 
 @needs_ale
+@pytest.mark.thorough
 @pytest.mark.parametrize(("agent", "options"), gated(RUNS, RUNS[:1]))
 def test_short_runs_of_a_game(agent, options, tmp_path):
     """With the preset but for sizes: the game's own rewards and ends in the curve and the score."""

@@ -58,6 +58,7 @@ def offline(tmp_path_factory):
     )
 
 
+@pytest.mark.thorough
 def test_a_warm_start_keeps_the_networks_and_none_of_the_data(offline, tmp_path):
     assert networks(offline, "wsrl")["critics"] == 3 and "critics" not in networks(offline, "ppo")
     run = forage.train(
@@ -88,6 +89,7 @@ def test_a_warm_start_keeps_the_networks_and_none_of_the_data(offline, tmp_path)
     assert found["settings"][0]["score"] == pytest.approx(np.mean(Run(run).evaluations[0]["return"]))
 
 
+@pytest.mark.thorough
 def test_the_same_agent_may_go_on_online_and_is_evaluated_at_the_hand_over(offline, tmp_path):
     run = forage.train(
         start_from=offline,

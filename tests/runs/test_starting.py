@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_refused(parent, tmp_path):
         agent_options={"hidden_sizes": (16,)},
     )
     refused(r"was trained in CartPole-v1, which shows Box\(4,\), and Acrobot-v1 shows", environment="Acrobot-v1")
-    refused(r"has the agent dqn and its parts; leave out ppo", agent="ppo")
+    refused(r"does not fit the agent of this run: only this run has", agent="ppo")
     refused(r"is not a run: it has no config.json", start_from=tmp_path)
     refused(r"name that run in start_from", start_from=None, with_memory=True, environment="CartPole-v1")
     refused(

@@ -38,6 +38,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.thorough
 def test_each_tier_is_what_its_name_says(folder):
     data = read(folder)
     assert list(data["sets"]) == list(TIERS) and data["versions"]["git"] is not None
@@ -58,6 +59,7 @@ def test_each_tier_is_what_its_name_says(folder):
     assert returns[:half].mean() < returns[half:].max()  # the first half by random actions, the other by the expert
 
 
+@pytest.mark.thorough
 def test_the_replay_is_what_the_run_lived_through(folder):
     """Its transitions are those of a run without a recording, in the order of each environment."""
     found, _ = files.read(folder / "medium-replay.npz")
@@ -73,6 +75,7 @@ def test_the_replay_is_what_the_run_lived_through(folder):
     assert (found.terminated | found.truncated)[ends].all()  # each environment's last episode is cut there
 
 
+@pytest.mark.thorough
 def test_what_is_made_is_not_made_again(folder, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
@@ -89,6 +92,7 @@ def test_what_is_made_is_not_made_again(folder, tmp_path):
         make("CartPole-v1", output=copy, **(WORDS | {"steps": 200}))
 
 
+@pytest.mark.thorough
 def test_narrow_data_is_greedy_but_for_its_noise(folder):
     data = read(folder)
     setup = make_setup(
@@ -111,6 +115,7 @@ def test_narrow_data_is_greedy_but_for_its_noise(folder):
         assert shares[noise] == pytest.approx(1 - noise * (1 - probability), abs=0.05)
 
 
+@pytest.mark.thorough
 def test_the_validation_part_of_a_replay_has_other_episodes(folder):
     """Its episodes are divided: none is in both parts, and together they are all."""
     whole, _ = files.read(folder / "medium-replay.npz")
@@ -162,6 +167,7 @@ def test_environments_that_cannot_be_recorded_are_refused(tmp_path):
         make("DeepSeaTreasure-v0", agent="ppo", output=tmp_path / "data")
 
 
+@pytest.mark.thorough
 def test_an_agent_that_learned_nothing_is_no_expert(tmp_path):
     words = {"agent": "ppo", "agent_options": OPTIONS | {"learning_rate": 0.0}, "train_steps": 512}
     with pytest.raises(ForageError, match=r"so there is no (expert|medium)"):
@@ -302,6 +308,7 @@ def test_a_normalised_score_by_hand():
     assert normalised(Score(20.0, None, None, seeds=1), {"random": 20.0, "expert": 120.0}).low is None
 
 
+@pytest.mark.thorough
 def test_a_run_from_made_data_has_a_normalised_score(folder, tmp_path, capsys):
     words = {"steps": 10, "seeds": 2, "evaluation_episodes": 2, "display": "quiet"}
     options = {"hidden_sizes": (8,), "batch_size": 4}
@@ -343,6 +350,7 @@ def commanded(*words):
     return ended.value.code
 
 
+@pytest.mark.thorough
 def test_the_command_shows_and_refuses(folder, tmp_path, capsys):
     run = str(folder / "agent")
     assert commanded("show", str(folder / "random.npz"), "--page", str(tmp_path / "a.html")) == 0

@@ -4,8 +4,8 @@ import pytest
 
 RECORD = "data record run --steps 10 --output"
 WRONG = [
-    ("data", "forage data records a run's transitions: forage data record"),
-    ("data recrod run --steps 10 --output x.npz", "forage data records a run's transitions"),
+    ("data", "forage data has no action by that name. Available: make, record, convert, show"),
+    ("data recrod run --steps 10 --output x.npz", "forage data has no action recrod. Did you mean 'record'"),
     ("data record run", "needs --steps N"),
     ("data record run --steps 10", "needs --output FILE"),
     ("data record run --steps 0 --output x.npz", "A data set has 1 transition or more, not 0"),
@@ -17,7 +17,7 @@ WRONG = [
     (f"{RECORD} x.npz --seed 99", "run has seeds 3, 7, not 99"),
     (f"{RECORD} x.npz --start -1", "The start of a data set is 0 or more, not -1"),
     ("train iql Pendulum-v1 --data nothere.npz", "There is no data set .*; forage data record RUN --output FILE"),
-    ("train iql Pendulum-v1 --data empty", "empty cannot be read: Is a directory"),
+    ("train iql Pendulum-v1 --data empty", "empty is a folder and no data set"),
     ("train iql Pendulum-v1 --data file.txt", "is not a whole data set; forage data record RUN"),
     ("train iql Pendulum-v1 --data bad.npz", "is not a whole data set; forage data record RUN"),
     ("train iql Pendulum-v1 --data other.npz", "has no header of a data set"),

@@ -23,7 +23,10 @@ WRONG = [
     ("train --from another", "is not the configuration of a run of Forage"),
     ("train --from begun --steps 64", "begun holds no trained agent: it has no agent.npz"),
     ("train --from damaged --steps 64", "damaged/agent.npz is not a whole Forage checkpoint"),
-    ("train --from run dqn CartPole-v1", "run has the agent ppo and its parts; leave out dqn, or run"),
+    (
+        "train --from run dqn CartPole-v1",
+        "dqn begins to learn after 1,000 steps .learning_starts., and this run has 160",
+    ),
     (
         "train --from run Pendulum-v1 --steps 64",
         r"trained in CartPole-v1, which shows Box\(4,\), and Pendulum-v1 shows",
