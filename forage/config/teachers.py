@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -48,12 +47,13 @@ def sealed(behaviour: Behaviour) -> Behaviour:
 def with_expert(behaviour: Behaviour, spec: Spec, learns: bool = True) -> Behaviour:
     """Return the behaviour with its expert in place of the name. Raise `ForageError` where it is another by now.
 
-    Nobody asks the expert of a run that does not learn, so that run may be gone.
+    Nobody listens to the expert of a run that does not learn, so the expert may be gone: one with any action does.
     """
     if not isinstance(behaviour, DAgger) or not isinstance(behaviour.expert, str):
         return behaviour
     if not learns:
-        return dataclasses.replace(behaviour, expert=nobody)
+        action = spaces.example(spec.action_space)
+        return dataclasses.replace(behaviour, expert=lambda observation, key: action)
     policy, path = load_policy(behaviour.expert), behaviour.expert
     if fingerprint(Path(path) / "agent.npz") != behaviour.sha256:
         raise ForageError(
@@ -66,11 +66,6 @@ def with_expert(behaviour: Behaviour, spec: Spec, learns: bool = True) -> Behavi
             f"in {spec.name} is an expert there."
         )
     return dataclasses.replace(behaviour, expert=(policy.agent, jax.tree.map(jnp.asarray, policy.state)))
-
-
-def nobody(observation: Any, key: Any) -> Any:
-    """Stand in for an expert that is not asked."""
-    raise ForageError("An expert is asked while a run learns, and this one does not.")
 
 
 def solved(environment: Environment, starts: Snapshot) -> Snapshots:
