@@ -9,6 +9,7 @@ import optax
 import pytest
 from small import PPO as SMALL
 from small import REPLAY, differing_files
+from tiers import gated
 
 import forage
 from forage.config import options, registry
