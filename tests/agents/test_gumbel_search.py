@@ -149,6 +149,7 @@ def test_actions_that_are_not_allowed_are_not_tried():
     assert (found.weights[~mask] == 0).all() and found.weights.sum() == pytest.approx(1)
 
 
+@pytest.mark.thorough
 def test_chance_is_not_foreseen():
     """An even bet: with one simulation of each action, its outcome is no better known than by guessing."""
     transition = np.zeros((3, 2, 3))

@@ -243,6 +243,7 @@ def test_show_says_formula_paper_options_example_and_claim(capsys, name):
     assert of_part(name)
 
 
+@pytest.mark.thorough
 def test_options_are_read_without_importing_what_has_them():
     """The same names and meanings as from the classes themselves."""
     for table in registry.PORTS.values():

@@ -18,7 +18,6 @@ import jax
 import numpy as np
 import pytest
 import small
-from tiers import gated
 
 from forage.config.setup import make_setup
 from forage.core import checkpoint
@@ -118,7 +117,8 @@ def in_four(code: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("agent", gated(["ppo", "dqn"], ["ppo"]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("agent", ["ppo", "dqn"])
 def test_one_seed_on_four_devices_is_that_on_one(agent):
     found = in_four(f"test_mesh.trained({agent!r}, 1, True)")
     assert found["shape"] == [1, 4] and found["actors"] == [[4, 4]] and found["agent"] == [[4, 1]]

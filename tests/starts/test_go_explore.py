@@ -378,6 +378,7 @@ def test_an_empty_archive_is_never_drawn():
     assert mark.link.slot == -1 and mark.path.steps == 0
 
 
+@pytest.mark.thorough
 def test_what_is_seen_as_numbers_comes_into_bins():
     """A car in a valley never shows the same numbers twice, and the archive has room for all places it may be in."""
     setup = make_setup(

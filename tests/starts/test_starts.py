@@ -76,6 +76,7 @@ def test_an_empty_archive_resets():
     assert jnp.abs(observation).max() <= 0.01 and len(np.unique(observation[:, 0])) == 50
 
 
+@pytest.mark.thorough
 def test_probability_mixes_returns_with_resets():
     environment = CartPole()
     archive = Archive(capacity=4, probability=0.3)
