@@ -87,8 +87,8 @@ def page(rows: dict[str, dict[str, dict[int, float]]]) -> str:
         f"Microseconds a call, medians; {platform.processor() or platform.machine()}, {os.cpu_count()} cores, jax "
         f"{jax.__version__}; `python benchmarks/acting.py` makes them again.",
         "",
-        "For 64 observations the arithmetic decides: SAC's layers of 256 take 8.6 million operations, and one product of",
-        "64 x 256 by 256 x 256 alone took 55 microseconds here, so that ten times as fast as Stable-Baselines3, which",
+        "For 64 observations the arithmetic decides: SAC's layers of 256 take 8.6 million operations, and one product",
+        "of 64 x 256 by 256 x 256 alone took 55 microseconds, so that ten times as fast as Stable-Baselines3, which",
         "does the same products, is out of reach.",
         "",
         "| agent | call | one observation | times as fast as SB3 | 64 observations | times as fast as SB3 |",
