@@ -32,7 +32,7 @@ from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, Spec
-from forage.nn.critics import ActionValue, CriticReport, each_value, least_of_some
+from forage.nn.critics import ActionValue, CriticReport, each_value
 from forage.ops.optimiser import Optimiser, named
 
 MOST_WEIGHT = 1e6  # of the Lagrange multiplier, as in the authors' program
@@ -199,17 +199,3 @@ class CQL(SAC):
 
         value = jax.vmap(one)(noise).max(0)
         return reward + self.discount * jnp.where(terminated, 0.0, value)
-
-    def soft_value(
-        self,
-        state: CQLState,
-        observation: PyTree[Array],
-        action: Float[Array, "batch dimensions"],
-        log_probability: Float[Array, " batch"],
-        keys: CriticKeys = CriticKeys(),  # noqa: B008
-    ) -> Float[Array, " batch"]:
-        """Compute min_j Q'_j(s, a), with the entropy where targets count it."""
-        if self.backup_entropy:
-            return super().soft_value(state, observation, action, log_probability, keys)
-        value = each_value(state.target_critics, observation, action, key=keys.target)
-        return least_of_some(value, self.target_subset, keys.subset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox
 import jax
@@ -81,6 +81,5 @@ class AIRL(Discriminating):
     ) -> tuple[DiscriminatorState, PyTree[Array], Metrics]:
         assert policy is not None
         state, _, metrics = super().learn(state, rollout, clock, key, policy)
-        rows: Any = Rows(rollout.observation, rollout.action, rollout.next_observation, rollout.terminated)
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
+        rows = Rows.of(rollout)
         return state, policy(rows.observation, rows.action).reshape(rollout.ended.shape), metrics

@@ -70,6 +70,12 @@ class Rows(NamedTuple):
     next_observation: PyTree[Array]
     terminated: Array
 
+    @classmethod
+    def of(cls, rollout: Experience) -> Rows:
+        """Return the transitions of a rollout (leaves `time env ...`), one row each."""
+        steps: Any = cls(rollout.observation, rollout.action, rollout.next_observation, rollout.terminated)
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), steps)
+
 
 class Sight(equinox.Module):
     """One number for each row of numbers: an image goes through convolutions first."""
@@ -189,11 +195,7 @@ class Discriminating(Rewards):
 
     def relabel(self, state: DiscriminatorState, experience: Experience) -> Experience:
         shape = experience.ended.shape
-        rows = jax.tree.map(
-            lambda x: x.reshape(-1, *x.shape[2:]),
-            Rows(experience.observation, experience.action, experience.next_observation, experience.terminated),
-        )
-        seen = self.sight(state, rows)
+        seen = self.sight(state, Rows.of(experience))
         paid = self.pay(self.verdict(state.network, seen))
         if self.absorbing:
             after = self.pay(self.verdict(state.network, self.nothing(jax.tree.map(lambda x: x[:1], seen))))[0]
@@ -208,8 +210,7 @@ class Discriminating(Rewards):
         key: Key[Array, ""],
         policy: Policy | None = None,
     ) -> tuple[DiscriminatorState, PyTree[Array], Metrics]:
-        rows = Rows(rollout.observation, rollout.action, rollout.next_observation, rollout.terminated)
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[-self.capacity :], rows)
+        rows = jax.tree.map(lambda x: x[-self.capacity :], Rows.of(rollout))
         new = len(rows.terminated)
         places = (state.count + jnp.arange(new)) % self.capacity
         kept = jax.tree.map(lambda old, x: old.at[places].set(x), state.kept, rows)
