@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
 from forage.config import registry
+from forage.config.setup import from_config
 from forage.core import checkpoint
 from forage.core.checkpoint import is_key, named_leaves
 from forage.core.ports import Environment
@@ -159,6 +161,19 @@ def words(options: dict[str, Any]) -> list[str]:
     """Options as the command line takes them."""
     pairs = ((name.replace("_", "-"), value) for name, value in options.items())
     return [w for n, v in pairs for w in (f"--{n}", ",".join(map(str, v)) if isinstance(v, tuple) else str(v))]
+
+
+def resumed(setup, folder, turns):
+    """Run on from a checkpoint in a new runner; return it, the runner that did not stop, and the report of that one."""
+    runner = setup.runner()
+    runner.begin()
+    runner.advance(turns)
+    runner.save(folder / "half.npz", {"steps": runner.steps})
+    report = runner.advance(turns)
+    again = from_config(json.loads(json.dumps(setup.config()))).runner()
+    again.load(folder / "half.npz")
+    again.advance(turns)
+    return again, runner, report
 
 
 def differing(left: Any, right: Any) -> list[str]:

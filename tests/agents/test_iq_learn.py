@@ -1,7 +1,5 @@
 """Inverse soft Q-learning: its objective by hand, both agents' updates, and what is refused."""
 
-import json
-
 import equinox
 import jax
 import jax.numpy as jnp
@@ -12,7 +10,7 @@ from tiers import gated
 
 from forage.agents.actor_critic.iq_learn_sac import IQLearnSAC
 from forage.agents.q_learning.iq_learn import IQLearn
-from forage.config.setup import from_config, make_setup
+from forage.config.setup import make_setup
 from forage.core.types import Batch, Clock, ForageError
 from forage.data import files
 from forage.data.demonstrations import Demonstrations, experience_of, joined
@@ -150,15 +148,8 @@ def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment.removeprefix("gymnasium:"))
     options = SMALL | {"demonstrations": data, "learning_starts": 8, "num_envs": 2}
     setup = make_setup(agent, environment, steps=80, seeds=[3, 7], agent_options=options)
-    runner = setup.runner()
-    runner.begin()
-    runner.advance(7)
-    runner.save(tmp_path / "half.npz", {"steps": runner.steps})
-    report = runner.advance(7)
+    again, runner, report = small.resumed(setup, tmp_path, 7)
     assert (np.asarray(report.metrics["updates"]) > 0).all()
-    again = from_config(json.loads(json.dumps(setup.config()))).runner()
-    again.load(tmp_path / "half.npz")
-    again.advance(7)
     assert small.differing(runner.state, again.state) == []
     assert not any(40 in x.shape for x in jax.tree.leaves(runner.agent_states()))  # no copy of the data
 

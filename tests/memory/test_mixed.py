@@ -1,6 +1,5 @@
 """Mixed replay: how much of a batch is from data, what is refused, and stop and resume on both runners."""
 
-import json
 from pathlib import Path
 
 import jax
@@ -83,15 +82,8 @@ def test_the_share_may_follow_a_schedule(tmp_path):
 def test_resumed_is_as_if_never_stopped(environment, tmp_path):
     memory = Mixed(written(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"), capacity=64)
     setup = make_setup("sac", environment, steps=400, seeds=[3, 7], memory=memory, agent_options=SMALL)
-    runner = setup.runner()
-    runner.begin()
-    runner.advance(5)
-    runner.save(tmp_path / "half.npz", {"steps": runner.steps})
-    report = runner.advance(5)
+    again, runner, report = small.resumed(setup, tmp_path, 5)
     assert (np.asarray(report.metrics["updates"]) > 0).all()
-    again = from_config(json.loads(json.dumps(setup.config()))).runner()
-    again.load(tmp_path / "half.npz")
-    again.advance(5)
     assert small.differing(runner.state, again.state) == []
     with np.load(tmp_path / "half.npz") as saved:  # the replay's 32 rows of 2 are there, the data's 30 are not
         assert not any(30 in saved[name].shape for name in saved.files)

@@ -1,7 +1,5 @@
 """Adversarial inverse reinforcement learning: its form and what it pays by hand, and the agents that it asks."""
 
-import json
-
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +11,7 @@ from test_gail import SMALL, SPEC, rollout, rows, shown, written
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.policy_gradient.ppo import PPO
-from forage.config.setup import from_config, make_setup
+from forage.config.setup import make_setup
 from forage.core.types import ForageError
 from forage.rewards.adversarial.airl import AIRL
 from forage.rewards.scaling import Scale
@@ -119,14 +117,7 @@ def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     _, _, options = small.AGENTS[agent]
     rewards = AIRL(written(tmp_path / "a.npz", environment), **SMALL)
     setup = make_setup(agent, environment, steps=320, seeds=[3, 7], rewards=rewards, agent_options=options)
-    runner = setup.runner()
-    runner.begin()
-    runner.advance(4)
-    runner.save(tmp_path / "half.npz", {"steps": runner.steps})
-    runner.advance(4)
-    again = from_config(json.loads(json.dumps(setup.config()))).runner()
-    again.load(tmp_path / "half.npz")
-    again.advance(4)
+    again, runner, _ = small.resumed(setup, tmp_path, 4)
     assert small.differing(runner.state, again.state) == []
 
 

@@ -202,14 +202,7 @@ def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     _, _, options = small.AGENTS[agent]
     rewards = GAIL(data, **SMALL)
     setup = make_setup(agent, environment, steps=320, seeds=[3, 7], rewards=rewards, agent_options=options)
-    runner = setup.runner()
-    runner.begin()
-    runner.advance(4)
-    runner.save(tmp_path / "half.npz", {"steps": runner.steps})
-    runner.advance(4)
-    again = from_config(json.loads(json.dumps(setup.config()))).runner()
-    again.load(tmp_path / "half.npz")
-    again.advance(4)
+    again, runner, _ = small.resumed(setup, tmp_path, 4)
     assert small.differing(runner.state, again.state) == []
     shapes = [x.shape for x in jax.tree.leaves(runner.state)]
     assert not any(60 in shape for shape in shapes)  # checkpoints have no copy of the data
