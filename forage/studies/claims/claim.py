@@ -20,6 +20,15 @@ Measure = Callable[[Run], list[float]]
 """One number for each seed of a trained run."""
 
 
+class Before(NamedTuple):
+    """A run that comes before an arm's own, which goes on from it."""
+
+    agent: str
+    steps: int  # of each seed; in a smoke those of the arms
+    options: Mapping[str, Any] = {}  # of the agent
+    parts: Callable[[], dict[str, Any]] = dict  # any other word of `forage.train`
+
+
 class Arm(NamedTuple):
     """One side of a comparison: what `forage.train` is told beyond what all arms have in common."""
 
@@ -27,6 +36,8 @@ class Arm(NamedTuple):
     options: Mapping[str, Any] = {}  # of the agent
     parts: Callable[[], dict[str, Any]] = dict  # for other ports, and any other word of `forage.train`
     environment: Any = None  # an id, or what makes an environment, where it is not the claim's own
+    before: Before | None = None  # the run that it goes on from
+    steps: int | None = None  # of each seed at the scale laptop, where not the claim's: updates from data, labels
 
 
 class Also(NamedTuple):

@@ -110,13 +110,21 @@ def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, 
         options |= {**claim.paper.options, **claim.paper.arms.get(label, {})}
     if callable(environment):
         environment = environment()
+    common = {"evaluation_actions": "greedy", "seeds": size.seeds}
     parts = arm.parts()
-    if scale == "smoke":
+    options |= parts.pop("agent_options", {})  # those that have to be made first, such as files
+    if scale == "smoke" and "data" not in parts:
         parts = with_little_memory(arm.agent, parts)
-    parts |= {"evaluation_actions": "greedy", "steps": size.steps, "seeds": size.seeds, "agent_options": options}
+    if (before := arm.before) is not None:
+        start = directory.with_name(f"{directory.name}-before")
+        words = {"steps": size.steps if scale == "smoke" else before.steps, "agent_options": dict(before.options)}
+        of_these_words(before.agent, environment, start, display, **before.parts(), **words, **common)
+        parts |= {"start_from": str(start)}
+    steps = arm.steps if arm.steps is not None and scale == "laptop" else size.steps
+    parts |= {"steps": steps, "agent_options": options} | common
     if Run.begun(directory):
         config = Run(directory).config
-        if config["steps"] != size.steps or tuple(config["seeds"]) != size.seeds:
+        if config["steps"] != steps or tuple(config["seeds"]) != size.seeds:
             raise ForageError(f"{directory} holds a run of another size; name another --directory or remove it.")
     return of_these_words(arm.agent, environment, directory, display, **parts)
 

@@ -1,0 +1,39 @@
+"""Critics that are kept different do with fewer: An, Moon, Kim and Song (2021)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forage.rewards.scaling import Scale as Scaled
+from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, Scale, evaluated
+from forage.studies.claims.played import played, swing_up
+
+SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "batch_size": 128, "learning_rate": 1e-3, "critics": 5}
+
+
+def data() -> dict[str, Any]:
+    return {"data": played("Pendulum-v1", swing_up, (0.0,) * 10), "rewards": Scaled(0.1)}
+
+
+CLAIM = Claim(
+    title="Uncertainty-Based Offline Reinforcement Learning with Diversified Q-Ensemble",
+    authors="An, Moon, Kim, Song",
+    year=2021,
+    arxiv="2110.01548",
+    statement="From data alone, five critics whose gradients are kept different lead to higher returns than five that "
+    "are not.",
+    environment="Pendulum-v1",
+    arms={
+        "SAC-N, 5 critics": Arm("sac-n", SMALL, data),
+        "EDAC, 5 critics": Arm("edac", SMALL | {"diversity": 5.0}, data),
+    },
+    treatment="EDAC, 5 critics",
+    baselines=("SAC-N, 5 critics",),
+    measure=evaluated,
+    measured="return",
+    laptop=Scale(5000, SEEDS[:5]),
+    smoke=Scale(200, (1000, 1001)),
+    paper=Paper("gymnasium:Hopper-v5", 3_000_000, 4, "a GPU and days", lacks="the data sets of D4RL"),
+    note="10 episodes of a rule that swings the pendulum up, always the same way, in place of D4RL; 5 is one of the "
+    "weights of diversity that the paper tries.",
+)

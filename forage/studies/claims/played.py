@@ -1,0 +1,90 @@
+"""Data sets for claims: whole episodes that simple rules play, so that nothing has to be trained before an arm is."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from forage.config.setup import make_setup
+from forage.core import prng, spaces
+from forage.core.compiling import QUICK, known
+from forage.core.ports import Environment
+from forage.data import files
+from forage.data.logged import Transitions
+
+FOLDER = Path("runs") / "claims" / "data"
+
+PlayedBy = Callable[[Float[Array, " observation"]], Array]
+"""From an observation to the action of a rule."""
+
+
+def swing_up(observation: Float[Array, "observation=3"]) -> Float[Array, "action=1"]:
+    """Swing Pendulum-v1 up by its energy, and hold it there."""
+    cosine, sine, speed = observation
+    lacking = 15.0 - (0.5 * speed * speed + 15.0 * cosine)  # of the energy that it has at rest above
+    held = -(8.0 * jnp.arctan2(sine, cosine) + 1.5 * speed)
+    torque = jnp.where((cosine > 0.9) & (jnp.abs(speed) < 3.0), held, speed * lacking)
+    return jnp.clip(torque, -2.0, 2.0)[None]
+
+
+def balance(observation: Float[Array, "observation=4"]) -> Array:
+    """Push CartPole-v1 to where the pole leans."""
+    return (observation @ jnp.array([0.1, 0.5, 10.0, 2.0]) > 0).astype(jnp.int32)
+
+
+def pump(observation: Float[Array, "observation=2"]) -> Array:
+    """Push the car of MountainCar-v0 to where it moves: 0 is left, 2 is right."""
+    return jnp.where(observation[1] < 0, 0, 2).astype(jnp.int32)
+
+
+@functools.cache
+def played(environment: str, rule: PlayedBy, random: Sequence[float], seed: int = 0) -> str:
+    """Return the file of episodes that a rule plays; play and write them where they are not there.
+
+    `random`: for each episode, the share of its actions that are uniform instead.
+    """
+    told = f"{environment} {inspect.getsource(rule)} {tuple(random)} {seed}"  # pyrefly: ignore[bad-argument-type]
+    mark = hashlib.sha256(told.encode()).hexdigest()[:8]
+    file = FOLDER / f"{environment.partition('-')[0].lower()}-{mark}.npz"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        setup = make_setup("ppo", environment, seeds=1)
+        native = setup.environment
+        assert isinstance(native, Environment)
+        files.write(file, episodes(native, rule, random, seed), {"spec": setup.config()["spec"]})
+    return str(file)
+
+
+def episodes(environment: Environment, rule: PlayedBy, random: Sequence[float], seed: int) -> Transitions:
+    """Play one episode for each share of random actions."""
+    space, limit = environment.action_space, environment.horizon
+    assert limit is not None
+
+    def episode(key: Key[Array, ""], share: Array) -> Any:
+        def step(now: Any, key: Key[Array, ""]) -> Any:
+            state, observation = now
+            draw_key, random_key, step_key = jax.random.split(key, 3)
+            drawn = jax.random.uniform(draw_key) < share
+            action = jnp.where(drawn, spaces.sample(space, random_key), rule(observation))
+            state, after = environment.step(state, action, step_key)
+            ends = after.observation, after.terminated, after.truncated
+            return (state, after.observation), (observation, action, after.reward, *ends)
+
+        return jax.lax.scan(step, environment.reset(key), jax.random.split(key, int(limit)))[1]
+
+    keys = jax.random.split(prng.key(seed), len(random))
+    # It runs once: compiled quickly rather than well.
+    run = jax.jit(jax.vmap(episode), compiler_options=known(QUICK))
+    rows = jax.device_get(run(keys, jnp.asarray(random, jnp.float32)))
+    lengths = [int(np.argmax(ended)) + 1 for ended in rows[4] | rows[5]]
+    whole = [np.concatenate([row[i][:length] for i, length in enumerate(lengths)]) for row in rows]
+    return Transitions(*whole)
