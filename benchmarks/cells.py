@@ -1,14 +1,27 @@
-"""Tables of results, one file each: a map from a cell's name to its result, which processes write in turns."""
+"""Tables of results, one file each: a map from a cell's name to its result, which processes write in turns.
+
+A script whose cells are trained in processes of their own is called again with `--here CELL`, and its last line is a
+map from cells' names to their results.
+"""
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import hashlib
 import json
 import os
+import queue
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from forage.evaluation.statistics import student_interval
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -47,3 +60,39 @@ def alone(path: Path) -> Iterator[None]:
 def fingerprint(told: Any) -> str:
     """Return twelve hexadecimal digits that stand for plain data: what a cell was made from."""
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def train_one(script: str, results: Path, cell: str, **how: Any) -> None:
+    """Train a cell in a process of its own, and keep its results."""
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, script, "--here", cell], capture_output=True, text=True, **how)
+    if done.returncode:
+        print(f"{cell} failed: {done.stderr[-2000:]}", file=sys.stderr, flush=True)
+        return
+    for name, found in json.loads(done.stdout.strip().splitlines()[-1]).items():
+        put(results, name, found)
+    print(f"{cell}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+def train_all(script: str, results: Path, wanted: list[str], jobs: int) -> None:
+    """Train cells in processes of their own, so many at a time, each kept to one core where the system can do so."""
+    cores: queue.SimpleQueue[int] = queue.SimpleQueue()
+    can_pin = hasattr(os, "sched_setaffinity")
+    for core in (sorted(os.sched_getaffinity(0)) if can_pin else range(jobs))[:jobs]:
+        cores.put(core)
+
+    def train(cell: str) -> None:
+        core = cores.get()
+        pin = (lambda: os.sched_setaffinity(0, {core})) if can_pin else None
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+        train_one(script, results, cell, env=environment, preexec_fn=pin)
+        cores.put(core)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(train, wanted))
+
+
+def with_interval(means: np.ndarray) -> str:
+    """Return the mean over seeds with Student's 95 % interval."""
+    low, high = student_interval(means)
+    return f"{means.mean():.4g} [{low:.4g}, {high:.4g}]"

@@ -14,14 +14,10 @@ What is running when the process ends is lost; what is done stays.
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
 import json
-import os
-import queue
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,42 +113,7 @@ def train_together(wanted: list[str]) -> None:
     """Train all seeds of each of these in one process, one process after another, on JAX's default device."""
     for group in dict.fromkeys(cell.rpartition("/")[0] for cell in wanted):
         seeds = ",".join(cell.rpartition("/")[2] for cell in wanted if cell.startswith(group))
-        train_one(f"{group}/{seeds}")
-
-
-def train_one(cell: str, **how: Any) -> None:
-    """Train in a process of its own, and keep the results."""
-    began = time.monotonic()
-    done = subprocess.run([sys.executable, __file__, "--here", cell], capture_output=True, text=True, **how)
-    if done.returncode:
-        print(f"{cell} failed: {done.stderr[-2000:]}", file=sys.stderr, flush=True)
-        return
-    for name, found in json.loads(done.stdout.strip().splitlines()[-1]).items():
-        cells.put(RESULTS, name, found)
-    print(f"{cell}: {time.monotonic() - began:.0f} s", flush=True)
-
-
-def train_all(wanted: list[str], jobs: int) -> None:
-    """Train cells in processes of their own, so many at a time, each kept to one core where the system can do so."""
-    cores: queue.SimpleQueue[int] = queue.SimpleQueue()
-    can_pin = hasattr(os, "sched_setaffinity")
-    for core in (sorted(os.sched_getaffinity(0)) if can_pin else range(jobs))[:jobs]:
-        cores.put(core)
-
-    def train(cell: str) -> None:
-        core = cores.get()
-        pin = (lambda: os.sched_setaffinity(0, {core})) if can_pin else None
-        train_one(cell, env=os.environ | {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}, preexec_fn=pin)
-        cores.put(core)
-
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(train, wanted))
-
-
-def with_interval(means: np.ndarray) -> str:
-    """Return the mean over seeds with its interval."""
-    low, high = student_interval(means)
-    return f"{means.mean():.4g} [{low:.4g}, {high:.4g}]"
+        cells.train_one(__file__, RESULTS, f"{group}/{seeds}")
 
 
 def table(results: dict[str, Any]) -> str:
@@ -180,7 +141,7 @@ def table(results: dict[str, Any]) -> str:
             ways = {key: np.array([np.mean(seed[key]) for seed in found]) for key in ("greedy", "sampled")}
             way = max(ways, key=lambda key: ways[key].mean())
             seeds = ", ".join(f"{value:.4g}" for value in ways[way])
-            row.append(f"{with_interval(ways[way])} {way} {{{seeds}}}")
+            row.append(f"{cells.with_interval(ways[way])} {way} {{{seeds}}}")
             ends.append(student_interval(ways[way]))
             took = f"{np.median([seed['seconds'] for seed in found]):.0f}"
             seconds.append(f"[{took}]" if any("together" in seed for seed in found) else took)
@@ -217,7 +178,7 @@ def main() -> None:
     if arguments.together:
         train_together(missing)
     elif not arguments.table:
-        train_all(missing, arguments.jobs)
+        cells.train_all(__file__, RESULTS, missing, arguments.jobs)
     RESULTS.with_name("PRESETS.md").write_text(table(cells.read(RESULTS)))
 
 

@@ -237,7 +237,53 @@ SAC_HALFCHEETAH = Row(
     smoke={"steps": 1_500, "evaluation_episodes": 1},
 )
 
+DROQ_PENDULUM = Row(
+    name="droq-pendulum",
+    title="DroQ, Pendulum-v1, 1 environment, 20 updates a step",
+    settings={
+        **SAC_PENDULUM.settings,
+        "algorithm": "droq",
+        "steps": 1_200,
+        "learning_starts": 200,
+        "updates_per_step": 20,
+        "policy_delay": 20,
+        "dropout": 0.01,
+    },
+    contestants=(Contestant("forage", "forage"), Contestant("sbx", "sbx", GYMNASIUM)),
+    rate="updates_per_second",
+    smoke={"steps": 400},
+)
+
+
+def from_data(algorithm: str, title: str, updates: int) -> Row:
+    """Return the row of an agent that learns from 100,000 random transitions of HalfCheetah's shapes."""
+    return Row(
+        name=f"{algorithm}-data",
+        title=f"{title} from 100,000 random transitions, 17 numbers seen, 6 actions",
+        settings={
+            "algorithm": algorithm,
+            "transitions": 100_000,
+            "observations": 17,
+            "actions": 6,
+            "updates": updates,
+            "batch_size": 256,
+            "learning_rate": 3e-4,
+            "hidden": (256, 256),
+            "discount": 0.99,
+            "tau": 0.005,
+            "torch_threads": None,
+        },
+        contestants=(Contestant("forage", "forage-data"), Contestant("d3rlpy", "d3rlpy", {"updates": updates // 4})),
+        rate="updates_per_second",
+        smoke={"updates": 40},
+    )
+
+
 ROWS: dict[str, Row] = {
     row.name: row
-    for row in (PPO_CARTPOLE, PPO_CARTPOLE_SEEDS, SAC_PENDULUM, DQN_CARTPOLE, PPO_HALFCHEETAH, SAC_HALFCHEETAH)
+    for row in (
+        *(PPO_CARTPOLE, PPO_CARTPOLE_SEEDS, SAC_PENDULUM, DQN_CARTPOLE, PPO_HALFCHEETAH, SAC_HALFCHEETAH),
+        *(DROQ_PENDULUM, from_data("iql", "IQL", 4000), from_data("td3-bc", "TD3+BC", 4000)),
+        from_data("cql", "CQL", 600),
+    )
 }

@@ -1,0 +1,123 @@
+"""How much do agents learn from 50,000 steps? A table beside published curves at equal steps, by seed.
+
+    python benchmarks/efficiency.py --list                 # cells: task/agent/seed, and which are done
+    python benchmarks/efficiency.py --jobs 2               # train all that is missing, two at a time, a core each
+    python benchmarks/efficiency.py --only half-cheetah/sac,walker-walk    # cells whose names begin so, in this order
+    python benchmarks/efficiency.py --table                # results/EFFICIENCY.md from results/efficiency.json
+
+A cell is one seed: `forage train AGENT TASK` with the agent's own defaults and what the row says, and the mean of ten
+episodes played greedily afterwards. What is running when the process ends is lost; what is done stays. The published
+numbers are means over the seeds of raw files: of HalfCheetah-v4 in DAVIAN-Robotics/SimbaV2, `results/baseline`; of
+DeepMind Control in the repositories of MR.Q and BRO.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cells
+import numpy as np
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "efficiency.json"
+SEEDS, EPISODES = range(5), 10
+
+
+class Row(NamedTuple):
+    """One agent in one task."""
+
+    agent: str
+    environment: str
+    steps: int
+    published: str  # the mean at as many steps, and whose
+    options: dict[str, Any] = {}
+
+
+CHEETAH, WALK = "gymnasium:HalfCheetah-v5", "envpool:WalkerWalk-v1"
+SWING_UP = "envpool:CartpoleSwingup-v1"
+TEN_THOUSAND = {"learning_starts": 10_000}
+FIVE_THOUSAND = {"learning_starts": 5_000}
+
+ROWS: dict[str, Row] = {
+    "half-cheetah/sac": Row("sac", CHEETAH, 50_000, "4212", TEN_THOUSAND),
+    "half-cheetah/td3": Row("td3", CHEETAH, 50_000, "", TEN_THOUSAND),
+    "half-cheetah/droq": Row("droq", CHEETAH, 50_000, "6383", FIVE_THOUSAND),
+    "walker-walk/sac": Row("sac", WALK, 50_000, "", FIVE_THOUSAND),
+    "cartpole-swingup/sac": Row("sac", SWING_UP, 50_000, "", FIVE_THOUSAND),
+}
+CELLS = [f"{name}/{seed}" for name in ROWS for seed in SEEDS]
+
+
+def train_here(cell: str) -> None:
+    """Train one seed in this process, and print what was found."""
+    import forage
+
+    name, _, seed = cell.rpartition("/")
+    row = ROWS[name]
+    with tempfile.TemporaryDirectory() as scratch:
+        run = forage.train(
+            row.agent,
+            row.environment,
+            steps=row.steps,
+            seeds=[int(seed)],
+            agent_options=row.options,
+            directory=Path(scratch) / "run",
+            display="quiet",
+            evaluation_episodes=EPISODES,
+            evaluation_actions="greedy",
+        )
+        assert run.evaluation is not None
+        found = {"return": run.evaluation["return"][0], "seconds": run.rows[-1]["seconds"], "steps": row.steps}
+    print(json.dumps({cell: found}), flush=True)
+
+
+def table(results: dict[str, Any]) -> str:
+    """Return the page of all rows, with the seeds that are done."""
+    lines = [
+        "# Learning from 50,000 steps",
+        "",
+        "`python benchmarks/efficiency.py` trains what is missing. The mean return of ten episodes a seed, played",
+        "greedily, with Student's 95 % interval over seeds; seconds of training a seed on one core, which may have had",
+        "other work. Published: the mean of the raw curves that the script names, at as many steps.",
+        "",
+        "| task | agent | steps | return | seeds | published | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, row in ROWS.items():
+        found = [results[cell] for seed in SEEDS if (cell := f"{name}/{seed}") in results]
+        values = np.array([one["return"] for one in found])
+        shown = cells.with_interval(values) if len(values) > 1 else ", ".join(f"{value:.4g}" for value in values)
+        took = f"{np.median([one['seconds'] for one in found]):.0f}" if found else ""
+        told = [name.partition("/")[0], f"`{row.agent}`", f"{row.steps:,}", shown, str(len(found)), row.published, took]
+        lines.append("| " + " | ".join(told) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Read the arguments, and train, list or make the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="how the names of cells begin; several with commas between them")
+    parser.add_argument("--jobs", type=int, default=1, help="how many cells at a time")
+    parser.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true", help="only make the page anew")
+    arguments = parser.parse_args()
+    if arguments.here:
+        train_here(arguments.here)
+        return
+    results = cells.read(RESULTS)
+    wanted = list(dict.fromkeys(c for start in arguments.only.split(",") for c in CELLS if c.startswith(start)))
+    if arguments.list:
+        print(*(f"{cell} {'done' if cell in results else ''}" for cell in wanted), sep="\n")
+        return
+    if not arguments.table:
+        cells.train_all(__file__, RESULTS, [cell for cell in wanted if cell not in results], arguments.jobs)
+    RESULTS.with_name("EFFICIENCY.md").write_text(table(cells.read(RESULTS)))
+
+
+if __name__ == "__main__":
+    main()
