@@ -72,7 +72,11 @@ def test_what_is_forbidden_next_is_worth_nothing():
 
 
 @pytest.mark.parametrize(
-    "memory", [UniformReplay(capacity=1), Dyna(capacity=1, planning=7.0)], ids=["watkins", "dyna-q"]
+    "memory",
+    [
+        pytest.param(UniformReplay(capacity=1), id="watkins", marks=pytest.mark.thorough),
+        pytest.param(Dyna(capacity=1, planning=7.0), id="dyna-q"),
+    ],
 )
 def test_it_comes_to_the_optimal_values(memory):
     """In a grid where all is sure, and every pair is tried again and again."""

@@ -234,6 +234,7 @@ def test_agents_with_memory_and_whole_episodes_play_themselves():
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((state.learner.agent, tally.metrics)))
 
 
+@pytest.mark.thorough
 def test_a_run_is_evaluated_against_opponents(tmp_path):
     options = {"num_envs": 4, "rollout_length": 16, "hidden_sizes": (8,), "minibatches": 2}
     run = training.train(

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import small
+from tiers import gated
 
 from forage.cli import arguments
 from forage.cli import entry as cli
@@ -119,7 +120,10 @@ def test_resume_evaluate_watch_compare(capsys, finished, tmp_path):
     assert (tmp_path / "both.png").exists()
 
 
-@pytest.mark.parametrize(("port", "name"), [(p, n) for p, table in registry.PORTS.items() for n in table])
+PARTS = [(port, name) for port, table in registry.PORTS.items() for name in table]
+
+
+@pytest.mark.parametrize(("port", "name"), gated(PARTS, PARTS[::5]))
 def test_every_part_can_be_shown(capsys, port, name):
     code, out, err = small.here(capsys, "show", name)
     assert (code, err) == (0, "")

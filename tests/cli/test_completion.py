@@ -45,6 +45,7 @@ def test_candidates(line, wanted):
     assert all(name.startswith(word) for name in found)
 
 
+@pytest.mark.thorough
 def test_every_option_of_every_agent_is_completed():
     for name, target in registry.PORTS["agent"].items():
         wanted = {f"--{field.name.replace('_', '-')}" for field in registry.fields(registry.load(target))}

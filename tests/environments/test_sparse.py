@@ -110,6 +110,7 @@ def test_the_pendulum_is_paid_where_it_stands(degrees, reward):
     assert frozen.step(still, jnp.array([0.0]), KEY)[1].reward == reward
 
 
+@pytest.mark.thorough
 def test_the_television_changes_by_its_action_only():
     room = MultiRoom(rooms=2, largest=4)
     tv = NoisyTV(room, 2)

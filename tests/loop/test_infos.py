@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import small
 from small import differing_files
+from tiers import gated
 
 import forage
 from forage.config.saved import spec_from_config
@@ -100,7 +101,7 @@ def train(directory, runner, agent="ppo", agents=1, **more):
 
 
 @pytest.mark.parametrize("runner", ["device", "host"])
-@pytest.mark.parametrize("agents", [1, 2])
+@pytest.mark.parametrize("agents", gated([1, 2], [2]))
 def test_the_last_steps_are_reported(runner, agents, tmp_path):
     run = train(tmp_path / "run", runner, agents=agents, rewards=Costly(), evaluation_every=80)
     for row in (*run.rows, *run.evaluations, run.evaluation):
@@ -122,7 +123,7 @@ def test_old_configurations_name_none():
     assert spec_from_config(config).info_names == () == from_config(config).spec.info_names
 
 
-@pytest.mark.parametrize("runner", ["device", "host"])
+@pytest.mark.parametrize("runner", gated(["device", "host"], ["device"]))
 def test_a_memory_keeps_them_and_a_stop_loses_nothing(runner, tmp_path):
     words = {"agent": "dqn", "rewards": Costly(), "checkpoint_seconds": 0.0}
     whole, stopped = (train(tmp_path / name, runner, **words) for name in ("whole", "stopped"))

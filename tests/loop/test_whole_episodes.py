@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import small
 from small import PPO
+from tiers import gated
 
 from forage.agents.policy_gradient import ppo
 from forage.config.setup import make_setup
@@ -79,7 +80,7 @@ def episodes(rollout: Any) -> list[list[tuple[int, int, int]]]:
     return found
 
 
-@pytest.mark.parametrize("runner", ENVIRONMENTS)
+@pytest.mark.parametrize("runner", gated(ENVIRONMENTS, ["device"]))
 def test_marks_name_the_episode_and_numbers_have_no_gaps(runner):
     rollouts, _ = lived(Marked(**OPTIONS), ENVIRONMENTS[runner])
     assert rollouts[0].mark[0].tolist() == [0, 1, 2]

@@ -51,6 +51,7 @@ def test_an_encoder_of_ones_own(name):
     assert all(equinox.is_inexact_array(leaf) for leaf in jax.tree.leaves(network))
 
 
+@pytest.mark.thorough
 def test_runs_with_ones_own(tmp_path):
     """All together, on the device and back from the file, and again from what config.json keeps."""
     given = PPO | {

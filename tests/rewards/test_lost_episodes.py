@@ -66,6 +66,7 @@ class Within(Scale):
         raise Heard
 
 
+@pytest.mark.thorough
 def test_what_stands_within_hears_of_it():
     nesting = {
         name: cls

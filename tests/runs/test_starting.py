@@ -67,6 +67,7 @@ def test_other_seeds_go_on_from_the_best(parent, tmp_path, monkeypatch):
     assert config["agent"] == parent.config["agent"] | {"learning_rate": 0.5}
 
 
+@pytest.mark.thorough
 def test_a_run_that_never_began_begins_with_them_again(parent, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         beginning(patch, tmp_path / "run", parent, steps=48)

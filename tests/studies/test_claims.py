@@ -287,6 +287,7 @@ def no_training(monkeypatch):
     monkeypatch.setattr(training, "resume", refuse)
 
 
+@pytest.mark.thorough
 def test_what_is_over_can_be_judged_again(tmp_path, monkeypatch, little):
     first = running.run("gsde", "smoke", tmp_path, "quiet")
     assert not list(tmp_path.glob("*/checkpoints"))
@@ -339,6 +340,7 @@ def test_runs_of_other_settings_or_code_are_not_taken_for_this_claim(tmp_path, c
     assert scores(again) == scores(other) and again["versions"]["code"] == read_json(made)["code"] != "older"
 
 
+@pytest.mark.thorough
 def test_a_run_that_was_evaluated_before_its_end_is_gone_on_with(tmp_path, little):
     whole = running.run("gsde", "smoke", tmp_path / "whole", "quiet")
     claim, place = running.load("gsde"), tmp_path / "stopped" / "white"
