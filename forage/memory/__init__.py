@@ -9,6 +9,7 @@ PARTS = {
     "hindsight": "hindsight:Hindsight",
     "dyna": "dyna:Dyna",
     "recorded": "recorded:Recorded",
+    "shifted": "shifted:Shifted",
     "sqil": "sqil:SQIL",
     "dataset": "dataset:DataSet",
     "trajectory-weighted": "trajectory_weighted:TrajectoryWeighted",

@@ -7,8 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 from jaxtyping import Array, Float
 
-from forage.core.ports import Agent, Environment, Judgement, Memory, Moment
+from forage.core.ports import Environment, Judgement, Moment
 from forage.core.types import Batch, Clock, Experience, Spec
+from forage.memory.around import Around
 from forage.ops.ring import Ring, empty_ring, truncate, write
 
 
@@ -19,7 +20,7 @@ class Recording(NamedTuple):
     ring: Ring
 
 
-class Recorded(Memory):
+class Recorded(Around):
     """Another memory, which the agent learns from, and a recording of the newest `capacity` transitions.
 
     The run is the one that the memory within makes, bit for bit: the recording is written and never read. It lies in
@@ -29,47 +30,36 @@ class Recorded(Memory):
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --memory recorded --memory.capacity 50k --steps 50k"
 
-    inner: Any = None  # memory that the agent learns from; its usual one
     capacity: int = equinox.field(static=True, default=1_000_000)  # newest transitions recorded, of all environments
     # together; a run takes room for no more than it has steps
-
-    # What the loop asks of a memory is asked of the one within.
-    on_policy = property(lambda self: self.inner.on_policy)  # type: ignore[assignment]
-    judged = property(lambda self: self.inner.judged)  # type: ignore[assignment]
-    joint = property(lambda self: self.inner.joint)  # type: ignore[assignment]
-    offline = property(lambda self: self.inner.offline)  # type: ignore[assignment]
-
-    @property
-    def held_back(self) -> int:
-        return self.inner.held_back
-
-    def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        self.inner.check(agent, spec, environment)
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
     ) -> Recording:
-        inner = self.inner.init(example, num_envs, rollout_length, spec, environment)
+        inner = super().init(example, num_envs, rollout_length, spec, environment)
         ring = empty_ring(self.capacity, bare(example), num_envs, rollout_length, spec.observation_space)
         return Recording(inner, ring)
 
     def add(self, state: Recording, rollout: Experience, clock: Clock) -> Recording:
-        return Recording(self.inner.add(state.inner, rollout, clock), write(state.ring, bare(rollout), clock))
+        return Recording(super().add(state.inner, rollout, clock), write(state.ring, bare(rollout), clock))
 
     def rate(self, state: Recording, judgement: Judgement, clock: Clock) -> Recording:
-        return state._replace(inner=self.inner.rate(state.inner, judgement, clock))
+        return state._replace(inner=super().rate(state.inner, judgement, clock))
 
     def truncate(self, state: Recording, clock: Clock) -> Recording:
-        return Recording(self.inner.truncate(state.inner, clock), truncate(state.ring, clock))
+        return Recording(super().truncate(state.inner, clock), truncate(state.ring, clock))
+
+    def turn(self, state: Recording, size: int, length: int, moment: Moment) -> Recording:
+        return state._replace(inner=super().turn(state.inner, size, length, moment))
 
     def sample(self, state: Recording, size: int, length: int, moment: Moment) -> Batch:
-        return self.inner.sample(state.inner, size, length, moment)
+        return super().sample(state.inner, size, length, moment)
 
     def report(self, state: Recording, batch: Batch, errors: Float[Array, " batch"]) -> Recording:
-        return state._replace(inner=self.inner.report(state.inner, batch, errors))
+        return state._replace(inner=super().report(state.inner, batch, errors))
 
     def rest(self, state: Recording) -> Recording:
-        return state._replace(inner=self.inner.rest(state.inner))
+        return state._replace(inner=super().rest(state.inner))
 
 
 def bare(experience: Experience) -> Experience:

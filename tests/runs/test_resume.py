@@ -97,6 +97,7 @@ CASES: dict[str, Case] = {
             "behaviour": part("behaviour", "epsilon-greedy", fraction=0.5),
         },
     ),
+    "dqn-shifted": Case("dqn", lambda: {"memory": part("memory", "shifted", pixels=1)}, environment="minatar:Breakout"),
     "dqn-reshuffled": Case(
         "dqn",
         lambda: {"memory": part("memory", "reshuffled", capacity=32)},

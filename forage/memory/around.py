@@ -1,0 +1,54 @@
+"""What stands around another memory: all that the loop asks is asked of the one within."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Array, Float
+
+from forage.core.ports import Agent, Environment, Judgement, Memory, Moment
+from forage.core.types import Batch, Clock, Experience, Spec
+
+
+class Around(Memory):
+    """A memory around the memory `inner`, whose state it keeps as its own; what differs is overridden."""
+
+    inner: Any = None  # memory that the agent learns from; its usual one
+
+    on_policy = property(lambda self: self.inner.on_policy)  # type: ignore[assignment]
+    judged = property(lambda self: self.inner.judged)  # type: ignore[assignment]
+    joint = property(lambda self: self.inner.joint)  # type: ignore[assignment]
+    offline = property(lambda self: self.inner.offline)  # type: ignore[assignment]
+
+    @property
+    def held_back(self) -> int:
+        return self.inner.held_back
+
+    def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
+        self.inner.check(agent, spec, environment)
+
+    def init(
+        self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
+    ) -> Any:
+        return self.inner.init(example, num_envs, rollout_length, spec, environment)
+
+    def add(self, state: Any, rollout: Experience, clock: Clock) -> Any:
+        return self.inner.add(state, rollout, clock)
+
+    def rate(self, state: Any, judgement: Judgement, clock: Clock) -> Any:
+        return self.inner.rate(state, judgement, clock)
+
+    def truncate(self, state: Any, clock: Clock) -> Any:
+        return self.inner.truncate(state, clock)
+
+    def turn(self, state: Any, size: int, length: int, moment: Moment) -> Any:
+        return self.inner.turn(state, size, length, moment)
+
+    def sample(self, state: Any, size: int, length: int, moment: Moment) -> Batch:
+        return self.inner.sample(state, size, length, moment)
+
+    def report(self, state: Any, batch: Batch, errors: Float[Array, " batch"]) -> Any:
+        return self.inner.report(state, batch, errors)
+
+    def rest(self, state: Any) -> Any:
+        return self.inner.rest(state)

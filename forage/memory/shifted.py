@@ -1,0 +1,85 @@
+"""Shifted pictures: what is drawn from another memory is moved by a few pixels at random."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key, PyTree
+
+from forage.core import spaces
+from forage.core.ports import Agent, Environment, Moment
+from forage.core.ranges import Range, Ranges
+from forage.core.types import Batch, ForageError, Spec
+from forage.memory.around import Around
+
+
+class Shifted(Around):
+    """Another memory, whose pictures are shifted by up to `pixels` in each direction whenever they are drawn.
+
+    Each segment has one shift for its observations and one for those that they lead to, uniform over all
+    (2 `pixels` + 1)^2, and where a picture is moved away its edge is repeated. What is stored stays as it is, and so
+    does what is no picture. An agent that learns from pixels then fits less what it happened to see.
+
+    Source: Yarats, Fergus, Lazaric, Pinto (2021), "Mastering Visual Continuous Control: Improved Data-Augmented
+    Reinforcement Learning", arXiv 2107.09645: `RandomShiftsAug` of the authors' drqv2.py, 4 pixels of 84, with whole
+    pixels; the idea is of Kostrikov, Yarats, Fergus (2020), "Image Augmentation Is All You Need", arXiv 2004.13649.
+    """
+
+    example: ClassVar[str] = "forage train dqn minatar:Breakout --memory shifted --memory.pixels 1"
+    ranges: ClassVar[Ranges] = {"pixels": Range(1)}
+
+    pixels: int = equinox.field(static=True, default=4)  # how far a picture is shifted at most, the authors' for 84;
+    # larger forgets more of where things are
+
+    def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
+        """Raise `ForageError` where there are no pictures to shift, or for an agent whose rollouts are whole."""
+        super().check(agent, spec, environment)
+        seen = spaces.seen(spec.observation_space)
+        if all(spaces.picture(leaf) is None for leaf in spaces.leaves(seen).values()):
+            raise ForageError(
+                f"Shifted replay moves pictures, and observations of {spec.name} are {spaces.describe(seen)}; leave it "
+                f"out, or use an environment with pictures such as minatar:Breakout."
+            )
+        if self.on_policy:
+            raise ForageError(
+                f"{type(agent).__name__} learns from what it has just lived through, whose probabilities are of "
+                f"pictures as they were; use an agent that learns from a replay memory, such as dqn."
+            )
+
+    def sample(self, state: Any, size: int, length: int, moment: Moment) -> Batch:
+        batch = super().sample(state, size, length, moment)
+        experience = batch.experience
+        now_key, next_key = jax.random.split(jax.random.fold_in(moment.key, 1))
+        now = self.moved(experience.observation, moment.spec, now_key)
+        after = self.moved(experience.next_observation, moment.spec, next_key)
+        return batch._replace(experience=experience._replace(observation=now, next_observation=after))
+
+    def moved(self, observation: PyTree[Array], spec: Spec, key: Key[Array, ""]) -> PyTree[Array]:
+        """Shift all pictures of segments (leaves `time batch ...`), those of one segment alike."""
+        many = jax.tree.leaves(observation)[0].shape[1]
+        by = jax.random.randint(key, (many, 2), -self.pixels, self.pixels + 1)
+
+        def move(space: gymnasium.spaces.Space[Any], values: PyTree[Array]) -> PyTree[Array]:
+            if isinstance(space, gymnasium.spaces.Dict):
+                return {name: move(space[name], part) for name, part in values.items()}
+            found = spaces.picture(space)
+            return values if found is None else shifted(values, by, found.axes)
+
+        return move(spec.observation_space, observation)
+
+
+def shifted(pictures: Array, by: Int[Array, "batch 2"], axes: tuple[int, ...]) -> Array:
+    """Move pictures `[time, batch, ...]` down and right; `axes`: of a picture, the first two are height and width."""
+
+    def one(picture: Array, by: Int[Array, "2"]) -> Array:
+        for step, axis in zip(by, axes, strict=False):
+            size = picture.shape[axis]
+            picture = jnp.take(picture, jnp.clip(np.arange(size) - step, 0, size - 1), axis=axis)
+        return picture
+
+    return jax.vmap(jax.vmap(one, (0, 0)), (0, None))(pictures, by)

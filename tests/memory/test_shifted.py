@@ -1,0 +1,67 @@
+"""Shifted pictures: by hand, in segments, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from forage.config.setup import make_setup
+from forage.core.ports import Moment
+from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.memory.shifted import Shifted, shifted
+from forage.memory.uniform import UniformReplay
+
+
+def test_by_hand():
+    pictures = jnp.arange(2 * 3 * 4).reshape(1, 2, 3, 4, 1)
+    found = shifted(pictures, jnp.array([[1, -2], [0, 9]]), (0, 1, 2))
+    # Down by 1 and left by 2: the uppermost row and the last column are repeated.
+    assert found[0, 0, :, :, 0].tolist() == [[2, 3, 3, 3], [2, 3, 3, 3], [6, 7, 7, 7]]
+    assert found[0, 1, :, :, 0].tolist() == [[12] * 4, [16] * 4, [20] * 4]  # no further than there are pixels
+
+
+def test_pictures_of_a_segment_move_alike_and_all_else_stays():
+    seen = spaces.Dict(
+        {"clock": spaces.Box(0, 9, (2,), np.float32), "screen": spaces.Box(0, 255, (1, 40, 40), np.uint8)}
+    )
+    spec = Spec("here", seen, spaces.Discrete(2), (), 1, 10, ())
+    memory = Shifted(UniformReplay(64), pixels=2)
+    agent = make_setup("dqn", "minatar:Breakout").agent
+    memory.check(agent, spec, None)
+    random = np.random.default_rng(0)
+    screens = random.integers(0, 255, (9, 1, 1, 40, 40)).astype(np.uint8)
+    observations = {"clock": np.arange(18, dtype=np.float32).reshape(9, 1, 2), "screen": screens}
+    now, after = (jax.tree.map(lambda x, i=i: x[i : i + 8], observations) for i in (0, 1))
+    zeros, no = np.zeros((8, 1), np.float32), np.zeros((8, 1), bool)
+    ends = {"terminated": no, "truncated": no}
+    acted = {"action": no.astype(np.int32), "reward": zeros, "source": no.astype(np.int8), "aux": ()}
+    lived = Experience(observation=now, next_observation=after, **acted, **ends)
+    example = jax.tree.map(lambda x: jnp.asarray(x[0, 0]), lived)
+    clock = Clock(*(jnp.int32(0) for _ in Clock._fields))
+    state = memory.add(memory.init(example, 1, 8, spec, None), lived, clock)
+    moment = Moment(agent, None, spec, clock._replace(steps=jnp.int32(8)), jax.random.key(0))
+    plain, batch = memory.inner.sample(state, 5, 3, moment), memory.sample(state, 5, 3, moment)
+    assert (batch.index == plain.index).all()
+    for name in ("observation", "next_observation"):
+        ours, theirs = getattr(batch.experience, name), getattr(plain.experience, name)
+        assert (ours["clock"] == theirs["clock"]).all()
+        moves = {}
+        for segment in range(5):
+            for time in range(3):
+                picture, was = ours["screen"][time, segment, 0], theirs["screen"][time, segment, 0]
+                fits = [
+                    (down, right)
+                    for down in range(-2, 3)
+                    for right in range(-2, 3)
+                    if (picture == np.roll(was, (down, right), (0, 1)))[2:-2, 2:-2].all()
+                ]
+                assert len(fits) == 1 and moves.setdefault(segment, fits[0]) == fits[0]
+        assert len(set(moves.values())) > 1
+
+
+def test_what_has_no_pictures_and_what_learns_from_its_rollouts_is_refused():
+    with pytest.raises(ForageError, match=r"observations of CartPole-v1 are Box\(4,\)"):
+        make_setup("dqn", "CartPole-v1", memory=Shifted(UniformReplay(64))).learner()
+    with pytest.raises(ForageError, match="PPO learns from what it has just lived through"):
+        make_setup("ppo", "minatar:Breakout", memory="shifted").learner()
