@@ -95,6 +95,7 @@ class H2O(SAC):
     example: ClassVar[str] = "forage train h2o Pendulum-v1 --memory mixed --memory.data real.npz"
     ranges: ClassVar[Ranges] = {
         "conservatism": Range(0),
+        "classifier_sizes": Range(1),
         "classifier_noise": Range(0),
         "next_samples": Range(1),
     }
