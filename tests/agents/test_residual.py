@@ -87,13 +87,21 @@ def test_a_run_keeps_its_base_and_refuses_another(tmp_path):
         setup.learner()
 
 
+REPLAY = {"hidden_sizes": (8,), "critics": 3, "batch_size": 4, "learning_starts": 16}
+RUNS = {
+    "residual-sac": REPLAY | {"critic_warmup": 8},
+    "residual-td3": REPLAY | {"critic_warmup": 8},
+    "residual-ppo": {"hidden_sizes": (8,), "num_envs": 2, "rollout_length": 8, "minibatches": 2},
+    "dsrl": REPLAY | {"updates_per_rollout": 2},
+}
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("agent", ["residual-sac", "residual-td3"])
+@pytest.mark.parametrize("agent", RUNS)
 def test_resumed_is_as_if_never_stopped_and_evaluated_without_the_base(agent, tmp_path, capsys):
     small.train(tmp_path / "base", "sac")
-    options = {"base": str(tmp_path / "base"), "hidden_sizes": (8,), "critics": 3, "critic_warmup": 8}
-    options |= {"batch_size": 4, "learning_starts": 16}
-    setup = make_setup(agent, "Pendulum-v1", seeds=[3, 7], steps=200, agent_options=options)
+    options = RUNS[agent] | {"base": str(tmp_path / "base")}
+    setup = make_setup(agent, "Pendulum-v1", seeds=[3, 7], steps=2000, agent_options=options)
     runner = setup.runner()
     runner.begin()
     runner.advance(40)
@@ -103,8 +111,8 @@ def test_resumed_is_as_if_never_stopped_and_evaluated_without_the_base(agent, tm
     again.load(tmp_path / "half.npz")
     again.advance(40)
     assert small.differing(runner.state, again.state) == []
-    words = ("--base", tmp_path / "base", "--steps", "64", "--seeds", "2", "--hidden-sizes", "8", "--critics", "2")
-    words += ("--learning-starts", "16", "--directory", tmp_path / "run")
+    words = ("--base", tmp_path / "base", "--steps", "64", "--seeds", "2", "--hidden-sizes", "8")
+    words += ("--directory", tmp_path / "run") + (("--learning-starts", "16") if "critics" in options else ())
     assert small.here(capsys, "train", agent, "Pendulum-v1", *words)[0] == 0
     (tmp_path / "base").rename(tmp_path / "gone")
     assert small.here(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
