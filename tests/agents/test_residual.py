@@ -67,6 +67,7 @@ def test_the_policy_waits_for_the_critics_and_the_base_stays(kind):
     assert all((new != old).any() for old, new in itertools.pairwise(critics))
 
 
+@pytest.mark.thorough
 def test_a_run_keeps_its_base_and_refuses_another(tmp_path):
     small.train(tmp_path / "base", "td3")
     options = {"base": str(tmp_path / "base"), "hidden_sizes": (8,), "critics": 2, "learning_starts": 16}
