@@ -67,6 +67,15 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "tqc": ("tqc", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "critics": 2, "quantiles": 5}),
     "edac": ("edac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3}),
+    "e2o": ("e2o", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3, "candidates": 4}),
+    "expo": (
+        "expo",
+        "Pendulum-v1",
+        REPLAY
+        | {"hidden_sizes": (8,), "critics": 3, "candidates": 2, "edited": 1, "flow_steps": 2}
+        | {"updates_per_rollout": 2, "policy_delay": 2},
+    ),
+    "h2o": ("h2o", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "classifier_sizes": (8,)}),
     "adaptive-ratio-sac": (
         "adaptive-ratio-sac",
         "Pendulum-v1",

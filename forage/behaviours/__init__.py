@@ -9,6 +9,7 @@ PARTS = {
     "ornstein-uhlenbeck": "ornstein_uhlenbeck:OrnsteinUhlenbeck",
     "held-noise": "held_noise:HeldNoise",
     "parameter-noise": "parameter_noise:ParameterNoise",
+    "data-guided": "data_guided:DataGuided",
     "guide": "guide:Guide",
     "lesson": "lesson:Lesson",
     "dagger": "dagger:DAgger",

@@ -138,7 +138,9 @@ class Setup:
             memory = self.prepared(memory.opened(self.spec))
         behaviour = teachers.with_expert(self.behaviour, self.spec, learns)
         parts = (self.agent, behaviour, self.rewards, memory)
-        learner = Learner(*(demonstrations.opened(parts, self.spec) if learns else parts), self.spec)
+        if learns:
+            parts = teachers.with_weights(demonstrations.opened(parts, self.spec), self.spec)
+        learner = Learner(*parts, self.spec)
         learner.check(self.environment if isinstance(self.environment, Environment) else None)
         _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
         if not self.offline:
@@ -337,7 +339,8 @@ def make_setup(
         made = registry.build("agent", agent, options)  # options are checked before a preset is laid under them
         under = chosen(agent, name, spec, native, options)
         settings_from = under.why
-        agent = dataclasses.replace(made, **{key: value for key, value in under.settings.items() if key not in options})
+        preset = {key: value for key, value in under.settings.items() if key not in options}
+        agent = teachers.taken(dataclasses.replace(made, **preset))
         check_sizes(agent, spec, options)
         given = {port: part for port, part in parts.items() if part is not None}
         parts = upon(under.parts, given)
@@ -355,6 +358,7 @@ def make_setup(
         within: dict[str, Any] = {"inner": default_memory(agent)}
         by_port["memory"] = dataclasses.replace(by_port["memory"], **within)
     agent, by_port = demonstrations.sealed(agent), {port: demonstrations.sealed(part) for port, part in by_port.items()}
+    agent, by_port = teachers.taken(agent), {port: teachers.taken(part) for port, part in by_port.items()}
     offline = by_port["memory"].offline
     by_port["memory"] = by_port["memory"].sealed()
     if offline:

@@ -11,7 +11,8 @@ import numpy as np
 
 from forage.behaviours.dagger import DAgger
 from forage.config.saved import load_policy
-from forage.core import prng, spaces
+from forage.core import frozen, prng, spaces
+from forage.core.frozen import Frozen, Tree
 from forage.core.ports import Behaviour, Environment, Starts
 from forage.core.types import ForageError, Spec
 from forage.data.files import fingerprint
@@ -44,6 +45,52 @@ def sealed(behaviour: Behaviour) -> Behaviour:
     return dataclasses.replace(behaviour, expert=str(path), sha256=fingerprint(path / "agent.npz"))
 
 
+def taken(part: Tree) -> Tree:
+    """Return a part with the agent, and its hash, of each run whose policy it, or a part within it, acts with.
+
+    What was taken before stays, as the run may be gone where this one is only evaluated.
+    """
+
+    def one(policy: Frozen) -> Frozen:
+        if policy.agent is not None or policy.function is not None:
+            return policy
+        path = Path(policy.run).expanduser().absolute()
+        agent = load_policy(path).agent
+        return dataclasses.replace(policy, run=str(path), sha256=fingerprint(path / "agent.npz"), agent=agent)
+
+    return frozen.each(part, one)
+
+
+def with_weights(part: Tree, spec: Spec) -> Tree:
+    """Return a part with the weights of each run whose policy it, or a part within it, acts with.
+
+    Raise `ForageError` where such a run is gone, has learned more since, or is of another environment.
+    """
+
+    def one(policy: Frozen) -> Frozen:
+        if policy.weights is not None or policy.function is not None:
+            return policy
+        found, path = load_policy(policy.run), policy.run
+        if fingerprint(Path(path) / "agent.npz") != policy.sha256:
+            raise ForageError(
+                f"The agent of {path} has changed since this run began to build on it; put it back, or train again."
+            )
+        check_plays(found.spec, spec, path, "a base")
+        return dataclasses.replace(policy, weights=jax.tree.map(jnp.asarray, found.state))
+
+    return frozen.each(part, one)
+
+
+def check_plays(plays: Spec, spec: Spec, path: str, what: str) -> None:
+    """Raise `ForageError` where a run's agent sees or does other things than there are in an environment."""
+    have, wanted = ([spaces.to_json(x.observation_space), spaces.to_json(x.action_space)] for x in (plays, spec))
+    if have != wanted:
+        raise ForageError(
+            f"The agent of {path} plays {plays.name}, which shows or takes other things than {spec.name}; a run "
+            f"in {spec.name} is {what} there."
+        )
+
+
 def with_expert(behaviour: Behaviour, spec: Spec, learns: bool = True) -> Behaviour:
     """Return the behaviour with its expert in place of the name. Raise `ForageError` where it is another by now.
 
@@ -59,12 +106,7 @@ def with_expert(behaviour: Behaviour, spec: Spec, learns: bool = True) -> Behavi
         raise ForageError(
             f"The agent of {path} has changed since this run began to learn from it; put it back, or train again."
         )
-    plays, wanted = ([spaces.to_json(x.observation_space), spaces.to_json(x.action_space)] for x in (policy.spec, spec))
-    if plays != wanted:
-        raise ForageError(
-            f"The agent of {path} plays {policy.spec.name}, which shows or takes other things than {spec.name}; a run "
-            f"in {spec.name} is an expert there."
-        )
+    check_plays(policy.spec, spec, str(path), "an expert")
     return dataclasses.replace(behaviour, expert=(policy.agent, jax.tree.map(jnp.asarray, policy.state)))
 
 

@@ -4,6 +4,7 @@ With N critics Q_i and targets Q'_i, what soft actor-critic, TD3 and what is bui
 
     each_value      Q_1(s, a) ... Q_N(s, a)
     least_of_some   min over a random subset of M of Q'_i(s, a)  (Chen et al., 2021, arXiv 2101.05982; all, without M)
+    mean_least_pair the mean of min(Q'_i, Q'_j) over all pairs i < j  (Zhao et al., 2023, 2306.06871)
     truncated       the quantiles of all Q'_i in one, sorted, without the largest  (Kuznetsov et al., 2020, 2005.04269)
     squared_error   sum_i mean(weight (Q_i - target)^2) / 2
     value_error     that, or the cross-entropy of values that are histograms (`Bins`), or the error of `Quantiles`
@@ -193,6 +194,16 @@ def least_of_some(
         return values.min(0)
     assert key is not None
     return values[jax.random.choice(key, len(values), (number,), replace=False)].min(0)
+
+
+def mean_least_pair(values: Float[Array, "critic *batch"]) -> Float[Array, "*batch"]:
+    """Compute the mean over all pairs of critics of the lesser value: of n sorted ones, each counts for those above it.
+
+    It is sum_k (n - k) v_(k) / (n (n - 1) / 2), k = 1 being the least.
+    """
+    number = len(values)
+    weight = 2 * (number - 1 - jnp.arange(number)) / (number * (number - 1))
+    return jnp.tensordot(weight, jnp.sort(values, axis=0), 1)
 
 
 def truncated(quantiles: Float[Array, "critic batch quantiles"], dropped: int) -> Float[Array, "samples batch"]:

@@ -16,6 +16,10 @@ import pytest
 from tiers import gated
 
 from forage.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
+from forage.agents.actor_critic.between.e2o import E2O
+from forage.agents.actor_critic.between.h2o import H2O
+from forage.agents.actor_critic.between.residual import Residual, ResidualSAC, ResidualTD3
+from forage.agents.actor_critic.between.ro2o import RO2O
 from forage.agents.actor_critic.cal_ql import CalQL
 from forage.agents.actor_critic.cql import CQL
 from forage.agents.actor_critic.ddpg import DDPG
@@ -116,6 +120,9 @@ CRITIC: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32
 COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; near zero temperature they are values
 HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
 FEW_QUANTILES = {"critics": 2, "quantiles": 8, "dropped_quantiles": 0, "value_sizes": (32, 32)}
+CAREFUL = {"critics": 3, "neighbours": 2, "caution": 1e-3, "policy_smoothness": 1e-3}
+NO_BASE = {"critics": 2, "target_subset": 0, "policy_delay": 2, "residual_scale": 1.0, "critic_warmup": 0}
+NO_BASE |= {"base": lambda observation: jnp.zeros(1)}  # so that corrections are all there is
 INCURIOUS = {"initial_information": 1e-3, "learn_information": False, "members": 2}  # and what is learned as well
 
 
@@ -161,6 +168,11 @@ AGENTS = {
     "edac": Trial(EDAC(**CRITIC, **COLD, critics=3, diversity=0.1, target_entropy=-3.0), 10_000),
     "rlpd": Trial(RLPD(**CRITIC, **COLD, critics=4, policy_delay=2), 10_000),
     "wsrl": Trial(WSRL(**CRITIC, **COLD, critics=4, policy_delay=2), 10_000),
+    "e2o": Trial(E2O(**CRITIC, **COLD, critics=3, target_entropy=-3.0), 10_000),
+    "ro2o": Trial(RO2O(**CRITIC, **COLD, **CAREFUL, target_entropy=-3.0), 10_000),
+    "h2o": Trial(H2O(**CRITIC, **COLD, classifier_sizes=(8,), target_entropy=-3.0), 10_000),
+    "residual-sac": Trial(ResidualSAC(**CRITIC, **COLD, **NO_BASE, target_entropy=-3.0), 10_000),
+    "residual-td3": Trial(ResidualTD3(**CRITIC, **NO_BASE, exploration_noise=0.3, target_noise=0.2), 10_000),
     "adaptive-ratio-sac": Trial(
         AdaptiveRatioSAC(**CRITIC, **COLD, target_entropy=-3.0, check_interval=64, window=16, gap=1.0), 30_000
     ),
@@ -202,7 +214,8 @@ EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes":
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
 KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
-CONTINUOUS = (*KIT, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
+BETWEEN = ("e2o", "ro2o", "h2o", "residual-sac", "residual-td3")
+CONTINUOUS = (*KIT, *BETWEEN, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
@@ -247,6 +260,8 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
             state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
         if isinstance(agent, TD3BC):
             observation = normalised(state.norm, observation)
+        if isinstance(agent, Residual):
+            observation = agent.look(state, observation)
         batch = jax.tree.map(lambda x: x[None], (observation, state.actor.actions.to_unit(action)))
         return each_value(state.critics, *batch).mean()
     raise TypeError(f"Say here how to read a value from {type(agent).__name__}.")

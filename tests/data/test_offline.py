@@ -71,7 +71,7 @@ def make_moment(agent, spec):
 
 
 CASES = [(agent, environment) for agent in ("bc", "iql") for environment in ("CartPole-v1", "Pendulum-v1")]
-CASES += [("td3", "Pendulum-v1"), ("edac", "Pendulum-v1"), ("dqn", "CartPole-v1")]
+CASES += [("td3", "Pendulum-v1"), ("edac", "Pendulum-v1"), ("ro2o", "Pendulum-v1"), ("dqn", "CartPole-v1")]
 CASES += [(agent, "Pendulum-v1") for agent in ("td3-bc", "rebrac", "cql", "cal-ql")]
 CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq")]
 
@@ -184,6 +184,6 @@ def test_the_commands_of_the_page_work(tmp_path, monkeypatch, capsys):
     for command in commands:
         words = re.sub(r"--steps \S+", "--steps 64", command.partition("  #")[0]).split()[1:]
         words += ["--seeds", "2"] if words[0] == "train" and "--seeds" not in words else []
-        words += ["--learning-starts", "16"] if words[1] in ("sac", "rlpd", "wsrl") else []
+        words += ["--learning-starts", "16"] if words[1] in ("sac", "rlpd", "wsrl", "residual-td3") else []
         assert entry.run(words) == 0
     assert "64 transitions in" in capsys.readouterr().out

@@ -1,0 +1,26 @@
+"""What networks see of a frozen policy: its action in the unit box, beside the observation."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import gymnasium
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from forage.core.frozen import Frozen
+from forage.core.types import Spec
+from forage.nn.distributions import Actions
+
+
+def beside_base(spec: Spec) -> Spec:
+    """Return the spec of an environment that shows what a base would do beside each observation."""
+    box = gymnasium.spaces.Box(-1.0, 1.0, (Actions.of(spec.action_space).outputs,), np.float32)
+    shown: Any = gymnasium.spaces.Dict({"observation": spec.observation_space, "base": box})
+    return dataclasses.replace(spec, observation_space=shown)
+
+
+def shown(base: Frozen, weights: PyTree[Array], actions: Actions, observation: PyTree[Array]) -> dict[str, Any]:
+    """Return one observation of such an environment."""
+    return {"observation": observation, "base": actions.heard(base.act(weights, observation))}

@@ -1,0 +1,115 @@
+"""Steering by noise: what is executed, what both kinds of critics learn, and what is refused."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from between import SPEC, batch, constant_critics, linear_critics
+from small import at_once, compute
+
+from forage.agents.actor_critic.between.dsrl import DSRL
+from forage.core.frozen import Frozen
+from forage.core.ports import Agent
+from forage.core.types import Clock, ForageError
+
+
+class Mirror(Agent):
+    """Makes an action of three numbers of noise: the first, and minus the sum of the others."""
+
+    on_policy: ClassVar[bool] = False
+    num_envs: int = 1
+    rollout_length: int = 1
+    numbers: tuple[int, ...] | None = (3,)
+
+    def check(self, spec):
+        pass
+
+    def init(self, key, spec):
+        return {"scale": jnp.ones(())}
+
+    def noise(self, spec):
+        return self.numbers
+
+    def act(self, state, hidden, observation, key, explore, noise=None):
+        noise = jnp.zeros(3) if noise is None else noise
+        return state["scale"] * jnp.stack([noise[0], -noise[1:].sum()]), hidden, ()
+
+    def learn(self, state, batch, clock, key):
+        raise NotImplementedError
+
+
+BASE = Frozen("mirror", agent=Mirror(), weights={"scale": jnp.float32(0.5)})
+AGENT = DSRL(base=BASE, hidden_sizes=(), critics=2, critic_norm="none", magnitude=2.0, discount=0.9, learning_rate=0.01)
+
+
+def test_noise_is_scaled_and_decoded_by_the_base():
+    state = at_once(lambda: AGENT.init(jax.random.key(0), SPEC))
+    noise = jnp.array([[0.5, 0.25, -1.0]])
+    decoded = compute(lambda s: AGENT.decoded(s, jnp.zeros((1, 3)), noise), state)
+    np.testing.assert_allclose(decoded, [[0.5 * 1.0 / 2, 0.5 * 1.5 / 2]], rtol=1e-6)  # the box is twice the unit box
+    action = compute(lambda s: AGENT.act(s, (), jnp.ones(3), jax.random.key(1), True)[0], state)
+    assert action.shape == (2,) and SPEC.action_space.contains(action.astype(np.float32))
+
+
+def test_targets_ask_about_actions_and_the_policy_climbs_critics_of_noise():
+    state = at_once(lambda: AGENT.init(jax.random.key(0), SPEC))
+    # Critics of actions say their second number, critics of noise the first of the noise.
+    asked = linear_critics(state.critics, jnp.array([1.0, 1.0]), 4)
+    state = state._replace(target_critics=asked, actor=jax.tree.map(jnp.zeros_like, state.actor))
+    drawn = np.array([[0.0, 20.0, 0.0], [0.0, -20.0, 20.0]], np.float32)  # tanh: 1, and -1 with 1
+    now = np.ones(2), np.zeros((2, 3)), np.zeros(2, bool), drawn
+    np.testing.assert_allclose(compute(AGENT.target, state, *now), [1 - 0.9 * 0.5, 1.0], atol=1e-5)
+    cold = dataclasses.replace(AGENT, initial_temperature=1e-9)
+    state = state._replace(
+        noise_critics=linear_critics(state.noise_critics, jnp.array([3.0, 4.0]), 3),
+        critics=constant_critics(state.critics, [100.0, 100.0]),
+        log_temperature=jnp.float32(-20.0),
+    )
+    loss = compute(
+        lambda s: cold.actor_loss(s.actor, s.critics, s, jnp.zeros((1, 3)), jnp.array([[0.5, 0.0, 0.0]]))[0], state
+    )
+    np.testing.assert_allclose(loss, -3 * np.tanh(0.5), rtol=1e-4)
+
+
+def test_critics_of_noise_learn_what_critics_say():
+    agent = dataclasses.replace(AGENT, distil_interval=1)
+
+    def learned():
+        state = agent.init(jax.random.key(0), SPEC)
+        state = state._replace(critics=linear_critics(state.critics, jnp.array([1.0, 1.0]), 3))
+        now = jax.tree.map(lambda x: x[0], batch(64).experience)
+        step = lambda number, s: agent.distil(s, now, jax.random.fold_in(jax.random.key(1), number))  # noqa: E731
+        return jax.lax.fori_loop(0, 400, step, state).noise_critics.body.layers[-1].weight
+
+    weight = compute(learned)[:, 3:, 0]  # the first number of the action is half of `magnitude` w_0, in a double box
+    np.testing.assert_allclose(weight, [[0.5, 0.0, 0.0]] * 2, atol=0.05)
+
+
+def test_an_update_leaves_the_base_alone():
+    agent = dataclasses.replace(AGENT, distil_interval=1)
+
+    def learned():
+        state = agent.init(jax.random.key(0), SPEC)
+        later, metrics, error = agent.learn(state, batch(), Clock(jnp.int32(0), jnp.float32(9)), jax.random.key(1))
+        return state, agent.renew(later, batch(), jax.random.key(2), SPEC)[0], metrics, error
+
+    before, after, metrics, error = at_once(learned)
+    assert float(after.base.weights["scale"]) == 0.5 and error.shape == (4,)
+    assert all(np.isfinite(value) for value in metrics.values())
+    for name in ("actor", "critics", "noise_critics", "target_critics"):
+        pairs = zip(*map(jax.tree.leaves, (getattr(before, name), getattr(after, name))), strict=True)
+        assert any((old != new).any() for old, new in pairs), name
+
+
+def test_what_is_refused():
+    with pytest.raises(ForageError, match="name the run of one with --base RUN"):
+        DSRL().check(SPEC)
+    deaf = Frozen("deaf", agent=Mirror(numbers=None), weights={"scale": jnp.ones(())})
+    for base in (deaf, lambda observation: jnp.zeros(2)):
+        with pytest.raises(ForageError, match="makes them from none"):
+            DSRL(base=base).check(SPEC)
+    with pytest.raises(ForageError, match="leave recycle_interval"):
+        DSRL(bins=5)

@@ -1,0 +1,56 @@
+"""PPO beside imitation: the loss by hand, what steps of it do to the policy, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+from small import compute
+
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.policy_gradient.ppo_imitation import PPOImitation
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.data.demonstrations import Demonstrations
+
+SPEC = Spec("Choice", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Discrete(3))
+SIZES = {"num_envs": 2, "rollout_length": 4, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,)}
+
+
+def rows(*shape, action):
+    """Transitions without rewards in which everybody takes one action."""
+    no, seen = np.zeros(shape, bool), np.ones((*shape, 3), np.float32)
+    done = np.full(shape, action, np.int32)
+    found = Experience(seen, done, np.zeros(shape, np.float32), seen, no, no, np.zeros(shape, np.int32), ())
+    return jax.tree.map(jnp.asarray, found)
+
+
+def test_demonstrations_are_imitated_beside_what_ppo_learns():
+    shown = Demonstrations("demos.npz", "", rows(8, action=2))
+    agent = PPOImitation(**SIZES, demonstrations=shown, imitation_updates=5, imitation_rate=0.05, imitation_rows=4)
+    batch = Batch(rows(4, 2, action=0), jnp.ones(2), jnp.arange(2))
+    clock = Clock(jnp.int32(8), jnp.float32(100))
+
+    def learned():
+        before, seen = agent.init(jax.random.key(0), SPEC), jnp.ones(3)
+        own = PPO(**SIZES).learn(PPO(**SIZES).init(jax.random.key(0), SPEC), batch, clock, jax.random.key(1))[0]
+        after, metrics, _ = agent.learn(before, batch, clock, jax.random.key(1))
+        says = lambda state: agent.probabilities(state, seen, True)  # noqa: E731
+        return (
+            says(before),
+            says(own),
+            says(after),
+            metrics["imitation_loss"],
+            agent.imitation_loss(own.network, None, shown.data),
+        )
+
+    first, own, after, mean, loss = compute(learned)
+    np.testing.assert_allclose(loss, -np.log(own[2]), rtol=1e-4)
+    assert abs(own[2] - first[2]) < 0.05 < after[2] - own[2]
+    assert -np.log(after[2]) < mean < loss
+
+
+def test_what_is_refused():
+    with pytest.raises(ForageError, match="name a file of them with --demonstrations FILE"):
+        PPOImitation(**SIZES).check(SPEC)
+    with pytest.raises(ForageError, match="leave memory_size out"):
+        PPOImitation(**SIZES, memory_size=4, demonstrations="demos.npz").check(SPEC)

@@ -1,0 +1,132 @@
+"""Corrections of a frozen policy: what is executed, what critics are asked, and what a run keeps."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+from between import SPEC, batch, linear_critics
+from small import at_once, compute
+
+from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.between.residual import ResidualSAC, ResidualTD3
+from forage.config.saved import load_policy
+from forage.config.setup import from_config, make_setup
+from forage.core.types import Clock, ForageError
+
+CLOCK = Clock(jnp.int32(0), jnp.float32(100))
+TINY = {"hidden_sizes": (), "critics": 2, "target_subset": 0, "layer_norm": False, "learning_rate": 1e-2}
+BOX = np.array([1.9, -1.0], np.float32)  # what the base does: in the unit box 0.95 and -0.5
+
+
+def base(observation):
+    return jnp.asarray(BOX)
+
+
+@pytest.mark.parametrize("kind", [ResidualTD3, ResidualSAC])
+def test_the_base_acts_at_first_and_corrections_are_scaled_and_clipped(kind):
+    agent = kind(**TINY, base=base, residual_scale=0.2)
+    seen = {"base": jnp.array([0.95, -0.5])}
+    np.testing.assert_allclose(agent.executed(seen, jnp.array([1.0, -0.5])), [1.0, -0.6], rtol=1e-6)
+
+    def first():
+        state = agent.init(jax.random.key(0), SPEC)
+        return agent.act(state, (), jnp.ones(3), jax.random.key(1), False)[0], state
+
+    action, state = at_once(first)
+    np.testing.assert_allclose(action, BOX, rtol=1e-6)
+
+    # A critic that says its input number 5, the first of the action, after observation and base (in this order).
+    critics = jax.eval_shape(lambda: agent.init(jax.random.key(0), SPEC)).critics
+    inputs = critics.body.layers[-1].weight.shape[1]
+    assert inputs == 3 + 2 + 2
+    slope = linear_critics(state.critics, jnp.array([2.0, 3.0]), 5)
+    rows = {"observation": jnp.ones((1, 3)), "base": jnp.array([[0.95, -0.5]])}
+    value = compute(agent.climbed, slope, rows, jnp.array([[-0.5, 0.0]]))
+    np.testing.assert_allclose(value, [2.5 * (0.95 - 0.1)], rtol=1e-5)
+    least = compute(lambda: agent.next_value(slope, rows, jnp.array([[1.0, 0.0]]), CriticKeys()))
+    np.testing.assert_allclose(least, [2.0], rtol=1e-5)  # 0.95 + 0.2 is beyond the box
+
+
+@pytest.mark.parametrize("kind", [ResidualTD3, ResidualSAC])
+def test_the_policy_waits_for_the_critics_and_the_base_stays(kind):
+    agent = kind(**TINY, base=base, critic_warmup=2, policy_delay=1)
+
+    def learned():
+        states = [agent.init(jax.random.key(0), SPEC)]
+        for number in range(3):
+            states.append(agent.learn(states[-1], batch(), CLOCK, jax.random.key(number))[0])
+        return [(state.actor.head.weight, state.critics.body.layers[-1].weight) for state in states]
+
+    actors, critics = zip(*at_once(learned), strict=True)
+    moved = [bool((jnp.abs(new - old) > 0).any()) for old, new in itertools.pairwise(actors)]
+    assert moved == [False, False, True]
+    assert all((new != old).any() for old, new in itertools.pairwise(critics))
+
+
+@pytest.mark.thorough
+def test_a_run_keeps_its_base_and_refuses_another(tmp_path):
+    small.train(tmp_path / "base", "td3")
+    options = {"base": str(tmp_path / "base"), "hidden_sizes": (8,), "critics": 2, "learning_starts": 16}
+    setup = make_setup("residual-td3", "Pendulum-v1", seeds=1, steps=100, agent_options=options)
+    again = from_config(setup.config())
+    assert again.agent.frozen.sha256 == setup.agent.frozen.sha256 and again.agent.frozen.weights is None
+    policy = load_policy(tmp_path / "base")
+    opened = setup.learner().agent
+    state = jax.eval_shape(lambda: opened.init(jax.random.key(0), setup.spec))
+    assert jax.tree.structure(state.base) == jax.tree.structure(policy.state)
+    np.testing.assert_array_equal(opened.frozen.weights.actor.head.weight, policy.state.actor.head.weight)
+
+    with pytest.raises(ForageError, match="plays Pendulum-v1, which shows or takes other things"):
+        make_setup("residual-td3", "MountainCarContinuous-v0", seeds=1, steps=100, agent_options=options).learner()
+    path = tmp_path / "base" / "agent.npz"
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(ForageError, match="has changed since this run began to build on it"):
+        setup.learner()
+
+
+REPLAY = {"hidden_sizes": (8,), "critics": 3, "batch_size": 4, "learning_starts": 16}
+RUNS = {
+    "residual-sac": REPLAY | {"critic_warmup": 8},
+    "residual-td3": REPLAY | {"critic_warmup": 8},
+    "residual-ppo": {"hidden_sizes": (8,), "num_envs": 2, "rollout_length": 8, "minibatches": 2},
+    "dsrl": REPLAY | {"updates_per_rollout": 2},
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("agent", RUNS)
+def test_resumed_is_as_if_never_stopped_and_evaluated_without_the_base(agent, tmp_path, capsys):
+    small.train(tmp_path / "base", "sac")
+    options = RUNS[agent] | {"base": str(tmp_path / "base")}
+    setup = make_setup(agent, "Pendulum-v1", seeds=[3, 7], steps=2000, agent_options=options)
+    runner = setup.runner()
+    runner.begin()
+    runner.advance(40)
+    runner.save(tmp_path / "half.npz", {"steps": runner.steps})
+    runner.advance(40)
+    again = from_config(setup.config()).runner()
+    again.load(tmp_path / "half.npz")
+    again.advance(40)
+    assert small.differing(runner.state, again.state) == []
+    words = ("--base", tmp_path / "base", "--steps", "64", "--seeds", "2", "--hidden-sizes", "8")
+    words += ("--directory", tmp_path / "run") + (("--learning-starts", "16") if "critics" in options else ())
+    assert small.here(capsys, "train", agent, "Pendulum-v1", *words)[0] == 0
+    (tmp_path / "base").rename(tmp_path / "gone")
+    assert small.here(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
+
+
+def test_what_is_refused():
+    def refused(words, given, agent=ResidualTD3):
+        with pytest.raises(ForageError, match=words):
+            agent(base=given).check(SPEC)
+
+    refused("name the run of one with --base RUN", None)
+    refused("The base of ResidualSAC does not return", lambda observation: observation, ResidualSAC)
+    with pytest.raises(ForageError, match="holds no trained agent"):
+        make_setup("residual-td3", "Pendulum-v1", seeds=1, agent_options={"base": "nowhere"})
+    agent = dataclasses.replace(ResidualTD3(base=base), residual_scale=0.5)
+    agent.check(SPEC)

@@ -1,0 +1,62 @@
+"""Smoothness and caution of RO2O, by hand on linear networks, and SAC-N where their weights are zero."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from between import SPEC, batch, linear_critics
+from small import at_once, compute
+
+from forage.agents.actor_critic.between.ro2o import RO2O, divergence
+from forage.agents.actor_critic.sac_n import SACN
+from forage.core.types import Clock
+from forage.nn.distributions import SquashedGaussian
+
+CLOCK = Clock(jnp.int32(0), jnp.float32(100))
+AGENT = RO2O(critics=2, hidden_sizes=(), neighbours=3)
+
+
+def test_roughness_and_carelessness_by_hand():
+    """Critics say 1 and 3 times the first number seen."""
+    critics = linear_critics(at_once(lambda: AGENT.init(jax.random.key(0), SPEC)).critics, jnp.array([1.0, 3.0]), 0)
+    seen, action = np.zeros((2, 3)), np.zeros((2, 2))
+    near = np.zeros((2, 3, 3))
+    near[0, :, 0] = [0.1, -0.3, 0.0]  # of the mean over critics of L: 0.8 * 5 * 0.01 = 0.04 and 0.2 * 5 * 0.09 = 0.09
+    near[1, :, 0] = [0.2, 0.0, 0.0]  # 0.8 * 5 * 0.04 = 0.16
+    rough = compute(AGENT.roughness, critics, seen, action, near)
+    np.testing.assert_allclose(rough, (0.09 + 0.16) / 2, rtol=1e-5)
+    careless = compute(AGENT.carelessness, critics, near, np.zeros((2, 3, 2)), 0.5)
+    deviations = np.sqrt(2) * near[..., 0]  # of x and 3 x, with one less in the divisor
+    np.testing.assert_allclose(careless, np.mean((0.5 * deviations) ** 2), rtol=1e-5)
+
+
+def test_neighbours_lie_within_the_radius():
+    seen = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    near = compute(AGENT.neighbourhood, seen, 0.1, jax.random.key(0))
+    moved = (near - seen[:, None]) / seen.std(0)
+    assert near.shape == (50, 3, 3) and 0.01 < np.abs(moved).max() <= 0.1001
+    np.testing.assert_allclose(moved[0], moved[1], atol=1e-4)
+
+
+def test_divergence_of_gaussians_by_hand():
+    p = SquashedGaussian(jnp.array([0.0]), jnp.log(jnp.array([1.0])))
+    q = SquashedGaussian(jnp.array([1.0]), jnp.log(jnp.array([2.0])))
+    there = np.log(2) + (1 + 1) / 8 - 0.5  # log(s_q / s_p) + (s_p^2 + d^2) / (2 s_q^2) - 1/2
+    back = -np.log(2) + (4 + 1) / 2 - 0.5
+    np.testing.assert_allclose(compute(divergence, p, q), there + back, rtol=1e-5)
+
+
+def test_without_its_terms_it_is_sac_n():
+    plain = SACN(critics=2, hidden_sizes=(), optimiser="sgd", learning_rate=0.1)
+    rough = dataclasses.replace(AGENT, optimiser="sgd", learning_rate=0.1, policy_radius=1.0, caution_radius=1.0)
+    silent = dataclasses.replace(rough, value_smoothness=0.0, policy_smoothness=0.0, caution=0.0)
+
+    def learned(agent):
+        state = agent.init(jax.random.key(0), SPEC)
+        state = agent.learn(state, batch(), CLOCK, jax.random.key(1))[0]
+        return state.critics.body.layers[-1].weight, state.actor.head.weight
+
+    same, other, differs = at_once(lambda: (learned(plain), learned(silent), learned(rough)))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), same, other)
+    assert not any(np.allclose(a, b, atol=1e-5) for a, b in zip(same, differs, strict=True))
