@@ -41,6 +41,11 @@ def balance(observation: Float[Array, "observation=4"]) -> Array:
     return (observation @ jnp.array([0.1, 0.5, 10.0, 2.0]) > 0).astype(jnp.int32)
 
 
+def push(observation: Float[Array, "observation=2"]) -> Float[Array, "action=1"]:
+    """Push the car of MountainCarContinuous-v0 with full force to where it moves."""
+    return jnp.where(observation[1] < 0, -1.0, 1.0)[None]
+
+
 def pump(observation: Float[Array, "observation=2"]) -> Array:
     """Push the car of MountainCar-v0 to where it moves: 0 is left, 2 is right."""
     return jnp.where(observation[1] < 0, 0, 2).astype(jnp.int32)

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
-
 from forage.studies.claims.claim import Arm, Claim, Paper, Scale, evaluated
-from forage.studies.claims.made import demonstrate, place
+from forage.studies.claims.played import played, pump
 
 OPTIONS = {"learning_rate": 1e-3, "epochs": 10, "minibatches": 8}
-NAME, ENVIRONMENT = "ppo-imitation", "MountainCar-v0"
-
-
-def pump(observation: Any, key: Any) -> Any:
-    """Push the way the car moves: 0 is left, 2 is right."""
-    return jnp.where(observation[1] < 0, 0, 2).astype(jnp.int32)
 
 
 def shown() -> dict[str, Any]:
-    """Write the demonstrations that the options name."""
-    demonstrate(NAME, ENVIRONMENT, pump, 2)
-    return {}
+    return {"agent_options": {"demonstrations": played("MountainCar-v0", pump, (0.0,) * 2)}}
 
 
 CLAIM = Claim(
@@ -30,10 +20,10 @@ CLAIM = Claim(
     year=2023,
     arxiv="2304.09825",
     statement="With two trajectories imitated beside it, PPO learns a sparse task that it does not learn alone.",
-    environment=ENVIRONMENT,
+    environment="MountainCar-v0",
     arms={
         "PPO": Arm("ppo", OPTIONS),
-        "PPO and imitation": Arm("ppo-imitation", OPTIONS | {"demonstrations": place(NAME)}, shown),
+        "PPO and imitation": Arm("ppo-imitation", OPTIONS, shown),
     },
     treatment="PPO and imitation",
     baselines=("PPO",),

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import jax.numpy as jnp
-
 from forage.studies.claims.claim import Arm, Claim, Paper, Scale, evaluated
+from forage.studies.claims.played import push
 
 KIT = {"hidden_sizes": (64, 64), "critics": 4, "target_subset": 2, "climb": "mean", "layer_norm": True}
 KIT |= {"num_envs": 4, "updates_per_rollout": 4, "policy_delay": 4, "batch_size": 128, "learning_rate": 1e-3}
-
-
-def pump(observation: Any) -> Any:
-    """Push with full force the way the car moves."""
-    return jnp.where(observation[1] < 0, -1.0, 1.0)[None]
 
 
 CLAIM = Claim(
@@ -26,8 +18,8 @@ CLAIM = Claim(
     environment="MountainCarContinuous-v0",
     arms={
         "TD3": Arm("td3", KIT),
-        "base": Arm("residual-td3", KIT | {"base": pump, "residual_scale": 1e-4}),
-        "residual": Arm("residual-td3", KIT | {"base": pump, "residual_scale": 0.5, "critic_warmup": 2000}),
+        "base": Arm("residual-td3", KIT | {"base": push, "residual_scale": 1e-4}),
+        "residual": Arm("residual-td3", KIT | {"base": push, "residual_scale": 0.5, "critic_warmup": 2000}),
     },
     treatment="residual",
     baselines=("TD3", "base"),
