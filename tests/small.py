@@ -38,6 +38,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "ppo-continuous": ("ppo", "Pendulum-v1", PPO | {"normalise_observation": True}),
     "a2c": ("a2c", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)}),
     "impala": ("impala", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)}),
+    "mdpo": ("mdpo", "CartPole-v1", PPO),
     "reinforce": (
         "reinforce",
         "language:Reverse-4",
@@ -63,8 +64,11 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
         "CartPole-v1",
         REPLAY | {"hidden_sizes": (8,), "target_update_interval": 16, "copy_interval": 8, "chain": 3},
     ),
+    "stream-q": ("stream-q", "CartPole-v1", {"hidden_sizes": (8,), "sparsity": 0.5}),
+    "stream-ac": ("stream-ac", "Pendulum-v1", {"hidden_sizes": (8,), "sparsity": 0.5}),
     "vdn": ("vdn", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
+    "mdpo-off": ("mdpo-off", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "sgd_steps": 5}),
     "tqc": ("tqc", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "critics": 2, "quantiles": 5}),
     "edac": ("edac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3}),
     "adaptive-ratio-sac": (
@@ -92,6 +96,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     ),
     "open-es": ("open-es", "BitFlip-10", {"num_envs": 4, "hidden_sizes": (4,)}),
     "q-learning": ("q-learning", "tabular:Garnet-20", REPLAY),
+    "trace-control": ("trace-control", "tabular:Chain-5", {"rollout_length": 10}),
     "ucbvi": ("ucbvi", "tabular:Chain-5", {"rollout_length": 10}),
     "psrl": ("psrl", "tabular:Chain-5", {"rollout_length": 10}),
     "maxent": ("maxent", "tabular:Chain-5", {"rollout_length": 10, "episodes": 2, "capacity": 8}),

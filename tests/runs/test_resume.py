@@ -97,6 +97,10 @@ CASES: dict[str, Case] = {
             "behaviour": part("behaviour", "epsilon-greedy", fraction=0.5),
         },
     ),
+    "dqn-prioritised-reshuffled": Case(
+        "dqn",
+        lambda: {"memory": part("memory", "prioritised-reshuffled", capacity=32)},
+    ),
     "dqn-reshuffled": Case(
         "dqn",
         lambda: {"memory": part("memory", "reshuffled", capacity=32)},
