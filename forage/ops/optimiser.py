@@ -131,24 +131,25 @@ def adan(
     """
     decays = mean_decay, change_decay, square_decay
 
-    def init(parameters: Any) -> AdanState:
-        return AdanState(*(jax.tree.map(jnp.zeros_like, parameters) for _ in range(4)), jnp.int32(0))
+    def init(params: Any) -> AdanState:
+        mean, change, square, before = (jax.tree.map(jnp.zeros_like, params) for _ in range(4))
+        return AdanState(mean, change, square, before, jnp.int32(0))
 
-    def update(gradient: Any, state: AdanState, parameters: Any = None) -> tuple[Any, AdanState]:
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, AdanState]:
         count = state.count + 1
-        change = jax.tree.map(lambda g, old: jnp.where(count == 1, 0.0, g - old), gradient, state.before)
-        ahead = jax.tree.map(lambda g, d: (g + change_decay * d) ** 2, gradient, change)
-        averages = [
+        change = jax.tree.map(lambda g, old: jnp.where(count == 1, 0.0, g - old), updates, state.before)
+        ahead = jax.tree.map(lambda g, d: (g + change_decay * d) ** 2, updates, change)
+        mean, change, square = (
             jax.tree.map(lambda old, new, decay=decay: decay * old + (1 - decay) * new, old, new)
-            for old, new, decay in zip(state[:3], (gradient, change, ahead), decays, strict=True)
-        ]
+            for old, new, decay in zip(state[:3], (updates, change, ahead), decays, strict=True)
+        )
         begun = [1 - decay**count for decay in decays]
 
         def step(m: Array, v: Array, n: Array) -> Array:
             direction = m / begun[0] + change_decay * v / begun[1]
             return -learning_rate * direction / (jnp.sqrt(n / begun[2]) + 1e-8)
 
-        return jax.tree.map(step, *averages), AdanState(*averages, gradient, count)
+        return jax.tree.map(step, mean, change, square), AdanState(mean, change, square, updates, count)
 
     return optax.GradientTransformation(init, update)
 
@@ -173,20 +174,20 @@ def obgd(learning_rate: Any, kappa: Any, decay: Any) -> optax.GradientTransforma
     `ObGD` in the authors' optim.py; the paper's own pages could not be looked up.
     """
 
-    def init(parameters: Any) -> Bounded:
-        return Bounded(jax.tree.map(jnp.zeros_like, parameters), jnp.zeros(()))
+    def init(params: Any) -> Bounded:
+        return Bounded(jax.tree.map(jnp.zeros_like, params), jnp.zeros(()))
 
     def update(
-        gradient: Any, state: Bounded, parameters: Any = None, *, error: Array, cut: Any = False, **_: Any
+        updates: Any, state: Bounded, params: Any = None, *, error: Array, cut: Any = False, **_: Any
     ) -> tuple[Any, Bounded]:
-        trace = jax.tree.map(lambda z, g: decay * z + g, state.trace, gradient)
+        trace = jax.tree.map(lambda z, g: decay * z + g, state.trace, updates)
         size = sum((jnp.abs(z).sum() for z in jax.tree.leaves(trace)), jnp.zeros(()))
         bound = learning_rate * kappa * jnp.maximum(1.0, jnp.abs(error)) * size
         step = learning_rate / jnp.maximum(1.0, bound)
         kept = jax.tree.map(lambda z: jnp.where(cut, 0.0, z), trace)
         return jax.tree.map(lambda z: step * error * z, trace), Bounded(kept, step)
 
-    return optax.GradientTransformationExtraArgs(init, update)
+    return optax.GradientTransformationExtraArgs(init, cast(Any, update))
 
 
 def rmsprop(learning_rate: Any, decay: Any, epsilon: Any, max_gradient_norm: Any) -> Optimiser:

@@ -63,11 +63,11 @@ class MDPO(PPO):
     ) -> tuple[PPOState, Metrics, Float[Array, " env"]]:
         # As of the beginning of the rollout, so that the step size of the last update is not yet zero
         began = clock._replace(steps=jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0))
-        step = self.step_size * (1 - began.fraction * (1 - self.final_step_size))
-        now = dataclasses.replace(self, step_size=jnp.maximum(step, 1e-6))
+        step = jnp.maximum(self.step_size * (1 - began.fraction * (1 - self.final_step_size)), 1e-6)
+        now = dataclasses.replace(self, step_size=step)
         state, metrics, errors = super(MDPO, now).learn(state, batch, clock, key)
         del metrics["clip_fraction"]
-        return state, metrics | {"step_size": now.step_size}, errors
+        return state, metrics | {"step_size": step}, errors
 
     def loss(
         self, network: ActorCritic, observation: PyTree[Array], targets: Targets, sequence: Sequence | None
