@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 import small
 
-from forage.config.setup import make_setup
+from forage.config.setup import PORTS, make_setup
 from forage.core.types import ForageError
 from forage.runs import training
 from forage.runs.run import Run, read_json, write_json
@@ -184,7 +184,8 @@ def test_every_arm_can_be_set_up(name, monkeypatch, tmp_path):
     setups = {}
 
     def set_up(agent, environment, *, steps, seeds, directory, **options):
-        parts = {name: value for name, value in options.items() if name not in signature(training.train).parameters}
+        of_setup = {*signature(make_setup).parameters, *PORTS}
+        parts = {name: value for name, value in options.items() if name in of_setup}
         setups[directory.name] = make_setup(agent, environment, steps=steps, seeds=seeds, **parts)
 
     monkeypatch.setattr(training, "finished", set_up)
