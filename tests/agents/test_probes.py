@@ -141,6 +141,7 @@ WHOLE |= {"discount": DISCOUNT, "final_learning_rate": 1.0}
 ROLLED: dict[str, Any] = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (32,), "learning_rate": 1e-2}
 ROLLED |= {"discount": DISCOUNT, "minibatches": 4}
 STREAM: dict[str, Any] = {"hidden_sizes": (32,), "discount": DISCOUNT, "scale_reward": False, "sparsity": 0.0}
+STREAM |= {"kappa": 20.0}  # from single transitions values jump about with the usual, where chance decides
 SEARCH: dict[str, Any] = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (16,), "learning_rate": 1e-2}
 SEARCH |= {"discount": DISCOUNT, "simulations": 6}
 EXPLORE = EpsilonGreedy(end=0.2)
@@ -164,8 +165,8 @@ AGENTS = {
     "qr-dqn": Trial(QRDQN(**REPLAYED, n_step=1, dueling=False, quantiles=8), 12_000, EXPLORE),
     "c51": Trial(C51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0), 12_000, EXPLORE),
     "pqn": Trial(PQN(**ROLLED), 30_000, GREEDY_AT_LAST),
-    "stream-q": Trial(StreamQ(**STREAM), 10_000, GREEDY_AT_LAST),
-    "stream-ac": Trial(StreamAC(**STREAM), 20_000),
+    "stream-q": Trial(StreamQ(**STREAM), 30_000, GREEDY_AT_LAST),
+    "stream-ac": Trial(StreamAC(**STREAM), 30_000),
     "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
     "sac histogram": Trial(SAC(**CRITIC, **COLD, **HISTOGRAM, target_entropy=-3.0), 10_000),
     "mdpo-off": Trial(MDPOOff(**CRITIC, **COLD, sgd_steps=64), 10_000),
