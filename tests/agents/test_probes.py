@@ -169,7 +169,7 @@ AGENTS = {
     "stream-ac": Trial(StreamAC(**STREAM), 30_000),
     "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
     "sac histogram": Trial(SAC(**CRITIC, **COLD, **HISTOGRAM, target_entropy=-3.0), 10_000),
-    "mdpo-off": Trial(MDPOOff(**CRITIC, **COLD, sgd_steps=64), 10_000),
+    "mdpo-off": Trial(MDPOOff(**CRITIC, **COLD, sgd_steps=16, step_size=10.0), 10_000),
     "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 30_000),
     "droq": Trial(DroQ(**CRITIC, **COLD, policy_delay=2, target_entropy=-3.0), 10_000),
     "tqc": Trial(TQC(**CRITIC, **COLD, **FEW_QUANTILES, target_entropy=-3.0), 10_000),
