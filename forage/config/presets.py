@@ -51,6 +51,7 @@ MUJOCO = "Huang et al. (2022), the continuous-control details"
 DQN_MINATAR = "Young and Tian (2019), with Adam, a double Q target and an update of 64 every 16 steps"
 HAARNOJA = "Haarnoja et al. (2018), table 1"
 KUZNETSOV = "Kuznetsov et al. (2020), the authors' PyTorch code"
+ELSAYED = "Elsayed et al. (2024), the authors' stream_q.py"
 FUJIMOTO = "Fujimoto et al. (2018), the authors' later code"
 DQN_ATARI = "CleanRL (Huang et al., 2022), dqn_atari.py, with the million transitions of Mnih et al. (2015)"
 GAMES = "gymnasium:ALE/* gymnasium:*NoFrameskip-v? ale:*"
@@ -507,6 +508,7 @@ OTHERS: tuple[Preset, ...] = (
         "CleanRL's pqn.py",
         greedy(0.05, 0.5),
     ),
+    Preset("stream-q", "CartPole-v1", 500_000, {"hidden_sizes": (32, 32)}, ELSAYED, greedy(0.01, 0.05)),
     Preset("impala", "CartPole-v1 Acrobot-v1", 100_000, {"num_envs": 8, "learning_rate": 6e-3}, TUNED),
     Preset(
         "sac-discrete",

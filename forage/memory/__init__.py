@@ -6,6 +6,7 @@ PARTS = {
     "uniform": "uniform:UniformReplay",
     "reshuffled": "reshuffled:ReshuffledReplay",
     "prioritised": "prioritised:PrioritisedReplay",
+    "prioritised-reshuffled": "prioritised_reshuffled:PrioritisedReshuffled",
     "hindsight": "hindsight:Hindsight",
     "dyna": "dyna:Dyna",
     "recorded": "recorded:Recorded",

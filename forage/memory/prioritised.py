@@ -66,16 +66,19 @@ class PrioritisedReplay(Memory):
         return state._replace(experience=truncate(state.experience, clock))
 
     def sample(self, state: PrioritisedState, size: int, length: int, moment: Moment) -> Batch:
-        clock = moment.clock
-        capacity, num_envs = extent(state.experience)
-        # Segments that start in the last length - 1 steps are not complete: after them comes the oldest transition.
-        after = clock.steps % (capacity * num_envs)
-        first, later = oldest(state.experience, clock.steps // num_envs)
-        begin, end = (after - (length - 1) * num_envs) % (capacity * num_envs), after
-        if later is not None:
-            end = jnp.where(later, first * num_envs % (capacity * num_envs), after)
-        left_out = Span(begin, end) if length > 1 or later is not None else None
+        left_out = incomplete(state.experience, length, moment.clock)
         index, priority = draw(state.tree, left_out, size, moment.key)
+        return self.weighed(state, index, priority, length, moment.clock)
+
+    def weighed(
+        self,
+        state: PrioritisedState,
+        index: Int[Array, " batch"],
+        priority: Float[Array, " batch"],
+        length: int,
+        clock: Clock,
+    ) -> Batch:
+        """Return the segments at these places, with the weights that their priorities give them."""
         beta = self.importance_exponent + (1 - self.importance_exponent) * clock.fraction
         weight = (priority / priority.min()) ** -beta
         return Batch(read(state.experience, index, length), weight, index)
@@ -95,6 +98,18 @@ class Span(NamedTuple):
     def contains(self, leaf: Int[Array, "*shape"]) -> Bool[Array, "*shape"]:
         from_first, before_end = leaf >= self.first, leaf < self.end
         return jnp.where(self.first <= self.end, from_first & before_end, from_first | before_end)
+
+
+def incomplete(ring: Ring, length: int, clock: Clock) -> Span | None:
+    """Return the places from which there is no segment of this length; `None` where there is one from all."""
+    capacity, num_envs = extent(ring)
+    # Segments that start in the last length - 1 steps are not complete: after them comes the oldest transition.
+    after = clock.steps % (capacity * num_envs)
+    first, later = oldest(ring, clock.steps // num_envs)
+    begin, end = (after - (length - 1) * num_envs) % (capacity * num_envs), after
+    if later is not None:
+        end = jnp.where(later, first * num_envs % (capacity * num_envs), after)
+    return Span(begin, end) if length > 1 or later is not None else None
 
 
 def empty_tree(leaves: int) -> Tree:

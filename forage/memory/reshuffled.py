@@ -30,7 +30,7 @@ class ReshuffledReplay(UniformReplay):
     in it if its place is still to come. A batch that is larger than what there is takes several turns through it.
 
     Source: Fujita, 2025, "Experience Replay with Random Reshuffling", arXiv 2503.02269: RR-C, as in the authors'
-    `rrc/rrc.py` (`RRCReplayBuffer`). Its form for prioritised replay, RR-M, is not here.
+    `rrc/rrc.py` (`RRCReplayBuffer`). Its form for prioritised replay, RR-M, is `prioritised-reshuffled`.
     """
 
     example: ClassVar[str] = "forage train dqn CartPole-v1 --memory reshuffled"

@@ -55,6 +55,11 @@ class Categorical(NamedTuple):
     def entropy(self) -> Float[Array, ""]:
         return -jnp.sum(jnp.exp(self.log_probabilities) * self.log_probabilities)
 
+    def divergence(self, other: Categorical) -> Float[Array, ""]:
+        """Compute KL(self || other), in nats."""
+        difference = self.log_probabilities - other.log_probabilities
+        return jnp.sum(jnp.exp(self.log_probabilities) * difference)
+
 
 class MultiCategorical(NamedTuple):
     """Independent categorical choices, side by side."""
@@ -73,6 +78,11 @@ class MultiCategorical(NamedTuple):
 
     def entropy(self) -> Float[Array, ""]:
         return sum((choice.entropy() for choice in self.choices), jnp.zeros(()))
+
+    def divergence(self, other: MultiCategorical) -> Float[Array, ""]:
+        """Compute KL(self || other), in nats."""
+        pairs = zip(self.choices, other.choices, strict=True)
+        return sum((choice.divergence(same) for choice, same in pairs), jnp.zeros(()))
 
 
 class Gaussian(NamedTuple):
@@ -98,6 +108,11 @@ class Gaussian(NamedTuple):
     def entropy(self) -> Float[Array, ""]:
         return jnp.sum(self.log_std + 0.5 * math.log(2 * math.pi * math.e))
 
+    def divergence(self, other: Gaussian) -> Float[Array, ""]:
+        """Compute KL(self || other), in nats."""
+        ratio, z = jnp.exp(self.log_std - other.log_std), (self.mean - other.mean) * jnp.exp(-other.log_std)
+        return jnp.sum(0.5 * (ratio**2 + z**2 - 1) - (self.log_std - other.log_std))
+
 
 class BangBang(NamedTuple):
     """Independent choices between the ends -1 and 1 of the unit box: p(1) = sigmoid(logit) in each dimension.
@@ -121,6 +136,13 @@ class BangBang(NamedTuple):
     def entropy(self) -> Float[Array, ""]:
         p = jax.nn.sigmoid(self.logits)
         return -jnp.sum(p * jax.nn.log_sigmoid(self.logits) + (1 - p) * jax.nn.log_sigmoid(-self.logits))
+
+    def divergence(self, other: BangBang) -> Float[Array, ""]:
+        """Compute KL(self || other), in nats."""
+        p = jax.nn.sigmoid(self.logits)
+        high = jax.nn.log_sigmoid(self.logits) - jax.nn.log_sigmoid(other.logits)
+        low = jax.nn.log_sigmoid(-self.logits) - jax.nn.log_sigmoid(-other.logits)
+        return jnp.sum(p * high + (1 - p) * low)
 
 
 class SquashedGaussian(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import Array
 
 from forage.core.errors import ForageError, nearest
 
@@ -42,10 +43,12 @@ def adam(learning_rate: Any, epsilon: float = 1e-8, max_gradient_norm: Any = Non
 def named(name: Any, learning_rate: Any, max_gradient_norm: Any = None, **of_adam: Any) -> Optimiser:
     """Return the optimiser of this name in Optax, or a function's of the learning rate, with its own other settings.
 
-    For `adam` that is `adam` above, `of_adam` its other arguments.
+    For `adam` that is `adam` above, `of_adam` its other arguments; `adan` is below.
     """
     if name == "adam":
         return adam(learning_rate, max_gradient_norm=max_gradient_norm, **of_adam)
+    if name == "adan":
+        name = adan
     steps = (getattr(optax, name) if isinstance(name, str) else name)(learning_rate)
     return Optimiser(
         steps if max_gradient_norm is None else optax.chain(optax.clip_by_global_norm(max_gradient_norm), steps)
@@ -99,6 +102,92 @@ def forgotten(state: Any, fresh: Any, changed: Any) -> Any:
         return jnp.where(flat, new, old) if jnp.shape(old) == flat.shape else old
 
     return jax.tree.map(leaf, state, fresh, is_leaf=alike)
+
+
+class AdanState(NamedTuple):
+    """The averages of `adan`."""
+
+    mean: Any  # of the gradient
+    change: Any  # of its change
+    square: Any  # of the square of the gradient that is looked ahead to
+    before: Any  # gradient before
+    count: Array
+
+
+def adan(
+    learning_rate: Any, mean_decay: float = 0.98, change_decay: float = 0.92, square_decay: float = 0.99
+) -> optax.GradientTransformation:
+    """Adan, Adam with Nesterov's momentum: averages of the gradient g, of its change, and of a square.
+
+        m <- b1 m + (1 - b1) g,    v <- b2 v + (1 - b2) (g - g'),    n <- b3 n + (1 - b3) (g + b2 (g - g'))^2
+        w <- w - learning_rate (m + b2 v) / (sqrt(n) + 1e-8)
+
+    with g' the gradient before (g itself at first), and m, v and n over 1 - b^t, as they begin at zero. Defaults are
+    the authors' for all three.
+
+    Source: Xie, Zhou, Li, Lin, Yan, 2022, "Adan: Adaptive Nesterov Momentum Algorithm for Faster Optimizing Deep
+    Models", arXiv 2208.06677, as in the authors' adan.py, without weight decay. The paper writes 1 - b for b. Optax's
+    `adan` weighs the change by 1 - b2, which here is 0.08 in place of 0.92, so that it is nearly Adam.
+    """
+    decays = mean_decay, change_decay, square_decay
+
+    def init(params: Any) -> AdanState:
+        mean, change, square, before = (jax.tree.map(jnp.zeros_like, params) for _ in range(4))
+        return AdanState(mean, change, square, before, jnp.int32(0))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, AdanState]:
+        count = state.count + 1
+        change = jax.tree.map(lambda g, old: jnp.where(count == 1, 0.0, g - old), updates, state.before)
+        ahead = jax.tree.map(lambda g, d: (g + change_decay * d) ** 2, updates, change)
+        mean, change, square = (
+            jax.tree.map(lambda old, new, decay=decay: decay * old + (1 - decay) * new, old, new)
+            for old, new, decay in zip(state[:3], (updates, change, ahead), decays, strict=True)
+        )
+        begun = [1 - decay**count for decay in decays]
+
+        def step(m: Array, v: Array, n: Array) -> Array:
+            direction = m / begun[0] + change_decay * v / begun[1]
+            return -learning_rate * direction / (jnp.sqrt(n / begun[2]) + 1e-8)
+
+        return jax.tree.map(step, mean, change, square), AdanState(mean, change, square, updates, count)
+
+    return optax.GradientTransformation(init, update)
+
+
+class Bounded(NamedTuple):
+    """The state of `obgd`."""
+
+    trace: Any  # z, like the parameters
+    step: Array  # step size of the newest update
+
+
+def obgd(learning_rate: Any, kappa: Any, decay: Any) -> optax.GradientTransformationExtraArgs:
+    """Overshoot-bounded gradient descent: steps along an eligibility trace that cannot overshoot by much.
+
+        z <- decay z + g,    step = learning_rate / max(1, learning_rate kappa max(1, |error|) ||z||_1)
+        w <- w + step error z
+
+    with g the gradient of what is estimated (a value, or the logarithm of a probability), not of a loss, `error` the
+    temporal-difference error and `decay` the discount times lambda. Where `cut`, z is zero after the step.
+
+    Source: Elsayed, Vasan, Mahmood, 2024, "Streaming Deep Reinforcement Learning Finally Works", arXiv 2410.14606, as
+    `ObGD` in the authors' optim.py; the paper's own pages could not be looked up.
+    """
+
+    def init(params: Any) -> Bounded:
+        return Bounded(jax.tree.map(jnp.zeros_like, params), jnp.zeros(()))
+
+    def update(
+        updates: Any, state: Bounded, params: Any = None, *, error: Array, cut: Any = False, **_: Any
+    ) -> tuple[Any, Bounded]:
+        trace = jax.tree.map(lambda z, g: decay * z + g, state.trace, updates)
+        size = sum((jnp.abs(z).sum() for z in jax.tree.leaves(trace)), jnp.zeros(()))
+        bound = learning_rate * kappa * jnp.maximum(1.0, jnp.abs(error)) * size
+        step = learning_rate / jnp.maximum(1.0, bound)
+        kept = jax.tree.map(lambda z: jnp.where(cut, 0.0, z), trace)
+        return jax.tree.map(lambda z: step * error * z, trace), Bounded(kept, step)
+
+    return optax.GradientTransformationExtraArgs(init, cast(Any, update))
 
 
 def rmsprop(learning_rate: Any, decay: Any, epsilon: Any, max_gradient_norm: Any) -> Optimiser:

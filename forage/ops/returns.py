@@ -188,6 +188,76 @@ def retrace(
     return q + _discounted_sum(delta, jnp.where(_goes_on(terminated, truncated), discount * next_trace, 0.0))
 
 
+TRACES = ("retrace", "recursive-retrace", "truncated-is", "rbis")
+"""The rules of `trajectory_aware`."""
+
+LARGEST = 30.0
+"""The logarithm of the largest ratio that counts: an infinite one times a trace of zero would not be a number."""
+
+
+def trajectory_aware(
+    log_ratio: Float[Array, " time"],
+    reward: Float[Array, " time"],
+    q: Float[Array, " time"],
+    next_value: Float[Array, " time"],
+    terminated: Bool[Array, " time"],
+    truncated: Bool[Array, " time"],
+    discount: Scalar,
+    trace_lambda: Scalar = 1.0,
+    rule: str = "rbis",
+) -> Float[Array, " time"]:
+    """Targets for action values from another policy's trajectory, with traces that know all of it.
+
+    Arguments are those of `retrace`, with the same delta. Where the episode goes on at least k steps after step t,
+
+        target_t = q_t + sum_k discount^k beta_{t,k} delta_{t+k},    beta_{t,0} = 1
+
+    and with the ratios ratio_{t+1} ... ratio_{t+k} of the actions since, each `rule` is
+
+        retrace            beta_{t,k} = trace_lambda beta_{t,k-1} min(1, ratio_{t+k})
+        recursive-retrace  beta_{t,k} = trace_lambda min(1, beta_{t,k-1} ratio_{t+k})
+        truncated-is       beta_{t,k} = trace_lambda^k min(1, ratio_{t+1} ... ratio_{t+k})
+        rbis               beta_{t,k} = min(trace_lambda^k, beta_{t,k-1} ratio_{t+k})
+
+    `retrace`, decision by decision, is the function above: a trace once cut stays cut. The others may recover, and
+    `rbis` (recency-bounded importance sampling) has the longest of them that keep below trace_lambda^k and grow no
+    faster than the ratios. On-policy all are the lambda returns. Work grows with the square of the length.
+
+    Source: Daley, White, Amato, Machado, 2023, "Trajectory-Aware Eligibility Traces for Off-Policy Reinforcement
+    Learning", arXiv:2301.11321, as in the authors' algorithms.py; the paper's own pages could not be looked up.
+    """
+    _check("trajectory_aware", log_ratio, reward, q, next_value, terminated, truncated)
+    if rule not in TRACES:
+        raise ForageError(f"There is no trace {rule!r}; there are {', '.join(TRACES)}.")
+    delta = reward + discount * jnp.where(terminated, 0.0, next_value) - q
+    length = reward.shape[0]
+    goes_on = _goes_on(terminated, truncated)
+    start = jnp.arange(length)
+
+    def later(carry: tuple[Array, ...], number: Int[Array, ""]) -> tuple[tuple[Array, ...], None]:
+        """Add what is `number` steps after each step."""
+        beta, logarithm, alive, total = carry
+        at = jnp.minimum(start + number, length - 1)
+        alive = alive & goes_on[at - 1] & (start + number < length)
+        ratio = jnp.exp(jnp.minimum(log_ratio[at], LARGEST))
+        logarithm = logarithm + jnp.minimum(log_ratio[at], LARGEST)
+        power = jnp.asarray(trace_lambda, beta.dtype) ** number
+        if rule == "retrace":
+            beta = trace_lambda * beta * jnp.minimum(1.0, ratio)
+        elif rule == "recursive-retrace":
+            beta = trace_lambda * jnp.minimum(1.0, beta * ratio)
+        elif rule == "truncated-is":
+            beta = power * jnp.exp(jnp.minimum(logarithm, 0.0))
+        else:
+            beta = jnp.minimum(power, beta * ratio)
+        worth = jnp.asarray(discount, beta.dtype) ** number * beta * delta[at]
+        return (beta, logarithm, alive, total + jnp.where(alive, worth, 0.0)), None
+
+    begin = jnp.ones_like(delta), jnp.zeros_like(delta), jnp.ones(length, bool), delta
+    (_, _, _, total), _ = jax.lax.scan(later, begin, jnp.arange(1, length))
+    return q + total
+
+
 def value_rescale(x: Float[Array, "*shape"], epsilon: Scalar = 1e-3) -> Float[Array, "*shape"]:
     """Squashes values of any size so that one network can hold them, reversibly.
 

@@ -26,6 +26,7 @@ from forage.agents.actor_critic.ddpg import DDPG
 from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.edac import EDAC
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
+from forage.agents.actor_critic.mdpo_off import MDPOOff
 from forage.agents.actor_critic.mex import MEX
 from forage.agents.actor_critic.rebrac import ReBRAC
 from forage.agents.actor_critic.redq import REDQ
@@ -43,6 +44,7 @@ from forage.agents.offline.bc import BC
 from forage.agents.offline.iql import IQL
 from forage.agents.policy_gradient.a2c import A2C
 from forage.agents.policy_gradient.impala import IMPALA
+from forage.agents.policy_gradient.mdpo import MDPO
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
@@ -56,6 +58,9 @@ from forage.agents.q_learning.langevin_dqn import LangevinDQN
 from forage.agents.q_learning.pqn import PQN
 from forage.agents.q_learning.qr_dqn import QRDQN
 from forage.agents.search.gumbel_search import GumbelSearch
+from forage.agents.streaming.base import Stream
+from forage.agents.streaming.stream_ac import StreamAC
+from forage.agents.streaming.stream_q import StreamQ
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import spaces
@@ -108,6 +113,11 @@ def impala(**settings: Any) -> IMPALA:
     return IMPALA(**usual, **settings, discount=DISCOUNT)
 
 
+def mdpo(**settings: Any) -> MDPO:
+    usual = {"num_envs": 16, "rollout_length": 8, "minibatches": 1, "hidden_sizes": (16,), "learning_rate": 1e-2}
+    return MDPO(**usual, **settings, epochs=4, entropy_coefficient=0.01, discount=DISCOUNT)
+
+
 OFF_POLICY: dict[str, Any] = {
     "num_envs": 8,
     "rollout_length": 4,
@@ -137,6 +147,8 @@ WHOLE: dict[str, Any] = {"num_envs": 16, "rollout_length": 32, "hidden_sizes": (
 WHOLE |= {"discount": DISCOUNT, "final_learning_rate": 1.0}
 ROLLED: dict[str, Any] = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (32,), "learning_rate": 1e-2}
 ROLLED |= {"discount": DISCOUNT, "minibatches": 4}
+STREAM: dict[str, Any] = {"hidden_sizes": (32,), "discount": DISCOUNT, "scale_reward": False, "sparsity": 0.0}
+STREAM |= {"kappa": 20.0}  # from single transitions values jump about with the usual, where chance decides
 SEARCH: dict[str, Any] = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (16,), "learning_rate": 1e-2}
 SEARCH |= {"discount": DISCOUNT, "simulations": 6}
 EXPLORE = EpsilonGreedy(end=0.2)
@@ -149,6 +161,7 @@ AGENTS = {
     "impala": Trial(impala(), 40_000),
     "impala gru": Trial(impala(memory_size=16), 120_000),
     "impala behind": Trial(impala(), 40_000, memory=Queue(lag=4)),
+    "mdpo": Trial(mdpo(), 20_000),
     "reinforce": Trial(Reinforce(**WHOLE), 60_000),
     "gumbel-search": Trial(GumbelSearch(**SEARCH), 12_000),
     "dqn": Trial(dqn(), 10_000, EXPLORE),
@@ -159,8 +172,11 @@ AGENTS = {
     "qr-dqn": Trial(QRDQN(**REPLAYED, n_step=1, dueling=False, quantiles=8), 12_000, EXPLORE),
     "c51": Trial(C51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0), 12_000, EXPLORE),
     "pqn": Trial(PQN(**ROLLED), 30_000, GREEDY_AT_LAST),
+    "stream-q": Trial(StreamQ(**STREAM), 30_000, GREEDY_AT_LAST),
+    "stream-ac": Trial(StreamAC(**STREAM), 30_000),
     "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
     "sac histogram": Trial(SAC(**CRITIC, **COLD, **HISTOGRAM, target_entropy=-3.0), 10_000),
+    "mdpo-off": Trial(MDPOOff(**CRITIC, **COLD, sgd_steps=16, step_size=10.0), 10_000),
     "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 30_000),
     "droq": Trial(DroQ(**CRITIC, **COLD, policy_delay=2, target_entropy=-3.0), 10_000),
     "tqc": Trial(TQC(**CRITIC, **COLD, **FEW_QUANTILES, target_entropy=-3.0), 10_000),
@@ -213,7 +229,7 @@ FROM_DATA = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
+KIT = ("sac", "sac histogram", "mdpo-off", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
 BETWEEN = ("e2o", "ro2o", "h2o", "residual-sac", "residual-td3")
 CONTINUOUS = (*KIT, *BETWEEN, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
@@ -237,6 +253,11 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, IQL):
         batch = jax.tree.map(lambda x: x[None], (observation, state.policy.actions.heard(action)))
         return each_value(state.critics, *batch).mean()
+    if isinstance(agent, StreamQ):
+        q, mask = agent.action_values(state, hidden, observation), spaces.split_mask(observation)[1]
+        return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
+    if isinstance(agent, StreamAC):
+        return state.critic(normalised(state.statistics.norm, observation))[0]
     if isinstance(agent, GumbelSearch):
         return agent.read(state, observation)[1]
     if isinstance(agent, PPO | IMPALA):
@@ -299,6 +320,8 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         trial.agent.check(spec(form, runner))
     except ForageError as error:
         return str(error)
+    if isinstance(trial.agent, Stream) and runner == "together":
+        return "A stream is that of one agent."
     if isinstance(trial.agent, BC) and form == "continuous":
         return "There are no data to imitate: the best continuous actions are not worked out."
     if trial.agent.looks_ahead and runner != "device":

@@ -34,7 +34,7 @@ def box(size: int) -> spaces.Box:
 
 CHOICES = ("ppo", "dqn")
 BOUNDED = ("ppo", "sac", "td3")
-LATER = ("a2c", "qr-dqn", "c51", "pqn")
+LATER = ("a2c", "qr-dqn", "c51", "pqn", "stream-q")
 REAL: dict[str, tuple[spaces.Space, spaces.Space, tuple[str, ...]]] = {  # which agents have a preset there
     "CartPole-v1": (vector(4), spaces.Discrete(2), (*CHOICES, *LATER, "sac-discrete", "impala")),
     "CartPole-masked": (vector(2), spaces.Discrete(2), CHOICES),

@@ -1,22 +1,38 @@
-"""Optimisers by name: Adan's steps by hand."""
+"""Optimisers: steps of Adan and of overshoot-bounded gradient descent by hand."""
 
 import jax.numpy as jnp
 import numpy as np
 
-from forage.ops.optimiser import named
+from forage.ops.optimiser import named, obgd
 
 
 def test_adan_by_hand():
-    """Xie et al. (2022), arXiv 2208.06677, algorithm 1, with Adam's correction of averages that begin at zero."""
+    """As the authors' adan.py, where the change of the gradient weighs 0.92."""
     optimiser, x = named("adan", 0.1), jnp.float32(1.0)
     state, moments, before = optimiser.init(x), np.zeros(3), None
     decay, by_hand = np.array([0.98, 0.92, 0.99]), 1.0
     for step, gradient in enumerate([0.5, -0.2, 0.4], 1):
         difference = 0.0 if before is None else gradient - before
-        looking_ahead = gradient + (1 - decay[1]) * difference
+        looking_ahead = gradient + 0.92 * difference
         moments = decay * moments + (1 - decay) * np.array([gradient, difference, looking_ahead**2])
         mean, change, size = moments / (1 - decay**step)
-        by_hand -= 0.1 * (mean + (1 - decay[1]) * change) / np.sqrt(size)
+        by_hand -= 0.1 * (mean + 0.92 * change) / np.sqrt(size)
         x, state = optimiser.step(jnp.float32(gradient), state, x)
         np.testing.assert_allclose(x, by_hand, rtol=1e-5)
         before = gradient
+
+
+def test_overshoot_is_bounded_by_hand():
+    steps = obgd(learning_rate=0.5, kappa=2.0, decay=0.5)
+    x = {"a": jnp.array([1.0, -1.0]), "b": jnp.array(0.0)}
+    gradients = {"a": jnp.array([0.2, 0.0]), "b": jnp.array(-0.1)}, {"a": jnp.array([3.0, 1.0]), "b": jnp.array(0.05)}
+    # z = g, its size 0.3, and 0.5 * 2 * 1 * 0.3 < 1: the step is the learning rate, the error 0.4 counting as 1
+    moves, state = steps.update(gradients[0], steps.init(x), x, error=jnp.float32(0.4), cut=False)
+    np.testing.assert_allclose(moves["a"], [0.5 * 0.4 * 0.2, 0], rtol=1e-6)
+    np.testing.assert_allclose(moves["b"], 0.5 * 0.4 * -0.1, rtol=1e-6)
+    # z = 0.5 z + g = (3.1, 1), 0, its size 4.1, and 0.5 * 2 * 3 * 4.1 = 12.3: the step is 0.5 / 12.3
+    moves, state = steps.update(gradients[1], state, x, error=jnp.float32(-3.0), cut=True)
+    np.testing.assert_allclose(state.step, 0.5 / 12.3, rtol=1e-6)
+    np.testing.assert_allclose(moves["a"], -3 * 0.5 / 12.3 * np.array([3.1, 1]), rtol=1e-6)
+    np.testing.assert_allclose(moves["b"], 0, atol=1e-8)
+    assert not any(np.any(z) for z in state.trace.values())  # the trace was cut after the step

@@ -18,6 +18,7 @@ lambda_returns = jax.jit(returns.lambda_returns)
 discounted_return = jax.jit(returns.discounted_return)
 vtrace = jax.jit(returns.vtrace)
 retrace = jax.jit(returns.retrace)
+trajectory_aware = jax.jit(returns.trajectory_aware, static_argnames="rule")
 
 
 def close(actual, desired, tolerance=2e-5):
@@ -279,6 +280,61 @@ def test_definitions(seed, discount, trace_lambda):
         assert last == episode(terminated[:n], truncated[:n], 0)
         expected = slow_n_step_return(reward, next_value, terminated, discount, 0, int(last) + 1)
         close(total + bootstrap * next_value[last], expected)
+
+
+def slow_trace(rule, trace_lambda, ratios):
+    """The weights of what is 0, 1, ... steps after a step, from the ratios of the actions since."""
+    weights = [1.0]
+    for k, ratio in enumerate(ratios, 1):
+        weights.append({
+            "retrace": trace_lambda * weights[-1] * min(1.0, ratio),
+            "recursive-retrace": trace_lambda * min(1.0, weights[-1] * ratio),
+            "truncated-is": trace_lambda**k * min(1.0, np.prod(ratios[:k])),
+            "rbis": min(trace_lambda**k, weights[-1] * ratio),
+        }[rule])  # fmt: skip
+    return weights
+
+
+@pytest.mark.parametrize("rule", returns.TRACES)
+@SETTINGS
+def test_definition_of_trajectory_aware_traces(rule, seed, discount, trace_lambda):
+    reward, q, next_value, terminated, truncated, log_ratio = trajectory(seed)
+    expected = []
+    for t in range(len(reward)):
+        end = episode(terminated, truncated, t)
+        weights = slow_trace(rule, trace_lambda, np.exp(log_ratio[t + 1 : end + 1]))
+        delta = [reward[s] + (0 if terminated[s] else discount * next_value[s]) - q[s] for s in range(t, end + 1)]
+        expected.append(q[t] + sum(discount**k * w * d for k, (w, d) in enumerate(zip(weights, delta, strict=True))))
+    fast = [np.float32(x) for x in (log_ratio, reward, q, next_value)]
+    close(trajectory_aware(*fast, terminated, truncated, discount, trace_lambda, rule=rule), expected)
+
+
+def test_a_trace_that_was_cut_recovers_and_that_of_retrace_does_not():
+    """Of what follows ratios 1/2 and 4, whose product is 2, Retrace hears a half, the others all that lambda lets."""
+    ratio, zero, ends = np.log(np.array([1, 0.5, 4], np.float32)), np.zeros(3, np.float32), np.zeros((2, 3), bool)
+    last = np.array([0, 0, 1], np.float32)  # the only delta
+    found = {
+        (rule, trace): float(trajectory_aware(ratio, last, zero, zero, *ends, 1.0, trace, rule=rule)[0])
+        for rule in returns.TRACES
+        for trace in (1.0, 0.5)
+    }
+    assert found == pytest.approx({
+        ("retrace", 1.0): 0.5, ("recursive-retrace", 1.0): 1.0, ("truncated-is", 1.0): 1.0, ("rbis", 1.0): 1.0,
+        ("retrace", 0.5): 0.125, ("recursive-retrace", 0.5): 0.5, ("truncated-is", 0.5): 0.25, ("rbis", 0.5): 0.25,
+    })  # fmt: skip
+
+
+def test_trajectory_aware_traces_of_retrace_and_of_what_is_never_done():
+    reward, q, next_value, terminated, truncated, log_ratio = (np.asarray(x) for x in trajectory(0))
+    given = (*(np.float32(x) for x in (reward, q, next_value)), terminated, truncated, 0.9, 0.7)
+    close(trajectory_aware(np.float32(log_ratio), *given, rule="retrace"), retrace(np.float32(log_ratio), *given))
+    td_error = given[0] + 0.9 * given[2] * ~terminated
+    for rule in returns.TRACES:
+        never, always = np.full_like(given[0], -np.inf), np.full_like(given[0], 1e3)
+        close(trajectory_aware(never, *given, rule=rule), td_error)
+        assert np.isfinite(trajectory_aware(np.where(np.arange(25) % 2, never, always), *given, rule=rule)).all()
+    with pytest.raises(ForageError, match="no trace 'tb'; there are retrace"):
+        returns.trajectory_aware(never, *given, rule="tb")
 
 
 # --- Relatives. ---

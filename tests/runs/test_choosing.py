@@ -210,9 +210,10 @@ def test_runs_of_before_are_evaluated_as_they_were():
 
 def test_agents_say_whether_they_learn_to_draw():
     drawing = {name for name in registry.PORTS["agent"] if registry.part_class("agent", name).stochastic}
-    policy_gradients = {"ppo", "ppo-lagrangian", "ppo-imitation", "residual-ppo", "reinforce", "impala", "a2c"}
+    policy_gradients = {"ppo", "ppo-lagrangian", "ppo-imitation", "residual-ppo", "reinforce", "impala", "a2c", "mdpo"}
+    policy_gradients |= {"stream-ac"}
     soft = {"sac", "redq", "droq", "tqc", "sac-n", "edac", "iq-learn-sac", "sac-discrete", "maxinfo-sac"}
-    soft |= {"rlpd", "wsrl", "adaptive-ratio-sac", "cql", "cal-ql", "ro2o", "h2o", "residual-sac"}
+    soft |= {"rlpd", "wsrl", "adaptive-ratio-sac", "cql", "cal-ql", "mdpo-off", "ro2o", "h2o", "residual-sac"}
     assert drawing == policy_gradients | soft | {"mex", "bc", "iql", "iq-learn"}
 
 

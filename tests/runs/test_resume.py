@@ -97,7 +97,16 @@ CASES: dict[str, Case] = {
             "behaviour": part("behaviour", "epsilon-greedy", fraction=0.5),
         },
     ),
-    "dqn-shifted": Case("dqn", lambda: {"memory": part("memory", "shifted", pixels=1)}, environment="minatar:Breakout"),
+    "dqn-shifted": Case(
+        "dqn",
+        lambda: {"memory": part("memory", "shifted", pixels=1)},
+        environment="minatar:Breakout",
+        without=("hidden_sizes",),
+    ),
+    "dqn-prioritised-reshuffled": Case(
+        "dqn",
+        lambda: {"memory": part("memory", "prioritised-reshuffled", capacity=32)},
+    ),
     "dqn-reshuffled": Case(
         "dqn",
         lambda: {"memory": part("memory", "reshuffled", capacity=32)},

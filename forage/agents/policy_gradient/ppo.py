@@ -61,6 +61,7 @@ class Targets(NamedTuple):
     value_target: Float[Array, "time env streams"]  # of the values
     value: Float[Array, "time env streams"] | None  # when it acted; only to clip by
     counts: Float[Array, "time env"] | None = None  # 0 where one of many agents had left, where there are many
+    outputs: Float[Array, "time env outputs"] | None = None  # of the policy that acted; only to stay near it
 
 
 class Sequence(NamedTuple):
@@ -90,6 +91,7 @@ class PPO(Agent):
 
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
+    proximal: ClassVar[bool] = False  # the loss compares the policy's distribution with the one that acted
 
     learning_rate: float = 2.5e-4
     discount: float = 0.99
@@ -237,7 +239,8 @@ class PPO(Agent):
         counts = None if present(raw) is None else experience.counts.astype(jnp.float32)
         advantages = advantages if counts is None else advantages * counts[..., None]
         advantage, value_target = self.joined(state, advantages), advantages + value
-        targets = Targets(action, log_probability, advantage, by_agent, value_target, earlier_value, counts)
+        outputs = self.old_outputs(state.network, observation, sequence) if self.proximal else None
+        targets = Targets(action, log_probability, advantage, by_agent, value_target, earlier_value, counts, outputs)
 
         # As when the rollout began, so that the first update is made at the full rate; the clock reads as after it.
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
@@ -402,9 +405,16 @@ class PPO(Agent):
             policy = network.distribution(outputs, observation)
             return policy.log_probability(action), policy.entropy()
 
+        outputs, value = self.outputs(network, observation, sequence)
+        over: Any = jax.vmap if sequence is None else over_rollout
+        return *over(judge)(outputs, observation, action), value
+
+    def outputs(
+        self, network: ActorCritic, observation: PyTree[Array], sequence: Sequence | None
+    ) -> tuple[Float[Array, "*batch outputs"], Float[Array, "*batch streams"]]:
+        """Return the policy's outputs and the values, of rows or segments as `forward` takes them."""
         if sequence is None:
-            outputs, value = network.rows(observation)
-            return *jax.vmap(judge)(outputs, observation, action), value
+            return network.rows(observation)
         assert network.gru is not None
         inputs = over_rollout(lambda o, a: network.gru.hear(network.torso(0)(o), a))(observation, sequence.action)
 
@@ -414,8 +424,17 @@ class PPO(Agent):
             return hidden, hidden
 
         _, features = jax.lax.scan(step, sequence.start, (inputs, sequence.first))
-        outputs, value = over_rollout(network.outputs)(features), over_rollout(network.value)(observation, features)
-        return *over_rollout(judge)(outputs, observation, action), value
+        return over_rollout(network.outputs)(features), over_rollout(network.value)(observation, features)
+
+    def old_outputs(
+        self, network: ActorCritic, observation: PyTree[Array], sequence: Sequence | None
+    ) -> Float[Array, "time env outputs"]:
+        """Return the outputs of the policy that acted in a rollout."""
+        if sequence is not None:
+            return self.outputs(network, observation, sequence)[0]
+        time, envs = jax.tree.leaves(observation)[0].shape[:2]
+        rows = mesh.split(jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), observation))
+        return self.outputs(network, rows, None)[0].reshape(time, envs, -1)
 
     def next_values(
         self, network: ActorCritic, experience: Experience, observation: PyTree[Array], next_observation: PyTree[Array]
