@@ -44,6 +44,10 @@ PARTS = {
     "sqirl": "q_learning.sqirl:SQIRL",
     "bc": "offline.bc:BC",
     "iql": "offline.iql:IQL",
+    "f-dvl": "offline.f_dvl:FDVL",
+    "o-dice": "offline.o_dice:ODICE",
+    "cfpi": "offline.cfpi:CFPI",
+    "recoil": "offline.recoil:ReCOIL",
     "open-es": "evolution.open_es:OpenES",
     "gumbel-search": "search.gumbel_search:GumbelSearch",
 }
