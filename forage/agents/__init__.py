@@ -22,6 +22,7 @@ PARTS = {
     "tqc": "actor_critic.tqc:TQC",
     "sac-n": "actor_critic.sac_n:SACN",
     "edac": "actor_critic.edac:EDAC",
+    "sac-rnd": "actor_critic.sac_rnd:SACRND",
     "iq-learn-sac": "actor_critic.iq_learn_sac:IQLearnSAC",
     "rlpd": "actor_critic.rlpd:RLPD",
     "wsrl": "actor_critic.wsrl:WSRL",
