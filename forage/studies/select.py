@@ -171,7 +171,7 @@ def of_runs(
             data, header = formats.read(Path(file), spec)
             logged = Logged.of(data)
         files.check_spaces(Path(file), header, spec)
-        policy = load_policy(path)
+        policy: Any = load_policy(path)  # `estimate` also takes what has `probabilities`
         members = run.evaluation["members"]
         values[Path(path).name] = float(run.evaluation["return"][members.index(policy.member)])
         for name, found in estimate(logged, policy, discount, estimators, horizon).items():

@@ -167,10 +167,10 @@ class SACRND(SAC):
     def init(self, key: Key[Array, ""], spec: Spec) -> SACRNDState:
         random_key, taught_key, draws = jax.random.split(jax.random.fold_in(key, 1), 3)
         plain = super().init(key, spec)
-        sizes = seen(spec.observation_space).shape[0], plain.actor.actions.outputs
-        both = (*sizes, self.novelty_hidden, self.novelty_size)
-        norms = (RunningNorm.of((size,)) for size in sizes)
-        novelty = Novelty(Modulated(random_key, *both), Bilinear(taught_key, *both), *norms, RunningNorm.of(()))
+        state, action = math.prod(seen(spec.observation_space).shape or ()), plain.actor.actions.outputs
+        both = state, action, self.novelty_hidden, self.novelty_size
+        norms = RunningNorm.of((state,)), RunningNorm.of((action,)), RunningNorm.of(())
+        novelty = Novelty(Modulated(random_key, *both), Bilinear(taught_key, *both), *norms)
         return SACRNDState(**plain._asdict(), novelty=novelty, draws=jax.random.key_data(draws))
 
     def primed(self, state: SACRNDState, data: Experience) -> SACRNDState:
