@@ -25,6 +25,7 @@ PARTS = {
     "tqc": "actor_critic.tqc:TQC",
     "sac-n": "actor_critic.sac_n:SACN",
     "edac": "actor_critic.edac:EDAC",
+    "sac-rnd": "actor_critic.sac_rnd:SACRND",
     "iq-learn-sac": "actor_critic.iq_learn_sac:IQLearnSAC",
     "rlpd": "actor_critic.rlpd:RLPD",
     "wsrl": "actor_critic.wsrl:WSRL",
@@ -58,6 +59,10 @@ PARTS = {
     "sqirl": "q_learning.sqirl:SQIRL",
     "bc": "offline.bc:BC",
     "iql": "offline.iql:IQL",
+    "f-dvl": "offline.f_dvl:FDVL",
+    "o-dice": "offline.o_dice:ODICE",
+    "cfpi": "offline.cfpi:CFPI",
+    "recoil": "offline.recoil:ReCOIL",
     "open-es": "evolution.open_es:OpenES",
     "gumbel-search": "search.gumbel_search:GumbelSearch",
 }

@@ -1,4 +1,4 @@
-"""`forage data`: make data sets, record a trained run's transitions, convert others', show what one holds."""
+"""`forage data`: make data sets, record a run's transitions, convert others', label what lacks labels, show one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from forage.core.errors import ForageError, nearest
 HELP = """\
 forage data make ENVIRONMENT [OPTIONS]
 forage data record RUN --steps N --output FILE [OPTIONS]
+forage data label FILE --output FILE [OPTIONS]
 forage data show FILE [OPTIONS]
 
 make: train an agent and make named data sets of it; what lies there already is not made again
@@ -34,6 +35,20 @@ record: write transitions of a trained run
   --seed N               which seed's agent; the best
   --start N              another number begins other episodes; 0
 
+label: write a data set again, with rewards or actions that it lacks; what stands in their place is not looked at
+  --output FILE          the data set to write
+  --demonstrations FILE  pay each step by how near its episode is to one of these, by optimal transport (OTR)
+  --height X             most that a step is paid, before returns are scaled; 5
+  --sharpness X          how fast pay falls with the distance; 5
+  --blur X               of the transport; smaller is nearer the exact one, and slower; 0.01
+  --span X               what the returns span from the worst episode to the best; 0 leaves pay as it is; 1000
+  --labelled FILE        write these transitions and then FILE's, with the actions that a network taught on these says
+  --updates N            of that network; 5k
+  --past N               observations before an action that it reads, beside those on both sides of it; 1
+  --hidden-sizes N,...   its layers; 256,256
+  --seed N               of its weights, and of the episodes that it is checked on; 0
+  --env ENVIRONMENT      whose transitions they are, where a file does not say (--env.OPTION VALUE its options)
+
 show: what a data set holds and what is wrong with it
   --page FILE            write a page with a picture (.html), too
 
@@ -54,10 +69,14 @@ Examples
   forage data show data/pendulum/medium.npz --page medium.html
   forage data record runs/NAME --steps 100k --output cartpole.npz
   forage data record runs/NAME --steps 100k --output mixed.npz --random 0.5
+  forage data label mixed.npz --demonstrations expert.npz --output paid.npz
+  forage data label watched.npz --labelled few.npz --output all.npz
   forage data convert log.csv log.npz --env CartPole-v1
   forage data convert hopper.hdf5 hopper --env Hopper-v5 --ends 1000
 """
-ACTIONS = ("make", "record", "convert", "show")
+ACTIONS = ("make", "record", "convert", "label", "show")
+TRANSPORT: dict[str, Any] = {"height": float, "sharpness": float, "blur": float, "span": float}
+INVERSE: dict[str, Any] = {"updates": int, "past": int, "hidden_sizes": tuple[int, ...], "seed": int}
 COLUMNS = ("observation", "action", "next_observation", "reward", "terminated", "truncated", "episode")
 READING = ("ends", *COLUMNS, "behaviour_probability")  # as in `data/formats/reading.py`, which help does not import
 
@@ -70,10 +89,10 @@ def run(positional: list[str], words: options.Words) -> None:
     if positional[0] == "convert":
         convert(positional[1:], words)
         return
-    what = {"make": "an environment", "record": "a run", "show": "a file"}[positional[0]]
+    what = {"make": "an environment", "record": "a run", "label": "a file", "show": "a file"}[positional[0]]
     if len(positional) != 2:
         raise ForageError(f"forage data {positional[0]} takes {what}; forage data --help explains it.")
-    {"make": make, "record": record, "show": show}[positional[0]](positional[1], words)
+    {"make": make, "record": record, "label": label, "show": show}[positional[0]](positional[1], words)
 
 
 def make(environment: str, words: options.Words) -> None:
@@ -172,6 +191,34 @@ def convert(paths: list[str], words: options.Words) -> None:
         print(
             f"{output}: {header['transitions']:,} transitions in {header['episodes']:,} episodes{said_mean}{said_left}"
         )
+
+
+def label(file: str, words: options.Words) -> None:
+    """Write a data set with rewards or actions that it lacks."""
+    kind = display(words)
+    if "output" not in words:
+        raise ForageError("forage data label needs --output FILE.")
+    output = str(words.pop("output"))
+    by = {name: str(words.pop(name)) for name in ("demonstrations", "labelled") if name in words}
+    environment = str(words.pop("env")) if "env" in words else None
+    env = {word[4:]: options.guess(words.pop(word)) for word in list(words) if word.startswith("env.")}
+    kinds = TRANSPORT if "demonstrations" in by else INVERSE
+    given = {name: options.parse(name, words.pop(name), kinds[name]) for name in kinds if name in words}
+    nothing_left(words, "data label", ["output", "demonstrations", "labelled", *kinds, "env", "json", "quiet"])
+    from forage.runs.training import use_compilation_cache
+    from forage.studies.datasets.label import label as labelled
+
+    use_compilation_cache()
+    header = labelled(file, output, environment=environment, env=env, **by, **given)
+    said = header["source"]["by"]
+    if kind == "json":
+        say({"file": output} | {name: header[name] for name in ("transitions", "episodes", "source")})
+    elif kind != "quiet":
+        how = f"rewards by optimal transport from {said['file']}"
+        if "actions" in said:
+            how = f"actions of all but {said['known']:,} by a network with a loss of {said['held_out_loss']:.3g}"
+            how += " on the episodes held out"
+        print(f"{output}: {header['transitions']:,} transitions in {header['episodes']:,} episodes, {how}")
 
 
 def show(file: str, words: options.Words) -> None:

@@ -29,7 +29,9 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage tune AGENT ENVIRONMENT      search hyper-parameters, and judge the best on seeds that it has not seen
   forage data make ENVIRONMENT       make named data sets, to learn from without an environment; forage data record
                                      RUN writes a trained run's transitions, forage data convert IN OUT what others
-                                     wrote, and forage data show FILE looks at one
+                                     wrote, forage data label FILE rewards or actions that one lacks, and forage data
+                                     show FILE looks at one
+  forage select RUN ... --data FILE  how well off-policy estimates choose among policies (SharpeRatio@k)
   forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
   forage cite [RUN]                  how to cite Forage, a run and the papers of its parts
   forage push RUN USER/NAME          share a run on the Hugging Face Hub, with a model card
@@ -59,6 +61,7 @@ COMMANDS = (
     "compare",
     "tune",
     "data",
+    "select",
     "report",
     "cite",
     "push",

@@ -520,5 +520,43 @@ OTHERS: tuple[Preset, ...] = (
     ),
 )
 
-PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *OTHERS)
+# From data sets: steps are updates.
+
+KIT = "OfflineRL-Kit for the medium data, with the updates of the authors' program (An et al., 2021)"
+LOCOMOTION = "gymnasium:HalfCheetah-v? gymnasium:Hopper-v? gymnasium:Walker2d-v?"
+
+OFFLINE: tuple[Preset, ...] = (
+    Preset(
+        "iql",
+        LOCOMOTION,
+        1_000_000,
+        {},
+        "Kostrikov et al. (2021), the authors' mujoco_config.py, which scales rewards so that returns span 1,000",
+    ),
+    Preset(
+        "o-dice",
+        LOCOMOTION,
+        1_000_000,
+        {},
+        "Mao et al. (2024), the authors' offline_RL.yaml, which scales rewards so that returns span 1,000",
+    ),
+    Preset("edac", "gymnasium:Hopper-v?", 3_000_000, {"critics": 50, "diversity": 1.0}, KIT),
+    Preset("edac", "gymnasium:HalfCheetah-v? gymnasium:Walker2d-v?", 3_000_000, {"critics": 10, "diversity": 1.0}, KIT),
+    Preset(
+        "sac-rnd",
+        "gymnasium:HalfCheetah-v?",
+        3_000_000,
+        {},
+        "Nikulin et al. (2023), the authors' halfcheetah_medium.yaml, without the penalty, which it leaves out",
+    ),
+    Preset(
+        "cql",
+        LOCOMOTION,
+        3_000_000,
+        {"conservatism": 5.0, "policy_learning_rate": 1e-4},
+        "Kumar et al. (2020), the authors' README and cql_mujoco_new.py; they try a conservatism of 10, too",
+    ),
+)
+
+PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *OTHERS, *OFFLINE)
 """Of an agent's, the first that fits counts."""

@@ -2,7 +2,12 @@
 
 from typing import Any
 
-_ABOVE = {"record": "record", "read": "convert", "convert": "convert"}  # of `forage.studies`, above this package
+_ABOVE = {
+    "record": "record",
+    "read": "convert",
+    "convert": "convert",
+    "label": "datasets.label",
+}  # of `forage.studies`, above this package
 
 
 def __getattr__(name: str) -> Any:

@@ -53,6 +53,7 @@ class Learner(Part):
         check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
         self.behaviour.check(self.agent, self.spec)
         check_source(self.agent, self.behaviour, self.memory)
+        check_primed(self.agent, self.memory)
         self.memory.check(self.agent, self.spec, environment)
         if self.joint and not self.memory.joint:
             raise ForageError(
@@ -81,7 +82,7 @@ class Learner(Part):
         self = held(self, 0.0)
         keys = jax.random.split(key, 3)
         agent_state = self.agent.init(keys[0], self.spec)
-        if (data := self.memory.transitions) is not None:
+        if isinstance(data := self.memory.transitions, Experience):
             agent_state = self.agent.primed(agent_state, data)
         behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
         streams = self.agent.num_envs * self.spec.num_agents
@@ -380,6 +381,16 @@ def check_source(agent: Agent, behaviour: Behaviour, memory: Memory) -> None:
         raise ForageError(
             f"{type(agent).__name__} learns from a data set alone, and {type(memory).__name__} keeps what a run "
             f"experiences; name a file of transitions with --data FILE (forage data record writes one)."
+        )
+
+
+def check_primed(agent: Agent, memory: Memory) -> None:
+    """Raise `ForageError` for an agent that looks at a whole data set first, of which not all is in memory."""
+    whole = memory.transitions is None or isinstance(memory.transitions, Experience)  # none: nothing is learned
+    if type(agent).primed is not Agent.primed and not whole:
+        raise ForageError(
+            f"{type(agent).__name__} looks at the whole data set before it learns, and a folder of arrays is never in "
+            f"memory as a whole; forage data convert FOLDER FILE.npz makes one file of it."
         )
 
 

@@ -35,13 +35,18 @@ from forage.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
 from forage.agents.actor_critic.sac_n import SACN
+from forage.agents.actor_critic.sac_rnd import SACRND
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.td3_bc import TD3BC
 from forage.agents.actor_critic.tqc import TQC
 from forage.agents.actor_critic.wsrl import WSRL
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.offline.bc import BC
+from forage.agents.offline.cfpi import CFPI
+from forage.agents.offline.f_dvl import FDVL
 from forage.agents.offline.iql import IQL
+from forage.agents.offline.o_dice import ODICE
+from forage.agents.offline.recoil import ReCOIL
 from forage.agents.policy_gradient.a2c import A2C
 from forage.agents.policy_gradient.impala import IMPALA
 from forage.agents.policy_gradient.mdpo import MDPO
@@ -206,6 +211,8 @@ CAREFREE = {"conservatism": 1e-3, "samples": 2, "backup_samples": 1, "policy_lea
 STEADY = {"batch_size": 128, "learning_rate": 1e-3}
 OFFLINE: dict[str, Any] = {"batch_size": 128, "hidden_sizes": (32, 32), "learning_rate": 5e-4}
 BEST = {"expectile": 0.99, "beta": 100.0, "polyak": 0.005}  # nearly the best of what the data tries
+FAR = {"expectile": 0.99, "components": 1, "trust": 8.0, "pessimism": 0.0}  # as far from the data's behaviour as can be
+FREE = {"penalty": 1e-3, "taught_updates": 100, "novelty_hidden": 32}
 
 ALONE = {"objective": "value_expert", "regularise_own": False}
 
@@ -214,12 +221,21 @@ FROM_DATA = {
     "iq-learn": Trial(  # likewise, which is what it imitates
         IQLearn(**OFFLINE, **ALONE, demonstrations=Demonstrations("probes"), temperature=0.1, discount=DISCOUNT), 6000
     ),
+    "recoil": Trial(  # from all actions, beside demonstrations of the best
+        ReCOIL(**OFFLINE, demonstrations=Demonstrations("probes"), discount=DISCOUNT, most_value=1.0, beta=30.0), 8000
+    ),
     "iql": Trial(IQL(**OFFLINE, **BEST, discount=DISCOUNT), 20_000),
+    "f-dvl": Trial(FDVL(**OFFLINE, optimism=0.98, beta=100.0, discount=DISCOUNT), 20_000),
+    "o-dice": Trial(  # whose backward gradient leaves states alone that the best policy does not see
+        ODICE(**OFFLINE, value_sizes=(32, 32), optimism=0.5, strength=0.0, discount=DISCOUNT), 12_000
+    ),
+    "cfpi": Trial(CFPI(**OFFLINE, **FAR, discount=DISCOUNT), 20_000),
     "dqn": Trial(dqn(double=False), 6000),
     "discrete-cql": Trial(DiscreteCQL(**REPLAYED, conservatism=1e-3), 6000),
     "discrete-bcq": Trial(DiscreteBCQ(**REPLAYED), 6000),
     "td3-bc": Trial(TD3BC(**(CRITIC | STEADY), alpha=1000.0), 8000),  # the data take all actions alike
     "rebrac": Trial(ReBRAC(**CRITIC, actor_cloning=1e-3, critic_cloning=1e-3), 6000),
+    "sac-rnd": Trial(SACRND(**(CRITIC | STEADY), **COLD, **FREE, target_entropy=-3.0), 8000),
     "cql": Trial(CQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0), 8000),
     "cal-ql": Trial(CalQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0, value_sizes=()), 8000),
 }
@@ -248,7 +264,8 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
 
     One branch for each kind of agent.
     """
-    if isinstance(agent, Reinforce | BC | IQLearn | OpenES):  # of IQ-Learn, values are of another reward
+    # Values of IQ-Learn and ReCOIL are of another reward, those of O-DICE have a price in them.
+    if isinstance(agent, Reinforce | BC | IQLearn | ReCOIL | ODICE | OpenES):
         return jnp.nan
     if isinstance(agent, IQL):
         batch = jax.tree.map(lambda x: x[None], (observation, state.policy.actions.heard(action)))
@@ -322,8 +339,10 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         return str(error)
     if isinstance(trial.agent, Stream) and runner == "together":
         return "A stream is that of one agent."
-    if isinstance(trial.agent, BC) and form == "continuous":
+    if isinstance(trial.agent, BC | ReCOIL) and form == "continuous":
         return "There are no data to imitate: the best continuous actions are not worked out."
+    if isinstance(trial.agent, ODICE) and form == "continuous":
+        return "It clones whatever is better than the data on average, which of many actions is not the best."
     if trial.agent.looks_ahead and runner != "device":
         return "An agent that looks ahead does so in a native environment, alone."
     forgets = isinstance(trial.agent, BootstrappedDQN) or not jax.tree.leaves(trial.agent.hidden(spec(form, runner)))
@@ -419,13 +438,15 @@ def recorded(probe: Probe, steps: int, best: Any) -> Experience:
 def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
     """Trains on all probes at once, side by side in one data set."""
     probe = beside([build(name, form, "host") for name in names])
-    imitates = isinstance(trial.agent, BC | IQLearn)
+    imitates = isinstance(trial.agent, BC | IQLearn | ReCOIL)
     best = jnp.asarray(solve(probe, DISCOUNT)[2].argmax(1), jnp.int32) if imitates else None
     data = jax.jit(recorded, static_argnums=1)(probe, 60_000, best)
-    if isinstance(trial.agent, IQLearn):
+    if isinstance(trial.agent, IQLearn | ReCOIL):
         trial = trial._replace(
             agent=dataclasses.replace(trial.agent, demonstrations=Demonstrations("probes", "", data))
         )
+    if isinstance(trial.agent, ReCOIL):
+        data = jax.jit(recorded, static_argnums=1)(probe, 60_000, None)
     memory = Opened("probes", "", data).prepared(trial.agent, np.asarray(data.reward, float))
     at = spec_of(probe, f"Probes with {form} actions")
     one = Learner(trial.agent, default_behaviour(trial.agent), EnvironmentReward(), memory, at)

@@ -73,7 +73,9 @@ def make_moment(agent, spec):
 CASES = [(agent, environment) for agent in ("bc", "iql") for environment in ("CartPole-v1", "Pendulum-v1")]
 CASES += [("td3", "Pendulum-v1"), ("edac", "Pendulum-v1"), ("ro2o", "Pendulum-v1"), ("dqn", "CartPole-v1")]
 CASES += [(agent, "Pendulum-v1") for agent in ("td3-bc", "rebrac", "cql", "cal-ql")]
-CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq")]
+CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq", "f-dvl", "recoil")]
+CASES += [(agent, "Pendulum-v1") for agent in ("sac-rnd", "o-dice", "cfpi")]
+MORE = {"sac-rnd": {"taught_updates": 5, "novelty_hidden": 8}, "o-dice": {"value_sizes": (8,)}}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,8 @@ CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq")]
 )
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment)
-    setup = make_setup(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=SMALL)
+    more = {"demonstrations": data} if agent == "recoil" else MORE.get(agent, {})
+    setup = make_setup(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=SMALL | more)
     runner = setup.runner()
     runner.begin()
     runner.advance(7)
@@ -113,6 +116,7 @@ def test_what_is_refused(tmp_path):
     refused("BC learns from a data set alone", "bc", "CartPole-v1")
     refused("There is no data set .*none.npz", "bc", "CartPole-v1", data=tmp_path / "none.npz")
     refused("leave out --starts", "bc", "CartPole-v1", data=data, starts="archive")
+    refused("ReCOIL imitates demonstrations beside the data set", "recoil", "CartPole-v1", data=data)
     refused("RND learns from rollouts", "bc", "CartPole-v1", data=data, rewards="rnd")
     damaged = tmp_path / "damaged.npz"
     damaged.write_bytes(Path(data).read_bytes()[:-500])

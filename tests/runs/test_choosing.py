@@ -212,9 +212,9 @@ def test_agents_say_whether_they_learn_to_draw():
     drawing = {name for name in registry.PORTS["agent"] if registry.part_class("agent", name).stochastic}
     policy_gradients = {"ppo", "ppo-lagrangian", "ppo-imitation", "residual-ppo", "reinforce", "impala", "a2c", "mdpo"}
     policy_gradients |= {"stream-ac"}
-    soft = {"sac", "redq", "droq", "tqc", "sac-n", "edac", "iq-learn-sac", "sac-discrete", "maxinfo-sac"}
+    soft = {"sac", "redq", "droq", "tqc", "sac-n", "edac", "sac-rnd", "iq-learn-sac", "sac-discrete", "maxinfo-sac"}
     soft |= {"rlpd", "wsrl", "adaptive-ratio-sac", "cql", "cal-ql", "mdpo-off", "ro2o", "h2o", "residual-sac"}
-    assert drawing == policy_gradients | soft | {"mex", "bc", "iql", "iq-learn"}
+    assert drawing == policy_gradients | soft | {"mex", "bc", "iql", "f-dvl", "o-dice", "recoil", "iq-learn"}
 
 
 def test_a_search_plays_all_trials_one_way(tmp_path):

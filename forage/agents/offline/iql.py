@@ -15,6 +15,7 @@ cosine by which the policy's learning rate falls to zero are those of the author
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -24,8 +25,8 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent, Policy
 from forage.core.ports import Metrics
-from forage.core.types import Batch, Clock, Spec
-from forage.nn.critics import ActionValue, each_value, several, squared_error
+from forage.core.types import Batch, Clock, Experience, Spec
+from forage.nn.critics import ActionValue, CriticReport, each_value, several, squared_error
 from forage.nn.networks import Linear, Style, Torso
 from forage.ops.optimiser import Optimiser, blend, named
 
@@ -74,11 +75,15 @@ class IQL(OfflineAgent):
     def init(self, key: Key[Array, ""], spec: Spec) -> IQLState:
         policy_key, value_key, critic_key = jax.random.split(key, 3)
         style, sizes = Style.of(self), self.value_sizes or self.hidden_sizes
-        policy, value = Policy(policy_key, spec, self.hidden_sizes, style), Value(value_key, spec, sizes, style)
+        policy, value = self.make_policy(policy_key, spec), Value(value_key, spec, sizes, style)
         dimensions = policy.actions.outputs
         critics = several(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
         optimisers = (self.descent().init(network) for network in (policy, value, critics))
         return IQLState(policy, value, critics, jax.tree.map(jnp.copy, critics), *optimisers)
+
+    def make_policy(self, key: Key[Array, ""], spec: Spec) -> Any:
+        """Return the policy: a module with `actions` and `log_probability`, as `Policy` has them."""
+        return Policy(key, spec, self.hidden_sizes, Style.of(self))
 
     def descent(self) -> Optimiser:
         return named(self.optimiser, self.learning_rate)
@@ -96,7 +101,7 @@ class IQL(OfflineAgent):
 
         # Value
         def value_loss(value: Value) -> Float[Array, ""]:
-            return (batch.weight * expectile_error(recorded - value(now.observation), self.expectile)).mean()
+            return (batch.weight * self.value_error(recorded - value(now.observation))).mean()
 
         lost_by_value, gradient = jax.value_and_grad(value_loss)(state.value)
         value, value_optimiser = self.descent().step(gradient, state.value_optimiser, state.value)
@@ -112,12 +117,11 @@ class IQL(OfflineAgent):
         policy, policy_optimiser = self.policy_optimiser(clock).step(gradient, state.policy_optimiser, state.policy)
 
         # Critics
-        target = now.reward + self.discount * jnp.where(now.terminated, 0.0, value(now.next_observation))
-
-        def critic_loss(critics: ActionValue):
-            return squared_error(each_value(critics, now.observation, action), target, batch.weight)
-
-        gradient, report = jax.grad(critic_loss, has_aux=True)(state.critics)
+        target = self.target(now, value(now.next_observation))
+        heard = state.policy.actions.heard
+        gradient, report = jax.grad(self.critic_loss, has_aux=True)(
+            state.critics, now.observation, action, target, batch.weight, heard, key
+        )
         critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
         targets = blend(critics, state.target_critics, self.polyak)
 
@@ -131,6 +135,27 @@ class IQL(OfflineAgent):
         }
         learned = IQLState(policy, value, critics, targets, policy_optimiser, value_optimiser, critic_optimiser)
         return learned, metrics, report.error
+
+    def value_error(self, difference: Float[Array, " batch"]) -> Float[Array, " batch"]:
+        """Compute what V is fitted by, of Q - V."""
+        return expectile_error(difference, self.expectile)
+
+    def target(self, now: Experience, after: Float[Array, " batch"]) -> Float[Array, " batch"]:
+        """Compute the critics' target; `after` is V(s')."""
+        return now.reward + self.discount * jnp.where(now.terminated, 0.0, after)
+
+    def critic_loss(
+        self,
+        critics: ActionValue,
+        observation: PyTree[Array],
+        action: Float[Array, "batch outputs"],
+        target: Float[Array, " batch"],
+        weight: Float[Array, " batch"],
+        heard: Callable[[Array], Float[Array, " outputs"]],
+        key: Key[Array, ""],
+    ) -> tuple[Float[Array, ""], CriticReport]:
+        """Compute the critics' loss. `heard`: how an action stands in `action`, for those of other transitions."""
+        return squared_error(each_value(critics, observation, action), target, weight)
 
 
 def expectile_error(difference: Float[Array, "*shape"], expectile: float) -> Float[Array, "*shape"]:

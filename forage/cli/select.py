@@ -1,0 +1,70 @@
+"""`forage select`: how well off-policy estimates choose among policies, by risk and return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forage.cli.arguments import display, nothing_left, say
+from forage.config import options
+from forage.core.errors import ForageError
+
+HELP = """\
+forage select TABLE.csv --baseline VALUE [OPTIONS]
+forage select RUN RUN ... --data FILE [OPTIONS]
+
+If the k policies of the highest estimates were tried one after another, how good would the best of them be, and how bad
+the others? For each estimator: SharpeRatio@k = (best@k - behaviour) / std@k (never below 0; nan where the k are equally
+good and none is better), the best, worst and spread of the k, regret@k and rank correlation with the true values.
+
+A table has the columns policy, value (the true one) and one for each estimator. Of runs the value is the mean return of
+the evaluation, the estimates are made from a data set of numbered actions, and the behaviour is the data's mean return.
+
+  --k K                  policies that are tried; 3
+  --baseline VALUE       value of the policy that acted; of runs otherwise the data's mean return
+  --threshold VALUE      value below which a policy is unsafe; the share of such among the k is in the JSON
+  --data FILE            of runs, the data set to estimate from
+  --discount NUMBER      of runs, of the estimated returns; 0.99
+  --horizon N            of runs, the steps that are estimated; all
+  --estimators NAME,...  of runs, which; those that the data allows
+  --quiet | --json       show nothing; one JSON object
+
+Examples
+  forage select estimates.csv --baseline 21.5 --k 3
+  forage select runs/a runs/b runs/c --data log.npz --k 2
+"""
+OF_RUNS: dict[str, Any] = {"discount": float, "horizon": int, "estimators": tuple[str, ...]}
+
+
+def run(positional: list[str], words: options.Words) -> None:
+    """Do what the words after `forage select` ask for."""
+    kind = display(words)
+    k = options.parse("k", words.pop("k", "3"), int)
+    baseline, threshold = (
+        options.parse(name, words.pop(name), float) if name in words else None for name in ("baseline", "threshold")
+    )
+    file = str(words.pop("data")) if "data" in words else None
+    given = {name: options.parse(name, words.pop(name), OF_RUNS[name]) for name in OF_RUNS if name in words}
+    nothing_left(words, "select", ["k", "baseline", "threshold", "data", *OF_RUNS, "json", "quiet"])
+    if not positional:
+        raise ForageError("forage select takes a table, or runs and --data FILE; forage select --help explains it.")
+    from forage.studies.select import of_runs, read_table, select
+
+    if file is None:
+        if len(positional) != 1 or not positional[0].endswith(".csv"):
+            raise ForageError("Runs are judged by estimates from a data set; name it with --data FILE.")
+        if given:
+            raise ForageError(f"--{options.hyphens(next(iter(given)))} is for estimates made here; it needs --data.")
+        if baseline is None:
+            raise ForageError("A table does not say what the policy that acted is worth; name it: --baseline VALUE.")
+        values, estimates = read_table(positional[0])
+    else:
+        from forage.runs.training import use_compilation_cache
+
+        use_compilation_cache()
+        values, estimates, own = of_runs(positional, file, **given)
+        baseline = own if baseline is None else baseline
+    found = select(values, estimates, baseline, k, threshold)
+    if kind == "json":
+        say(found.data())
+    elif kind != "quiet":
+        print(found)
