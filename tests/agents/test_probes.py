@@ -343,6 +343,8 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         return "There are no data to imitate: the best continuous actions are not worked out."
     if isinstance(trial.agent, ODICE) and form == "continuous":
         return "It clones whatever is better than the data on average, which of many actions is not the best."
+    if isinstance(trial.agent, ODICE) and probe == "delay":
+        return "Its weights are of single steps, so it takes luck, of which the second action has some, for skill."
     if trial.agent.looks_ahead and runner != "device":
         return "An agent that looks ahead does so in a native environment, alone."
     forgets = isinstance(trial.agent, BootstrappedDQN) or not jax.tree.leaves(trial.agent.hidden(spec(form, runner)))

@@ -19,10 +19,11 @@ towards the networks, and takes one step of the policy down
 
     -mean min(max(u, 0), most_weight) log pi(a|s)
 
-with the u from before the step of V. V is no plain value: the divergence has a price, in units of reward. Where all
-actions of a state but the best, of probability p, fall far behind, V(s) is that of the best one and
-2 (1 - (1 - optimism) / (optimism p)) more; the larger rewards are, the less that matters (`--rewards scale`; the
-authors bring the returns of their locomotion data to a range of 1,000). Formula and numbers are those of the authors'
+with the u from before the step of V. As u is of a single step, luck is copied where steps lead by chance. V is no plain
+value: the divergence has a price, in units of reward. Where all actions of a state but the best, of probability p, fall
+far behind, V(s) is that of the best one and 2 (1 - (1 - optimism) / (optimism p)) more; the larger rewards are, the
+less that matters (`--rewards scale`; the authors bring the returns of their locomotion data to a range of 1,000).
+Formula and numbers are those of the authors'
 program (maoliyuan/ODICE-Pytorch: odice.py, main_odice_rl.py, configs/offline_RL.yaml); the paper's equations could not
 be looked up. There the policy's mean has no bound, and actions are clipped; here it is tanh of the output.
 """
