@@ -22,6 +22,7 @@ CLAIMS = {
     ),
     "i-dqn": ("iterated-dqn",),
     "bc": ("weighted-cloning",),
+    "iql": ("iql", "action-free", "transported-rewards"),
     "gumbel-search": ("gumbel-search",),
     "vdn": ("value-decomposition",),
     "sac": ("sac-sample-efficiency", "sac-temperature", "resets"),
