@@ -17,11 +17,11 @@ import equinox
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.spaces import seen, split_mask
 from forage.nn.encoders import Encoder
-from forage.nn.networks import CNN, MLP, Style, Torso, input_size
+from forage.nn.networks import CNN, MLP, Residual, Style, Torso, body, input_size
 
 Module = TypeVar("Module")
 
@@ -65,7 +65,7 @@ class ActionValue(equinox.Module):
     """
 
     encoder: Encoder | None
-    body: MLP
+    body: MLP | Residual
     categories: int | None = equinox.field(static=True)
     bins: Bins | None = equinox.field(static=True)
 
@@ -86,8 +86,7 @@ class ActionValue(equinox.Module):
         self.categories = torso.categories
         inputs = input_size(seen(space)) if self.encoder is None else self.encoder.size
         self.bins = bins
-        layers = (inputs + dimensions, *sizes, bins.number if bins else outputs)
-        self.body = MLP(body_key, layers, style.activation, layer_norm=style.layer_norm, dropout=style.dropout)
+        self.body = body(body_key, inputs + dimensions, sizes, bins.number if bins else outputs, style)
 
     def __call__(
         self,
@@ -106,6 +105,27 @@ class ActionValue(equinox.Module):
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, "batch outputs"]:
         """Return what the last layer says."""
+        return self.body(self.read(observation, action), key)
+
+    def taught(
+        self,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        counts: Bool[Array, " batch"],
+        key: Key[Array, ""] | None = None,
+    ) -> tuple[Float[Array, "batch outputs"], ActionValue]:
+        """Return the last layer's outputs while it learns, and the critic with its running statistics moved.
+
+        `counts`: as for `MLP.taught`, of a critic with batch normalisation.
+        """
+        assert isinstance(self.body, MLP)
+        outputs, moved = self.body.taught(self.read(observation, action), counts, key)
+        return outputs, equinox.tree_at(lambda critic: critic.body, self, moved)
+
+    def read(
+        self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]
+    ) -> Float[Array, "batch inputs"]:
+        """Return what the body sees: features of the observation, and the action."""
         observation, _ = split_mask(observation)
         if isinstance(self.encoder, CNN):
             features = self.encoder.rows(observation)
@@ -115,7 +135,7 @@ class ActionValue(equinox.Module):
             features = jax.nn.one_hot(observation, self.categories)
         else:
             features = observation.reshape(action.shape[0], -1).astype(jnp.float32)
-        return self.body(jnp.concatenate([features, action], axis=1), key)
+        return jnp.concatenate([features, action], axis=1)
 
 
 def several(make: Callable[[Key[Array, ""]], Module], key: Key[Array, ""], number: int = 2) -> Module:
@@ -183,10 +203,20 @@ def value_error(
 
     `key`: what is dropped is drawn with.
     """
-    bins = critics.bins
-    if bins is None:
+    if critics.bins is None:
         return squared_error(each_value(critics, observation, action, key=key), target, weight)
-    outputs = each_value(critics, observation, action, key=key, ask=ActionValue.outputs)
+    return histogram_error(
+        critics.bins, each_value(critics, observation, action, key=key, ask=ActionValue.outputs), target, weight
+    )
+
+
+def histogram_error(
+    bins: Bins,
+    outputs: Float[Array, "critic batch bins"],
+    target: Float[Array, " batch"],
+    weight: Float[Array, " batch"],
+) -> tuple[Float[Array, ""], CriticReport]:
+    """Sum the cross-entropies over critics; the errors are those of the histograms' means."""
     loss = jnp.mean(weight * bins.loss(outputs, target), axis=1).sum()
     values = bins.value(outputs)
     return loss, CriticReport(jnp.abs(values - target).mean(0), loss, values.mean())
