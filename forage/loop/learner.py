@@ -242,7 +242,7 @@ class Learner(Part):
         ) -> tuple[tuple[State, State], Metrics]:
             return self.update(carry, rewards_state, clock, sample_key, learn_key)
 
-        carry, updates = (state.agent, memory_state), self.agent.updates_per_rollout
+        carry, updates = (self.agent.observe(state.agent, rollout), memory_state), self.agent.updates_per_rollout
         if updates == 1 and not self.learning_starts:
             carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}
@@ -278,6 +278,8 @@ class Learner(Part):
         batch = self.memory.sample(memory_state, self.agent.batch_size, self.agent.segment, moment)
         experience = self.relabelled(rewards_state, batch.experience)
         batch = batch._replace(experience=mesh.split(experience, 1))
+        if self.memory.offline:
+            agent_state = self.agent.observe(agent_state, batch.experience)
         agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
         return (agent_state, self.memory.report(memory_state, batch, errors)), metrics
 

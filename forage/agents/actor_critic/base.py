@@ -3,12 +3,14 @@
 Most ways of learning from fewer steps are choices of these: how many critics there are and whose least value is the
 target (Chen et al., 2021, "Randomized Ensembled Double Q-Learning", arXiv 2101.05982), what is dropped and normalised
 in them (Hiraoka et al., 2022, "Dropout Q-Functions for Doubly Efficient Reinforcement Learning", arXiv 2110.02034),
-whether a value is a number or a histogram (Farebrother et al., 2024, "Stop Regressing", arXiv 2403.03950), and how
-many updates follow a step (`updates_per_rollout`).
+whether a value is a number or a histogram (Farebrother et al., 2024, "Stop Regressing", arXiv 2403.03950), what their
+networks are made of (`torso`, in `forage.nn.residual`), whether they see normalised observations, and how many updates
+follow a step (`updates_per_rollout`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,12 +19,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.core.ports import Agent
+from forage.core.ports import Agent, State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded, seen
-from forage.core.types import ForageError, Spec
+from forage.core.spaces import check_bounded, describe, seen, split_mask
+from forage.core.types import Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, Bins, CriticReport, each_value, several, value_error
+from forage.nn.encoders import is_image
 from forage.nn.networks import Style, input_size
+from forage.nn.normalise import normalised, norms_for, read_after, updated
+from forage.nn.residual import one_width
 from forage.ops.optimiser import Optimiser, named
 
 NORMS = ("none", "layer")
@@ -67,6 +72,9 @@ class ActorCritic(Agent):
     layer_norm: bool = equinox.field(static=True, default=False)
     encoder: str | type | None = equinox.field(static=True, default=None)
     optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
+    torso: str = equinox.field(static=True, default="mlp")  # what the networks of policy and critics are: mlp, or
+    # residual ones, simba or bro, whose sizes are one width, once for each block
+    normalise_observation: bool = equinox.field(static=True, default=False)
     policy_delay: int = equinox.field(static=True, default=1)  # updates of the critics for each one of the policy
     critics: int = equinox.field(static=True, default=2)  # how many critics learn side by side
     target_subset: int = equinox.field(static=True, default=0)  # how many of them, drawn anew at each update, the
@@ -85,11 +93,25 @@ class ActorCritic(Agent):
     def check(self, spec: Spec) -> None:
         check_bounded(type(self).__name__, spec)
         input_size(seen(spec.observation_space))
+        read = read_after(spec.observation_space, norms_for(spec, self.normalise_observation))
+        if self.torso != "mlp" and is_image(seen(read)) and self.encoder is None:
+            raise ForageError(
+                f"A {self.torso} torso reads numbers, and {spec.name} shows {describe(seen(read))}, which convolutions "
+                f"read; torso=mlp works."
+            )
 
     def __check_init__(self):
         for name, known in (("critic_norm", NORMS), ("climb", CLIMBS)):
             if getattr(self, name) not in known:
                 raise ForageError(f"There is no {name} {getattr(self, name)!r}; there are {', '.join(known)}.")
+        if self.torso != "mlp":
+            for sizes in (self.hidden_sizes, self.value_sizes or self.hidden_sizes):
+                one_width(self.torso, sizes)
+            if self.layer_norm or self.critic_norm != "none" or self.dropout:
+                raise ForageError(
+                    f"A {self.torso} torso has its own normalisation and drops nothing; leave layer_norm, critic_norm "
+                    f"and dropout out."
+                )
         if self.target_subset > self.critics:
             raise ForageError(
                 f"A target_subset of {self.target_subset} is more than there are critics; have {self.critics} or "
@@ -101,9 +123,31 @@ class ActorCritic(Agent):
                 f"lowest_value must be below highest_value."
             )
 
+    def style(self) -> Style:
+        """Return what the networks are made with; the critics' normalisation and dropout are added to theirs."""
+        return Style.of(self)
+
+    def read_spec(self, spec: Spec) -> Spec:
+        """Return the spec as the networks know it, behind what normalises observations."""
+        norm = norms_for(spec, self.normalise_observation)
+        return dataclasses.replace(spec, observation_space=read_after(spec.observation_space, norm))
+
+    def observe(self, state: State, rollout: Experience) -> State:
+        if state.norm is None:
+            return state
+        return state._replace(norm=updated(state.norm, split_mask(rollout.observation)[0], rollout.counts))
+
+    def read(self, state: State, now: Experience) -> Experience:
+        """Return transitions (leaves `batch ...`) as the networks read them: memories keep observations raw."""
+        if state.norm is None:
+            return now
+        both = now.observation, now.next_observation
+        observation, next_observation = jax.vmap(lambda both: tuple(normalised(state.norm, o) for o in both))(both)
+        return now._replace(observation=observation, next_observation=next_observation)
+
     def make_critics(self, key: Key[Array, ""], spec: Spec, dimensions: int, outputs: int = 1) -> ActionValue:
-        """Return all critics as one module, whose leaves have a leading axis."""
-        sizes, own = self.value_sizes or self.hidden_sizes, Style.of(self)
+        """Return all critics as one module, whose leaves have a leading axis. `spec`: as the networks know it."""
+        sizes, own = self.value_sizes or self.hidden_sizes, self.style()
         style = own._replace(layer_norm=self.layer_norm or self.critic_norm == "layer", dropout=self.dropout)
         bins = Bins(self.bins, self.lowest_value, self.highest_value) if self.bins else None
         make = lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style, outputs, bins)  # noqa: E731
