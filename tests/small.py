@@ -49,6 +49,8 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     ),
     "vdn": ("vdn", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
+    "crossq": ("crossq", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,)}),
+    "simba": ("simba", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8, 8)}),
     "sac-discrete": ("sac-discrete", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
     "td3": ("td3", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "bootstrapped-dqn": ("bootstrapped-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "heads": 3}),

@@ -11,6 +11,8 @@ PARTS = {
     "sac-discrete": "actor_critic.sac_discrete:SACDiscrete",
     "redq": "actor_critic.redq:REDQ",
     "droq": "actor_critic.droq:DroQ",
+    "crossq": "actor_critic.crossq:CrossQ",
+    "simba": "actor_critic.simba:SimBa",
     "td3": "actor_critic.td3:TD3",
     "q-learning": "tabular.q_learning:QLearning",
     "ucbvi": "tabular.ucbvi:UCBVI",

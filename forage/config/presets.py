@@ -444,7 +444,11 @@ TD3: tuple[Preset, ...] = (
     Preset("td3", HUMANOIDS, 2_000_000, {"learning_starts": 25_000}, f"{FUJIMOTO}{FEWER}", replay(300_000)),
 )
 
+BHATT = "Bhatt et al. (2024), the authors' code"
+
 OTHERS: tuple[Preset, ...] = (
+    Preset("crossq", WALKERS, 1_000_000, {}, BHATT, replay(1_000_000)),
+    Preset("crossq", "gymnasium:Swimmer-v?", 1_000_000, {"discount": 0.9999}, BHATT, replay(1_000_000)),
     Preset("impala", "CartPole-v1 Acrobot-v1", 100_000, {"num_envs": 8, "learning_rate": 6e-3}, TUNED),
     Preset(
         "sac-discrete",
