@@ -152,7 +152,7 @@ def each_value(
     critics: Module,
     *inputs: PyTree[Array],
     key: Key[Array, ""] | None = None,
-    ask: Callable[..., Array] = lambda critic, *inputs: critic(*inputs),
+    ask: Callable[..., Any] = lambda critic, *inputs: critic(*inputs),
 ) -> Float[Array, "critic batch *outputs"]:
     """Return all critics' values of the same batch, or what else `ask` wants of them; `key` as for `MLP`."""
     number = count(critics)

@@ -19,7 +19,7 @@ where its loss is computed.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import equinox
 import jax
@@ -142,7 +142,7 @@ class CrossQ(SAC):
         next_action, log_probability = state.actor(now.next_observation).from_noise(next_noise)
         pairs = (now.observation, action, now.counts), (now.next_observation, next_action, now.counts)
         both = jax.tree.map(lambda here, there: jnp.concatenate([here, there]), *pairs)
-        outputs, taught = each_value(critics, *both, key=keys.critics, ask=ActionValue.taught)
+        outputs, taught = cast(Any, each_value(critics, *both, key=keys.critics, ask=ActionValue.taught))
         here, there = jnp.split(outputs, 2, axis=1)
 
         bins = critics.bins

@@ -81,8 +81,8 @@ class TD3(ActorCritic):
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         targets = jax.tree.map(jnp.copy, (actor, critics))
         optimiser = self.descent()
-        optimisers = optimiser.init(actor), optimiser.init(critics)
-        return TD3State(actor, critics, *targets, *optimisers, jnp.int32(0), norm)
+        followed = targets[0], targets[1], optimiser.init(actor), optimiser.init(critics)
+        return TD3State(actor, critics, *followed, jnp.int32(0), norm)
 
     def act(
         self,
