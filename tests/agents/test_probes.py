@@ -23,7 +23,6 @@ from forage.agents.actor_critic.redq import REDQ
 from forage.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
-from forage.agents.actor_critic.simba import SimBa
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.offline.bc import BC
@@ -91,7 +90,6 @@ OFF_POLICY: dict[str, Any] = {
 CRITIC: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "polyak": 0.05}
 COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; near zero temperature they are values
 NO_TARGETS = {"polyak": 1.0, "policy_delay": 2, "batch_norm_rate": 0.05, "value_sizes": (32, 32)}
-RESIDUAL = {"hidden_sizes": (16,), "value_sizes": (16, 16)}
 HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
 INCURIOUS = {"initial_information": 1e-3, "learn_information": False, "members": 2}  # and what is learned as well
 
@@ -126,7 +124,6 @@ AGENTS = {
     "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 30_000),
     "droq": Trial(DroQ(**CRITIC, **COLD, policy_delay=2, target_entropy=-3.0), 10_000),
     "crossq": Trial(CrossQ(**(CRITIC | COLD | NO_TARGETS), target_entropy=-3.0), 10_000),
-    "simba": Trial(SimBa(**(CRITIC | COLD | RESIDUAL), target_entropy=-3.0), 10_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
@@ -150,7 +147,7 @@ FROM_DATA = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-CONTINUOUS = ("sac", "sac histogram", "redq", "droq", "crossq", "simba", "td3", "mex", "rrs", "maxinfo-sac")
+CONTINUOUS = ("sac", "sac histogram", "redq", "droq", "crossq", "td3", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
