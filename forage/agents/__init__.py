@@ -26,6 +26,8 @@ PARTS = {
     "rlpd": "actor_critic.rlpd:RLPD",
     "wsrl": "actor_critic.wsrl:WSRL",
     "adaptive-ratio-sac": "actor_critic.adaptive_ratio_sac:AdaptiveRatioSAC",
+    "crossq": "actor_critic.crossq:CrossQ",
+    "simba": "actor_critic.simba:SimBa",
     "td3": "actor_critic.td3:TD3",
     "ddpg": "actor_critic.ddpg:DDPG",
     "td3-bc": "actor_critic.td3_bc:TD3BC",

@@ -471,6 +471,13 @@ TQC: tuple[Preset, ...] = (
     Preset("tqc", "gymnasium:Humanoid-v?", 1_000_000, EARLY, f"{KUZNETSOV}{FEWER}", replay(300_000)),
 )
 
+BHATT = "Bhatt et al. (2024), the authors' code"
+
+CROSSQ: tuple[Preset, ...] = (
+    Preset("crossq", WALKERS, 1_000_000, {}, BHATT, replay(1_000_000)),
+    Preset("crossq", "gymnasium:Swimmer-v?", 1_000_000, {"discount": 0.9999}, BHATT, replay(1_000_000)),
+)
+
 OTHERS: tuple[Preset, ...] = (
     Preset("a2c", "CartPole-v1 gymnasium:CartPole-v1", 500_000, {"num_envs": 8}, ZOO),
     Preset(
@@ -518,5 +525,5 @@ OTHERS: tuple[Preset, ...] = (
     ),
 )
 
-PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *OTHERS)
+PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *CROSSQ, *OTHERS)
 """Of an agent's, the first that fits counts."""

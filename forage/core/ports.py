@@ -416,6 +416,13 @@ class Agent(Part):
         """Return whether it has a method `judge` of its own."""
         return type(self).judge is not Agent.judge
 
+    def observe(self, state: State, rollout: Experience) -> State:
+        """See each new rollout (leaves `time env ...`) once, before anything is learned; memories keep it as it is.
+
+        What a data set holds is seen by `primed`.
+        """
+        return state
+
     @abc.abstractmethod
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -247,7 +247,8 @@ class Learner(Part):
         ) -> tuple[tuple[State, State], Metrics]:
             return self.update(carry, rewards_state, clock, sample_key, learn_key)
 
-        carry, updates, due = (state.agent, memory_state), self.agent.updates_per_rollout, self.agent.due(state.agent)
+        agent_state, updates = self.agent.observe(state.agent, rollout), self.agent.updates_per_rollout
+        carry, due = (agent_state, memory_state), self.agent.due(agent_state)
         if updates == 1 and due is None and not self.learning_starts:
             carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}

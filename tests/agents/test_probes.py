@@ -18,6 +18,7 @@ from tiers import gated
 from forage.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
 from forage.agents.actor_critic.cal_ql import CalQL
 from forage.agents.actor_critic.cql import CQL
+from forage.agents.actor_critic.crossq import CrossQ
 from forage.agents.actor_critic.ddpg import DDPG
 from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.edac import EDAC
@@ -114,6 +115,7 @@ OFF_POLICY: dict[str, Any] = {
 }
 CRITIC: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "polyak": 0.05}
 COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; near zero temperature they are values
+NO_TARGETS = {"polyak": 1.0, "policy_delay": 2, "batch_norm_rate": 0.05, "value_sizes": (32, 32)}
 HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
 FEW_QUANTILES = {"critics": 2, "quantiles": 8, "dropped_quantiles": 0, "value_sizes": (32, 32)}
 INCURIOUS = {"initial_information": 1e-3, "learn_information": False, "members": 2}  # and what is learned as well
@@ -164,6 +166,7 @@ AGENTS = {
     "adaptive-ratio-sac": Trial(
         AdaptiveRatioSAC(**CRITIC, **COLD, target_entropy=-3.0, check_interval=64, window=16, gap=1.0), 30_000
     ),
+    "crossq": Trial(CrossQ(**(CRITIC | COLD | NO_TARGETS), target_entropy=-3.0), 10_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
@@ -201,7 +204,7 @@ FROM_DATA = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
+KIT = ("sac", "sac histogram", "redq", "droq", "crossq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
 CONTINUOUS = (*KIT, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {

@@ -35,6 +35,7 @@ def box(size: int) -> spaces.Box:
 CHOICES = ("ppo", "dqn")
 BOUNDED = ("ppo", "sac", "td3")
 LATER = ("a2c", "qr-dqn", "c51", "pqn")
+WALKING = (*BOUNDED, "tqc", "crossq")
 REAL: dict[str, tuple[spaces.Space, spaces.Space, tuple[str, ...]]] = {  # which agents have a preset there
     "CartPole-v1": (vector(4), spaces.Discrete(2), (*CHOICES, *LATER, "sac-discrete", "impala")),
     "CartPole-masked": (vector(2), spaces.Discrete(2), CHOICES),
@@ -56,17 +57,17 @@ REAL: dict[str, tuple[spaces.Space, spaces.Space, tuple[str, ...]]] = {  # which
     "gymnasium:CliffWalking-v1": (STATES, spaces.Discrete(4), CHOICES),
     "gymnasium:CliffWalkingSlippery-v1": (STATES, spaces.Discrete(4), CHOICES),
     "gymnasium:Blackjack-v1": (spaces.MultiDiscrete([32, 11, 2]), spaces.Discrete(2), CHOICES),
-    "gymnasium:Ant-v5": (vector(105), box(8), (*BOUNDED, "tqc")),
-    "gymnasium:HalfCheetah-v5": (vector(17), box(6), (*BOUNDED, "tqc")),
-    "gymnasium:Hopper-v5": (vector(11), box(3), (*BOUNDED, "tqc")),
+    "gymnasium:Ant-v5": (vector(105), box(8), WALKING),
+    "gymnasium:HalfCheetah-v5": (vector(17), box(6), WALKING),
+    "gymnasium:Hopper-v5": (vector(11), box(3), WALKING),
     "gymnasium:Humanoid-v5": (vector(348), box(17), (*BOUNDED, "tqc")),
     "gymnasium:HumanoidStandup-v5": (vector(348), box(17), BOUNDED),
     "gymnasium:InvertedDoublePendulum-v5": (vector(9), box(1), BOUNDED),
     "gymnasium:InvertedPendulum-v5": (vector(4), box(1), BOUNDED),
     "gymnasium:Pusher-v5": (vector(23), box(7), BOUNDED),
     "gymnasium:Reacher-v5": (vector(10), box(2), BOUNDED),
-    "gymnasium:Swimmer-v5": (vector(8), box(2), BOUNDED),
-    "gymnasium:Walker2d-v5": (vector(17), box(6), (*BOUNDED, "tqc")),
+    "gymnasium:Swimmer-v5": (vector(8), box(2), (*BOUNDED, "crossq")),
+    "gymnasium:Walker2d-v5": (vector(17), box(6), WALKING),
     "gymnasium:ALE/Pong-v5": (PICTURE, spaces.Discrete(6), CHOICES),
     "gymnasium:BreakoutNoFrameskip-v4": (PICTURE, spaces.Discrete(4), CHOICES),
     "ale:Breakout": (PICTURE, spaces.Discrete(4), CHOICES),
