@@ -31,6 +31,7 @@ from forage.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
 from forage.agents.actor_critic.sac_n import SACN
+from forage.agents.actor_critic.simba import SimBa
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.td3_bc import TD3BC
 from forage.agents.actor_critic.tqc import TQC
@@ -115,7 +116,11 @@ OFF_POLICY: dict[str, Any] = {
 }
 CRITIC: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "polyak": 0.05}
 COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; near zero temperature they are values
-NO_TARGETS = {"polyak": 1.0, "policy_delay": 2, "batch_norm_rate": 0.05, "value_sizes": (32, 32)}
+# One state alone has no deviation, and what is normalised by running statistics lags behind by 1/0.03 of each step of a
+# weight: the policy acts as it learned to only once batch renormalisation has warmed up, here after a twelfth of a run.
+NO_TARGETS = {"polyak": 1.0, "policy_delay": 2, "batch_norm_rate": 0.05, "batch_norm_warm_up": 100}
+NO_TARGETS |= {"value_sizes": (32, 32)}
+RESIDUAL = {"hidden_sizes": (16,), "value_sizes": (16, 16), "learning_rate": 1e-3}
 HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
 FEW_QUANTILES = {"critics": 2, "quantiles": 8, "dropped_quantiles": 0, "value_sizes": (32, 32)}
 INCURIOUS = {"initial_information": 1e-3, "learn_information": False, "members": 2}  # and what is learned as well
@@ -167,6 +172,7 @@ AGENTS = {
         AdaptiveRatioSAC(**CRITIC, **COLD, target_entropy=-3.0, check_interval=64, window=16, gap=1.0), 30_000
     ),
     "crossq": Trial(CrossQ(**(CRITIC | COLD | NO_TARGETS), target_entropy=-3.0), 10_000),
+    "simba": Trial(SimBa(**(CRITIC | COLD | RESIDUAL), target_entropy=-3.0), 20_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
@@ -204,7 +210,7 @@ FROM_DATA = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-KIT = ("sac", "sac histogram", "redq", "droq", "crossq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
+KIT = ("sac", "sac histogram", "redq", "droq", "crossq", "simba", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
 CONTINUOUS = (*KIT, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
