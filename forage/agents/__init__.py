@@ -28,6 +28,7 @@ PARTS = {
     "adaptive-ratio-sac": "actor_critic.adaptive_ratio_sac:AdaptiveRatioSAC",
     "crossq": "actor_critic.crossq:CrossQ",
     "simba": "actor_critic.simba:SimBa",
+    "bro": "actor_critic.bro:BRO",
     "td3": "actor_critic.td3:TD3",
     "ddpg": "actor_critic.ddpg:DDPG",
     "td3-bc": "actor_critic.td3_bc:TD3BC",

@@ -476,6 +476,34 @@ BHATT = "Bhatt et al. (2024), the authors' code"
 CROSSQ: tuple[Preset, ...] = (
     Preset("crossq", WALKERS, 1_000_000, {}, BHATT, replay(1_000_000)),
     Preset("crossq", "gymnasium:Swimmer-v?", 1_000_000, {"discount": 0.9999}, BHATT, replay(1_000_000)),
+    Preset("crossq", "envpool:Reacher*-v1", 100_000, {}, BHATT, replay(1_000_000)),
+    Preset("crossq", "envpool:BallInCupCatch-v1", 200_000, {}, BHATT, replay(1_000_000)),
+    Preset("crossq", "envpool:FingerSpin-v1", 500_000, {}, BHATT, replay(1_000_000)),
+    Preset("crossq", "envpool:FishSwim-v1 envpool:HumanoidStand-v1", 5_000_000, {}, BHATT, replay(1_000_000)),
+)
+
+LEE = "Lee et al. (2024), as in the code of SimBaV2"
+ONE_EACH = {"discount": 0.995, "updates_per_rollout": 1}  # its rule for 1000 steps to an episode, an update for each
+
+SIMBA: tuple[Preset, ...] = (
+    Preset("simba", WALKERS, 1_000_000, ONE_EACH, LEE, replay(1_000_000)),
+    Preset("simba", "gymnasium:Humanoid-v?", 1_000_000, ONE_EACH, f"{LEE}{FEWER}", replay(300_000)),
+    # The suite's episodes end by the clock alone, so one critic learns.
+    Preset(
+        "simba",
+        "envpool:Cartpole*-v1 envpool:Cheetah*-v1 envpool:Finger*-v1 envpool:Reacher*-v1 envpool:Walker*-v1",
+        1_000_000,
+        ONE_EACH | {"critics": 1},
+        f"{LEE}, without its repeated actions",
+        replay(1_000_000),
+    ),
+)
+
+NAUMAN = "Nauman et al. (2024), the authors' code"
+
+BRO: tuple[Preset, ...] = (
+    Preset("bro", WALKERS, 1_000_000, {}, NAUMAN, replay(1_000_000)),
+    Preset("bro", "gymnasium:Humanoid-v?", 1_000_000, {}, f"{NAUMAN}{FEWER}", replay(300_000)),
 )
 
 OTHERS: tuple[Preset, ...] = (
@@ -525,5 +553,5 @@ OTHERS: tuple[Preset, ...] = (
     ),
 )
 
-PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *CROSSQ, *OTHERS)
+PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *CROSSQ, *SIMBA, *BRO, *OTHERS)
 """Of an agent's, the first that fits counts."""

@@ -16,6 +16,7 @@ import pytest
 from tiers import gated
 
 from forage.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
+from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.cal_ql import CalQL
 from forage.agents.actor_critic.cql import CQL
 from forage.agents.actor_critic.crossq import CrossQ
@@ -172,6 +173,7 @@ AGENTS = {
         AdaptiveRatioSAC(**CRITIC, **COLD, target_entropy=-3.0, check_interval=64, window=16, gap=1.0), 30_000
     ),
     "crossq": Trial(CrossQ(**(CRITIC | COLD | NO_TARGETS), target_entropy=-3.0), 10_000),
+    "bro": Trial(BRO(**(CRITIC | COLD | RESIDUAL | {"quantiles": 8, "target_entropy": -3.0, "resets": ()})), 20_000),
     "simba": Trial(SimBa(**(CRITIC | COLD | RESIDUAL), target_entropy=-3.0), 20_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
@@ -210,8 +212,9 @@ FROM_DATA = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-KIT = ("sac", "sac histogram", "redq", "droq", "crossq", "simba", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
-CONTINUOUS = (*KIT, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
+KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
+NORMED = ("crossq", "simba", "bro")
+CONTINUOUS = (*KIT, *NORMED, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
@@ -254,8 +257,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, SAC | TD3):
         if isinstance(agent, RRS):
             state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
-        if isinstance(agent, TD3BC):
-            observation = normalised(state.norm, observation)
+        observation = normalised(state.norm, observation)
         batch = jax.tree.map(lambda x: x[None], (observation, state.actor.actions.to_unit(action)))
         return each_value(state.critics, *batch).mean()
     raise TypeError(f"Say here how to read a value from {type(agent).__name__}.")
