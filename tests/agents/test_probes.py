@@ -59,6 +59,7 @@ from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import spaces
 from forage.core.ports import Agent, Behaviour, Evolver, Memory, World
+from forage.core.schedule import Schedule
 from forage.core.types import DATASET, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations
 from forage.environments import spec_of
@@ -117,10 +118,10 @@ OFF_POLICY: dict[str, Any] = {
 }
 CRITIC: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "polyak": 0.05}
 COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; near zero temperature they are values
-# One state alone has no deviation, and what is normalised by running statistics lags behind by 1/0.03 of each step of a
-# weight: the policy acts as it learned to only once batch renormalisation has warmed up, here after a twelfth of a run.
-NO_TARGETS = {"polyak": 1.0, "policy_delay": 2, "batch_norm_rate": 0.05, "batch_norm_warm_up": 100}
-NO_TARGETS |= {"value_sizes": (32, 32)}
+# A single state has no deviation, so running statistics that lag behind a step of the weights are told thirty times too
+# large: the policy acts as it learned to only once batch renormalisation has warmed up, and steps get small.
+NO_TARGETS = {"polyak": 1.0, "policy_delay": 2, "batch_norm_rate": 0.1, "batch_norm_warm_up": 100}
+NO_TARGETS |= {"value_sizes": (32, 32), "learning_rate": Schedule("linear:2e-3,1e-4")}
 RESIDUAL = {"hidden_sizes": (16,), "value_sizes": (16, 16), "learning_rate": 1e-3}
 HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
 FEW_QUANTILES = {"critics": 2, "quantiles": 8, "dropped_quantiles": 0, "value_sizes": (32, 32)}
@@ -172,7 +173,7 @@ AGENTS = {
     "adaptive-ratio-sac": Trial(
         AdaptiveRatioSAC(**CRITIC, **COLD, target_entropy=-3.0, check_interval=64, window=16, gap=1.0), 30_000
     ),
-    "crossq": Trial(CrossQ(**(CRITIC | COLD | NO_TARGETS), target_entropy=-3.0), 10_000),
+    "crossq": Trial(CrossQ(**(CRITIC | COLD | NO_TARGETS), target_entropy=-3.0), 20_000),
     "bro": Trial(BRO(**(CRITIC | COLD | RESIDUAL | {"quantiles": 8, "target_entropy": -3.0, "resets": ()})), 20_000),
     "simba": Trial(SimBa(**(CRITIC | COLD | RESIDUAL), target_entropy=-3.0), 20_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),

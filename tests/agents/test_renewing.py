@@ -33,7 +33,7 @@ def changed(agent, spec, updates):
         learned, _, _ = agent.learn(state, batch(spec), Clock(jnp.int32(5), jnp.float32(100)), key)
         after, metrics = agent.renew(learned, batch(spec), key, spec)
         same = jax.tree.map(lambda x, y: (x == y).all(), learned, after)
-        return after, {name: jnp.stack(jax.tree.leaves(part)).all() for name, part in same._asdict().items()}, metrics
+        return after, {name: jnp.array(jax.tree.leaves(part)).all() for name, part in same._asdict().items()}, metrics
 
     state, found = jax.jit(lambda: agent.init(prng.key(0), spec))(), []
     for number in range(updates):
