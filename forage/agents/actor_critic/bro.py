@@ -102,6 +102,7 @@ class BRO(SAC):
     example: ClassVar[str] = "forage train bro Pendulum-v1 --value-sizes 64,64 --updates-per-rollout 2"
     ranges: ClassVar[Ranges] = {
         "weight_decay": Range(0),
+        "resets": Range(1),
         "initial_optimism": Range(1e-4, 1500),
         "initial_penalty": Range(1e-4, 1500),
         "divergence": Range(0),
