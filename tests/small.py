@@ -85,6 +85,13 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
         "Pendulum-v1",
         REPLAY | {"hidden_sizes": (8,), "check_interval": 6, "window": 3, "gap": 1.0},
     ),
+    "crossq": ("crossq", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,)}),
+    "simba": ("simba", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8, 8)}),
+    "bro": (
+        "bro",
+        "Pendulum-v1",
+        REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "quantiles": 5, "updates_per_rollout": 2, "resets": (48,)},
+    ),
     "sac-discrete": ("sac-discrete", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
     "td3": ("td3", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "ddpg": ("ddpg", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),

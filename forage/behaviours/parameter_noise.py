@@ -15,6 +15,7 @@ from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, split_mask
 from forage.core.types import Experience, ForageError, Spec
+from forage.nn.batch_norm import BatchNorm
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.layers import Conv
 
@@ -38,7 +39,7 @@ class ParameterNoise(Behaviour):
     """Acting with other weights in each episode: network + scale N(0, 1), drawn as the episode begins.
 
     It acts as in evaluation, without noise on its actions, so it does the same whenever it sees the same. What is drawn
-    stays for the episode while the agent goes on learning. Convolutions are left alone.
+    stays for the episode while the agent goes on learning. Convolutions and batch normalisation are left alone.
 
     After each rollout the scale is multiplied or divided by `adaptation`: up where the distance d between the network's
     actions and those of another copy with noise, on what was just seen, is less than is wanted, else down.
@@ -146,11 +147,12 @@ class ParameterNoise(Behaviour):
 
 
 def perturbed(network: Any, scale: Float[Array, ""], key: Key[Array, ""]) -> Any:
-    """Return the network with normal noise on all its weights but those of convolutions."""
-    parts, structure = jax.tree.flatten(network, is_leaf=lambda part: isinstance(part, Conv))
+    """Return the network with normal noise on all its weights but those of convolutions and batch normalisation."""
+    kept = Conv, BatchNorm
+    parts, structure = jax.tree.flatten(network, is_leaf=lambda part: isinstance(part, kept))
     keys = jax.random.split(key, len(parts))
     noisy = [
-        part if isinstance(part, Conv) else part + scale * jax.random.normal(k, part.shape)
+        part if isinstance(part, kept) else part + scale * jax.random.normal(k, part.shape)
         for part, k in zip(parts, keys, strict=True)
     ]
     return jax.tree.unflatten(structure, noisy)

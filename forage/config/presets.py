@@ -472,6 +472,41 @@ TQC: tuple[Preset, ...] = (
     Preset("tqc", "gymnasium:Humanoid-v?", 1_000_000, EARLY, f"{KUZNETSOV}{FEWER}", replay(300_000)),
 )
 
+BHATT = "Bhatt et al. (2024), the authors' code"
+
+CROSSQ: tuple[Preset, ...] = (
+    Preset("crossq", WALKERS, 1_000_000, {}, BHATT, replay(1_000_000)),
+    Preset("crossq", "gymnasium:Swimmer-v?", 1_000_000, {"discount": 0.9999}, BHATT, replay(1_000_000)),
+    Preset("crossq", "envpool:Reacher*-v1", 100_000, {}, BHATT, replay(1_000_000)),
+    Preset("crossq", "envpool:BallInCupCatch-v1", 200_000, {}, BHATT, replay(1_000_000)),
+    Preset("crossq", "envpool:FingerSpin-v1", 500_000, {}, BHATT, replay(1_000_000)),
+    Preset("crossq", "envpool:FishSwim-v1 envpool:HumanoidStand-v1", 5_000_000, {}, BHATT, replay(1_000_000)),
+)
+
+LEE = "Lee et al. (2024), as in the code of SimBaV2"
+ONE_EACH = {"discount": 0.995, "updates_per_rollout": 1}  # its rule for 1000 steps to an episode, an update for each
+
+SIMBA: tuple[Preset, ...] = (
+    Preset("simba", WALKERS, 1_000_000, ONE_EACH, LEE, replay(1_000_000)),
+    Preset("simba", "gymnasium:Humanoid-v?", 1_000_000, ONE_EACH, f"{LEE}{FEWER}", replay(300_000)),
+    # The suite's episodes end by the clock alone, so one critic learns.
+    Preset(
+        "simba",
+        "envpool:Cartpole*-v1 envpool:Cheetah*-v1 envpool:Finger*-v1 envpool:Reacher*-v1 envpool:Walker*-v1",
+        1_000_000,
+        ONE_EACH | {"critics": 1},
+        f"{LEE}, without its repeated actions",
+        replay(1_000_000),
+    ),
+)
+
+NAUMAN = "Nauman et al. (2024), the authors' code"
+
+BRO: tuple[Preset, ...] = (
+    Preset("bro", WALKERS, 1_000_000, {}, NAUMAN, replay(1_000_000)),
+    Preset("bro", "gymnasium:Humanoid-v?", 1_000_000, {}, f"{NAUMAN}{FEWER}", replay(300_000)),
+)
+
 OTHERS: tuple[Preset, ...] = (
     Preset("a2c", "CartPole-v1 gymnasium:CartPole-v1", 500_000, {"num_envs": 8}, ZOO),
     Preset(
@@ -558,5 +593,5 @@ OFFLINE: tuple[Preset, ...] = (
     ),
 )
 
-PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *OTHERS, *OFFLINE)
+PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *CROSSQ, *SIMBA, *BRO, *OTHERS, *OFFLINE)
 """Of an agent's, the first that fits counts."""

@@ -51,6 +51,7 @@ from forage.data import demonstrations
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
 from forage.environments.plain import from_plain
+from forage.loop.compatible import check_signatures
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, as_arrays, vary
@@ -58,7 +59,7 @@ from forage.loop.host.loop import Way
 from forage.loop.host.runner import HostRunner
 from forage.loop.host.runner import vary as vary_learner
 from forage.loop.host.starts import Hosted
-from forage.loop.learner import Learner, check_signatures
+from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
 from forage.loop.policy import check_actions
 from forage.loop.runner import Numbers, Runner

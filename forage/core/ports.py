@@ -333,6 +333,11 @@ class Agent(Part):
     @abc.abstractmethod
     def init(self, key: Key[Array, ""], spec: Spec) -> State: ...
 
+    @property
+    def looks_at_data(self) -> bool:
+        """Return whether `primed` needs all that a data set holds, in memory."""
+        return type(self).primed is not Agent.primed
+
     def primed(self, state: State, data: Experience) -> State:
         """Return the first state of an agent that learns from this data set (leaves `transition ...`) alone."""
         return state
@@ -415,6 +420,13 @@ class Agent(Part):
     def judges(self) -> bool:
         """Return whether it has a method `judge` of its own."""
         return type(self).judge is not Agent.judge
+
+    def observe(self, state: State, rollout: Experience) -> State:
+        """See each new rollout (leaves `time env ...`) once, before anything is learned; memories keep it as it is.
+
+        What a data set holds is seen by `primed`.
+        """
+        return state
 
     @abc.abstractmethod
     def learn(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -27,7 +26,18 @@ from forage.core.ports import (
     World,
 )
 from forage.core.schedule import held, settled
-from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, Clock, Experience, ForageError, Spec
+from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, Clock, Experience, Spec
+from forage.loop.compatible import (
+    check_asked,
+    check_ends,
+    check_judge,
+    check_primed,
+    check_signatures,
+    check_source,
+    check_streams,
+    check_team,
+    check_world,
+)
 
 State = Any
 
@@ -55,20 +65,12 @@ class Learner(Part):
         check_source(self.agent, self.behaviour, self.memory)
         check_primed(self.agent, self.memory)
         self.memory.check(self.agent, self.spec, environment)
-        if self.joint and not self.memory.joint:
-            raise ForageError(
-                f"{type(self.agent).__name__} learns from transitions of a whole team, and "
-                f"{type(self.memory).__name__} keeps those of single agents; use --memory uniform or prioritised."
-            )
+        check_team(self.agent, self.memory, self.spec)
         self.check_judge(self.memory)
 
     def check_judge(self, part: Any) -> None:
         """Raise `ForageError` where a part needs the agent's judgement and the agent gives none."""
-        if part.judged and not self.agent.judges:
-            raise ForageError(
-                f"{type(part).__name__} needs an agent that judges its rollouts (Agent.judge), and "
-                f"{type(self.agent).__name__} does not; ppo does."
-            )
+        check_judge(self.agent, part)
 
     @property
     def joint(self) -> bool:
@@ -248,7 +250,8 @@ class Learner(Part):
         ) -> tuple[tuple[State, State], Metrics]:
             return self.update(carry, rewards_state, clock, sample_key, learn_key)
 
-        carry, updates, due = (state.agent, memory_state), self.agent.updates_per_rollout, self.agent.due(state.agent)
+        agent_state, updates = self.agent.observe(state.agent, rollout), self.agent.updates_per_rollout
+        carry, due = (agent_state, memory_state), self.agent.due(agent_state)
         if updates == 1 and due is None and not self.learning_starts:
             carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}
@@ -360,109 +363,6 @@ class Learner(Part):
             rewards=self.rewards.truncate(state.rewards),
             memory=self.memory.truncate(state.memory, self.rows(clock)),
         )
-
-
-def check_signatures(part: Part, **methods: str) -> None:
-    """Raise `ForageError` for a part whose methods, by name, do not take what the loop gives them."""
-    for name, given in methods.items():
-        signature = inspect.signature(getattr(part, name))
-        try:
-            signature.bind(*given.split(", "))
-        except TypeError:
-            raise ForageError(
-                f"{type(part).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it with "
-                f"({given}); see forage/core/ports.py."
-            ) from None
-
-
-def check_source(agent: Agent, behaviour: Behaviour, memory: Memory) -> None:
-    """Raise `ForageError` for an agent that learns from a data set alone without one, nor an expert's labels."""
-    if agent.offline and not memory.offline and not (behaviour.labels and agent.imitates):
-        raise ForageError(
-            f"{type(agent).__name__} learns from a data set alone, and {type(memory).__name__} keeps what a run "
-            f"experiences; name a file of transitions with --data FILE (forage data record writes one)."
-        )
-
-
-def check_primed(agent: Agent, memory: Memory) -> None:
-    """Raise `ForageError` for an agent that looks at a whole data set first, of which not all is in memory."""
-    whole = memory.transitions is None or isinstance(memory.transitions, Experience)  # none: nothing is learned
-    if type(agent).primed is not Agent.primed and not whole:
-        raise ForageError(
-            f"{type(agent).__name__} looks at the whole data set before it learns, and a folder of arrays is never in "
-            f"memory as a whole; forage data convert FOLDER FILE.npz makes one file of it."
-        )
-
-
-def check_asked(agent: Agent, rewards: Rewards, spec: Spec) -> None:
-    """Raise `ForageError` where rewards ask how probable actions are, and nobody can say."""
-    inner = getattr(rewards, "inner", None)
-    if isinstance(inner, Rewards) and inner.asks and not rewards.asks:
-        raise ForageError(
-            f"{type(inner).__name__} asks the agent how probable its actions are, and {type(rewards).__name__} around "
-            f"it does not pass that on; use it by itself."
-        )
-    if not rewards.asks:
-        return
-    if not agent.stochastic or jax.tree.leaves(jax.eval_shape(lambda: agent.hidden(spec))):
-        raise ForageError(
-            f"{type(rewards).__name__} asks how probable actions are, which {type(agent).__name__} here cannot say; "
-            f"use an agent that draws its actions and has no memory, such as ppo, sac or sac-discrete."
-        )
-
-
-def check_streams(agent: Agent, rewards: Rewards, spec: Spec) -> None:
-    """Raise `ForageError` where an agent takes a stream of reward that there is not, or a name has two meanings."""
-    given, who = rewards.streams(spec), type(agent).__name__
-    if BONUS in given:
-        raise ForageError(
-            f"{spec.name} calls a reward {BONUS}, which is the name of what is paid for exploring; give it another."
-        )
-    for name in agent.streams:
-        if name != BONUS and name not in given:
-            there = f"the rewards {', '.join(given)}" if given else "one reward alone"
-            raise ForageError(
-                f"{who} learns from a reward called {name} apart from the rest, and {spec.name} has {there}; take an "
-                f"environment with several rewards, and have the agent name one of them."
-            )
-
-
-def check_world(agent: Agent, rewards: Rewards, spec: Spec, environment: Environment | None) -> None:
-    """Raise `ForageError` where an agent that looks ahead has no world to look ahead in, or sees other rewards there.
-
-    `environment`: as in `Learner.check`.
-    """
-    if not agent.looks_ahead:
-        return
-    who = type(agent).__name__
-    if environment is None:
-        raise ForageError(
-            f"{who} looks ahead in the environment's own state, and {spec.name} runs on the host, where that is not a "
-            f"value; use a native environment such as CartPole-v1."
-        )
-    if spec.num_agents > 1:
-        raise ForageError(
-            f"{who} looks ahead for one agent, and {spec.name} has {spec.num_agents}, whose actions it does not know "
-            f"beforehand; ppo learns there."
-        )
-    if not rewards.as_given:
-        raise ForageError(
-            f"{who} looks ahead at the environment's own rewards, and {type(rewards).__name__} makes others of them to "
-            f"learn from; use --rewards environment."
-        )
-
-
-def check_ends(agent: Agent, rewards: Rewards, spec: Spec) -> None:
-    """Raise `ForageError` where an agent with memory would learn as if an episode had ended that went on."""
-    part: Any = rewards
-    while part is not None:
-        if part.ends and jax.tree.leaves(agent.hidden(spec)):
-            raise ForageError(
-                f"{type(part).__name__} ends what is learned from where the game goes on, and this "
-                f"{type(agent).__name__} remembers the game from before; use --rewards scale, or an agent without "
-                f"memory."
-            )
-        part = getattr(part, "inner", None)
 
 
 def named(experience: Experience, spec: Spec) -> Experience:

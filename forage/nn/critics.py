@@ -20,12 +20,12 @@ import equinox
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.spaces import seen, split_mask
 from forage.nn.dormant import Follower, Units, units_of
 from forage.nn.encoders import Encoder
-from forage.nn.networks import CNN, MLP, Style, Torso, input_size
+from forage.nn.networks import CNN, MLP, Residual, Style, Torso, body, input_size
 from forage.ops.quantiles import quantile_error
 
 Module = TypeVar("Module")
@@ -91,7 +91,7 @@ class ActionValue(equinox.Module):
     """
 
     encoder: Encoder | None
-    body: MLP
+    body: MLP | Residual
     categories: int | None = equinox.field(static=True)
     bins: Bins | Quantiles | None = equinox.field(static=True)
 
@@ -112,8 +112,7 @@ class ActionValue(equinox.Module):
         self.categories = torso.categories
         inputs = input_size(seen(space)) if self.encoder is None else self.encoder.size
         self.bins = bins
-        layers = (inputs + dimensions, *sizes, bins.number if bins else outputs)
-        self.body = MLP(body_key, layers, style.activation, layer_norm=style.layer_norm, dropout=style.dropout)
+        self.body = body(body_key, inputs + dimensions, sizes, bins.number if bins else outputs, style)
 
     def __call__(
         self,
@@ -134,10 +133,25 @@ class ActionValue(equinox.Module):
         """Return what the last layer says."""
         return self.body(self.inputs(observation, action), key)
 
+    def taught(
+        self,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        counts: Bool[Array, " batch"],
+        key: Key[Array, ""] | None = None,
+    ) -> tuple[Float[Array, "batch outputs"], ActionValue]:
+        """Return the last layer's outputs while it learns, and the critic with its running statistics moved.
+
+        `counts`: as for `MLP.taught`, of a critic with batch normalisation.
+        """
+        assert isinstance(self.body, MLP)
+        outputs, moved = self.body.taught(self.inputs(observation, action), counts, key)
+        return outputs, equinox.tree_at(lambda critic: critic.body, self, moved)
+
     def inputs(
         self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]
     ) -> Float[Array, "batch inputs"]:
-        """Return what the first layer gets: observation and action side by side."""
+        """Return what the body sees: features of the observation, and the action."""
         observation, _ = split_mask(observation)
         if isinstance(self.encoder, CNN):
             features = self.encoder.rows(observation)
@@ -174,7 +188,7 @@ def each_value(
     critics: Module,
     *inputs: PyTree[Array],
     key: Key[Array, ""] | None = None,
-    ask: Callable[..., Array] = lambda critic, *inputs: critic(*inputs),
+    ask: Callable[..., Any] = lambda critic, *inputs: critic(*inputs),
 ) -> Float[Array, "critic batch *outputs"]:
     """Return all critics' values of the same batch, or what else `ask` wants of them; `key` as for `MLP`."""
     number = count(critics)
@@ -266,10 +280,20 @@ def value_error(
     Errors in the report are those of the means. `target` has several samples for quantiles alone. `key`: what is
     dropped is drawn with.
     """
-    bins = critics.bins
-    if bins is None:
+    if critics.bins is None:
         return squared_error(each_value(critics, observation, action, key=key), target, weight)
-    outputs = each_value(critics, observation, action, key=key, ask=ActionValue.outputs)
+    return histogram_error(
+        critics.bins, each_value(critics, observation, action, key=key, ask=ActionValue.outputs), target, weight
+    )
+
+
+def histogram_error(
+    bins: Bins | Quantiles,
+    outputs: Float[Array, "critic batch bins"],
+    target: Float[Array, "*samples batch"],
+    weight: Float[Array, " batch"],
+) -> tuple[Float[Array, ""], CriticReport]:
+    """Sum the cross-entropies over critics, or the errors of quantiles; errors in the report are those of the means."""
     loss = jnp.mean(weight * bins.loss(outputs, target), axis=1).sum()
     values = bins.value(outputs)
     mean = target.mean(0) if isinstance(bins, Quantiles) else target

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from forage.nn.layers import CNN, MLP, Linear, Norm
+from forage.nn.residual import Residual
 
 Network = TypeVar("Network")
 
@@ -43,7 +44,7 @@ class Units(NamedTuple):
 
 
 def units_of(
-    body: CNN | MLP | None,
+    body: CNN | MLP | Residual | None,
     outputs: Sequence[Float[Array, "batch units"]],
     where: Callable[[Any], Any],
     after: tuple[Follower, ...] = (),
@@ -54,6 +55,8 @@ def units_of(
     """
     if body is None:
         return []
+    if isinstance(body, Residual):
+        return [inside(body, where, i, output) for i, output in enumerate(outputs)]
     places: list[Callable[[Any], Linear]]
     if isinstance(body, CNN):
         places = [lambda n, i=i: where(n).convolutions[i].linear for i in range(len(body.convolutions))]
@@ -66,6 +69,14 @@ def units_of(
         followers = (Follower(places[i + 1]),) if i + 1 < len(places) else after
         found.append(Units(output, places[i], (lambda n, i=i: where(n).norms[i]) if i < norms else None, followers))
     return found
+
+
+def inside(body: Residual, where: Callable[[Any], Any], i: int, output: Float[Array, "batch units"]) -> Units:
+    """Return the units inside one block, which the block's second layer hears."""
+    if body.torso == "simba":
+        return Units(output, lambda n: where(n).blocks[i].up, None, (Follower(lambda n: where(n).blocks[i].down),))
+    norm = lambda n: where(n).blocks[i].first_norm  # noqa: E731
+    return Units(output, lambda n: where(n).blocks[i].first, norm, (Follower(lambda n: where(n).blocks[i].second),))
 
 
 def dormant(output: Float[Array, "batch units"], threshold: Any) -> Bool[Array, " units"]:

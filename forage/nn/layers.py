@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 from gymnasium import spaces
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from forage.core.errors import ForageError, nearest
 from forage.core.spaces import Picture, picture, scale_of
+from forage.nn.batch_norm import BatchNorm, BatchStyle
 
 Activation = Callable[[Any], Any]
 ACTIVATIONS: dict[str, Activation] = {
@@ -117,11 +118,13 @@ def dropped(x: Float[Array, "*shape"], rate: float, key: Key[Array, ""] | None) 
 class MLP(equinox.Module):
     """Linear layers, each but the last followed by the activation (the last too when `activate_last`).
 
-    What is activated is dropped at random first, with `dropout` and a key, and then normalised, with `layer_norm`.
+    What is activated is dropped at random first, with `dropout` and a key, and then normalised, with `layer_norm`. With
+    `batch_norm` the inputs are batch normalised, and so is what has been activated.
     """
 
     layers: tuple[Linear, ...]
     norms: tuple[Norm, ...]
+    batch_norms: tuple[BatchNorm, ...]
     activation: str | Activation = equinox.field(static=True)
     activate_last: bool = equinox.field(static=True)
     dropout: float = equinox.field(static=True)
@@ -136,12 +139,15 @@ class MLP(equinox.Module):
         activate_last: bool = False,
         layer_norm: bool = False,
         dropout: float = 0.0,
+        batch_norm: BatchStyle | None = None,
     ):
         keys = jax.random.split(key, len(sizes) - 1)
         gains = [gain] * (len(sizes) - 2) + [gain if activate_last else last_gain]
         self.layers = tuple(Linear(k, i, o, g) for k, i, o, g in zip(keys, sizes[:-1], sizes[1:], gains, strict=True))
         activated = sizes[1:] if activate_last else sizes[1:-1]
         self.norms = tuple(Norm(size) for size in activated) if layer_norm else ()
+        batched = (sizes[0], *activated) if batch_norm else ()
+        self.batch_norms = tuple(BatchNorm(size, batch_norm or BatchStyle()) for size in batched)
         self.activation = activation
         self.activate_last = activate_last
         self.dropout = dropout
@@ -150,23 +156,52 @@ class MLP(equinox.Module):
         self, x: Float[Array, "*batch inputs"], key: Key[Array, ""] | None = None
     ) -> Float[Array, "*batch outputs"]:
         """`key`: what is dropped is drawn with; without it nothing is."""
+        return self.forward(x, self.batch_norms, key)
+
+    def taught(
+        self, x: Float[Array, "batch inputs"], counts: Bool[Array, " batch"], key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "batch outputs"], MLP]:
+        """Return the outputs while it learns, and the network with its running statistics moved.
+
+        Batch normalisation is by the batch's own statistics, of the rows that count.
+        """
+        moved: list[BatchNorm] = []
+
+        def normalised(norm: BatchNorm, x: Array) -> Array:
+            y, after = norm.taught(x, counts)
+            moved.append(after)
+            return y
+
+        y = self.forward(x, [functools.partial(normalised, norm) for norm in self.batch_norms], key)
+        return y, equinox.tree_at(lambda mlp: mlp.batch_norms, self, tuple(moved)) if moved else self
+
+    def forward(
+        self,
+        x: Float[Array, "*batch inputs"],
+        batch_norms: Sequence[Callable[[Array], Array]],
+        key: Key[Array, ""] | None,
+    ) -> Float[Array, "*batch outputs"]:
         function = activation(self.activation)
         activated = len(self.layers) - (not self.activate_last)
         keys = [None] * activated if key is None else jax.random.split(key, activated)
+        x = batch_norms[0](x) if batch_norms else x
         for number, layer in enumerate(self.layers):
             x = layer(x)
             x = dropped(x, self.dropout, keys[number]) if number < activated else x
             x = self.norms[number](x) if self.norms and number < activated else x
             x = function(x) if number < activated else x
+            x = batch_norms[number + 1](x) if batch_norms and number < activated else x
         return x
 
     def activations(self, x: Float[Array, "*batch inputs"]) -> tuple[Float[Array, "*batch units"], ...]:
         """Return what each layer that is activated puts out, dropping nothing."""
         function, found = activation(self.activation), []
+        x = self.batch_norms[0](x) if self.batch_norms else x
         for number in range(len(self.layers) - (not self.activate_last)):
             x = self.layers[number](x)
             x = function(self.norms[number](x) if self.norms else x)
             found.append(x)
+            x = self.batch_norms[number + 1](x) if self.batch_norms else x
         return tuple(found)
 
 

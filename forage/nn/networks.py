@@ -9,9 +9,10 @@ import equinox
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.spaces import seen, split_mask
+from forage.nn.batch_norm import BatchStyle
 from forage.nn.encoders import Encoder, Own, encoder, is_image, is_plain
 from forage.nn.encoders import input_size as input_size
 from forage.nn.layers import ACTIVATIONS as ACTIVATIONS
@@ -19,6 +20,7 @@ from forage.nn.layers import CNN, MLP, Activation, Linear
 from forage.nn.layers import Conv as Conv
 from forage.nn.layers import activation as activation
 from forage.nn.layers import orthogonal as orthogonal
+from forage.nn.residual import GAINS, Residual
 
 
 class Style(NamedTuple):
@@ -28,11 +30,32 @@ class Style(NamedTuple):
     layer_norm: bool = False
     encoder: Any = None  # a class of one's own, in place of what reads the space (`encoders.Own`)
     dropout: float = 0.0  # share of each layer's numbers that is dropped while a critic is taught
+    torso: str = "mlp"  # what follows the encoder: mlp, or one of the residual networks (`nn.residual`)
+    batch_norm: BatchStyle | None = None  # batch normalisation, of an MLP alone
 
     @classmethod
     def of(cls, agent: Any) -> Style:
-        """Return the options of an agent that has all of them."""
-        return cls(agent.activation, agent.layer_norm, agent.encoder)
+        """Return the options of an agent that has all of them, but perhaps no `torso`."""
+        return cls(agent.activation, agent.layer_norm, agent.encoder, torso=getattr(agent, "torso", "mlp"))
+
+    @property
+    def head_gain(self) -> float | None:
+        """Return the gain of the layer that an agent puts behind a torso, as for `Linear`."""
+        return GAINS.get(self.torso)
+
+
+def body(
+    key: Key[Array, ""], inputs: int, sizes: Sequence[int], outputs: int | None, style: Style, gain: float | None = None
+) -> MLP | Residual:
+    """Return the layers of a style; `outputs` of the last one, `None`: the last hidden layer gives features.
+
+    `gain` of an MLP's layers is as for `Linear`.
+    """
+    if style.torso != "mlp":
+        return Residual(key, style.torso, inputs, sizes, outputs, style.activation)
+    layers = (inputs, *sizes) if outputs is None else (inputs, *sizes, outputs)
+    more = style.layer_norm, style.dropout, style.batch_norm
+    return MLP(key, layers, style.activation, gain, None, outputs is None, *more)
 
 
 class Torso(equinox.Module):
@@ -42,7 +65,7 @@ class Torso(equinox.Module):
     does everything through an encoder of one's own. Without sizes there is no MLP.
     """
 
-    body: CNN | MLP | None
+    body: CNN | MLP | Residual | None
     encoder: Encoder | None
     size: int = equinox.field(static=True)  # number of features
     categories: int | None = equinox.field(static=True)
@@ -73,8 +96,8 @@ class Torso(equinox.Module):
             own = style.encoder is not None
             self.encoder = Own(style.encoder, encoder_key, space) if own else encoder(encoder_key, space, gain)
         inputs = input_size(space) if self.encoder is None else self.encoder.size
-        layers = MLP(key, (inputs, *sizes), style.activation, gain, None, True, style.layer_norm) if sizes else None
-        self.body, self.size = layers, sizes[-1] if sizes else inputs
+        self.body = body(key, inputs, sizes, None, style, gain) if sizes else None
+        self.size = sizes[-1] if sizes else inputs
 
     @property
     def convolves(self) -> bool:
@@ -83,14 +106,14 @@ class Torso(equinox.Module):
         return any(isinstance(part, CNN) for part in parts)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, " features"]:
-        observation, _ = split_mask(observation)
         if isinstance(self.body, CNN):
-            return self.body(observation)
+            return self.body(split_mask(observation)[0])
         read = self.read(observation)
         return read if self.body is None else self.body(read)
 
     def read(self, observation: PyTree[Array]) -> Float[Array, " inputs"]:
-        """Return what the MLP gets of an observation that is no image and has no mask."""
+        """Return what the body sees of an observation that is no image."""
+        observation, _ = split_mask(observation)
         if self.encoder is not None:
             return self.encoder(observation)
         if self.categories is not None:
@@ -103,6 +126,17 @@ class Torso(equinox.Module):
         if self.body is None:
             return ()
         return self.body.activations(observation if isinstance(self.body, CNN) else self.read(observation))
+
+    def taught(
+        self, observations: PyTree[Array], counts: Bool[Array, " rows"]
+    ) -> tuple[Float[Array, "rows features"], Torso]:
+        """Return features of many observations while it learns, and the torso with its running statistics moved.
+
+        `counts`: of which rows, as for `MLP.taught`; for a torso with batch normalisation.
+        """
+        assert isinstance(self.body, MLP)
+        features, moved = self.body.taught(jax.vmap(self.read)(observations), counts)
+        return features, equinox.tree_at(lambda torso: torso.body, self, moved)
 
     def rows(self, observations: PyTree[Array]) -> Float[Array, "rows features"]:
         """Features of many observations (leaves `rows ...`), as if one by one; of images, sooner."""

@@ -17,4 +17,9 @@ def every(interval: int, count: Any, turn: Callable[[Any], Any], state: Any) -> 
     """
     if interval == 1:
         return turn(state)
-    return jax.lax.fori_loop(0, jnp.where(count % interval == 0, 1, 0), lambda _, state: turn(state), state)
+    return once(count % interval == 0, turn, state)
+
+
+def once(due: Any, turn: Callable[[Any], Any], state: Any) -> Any:
+    """Return `turn(state)` where it is `due`, else `state`; a loop for the same reason."""
+    return jax.lax.fori_loop(0, jnp.where(due, 1, 0), lambda _, state: turn(state), state)

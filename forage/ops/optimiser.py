@@ -29,12 +29,15 @@ class Optimiser(NamedTuple):
         return cast(Parameters, optax.apply_updates(cast(Any, parameters), updates)), state
 
 
-def adam(learning_rate: Any, epsilon: float = 1e-8, max_gradient_norm: Any = None, flat: bool = False) -> Optimiser:
+def adam(
+    learning_rate: Any, epsilon: float = 1e-8, max_gradient_norm: Any = None, flat: bool = False, momentum: Any = 0.9
+) -> Optimiser:
     """Adam (Kingma and Ba, 2014, arXiv 1412.6980), after clipping the gradient's norm where that is asked for.
 
-    `flat` treats the parameters as one vector: for small networks one fused operation instead of a dozen.
+    `momentum` is its beta1. `flat` treats the parameters as one vector: for small networks one fused operation instead
+    of a dozen.
     """
-    steps = optax.adam(learning_rate, eps=epsilon)
+    steps = optax.adam(learning_rate, b1=momentum, eps=epsilon)
     if max_gradient_norm is not None:
         steps = optax.chain(optax.clip_by_global_norm(max_gradient_norm), steps)
     return Optimiser(optax.flatten(steps) if flat else steps)

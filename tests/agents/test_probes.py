@@ -20,8 +20,10 @@ from forage.agents.actor_critic.between.e2o import E2O
 from forage.agents.actor_critic.between.h2o import H2O
 from forage.agents.actor_critic.between.residual import Residual, ResidualSAC, ResidualTD3
 from forage.agents.actor_critic.between.ro2o import RO2O
+from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.cal_ql import CalQL
 from forage.agents.actor_critic.cql import CQL
+from forage.agents.actor_critic.crossq import CrossQ
 from forage.agents.actor_critic.ddpg import DDPG
 from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.edac import EDAC
@@ -36,6 +38,7 @@ from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
 from forage.agents.actor_critic.sac_n import SACN
 from forage.agents.actor_critic.sac_rnd import SACRND
+from forage.agents.actor_critic.simba import SimBa
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.td3_bc import TD3BC
 from forage.agents.actor_critic.tqc import TQC
@@ -70,6 +73,7 @@ from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import spaces
 from forage.core.ports import Agent, Behaviour, Evolver, Memory, World
+from forage.core.schedule import Schedule
 from forage.core.types import DATASET, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations
 from forage.environments import spec_of
@@ -133,6 +137,11 @@ OFF_POLICY: dict[str, Any] = {
 }
 CRITIC: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "polyak": 0.05}
 COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; near zero temperature they are values
+# A single state has no deviation, so running statistics that lag behind a step of the weights are told thirty times too
+# large: the policy acts as it learned to only once batch renormalisation has warmed up, and steps get small.
+NO_TARGETS = {"polyak": 1.0, "policy_delay": 2, "batch_norm_rate": 0.1, "batch_norm_warm_up": 100}
+NO_TARGETS |= {"value_sizes": (32, 32), "learning_rate": Schedule("linear:2e-3,1e-4")}
+RESIDUAL = {"hidden_sizes": (16,), "value_sizes": (16, 16), "learning_rate": 1e-3}
 HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
 FEW_QUANTILES = {"critics": 2, "quantiles": 8, "dropped_quantiles": 0, "value_sizes": (32, 32)}
 CAREFUL = {"critics": 3, "neighbours": 2, "caution": 1e-3, "policy_smoothness": 1e-3}
@@ -197,6 +206,9 @@ AGENTS = {
     "adaptive-ratio-sac": Trial(
         AdaptiveRatioSAC(**CRITIC, **COLD, target_entropy=-3.0, check_interval=64, window=16, gap=1.0), 30_000
     ),
+    "crossq": Trial(CrossQ(**(CRITIC | COLD | NO_TARGETS), target_entropy=-3.0), 20_000),
+    "bro": Trial(BRO(**(CRITIC | COLD | RESIDUAL | {"quantiles": 8, "target_entropy": -3.0, "resets": ()})), 20_000),
+    "simba": Trial(SimBa(**(CRITIC | COLD | RESIDUAL), target_entropy=-3.0), 20_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
@@ -247,7 +259,8 @@ EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
 KIT = ("sac", "sac histogram", "mdpo-off", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
 BETWEEN = ("e2o", "ro2o", "h2o", "residual-sac", "residual-td3")
-CONTINUOUS = (*KIT, *BETWEEN, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
+NORMED = ("crossq", "simba", "bro")
+CONTINUOUS = (*KIT, *BETWEEN, *NORMED, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
@@ -296,8 +309,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, SAC | TD3):
         if isinstance(agent, RRS):
             state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
-        if isinstance(agent, TD3BC):
-            observation = normalised(state.norm, observation)
+        observation = normalised(state.norm, observation)
         if isinstance(agent, Residual):
             observation = agent.look(state, observation)
         batch = jax.tree.map(lambda x: x[None], (observation, state.actor.actions.to_unit(action)))

@@ -15,6 +15,7 @@ from small import at_once, compute
 from forage.agents.actor_critic.rlpd import RLPD
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
+from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.wsrl import WSRL
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value
@@ -253,6 +254,43 @@ def test_learns_a_bandit():
     action = agent.act(state, (), np.zeros(3), jax.random.key(0), False)[0]
     np.testing.assert_allclose((action - np.array([1.0, 2.25])) / np.array([2.0, 0.25]), best, atol=0.15)
     assert jnp.exp(state.log_temperature) < 0.1
+
+
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_observations_are_normalised_when_read(kind):
+    agent = kind(discount=0.9, hidden_sizes=(8,), normalise_observation=True)
+    spec = dataclasses.replace(SPEC, observation_space=spaces.Box(-900.0, 900.0, (3,), np.float32))
+    seen = np.random.default_rng(1).normal([100, -20, 3], [30, 5, 1], (2, 8, 4, 3)).astype(np.float32)
+    source = np.zeros((8, 4), np.int32)
+    source[:, 3] = GONE  # which nobody saw
+    nothing = np.zeros((8, 4), bool)
+    action = np.full((8, 4, 2), 2.0, np.float32)
+    rollout = Experience(seen[0], action, source, seen[1], nothing, nothing, source, ())
+    fresh = at_once(lambda: agent.init(jax.random.key(0), spec))
+    state = compute(agent.observe, fresh, rollout)
+    rows = seen[0, :, :3].reshape(-1, 3)
+    np.testing.assert_allclose(state.norm.mean, rows.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(state.norm.variance, rows.var(0), rtol=1e-4)
+    assert state.norm.count == 24
+
+    # As one that is shown normalised observations, and leaves the norm alone in learning.
+    plain, blind = kind(discount=0.9, hidden_sizes=(8,)), state._replace(norm=None)
+    read = lambda x: ((x - rows.mean(0)) / rows.std(0)).astype(np.float32)  # noqa: E731
+    now = jax.tree.map(lambda x: x[:, 0][None], rollout)
+    shown = now._replace(observation=read(now.observation), next_observation=read(now.next_observation))
+    both = [
+        compute(a.learn, s, jax.device_put(Batch(e, np.ones(8), np.arange(8))), CLOCK, jax.random.key(2))
+        for a, s, e in ((agent, state, now), (plain, blind, shown))
+    ]
+    (mine, metrics, error), (theirs, _, other) = both
+    np.testing.assert_allclose(error, other, rtol=1e-4)
+    assert error.min() > 0 and np.isfinite(metrics["critic_loss"])
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), mine.actor, theirs.actor)
+    jax.tree.map(np.testing.assert_array_equal, mine.norm, state.norm)
+    act = lambda a, s, x: compute(lambda x: a.act(s, (), x, jax.random.key(0), False)[0], x)  # noqa: E731
+    np.testing.assert_allclose(
+        act(agent, state, seen[0, 0, 0]), act(plain, blind, read(seen[0, 0, 0])), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_says_what_would_work():

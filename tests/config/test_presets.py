@@ -35,6 +35,7 @@ def box(size: int) -> spaces.Box:
 CHOICES = ("ppo", "dqn")
 BOUNDED = ("ppo", "sac", "td3")
 LATER = ("a2c", "qr-dqn", "c51", "pqn", "stream-q")
+WALKING = (*BOUNDED, "tqc", "crossq", "simba", "bro")
 FROM_DATA = ("iql", "o-dice", "edac", "cql")
 REAL: dict[str, tuple[spaces.Space, spaces.Space, tuple[str, ...]]] = {  # which agents have a preset there
     "CartPole-v1": (vector(4), spaces.Discrete(2), (*CHOICES, *LATER, "sac-discrete", "impala")),
@@ -57,20 +58,28 @@ REAL: dict[str, tuple[spaces.Space, spaces.Space, tuple[str, ...]]] = {  # which
     "gymnasium:CliffWalking-v1": (STATES, spaces.Discrete(4), CHOICES),
     "gymnasium:CliffWalkingSlippery-v1": (STATES, spaces.Discrete(4), CHOICES),
     "gymnasium:Blackjack-v1": (spaces.MultiDiscrete([32, 11, 2]), spaces.Discrete(2), CHOICES),
-    "gymnasium:Ant-v5": (vector(105), box(8), (*BOUNDED, "tqc")),
-    "gymnasium:HalfCheetah-v5": (vector(17), box(6), (*BOUNDED, "tqc", *FROM_DATA, "sac-rnd")),
-    "gymnasium:Hopper-v5": (vector(11), box(3), (*BOUNDED, "tqc", *FROM_DATA)),
-    "gymnasium:Humanoid-v5": (vector(348), box(17), (*BOUNDED, "tqc")),
+    "gymnasium:Ant-v5": (vector(105), box(8), WALKING),
+    "gymnasium:HalfCheetah-v5": (vector(17), box(6), (*WALKING, *FROM_DATA, "sac-rnd")),
+    "gymnasium:Hopper-v5": (vector(11), box(3), (*WALKING, *FROM_DATA)),
+    "gymnasium:Humanoid-v5": (vector(348), box(17), (*BOUNDED, "tqc", "simba", "bro")),
     "gymnasium:HumanoidStandup-v5": (vector(348), box(17), BOUNDED),
     "gymnasium:InvertedDoublePendulum-v5": (vector(9), box(1), BOUNDED),
     "gymnasium:InvertedPendulum-v5": (vector(4), box(1), BOUNDED),
     "gymnasium:Pusher-v5": (vector(23), box(7), BOUNDED),
     "gymnasium:Reacher-v5": (vector(10), box(2), BOUNDED),
-    "gymnasium:Swimmer-v5": (vector(8), box(2), BOUNDED),
-    "gymnasium:Walker2d-v5": (vector(17), box(6), (*BOUNDED, "tqc", *FROM_DATA)),
+    "gymnasium:Swimmer-v5": (vector(8), box(2), (*BOUNDED, "crossq")),
+    "gymnasium:Walker2d-v5": (vector(17), box(6), (*WALKING, *FROM_DATA)),
     "gymnasium:ALE/Pong-v5": (PICTURE, spaces.Discrete(6), CHOICES),
     "gymnasium:BreakoutNoFrameskip-v4": (PICTURE, spaces.Discrete(4), CHOICES),
     "ale:Breakout": (PICTURE, spaces.Discrete(4), CHOICES),
+    "envpool:BallInCupCatch-v1": (vector(8), box(2), ("crossq",)),
+    "envpool:CartpoleSwingup-v1": (vector(5), box(1), ("simba",)),
+    "envpool:CheetahRun-v1": (vector(17), box(6), ("simba",)),
+    "envpool:HumanoidStand-v1": (vector(67), box(21), ("crossq",)),
+    "envpool:FishSwim-v1": (vector(24), box(5), ("crossq",)),
+    "envpool:FingerSpin-v1": (vector(9), box(2), ("crossq", "simba")),
+    "envpool:ReacherHard-v1": (vector(6), box(2), ("crossq", "simba")),
+    "envpool:WalkerWalk-v1": (vector(24), box(6), ("simba",)),
     "envpool:Pong-v5": (PICTURE, spaces.Discrete(6), ("ppo",)),
     "minatar:Breakout": (SMALL_PICTURE, spaces.Discrete(3), CHOICES),
     "grid:DoorKey-5x5": (SMALL_PICTURE, spaces.Discrete(7), ("ppo",)),
@@ -151,7 +160,7 @@ def test_off_policy_presets_update_as_often_as_their_sources():
     for name, environment in PAIRS:
         agent, _, _ = made(name, environment)
         if not agent.on_policy:
-            known = {"dqn": often.get(environment, 1 / 4), "qr-dqn": 1 / 2, "c51": 1 / 10}
+            known = {"dqn": often.get(environment, 1 / 4), "qr-dqn": 1 / 2, "c51": 1 / 10, "bro": 10.0}
             expected = known.get(name, 1.0)
             assert agent.updates_per_rollout / (agent.num_envs * agent.rollout_length) == expected, (name, environment)
     lander, mountain = (made("dqn", f"gymnasium:{id}")[0] for id in ("LunarLander-v3", "MountainCar-v0"))

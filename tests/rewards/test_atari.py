@@ -14,7 +14,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.config.setup import make_setup
 from forage.core.types import Experience, ForageError, Spec
-from forage.loop.learner import check_ends
+from forage.loop.compatible import check_ends
 from forage.memory.uniform import UniformReplay
 from forage.rewards.atari import AtariRewards
 from forage.rewards.bonuses.rnd import RND

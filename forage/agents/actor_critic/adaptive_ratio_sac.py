@@ -25,6 +25,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
+from forage.nn.normalise import Norms
 
 
 class Activity(NamedTuple):
@@ -44,6 +45,7 @@ class AdaptiveRatioState(NamedTuple):
     critic_optimiser: Any
     temperature_optimiser: Any
     updates: Int[Array, ""]  # of the critics
+    norm: Norms  # of observations, as SAC's
     activity: Activity
 
 
@@ -94,7 +96,7 @@ class AdaptiveRatioSAC(SAC):
     def learn(
         self, state: AdaptiveRatioState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[AdaptiveRatioState, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
         action = jax.vmap(state.actor.actions.heard)(now.action)
 
         def active(critic: ActionValue) -> Float[Array, ""]:

@@ -5,7 +5,9 @@ target (Chen et al., 2021, "Randomized Ensembled Double Q-Learning", arXiv 2101.
 in them (Hiraoka et al., 2022, "Dropout Q-Functions for Doubly Efficient Reinforcement Learning", arXiv 2110.02034),
 whether a value is a number, a histogram (Farebrother et al., 2024, "Stop Regressing", arXiv 2403.03950) or quantiles
 (Kuznetsov et al., 2020, "Controlling Overestimation Bias", arXiv 2005.04269), how different the critics are made (An et
-al., 2021, "Diversified Q-Ensemble", arXiv 2110.01548), and how many updates follow a step (`updates_per_rollout`).
+al., 2021, "Diversified Q-Ensemble", arXiv 2110.01548), what the networks are made of (`torso`, in
+`forage.nn.residual`), whether they see normalised observations, and how many updates follow a step
+(`updates_per_rollout`).
 
 So many updates make networks fit what came first. Against that they are begun anew now and then, with their targets and
 optimisers, while the replay memory stays (`reset_interval`; Nikishin et al., 2022, "The Primacy Bias in Deep
@@ -15,6 +17,7 @@ those units that hardly say anything (`recycle_interval`; `nn/dormant.py` has pa
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,8 +28,8 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Agent, Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded, seen
-from forage.core.types import Batch, ForageError, Spec
+from forage.core.spaces import check_bounded, describe, seen, split_mask
+from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.critics import (
     ActionValue,
     Bins,
@@ -40,7 +43,10 @@ from forage.nn.critics import (
     value_error,
 )
 from forage.nn.dormant import recycled, share_dormant
+from forage.nn.encoders import is_image
 from forage.nn.networks import Style, input_size
+from forage.nn.normalise import normalised, norms_for, read_after, updated
+from forage.nn.residual import one_width
 from forage.ops.every import every as every
 from forage.ops.optimiser import Optimiser, forgotten, named
 
@@ -93,6 +99,9 @@ class ActorCritic(Agent):
     layer_norm: bool = equinox.field(static=True, default=False)
     encoder: str | type | None = equinox.field(static=True, default=None)
     optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
+    torso: str = equinox.field(static=True, default="mlp")  # what the networks of policy and critics are: mlp, or
+    # residual ones, simba or bro, whose sizes are one width, once for each block
+    normalise_observation: bool = equinox.field(static=True, default=False)
     policy_delay: int = equinox.field(static=True, default=1)  # updates of the critics for each one of the policy
     critics: int = equinox.field(static=True, default=2)  # how many critics learn side by side
     target_subset: int = equinox.field(static=True, default=0)  # how many of them, drawn anew at each update, the
@@ -123,11 +132,25 @@ class ActorCritic(Agent):
     def check(self, spec: Spec) -> None:
         check_bounded(type(self).__name__, spec)
         input_size(seen(spec.observation_space))
+        read = read_after(spec.observation_space, norms_for(spec, self.normalise_observation))
+        if self.torso != "mlp" and is_image(seen(read)) and self.encoder is None:
+            raise ForageError(
+                f"A {self.torso} torso reads numbers, and {spec.name} shows {describe(seen(read))}, which convolutions "
+                f"read; torso=mlp works."
+            )
 
     def __check_init__(self):
         for name, known in (("critic_norm", NORMS), ("climb", CLIMBS)):
             if getattr(self, name) not in known:
                 raise ForageError(f"There is no {name} {getattr(self, name)!r}; there are {', '.join(known)}.")
+        if self.torso != "mlp":
+            for sizes in (self.hidden_sizes, self.value_sizes or self.hidden_sizes):
+                one_width(self.torso, sizes)
+            if self.layer_norm or self.critic_norm != "none" or self.dropout:
+                raise ForageError(
+                    f"A {self.torso} torso has its own normalisation and drops nothing; leave layer_norm, critic_norm "
+                    f"and dropout out."
+                )
         if self.target_subset > self.critics:
             raise ForageError(
                 f"A target_subset of {self.target_subset} is more than there are critics; have {self.critics} or "
@@ -151,9 +174,41 @@ class ActorCritic(Agent):
         if self.diversity and self.critics < 2:
             raise ForageError("One critic by itself has no diversity; have more critics, or leave diversity out.")
 
+    def style(self) -> Style:
+        """Return what the networks are made with; the critics' normalisation and dropout are added to theirs."""
+        return Style.of(self)
+
+    def read_spec(self, spec: Spec) -> Spec:
+        """Return the spec as the networks know it, behind what normalises observations."""
+        norm = norms_for(spec, self.normalise_observation)
+        return dataclasses.replace(spec, observation_space=read_after(spec.observation_space, norm))
+
+    @property
+    def looks_at_data(self) -> bool:
+        return self.normalise_observation
+
+    def primed(self, state: State, data: Experience) -> State:
+        if state.norm is None:
+            return state
+        seen = jax.tree.map(lambda x: x[None], split_mask(data.observation)[0])
+        return state._replace(norm=updated(state.norm, seen, jnp.ones((1, len(data.reward)), bool)))
+
+    def observe(self, state: State, rollout: Experience) -> State:
+        if state.norm is None:
+            return state
+        return state._replace(norm=updated(state.norm, split_mask(rollout.observation)[0], rollout.counts))
+
+    def read(self, state: State, now: Experience) -> Experience:
+        """Return transitions (leaves `batch ...`) as the networks read them: memories keep observations raw."""
+        if state.norm is None:
+            return now
+        both = now.observation, now.next_observation
+        observation, next_observation = jax.vmap(lambda both: tuple(normalised(state.norm, o) for o in both))(both)
+        return now._replace(observation=observation, next_observation=next_observation)
+
     def make_critics(self, key: Key[Array, ""], spec: Spec, dimensions: int, outputs: int = 1) -> ActionValue:
-        """Return all critics as one module, whose leaves have a leading axis."""
-        sizes, own = self.value_sizes or self.hidden_sizes, Style.of(self)
+        """Return all critics as one module, whose leaves have a leading axis. `spec`: as the networks know it."""
+        sizes, own = self.value_sizes or self.hidden_sizes, self.style()
         style = own._replace(layer_norm=self.layer_norm or self.critic_norm == "layer", dropout=self.dropout)
         bins = Bins(self.bins, self.lowest_value, self.highest_value) if self.bins else None
         bins = Quantiles(self.quantiles) if self.quantiles else bins
@@ -168,7 +223,7 @@ class ActorCritic(Agent):
         return self.descent()
 
     def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
         action = jax.vmap(state.actor.actions.heard)(now.action)
         metrics: Metrics = {}
         if self.count_dormant:
@@ -179,7 +234,7 @@ class ActorCritic(Agent):
             turn = lambda state: self.recycle(state, now.observation, action, self.init(key, spec))  # noqa: E731
             state = every(self.recycle_interval, state.updates, turn, state)
         if self.reset_interval:
-            begin = lambda state: self.init(key, spec)._replace(updates=state.updates)  # noqa: E731
+            begin = lambda state: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
             state = every(self.reset_interval, state.updates, begin, state)
         return state, metrics
 

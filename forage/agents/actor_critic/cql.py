@@ -33,6 +33,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value
+from forage.nn.normalise import Norms
 from forage.ops.optimiser import Optimiser, named
 
 MOST_WEIGHT = 1e6  # of the Lagrange multiplier, as in the authors' program
@@ -47,6 +48,7 @@ class CQLState(NamedTuple):
     critic_optimiser: Any
     temperature_optimiser: Any
     updates: Int[Array, ""]
+    norm: Norms  # of observations, as SAC's
     log_weight: Float[Array, ""]  # logarithm of the multiplier
     weight_optimiser: Any
     gap: Float[Array, ""]  # of the last update: mean over the critics of G_i

@@ -72,7 +72,7 @@ class IQLearnSAC(SAC):
         assert isinstance(self.demonstrations, Demonstrations)
         own = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         shown = self.demonstrations.draw(jax.random.fold_in(key, 2), self.batch_size)
-        rows = joined(shown, own)
+        rows = self.read(state, joined(shown, own))
         action = jax.vmap(state.actor.actions.heard)(rows.action)
         noise, *others = jax.random.normal(key, (3, *action.shape))
         weight = jnp.ones(len(action))

@@ -39,7 +39,7 @@ from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
 from forage.nn.ensemble import Ensemble, spread
 from forage.nn.networks import input_size
-from forage.nn.normalise import RunningNorm
+from forage.nn.normalise import Norms, RunningNorm
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 
@@ -67,6 +67,7 @@ class MaxInfoSACState(NamedTuple):
     updates: Int[Array, ""]
     information_optimiser: Any
     world: World
+    norm: Norms = None  # of observations, as SAC's
 
 
 class MaxInfoSAC(SAC):
@@ -120,7 +121,7 @@ class MaxInfoSAC(SAC):
     def learn(
         self, state: MaxInfoSACState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[MaxInfoSACState, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
         action = jax.vmap(state.actor.actions.heard)(now.action)
         noise, next_noise, target_noise = jax.random.normal(key, (3, *action.shape))
         before, after = (rows(state.world, action, o) for o in (now.observation, now.next_observation))

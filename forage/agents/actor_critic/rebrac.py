@@ -24,8 +24,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.td3_bc import TD3BC, TD3BCState
-from forage.core.ports import Metrics
+from forage.agents.actor_critic.td3_bc import TD3BC
+from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import GONE, Batch, Clock, Experience
 from forage.nn.critics import each_value, least_of_some
@@ -57,8 +57,8 @@ class ReBRAC(TD3BC):
     # set's mean and deviation; the authors' program can, and does not
 
     def learn(
-        self, state: TD3BCState, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[TD3BCState, Metrics, Float[Array, " batch"]]:
+        self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         now, after = (jax.tree.map(lambda x, i=i: x[i : i + 1], batch.experience) for i in range(2))
         # Left out is what does not count.
         source = jnp.where(now.truncated, GONE, now.source)
@@ -66,7 +66,7 @@ class ReBRAC(TD3BC):
         return super().learn(state, batch._replace(experience=now), clock, key)
 
     def backup(
-        self, state: TD3BCState, now: Experience, noise: Float[Array, "batch dimensions"], keys: CriticKeys
+        self, state: State, now: Experience, noise: Float[Array, "batch dimensions"], keys: CriticKeys
     ) -> Float[Array, " batch"]:
         """Compute r + discount (1 - terminated) (min_j Q'_j(s', a') - critic_cloning |a' - a~|^2); `now.aux` is a~."""
         noise = jnp.clip(self.target_noise * noise, -self.target_noise_clip, self.target_noise_clip)

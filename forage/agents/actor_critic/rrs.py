@@ -28,6 +28,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
+from forage.nn.normalise import Norms
 from forage.ops.action_values import updates_in
 
 
@@ -39,6 +40,7 @@ class RRSState(NamedTuple):
     actor_optimiser: Any
     critic_optimiser: Any
     updates: Int[Array, ""]
+    norm: Norms  # of observations, as TD3's
     mood: Int[Array, ""]  # whose critics the policy follows
 
 

@@ -29,9 +29,10 @@ from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.distributions import Actions, SquashedGaussian
 from forage.nn.dormant import Follower, Units, units_of
 from forage.nn.networks import Linear, Style, Torso
+from forage.nn.normalise import Norms, normalised, norms_for
 from forage.nn.state_noise import log_deviation, standardised
 from forage.ops.minibatches import weighted_mean
-from forage.ops.optimiser import blend
+from forage.ops.optimiser import Optimiser, blend
 
 EDGE = 1 - 1e-5
 """Actions further out than this count as this far out where their density is asked for: at the bound it has none."""
@@ -53,12 +54,21 @@ class Actor(equinox.Module):
         self.actions = Actions.of(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         dimensions = self.actions.outputs
-        self.head = Linear(head_key, self.torso.size, 2 * dimensions if log_std is None else dimensions)
+        outputs = 2 * dimensions if log_std is None else dimensions
+        self.head = Linear(head_key, self.torso.size, outputs, style.head_gain)
         self.log_std = None if log_std is None else jnp.full((self.torso.size, dimensions), log_std, jnp.float32)
 
     def __call__(self, observation: PyTree[Array]) -> SquashedGaussian:
         """Return the policies of a batch (leaves `batch ...`)."""
         return self.policies(self.torso.rows(observation))
+
+    def taught(self, observation: PyTree[Array], counts: Bool[Array, " batch"]) -> tuple[SquashedGaussian, Actor]:
+        """Return the policies while it learns, and the actor with its running statistics moved.
+
+        `counts`: as for `Torso.taught`, of an actor with batch normalisation.
+        """
+        features, torso = self.torso.taught(observation, counts)
+        return self.policies(features), equinox.tree_at(lambda actor: actor.torso, self, torso)
 
     def policies(self, features: Float[Array, "batch features"]) -> SquashedGaussian:
         if self.log_std is not None:
@@ -82,6 +92,7 @@ class SACState(NamedTuple):
     critic_optimiser: Any
     temperature_optimiser: Any
     updates: Int[Array, ""]  # of the critics
+    norm: Norms = None  # of observations; `None`: networks read them as they are
 
 
 class SAC(ActorCritic):
@@ -108,12 +119,18 @@ class SAC(ActorCritic):
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
         log_std = self.initial_log_std if self.state_dependent_noise else None
-        actor = Actor(actor_key, spec, self.hidden_sizes, Style.of(self), log_std)
+        norm, spec = norms_for(spec, self.normalise_observation), self.read_spec(spec)
+        actor = Actor(actor_key, spec, self.hidden_sizes, self.style(), log_std)
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
-        of_policy, of_critics = self.policy_descent(), self.descent()
-        optimisers = of_policy.init(actor), of_critics.init(critics), of_policy.init(log_temperature)
-        return SACState(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *optimisers, jnp.int32(0))
+        of_policy, of_critics, cooling = self.policy_descent(), self.descent(), self.temperature_descent()
+        optimisers = of_policy.init(actor), of_critics.init(critics), cooling.init(log_temperature)
+        targets = jax.tree.map(jnp.copy, critics)
+        return SACState(actor, critics, targets, log_temperature, *optimisers, jnp.int32(0), norm)
+
+    def temperature_descent(self) -> Optimiser:
+        """Return the optimiser of the temperature."""
+        return self.policy_descent()
 
     def act(
         self,
@@ -124,6 +141,7 @@ class SAC(ActorCritic):
         explore: bool,
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        observation = normalised(state.norm, observation)
         features = jax.vmap(state.actor.torso)(jax.tree.map(lambda x: x[None], observation))
         policy = jax.tree.map(lambda x: x[0], state.actor.policies(features))
         if noise is None:
@@ -134,7 +152,7 @@ class SAC(ActorCritic):
         return state.actor.actions.to_box(action), hidden, ()
 
     def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
-        policy = state.actor(observation)
+        policy = state.actor(jax.vmap(lambda o: normalised(state.norm, o))(observation))
         unit = jax.vmap(state.actor.actions.heard)(action)
         before = jnp.arctanh(jnp.clip(unit, -EDGE, EDGE))
         return policy.from_noise((before - policy.mean) / jnp.exp(policy.log_std))[1]
@@ -146,7 +164,7 @@ class SAC(ActorCritic):
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
         action = jax.vmap(state.actor.actions.heard)(now.action)
         noise, next_noise = jax.random.normal(key, (2, *action.shape))
         return self.update(state, now, action, batch.weight, noise, next_noise, key)
@@ -174,10 +192,14 @@ class SAC(ActorCritic):
         state, told = every(self.policy_delay, state.updates, turn, (state, nothing))
         # Of a delayed policy these are zero in between: times the delay, so that their mean over updates is right.
         told = {name: self.policy_delay * value for name, value in told.items()}
-        state = state._replace(target_critics=blend(state.critics, state.target_critics, self.polyak))
+        state = self.follow(state)
         metrics = {"critic_loss": report.loss, "actor_loss": told["actor_loss"], "value": report.value}
         metrics |= {"entropy": told["entropy"], "temperature": temperature}
         return state, metrics, report.error * now.counts
+
+    def follow(self, state: State) -> State:
+        """Move the targets a little towards the critics."""
+        return state._replace(target_critics=blend(state.critics, state.target_critics, self.polyak))
 
     def evaluate(
         self,
@@ -206,19 +228,30 @@ class SAC(ActorCritic):
         keys: CriticKeys,
     ) -> tuple[State, Metrics]:
         """Take one step of the actor, then one of the temperature."""
-        gradient, (log_probability, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
-            state.actor, state.critics, state, observation, noise, counts, keys.climbed
-        )
-        actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
-        state = state._replace(actor=actor, actor_optimiser=optimiser)
+        state, log_probability, actor_loss = self.improve_actor(state, observation, noise, counts, keys)
         if self.learn_temperature:
             dimensions = noise.shape[1]
             gradient = jax.grad(self.temperature_loss)(state.log_temperature, log_probability, dimensions, counts)
-            log_temperature, optimiser = self.policy_descent().step(
+            log_temperature, optimiser = self.temperature_descent().step(
                 gradient, state.temperature_optimiser, state.log_temperature
             )
             state = state._replace(log_temperature=log_temperature, temperature_optimiser=optimiser)
         return state, {"actor_loss": actor_loss, "entropy": -weighted_mean(log_probability, counts)}
+
+    def improve_actor(
+        self,
+        state: State,
+        observation: PyTree[Array],
+        noise: Float[Array, "batch dimensions"],
+        counts: Bool[Array, " batch"],
+        keys: CriticKeys,
+    ) -> tuple[State, Float[Array, " batch"], Float[Array, ""]]:
+        """Take one step of the actor; also return the log-probabilities of its actions, and its loss."""
+        gradient, (log_probability, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
+            state.actor, state.critics, state, observation, noise, counts, keys.climbed
+        )
+        actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
+        return state._replace(actor=actor, actor_optimiser=optimiser), log_probability, actor_loss
 
     def target(
         self,

@@ -173,8 +173,13 @@ class SACRND(SAC):
         novelty = Novelty(Modulated(random_key, *both), Bilinear(taught_key, *both), *norms)
         return SACRNDState(**plain._asdict(), novelty=novelty, draws=jax.random.key_data(draws))
 
+    @property
+    def looks_at_data(self) -> bool:
+        return True
+
     def primed(self, state: SACRNDState, data: Experience) -> SACRNDState:
         """Return the state with the norms of the data set, and the network that was taught what it holds."""
+        state = super().primed(state, data)
         observation, action = data.observation, jax.vmap(state.actor.actions.heard)(data.action)
         begun = state.novelty._replace(
             states=state.novelty.states.update(flat(observation)), actions=state.novelty.actions.update(action)

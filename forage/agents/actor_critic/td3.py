@@ -27,6 +27,7 @@ from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
 from forage.nn.dormant import Follower, Units, units_of
 from forage.nn.networks import Linear, Style, Torso
+from forage.nn.normalise import Norms, normalised, norms_for
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 
@@ -42,7 +43,7 @@ class Actor(equinox.Module):
         torso_key, head_key = jax.random.split(key)
         self.actions = Actions.of(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
-        self.head = Linear(head_key, self.torso.size, self.actions.outputs)
+        self.head = Linear(head_key, self.torso.size, self.actions.outputs, style.head_gain)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch dimensions"]:
         """Return the actions of a batch (leaves `batch ...`)."""
@@ -62,6 +63,7 @@ class TD3State(NamedTuple):
     actor_optimiser: Any
     critic_optimiser: Any
     updates: Int[Array, ""]
+    norm: Norms = None  # of observations; `None`: networks read them as they are
 
 
 class TD3(ActorCritic):
@@ -80,13 +82,13 @@ class TD3(ActorCritic):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
-        actor = Actor(actor_key, spec, self.hidden_sizes, Style.of(self))
+        norm, spec = norms_for(spec, self.normalise_observation), self.read_spec(spec)
+        actor = Actor(actor_key, spec, self.hidden_sizes, self.style())
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         targets = jax.tree.map(jnp.copy, (actor, critics))
         optimiser = self.descent()
-        return TD3State(
-            actor, critics, targets[0], targets[1], optimiser.init(actor), optimiser.init(critics), jnp.int32(0)
-        )
+        followed = targets[0], targets[1], optimiser.init(actor), optimiser.init(critics)
+        return TD3State(actor, critics, *followed, jnp.int32(0), norm)
 
     def act(
         self,
@@ -97,6 +99,7 @@ class TD3(ActorCritic):
         explore: bool,
         noise: Float[Array, " dimensions"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        observation = normalised(state.norm, observation)
         action = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
         if explore:
             noise = jax.random.normal(key, action.shape) if noise is None else noise
@@ -109,7 +112,7 @@ class TD3(ActorCritic):
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
         action = jax.vmap(state.actor.actions.heard)(now.action)
         gradient, error, metrics = self.critic_gradient(state, now, action, batch.weight * now.counts, key)
         return self.step(state, gradient, now.observation, now.counts, action), metrics, error * now.counts

@@ -13,35 +13,22 @@ up. Here a normalised observation lies within -10 and 10, which theirs may leave
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from forage.agents.actor_critic.td3 import TD3, Actor
-from forage.core.ports import Metrics
+from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import split_mask
-from forage.core.types import Batch, Clock, Experience, Spec
+from forage.core.types import Experience
 from forage.nn.critics import ActionValue
-from forage.nn.normalise import Norms, RunningNorm, normalised, norms_for, read_after, updated
+from forage.nn.normalise import RunningNorm
 from forage.ops.minibatches import weighted_mean
 
 LEAST_DEVIATION = 1e-3  # added to deviations, as in the authors' program
-
-
-class TD3BCState(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_actor: Actor
-    target_critics: ActionValue
-    actor_optimiser: Any
-    critic_optimiser: Any
-    updates: Int[Array, ""]
-    norm: Norms
 
 
 class TD3BC(TD3):
@@ -57,37 +44,10 @@ class TD3BC(TD3):
     normalise_observation: bool = equinox.field(static=True, default=True)  # observations are standardised by the data
     # set's mean and deviation, as in the paper
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> TD3BCState:
-        norm = norms_for(spec, self.normalise_observation)
-        if norm is not None:
-            spec = dataclasses.replace(spec, observation_space=read_after(spec.observation_space, norm))
-        return TD3BCState(**super().init(key, spec)._asdict(), norm=norm)
-
-    def primed(self, state: TD3BCState, data: Experience) -> TD3BCState:
+    def primed(self, state: State, data: Experience) -> State:
         """Return the state with the mean and deviation of the data set's observations."""
-        seen = jax.tree.map(lambda x: x[None], split_mask(data.observation)[0])
-        norm = updated(state.norm, seen, jnp.ones((1, len(data.reward)), bool))
+        norm = super().primed(state, data).norm
         return state._replace(norm=jax.tree.map(widened, norm, is_leaf=lambda x: isinstance(x, RunningNorm)))
-
-    def act(
-        self,
-        state: TD3BCState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        return super().act(state, hidden, normalised(state.norm, observation), key, explore, noise)
-
-    def learn(
-        self, state: TD3BCState, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[TD3BCState, Metrics, Float[Array, " batch"]]:
-        norm = jax.vmap(jax.vmap(lambda observation: normalised(state.norm, observation)))
-        experience = batch.experience._replace(
-            observation=norm(batch.experience.observation), next_observation=norm(batch.experience.next_observation)
-        )
-        return super().learn(state, batch._replace(experience=experience), clock, key)
 
     def actor_loss(
         self,

@@ -38,7 +38,8 @@ from forage.core.ports import (
 from forage.core.schedule import held, is_scheduled, moments
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
-from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, check_signatures, finite, select
+from forage.loop.compatible import check_signatures
+from forage.loop.learner import Episodes, Learner, LearnerState, State, Tally, finite, select
 from forage.loop.runner import Played
 from forage.loop.visits import Places, Visits
 

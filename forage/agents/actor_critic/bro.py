@@ -1,0 +1,286 @@
+"""BRO: large regularised critics without pessimism, and a second policy that explores optimistically.
+
+Nauman, Ostaszewski, Jankowski, Miłoś, Cygan (2024), "Bigger, Regularized, Optimistic: scaling for compute and
+sample-efficient continuous control", arXiv 2405.16158. Soft actor-critic whose two critics are BroNets
+(`forage.nn.residual`) of M quantiles theta_im, whose weights decay, and of which the target takes the mean: with
+a' ~ pi(.|s') and b ~ pi(.|s), each update takes one step down
+
+    critics      sum_i mean_m mean_k |tau_m - [u < 0]| Huber(u),   u = y_k - theta_im(s, a)
+                 y_k = r + discount (1 - terminated) (mean_i theta'_ik(s', a') - alpha log pi(a'|s'))
+    actor        alpha log pi(b|s) - mean_i mean_m theta_im(s, b), and the temperature alpha as in SAC
+
+Where it learns, another policy acts. Its mean is pi's and a shift that a network of its own computes from s and that
+mean, its deviation `explorer_deviation` times pi's. With c drawn from it, D the divergence of both policies' Gaussians
+without that factor, and d numbers in an action, it takes a step down
+
+    explorer     -mean_m (mean_i theta_im(s, c) + optimism |theta_1m(s, c) - theta_2m(s, c)| / 2) + penalty D
+    adjustments  optimism (D / d - divergence),   -penalty (D / d - divergence)
+
+where both adjustments stay between exp(-10) and exp(7.5). Everything but the memory begins anew after certain numbers
+of steps. Update, networks and numbers are those of the authors' program (jaxrl/bro and jaxrl/networks of
+naumix/BiggerRegularizedOptimistic, train_parallel.py); the paper's tables could not be looked up. There the loss of
+quantiles is a sum where here it is a mean, which Adam's steps hardly tell, and the logarithm of pi's deviation is
+squashed into -10 to 2 rather than cut at -20 and 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+import optax
+from gymnasium import spaces
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.sac import SAC, Actor
+from forage.core.ports import Metrics, State
+from forage.core.ranges import Range, Ranges
+from forage.core.spaces import seen
+from forage.core.types import Batch, ForageError, Spec
+from forage.nn.critics import ActionValue, each_value
+from forage.nn.distributions import SquashedGaussian
+from forage.nn.networks import Style, body, input_size, orthogonal
+from forage.nn.normalise import Norms, normalised
+from forage.ops.every import once
+from forage.ops.minibatches import weighted_mean
+from forage.ops.optimiser import Optimiser, adam
+
+LOWEST, HIGHEST = -10.0, 7.5  # logarithms of the least and the largest adjustment
+FIRST_SHIFT = 0.01  # gain of the explorer's last weights
+OF_ADJUSTMENTS = 0.5  # beta1 of Adam for temperature and adjustments
+
+
+class Explorer(ActionValue):
+    """Shift of the policy's mean, from an observation and that mean."""
+
+    shift: Float[Array, "features dimensions"]
+
+    def __init__(
+        self, key: Key[Array, ""], space: spaces.Space[Any], dimensions: int, sizes: tuple[int, ...], style: Style
+    ):
+        encoder_key, body_key, shift_key = jax.random.split(key, 3)
+        super().__init__(encoder_key, space, dimensions, sizes, style)
+        inputs = input_size(seen(space)) if self.encoder is None else self.encoder.size
+        self.body = body(body_key, inputs + dimensions, sizes, None, style)
+        self.shift = orthogonal(shift_key, sizes[-1], dimensions, FIRST_SHIFT)
+
+    def __call__(
+        self, observation: PyTree[Array], action: Float[Array, "batch dimensions"], key: Key[Array, ""] | None = None
+    ) -> Float[Array, "batch dimensions"]:
+        """Return the shifts of a batch; `action`: the policy's means, before they are squashed."""
+        return self.body(self.inputs(observation, action), key) @ self.shift
+
+
+class BROState(NamedTuple):
+    actor: Actor
+    critics: ActionValue  # leaves [critic, ...]
+    target_critics: ActionValue
+    log_temperature: Float[Array, ""]
+    actor_optimiser: Any
+    critic_optimiser: Any
+    temperature_optimiser: Any
+    updates: Int[Array, ""]
+    norm: Norms  # of observations, as SAC's
+    explorer: Explorer
+    explorer_optimiser: Any
+    optimism: Float[Array, ""]  # as `adjusted` takes it, and so the penalty
+    optimism_optimiser: Any
+    penalty: Float[Array, ""]
+    penalty_optimiser: Any
+
+
+class BRO(SAC):
+    """SAC with large critics, resets and an optimistic explorer (Nauman et al., 2024, arXiv 2405.16158).
+
+    Defaults are those of the authors' program, where ten updates follow a step. With two, which they call BRO (Fast),
+    only the first reset is made: `--updates-per-rollout 2 --resets 15000`.
+    """
+
+    example: ClassVar[str] = "forage train bro Pendulum-v1 --value-sizes 64,64 --updates-per-rollout 2"
+    ranges: ClassVar[Ranges] = {
+        "weight_decay": Range(0),
+        "resets": Range(1),
+        "initial_optimism": Range(1e-4, 1500),
+        "initial_penalty": Range(1e-4, 1500),
+        "divergence": Range(0),
+        "explorer_deviation": Range(0, above=True),
+        "adjustment_rate": Range(0),
+    }
+
+    batch_size: int = equinox.field(static=True, default=128)
+    updates_per_rollout: int = equinox.field(static=True, default=10)
+    learning_starts: int = equinox.field(static=True, default=2500)
+    torso: str = equinox.field(static=True, default="bro")
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256,))
+    value_sizes: tuple[int, ...] = equinox.field(static=True, default=(512, 512))
+    quantiles: int = equinox.field(static=True, default=100)
+    climb: str = equinox.field(static=True, default="mean")
+    target_entropy: float = -0.5
+    weight_decay: float = 1e-4  # share of each weight that is lost in a step of size 1, of policies and critics; larger
+    # keeps weights smaller; Optax's own, which the authors keep
+    resets: tuple[int, ...] = equinox.field(
+        static=True, default=(15_000, 50_000, 250_000, 500_000, 750_000, 1_000_000, 1_500_000, 2_000_000)
+    )  # environment steps after which all but the memory begins anew; the authors'
+    initial_optimism: float = 1.0  # weight of the critics' disagreement at first; larger explores more; the authors'
+    initial_penalty: float = 0.25  # weight of the explorer's divergence at first; larger keeps it nearer the policy;
+    # the authors'
+    divergence: float = 0.05  # divergence of the explorer for each number of an action that both weights aim at; larger
+    # lets it go further; the authors'
+    explorer_deviation: float = 0.75  # the explorer's deviation over the policy's; larger acts more at random; the
+    # authors'
+    adjustment_rate: float = 3e-5  # step size of Adam for both weights; the authors'
+
+    def __check_init__(self):
+        if self.critics != 2 or self.target_subset:
+            raise ForageError(
+                "BRO is optimistic by how two critics differ, and its target is their mean; leave critics and "
+                "target_subset out."
+            )
+        if self.bins or self.dropped_quantiles:
+            raise ForageError(
+                "BRO's values are numbers, or quantiles that are all kept; leave bins and dropped_quantiles out."
+            )
+        if self.state_dependent_noise:
+            raise ForageError("BRO explores by another policy; leave state_dependent_noise out.")
+        if self.optimiser != "adam":
+            raise ForageError(
+                f"BRO's optimiser is Adam with decaying weights, not {self.optimiser}; leave optimiser out."
+            )
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> BROState:
+        sac_key, explorer_key = jax.random.split(key)
+        sac, read, steps = super().init(sac_key, spec), self.read_spec(spec), self.adjustment_descent()
+        dimensions = sac.actor.actions.outputs
+        explorer = Explorer(explorer_key, read.observation_space, dimensions, self.hidden_sizes, self.style())
+        optimism, penalty = (unadjusted(value) for value in (self.initial_optimism, self.initial_penalty))
+        return BROState(
+            **sac._asdict(),
+            explorer=explorer,
+            explorer_optimiser=self.policy_descent().init(explorer),
+            optimism=optimism,
+            optimism_optimiser=steps.init(optimism),
+            penalty=penalty,
+            penalty_optimiser=steps.init(penalty),
+        )
+
+    def descent(self) -> Optimiser:
+        return Optimiser(optax.adamw(self.learning_rate, weight_decay=self.weight_decay))
+
+    def temperature_descent(self) -> Optimiser:
+        return adam(self.learning_rate, momentum=OF_ADJUSTMENTS)
+
+    def adjustment_descent(self) -> Optimiser:
+        """Return the optimiser of optimism and penalty."""
+        return adam(self.adjustment_rate, momentum=OF_ADJUSTMENTS)
+
+    def act(
+        self,
+        state: State,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, "*noise"] | None = None,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        if not explore:
+            return super().act(state, hidden, observation, key, explore, noise)
+        row = jax.tree.map(lambda x: x[None], normalised(state.norm, observation))
+        policy = jax.tree.map(lambda x: x[0], self.explorers(state.explorer, state.actor(row), row))
+        noise = jax.random.normal(key, policy.mean.shape) if noise is None else noise
+        return state.actor.actions.to_box(policy.from_noise(noise)[0]), hidden, ()
+
+    def explorers(self, explorer: Explorer, policy: SquashedGaussian, observation: PyTree[Array]) -> SquashedGaussian:
+        """Return the policies that act where the actor's would be `policy`."""
+        shift = explorer(observation, policy.mean)
+        return SquashedGaussian(policy.mean + shift, policy.log_std + jnp.log(self.explorer_deviation))
+
+    def next_value(
+        self,
+        critics: ActionValue,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        keys: CriticKeys,
+    ) -> Float[Array, "*samples batch"]:
+        """Compute the mean of both target critics, quantile by quantile."""
+        outputs = each_value(critics, observation, action, key=keys.target, ask=ActionValue.outputs).mean(0)
+        return outputs.T if self.quantiles else outputs[:, 0]
+
+    def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
+        assert key is not None
+        return super().critic_keys(key)._replace(sampled=jax.random.fold_in(key, 2))
+
+    def update(self, state: State, *arguments: Any) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        state, metrics, error = super().update(state, *arguments)
+        return state, metrics | {"optimism": adjusted(state.optimism), "penalty": adjusted(state.penalty)}, error
+
+    def improve(
+        self,
+        state: State,
+        observation: PyTree[Array],
+        noise: Float[Array, "batch dimensions"],
+        counts: Bool[Array, " batch"],
+        keys: CriticKeys,
+    ) -> tuple[State, Metrics]:
+        """Take one step of actor and temperature, then one of the explorer and both adjustments."""
+        state, metrics = super().improve(state, observation, noise, counts, keys)
+        assert keys.sampled is not None
+        drawn = jax.random.normal(keys.sampled, noise.shape)
+        gradient, apart = jax.grad(self.explorer_loss, has_aux=True)(state.explorer, state, observation, drawn, counts)
+        explorer, explorer_optimiser = self.policy_descent().step(gradient, state.explorer_optimiser, state.explorer)
+
+        # Optimism and penalty
+        excess, steps = apart / noise.shape[1] - self.divergence, self.adjustment_descent()
+        slope = jax.grad(lambda optimism: adjusted(optimism) * excess)(state.optimism)
+        optimism, optimism_optimiser = steps.step(slope, state.optimism_optimiser, state.optimism)
+        slope = jax.grad(lambda penalty: -adjusted(penalty) * excess)(state.penalty)
+        penalty, penalty_optimiser = steps.step(slope, state.penalty_optimiser, state.penalty)
+        return state._replace(
+            explorer=explorer,
+            explorer_optimiser=explorer_optimiser,
+            optimism=optimism,
+            optimism_optimiser=optimism_optimiser,
+            penalty=penalty,
+            penalty_optimiser=penalty_optimiser,
+        ), metrics
+
+    def explorer_loss(
+        self,
+        explorer: Explorer,
+        state: State,
+        observation: PyTree[Array],
+        noise: Float[Array, "batch dimensions"],
+        counts: Bool[Array, " batch"] | None = None,
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """Compute the explorer's loss and its mean divergence from the policy, over what counts."""
+        policy = jax.lax.stop_gradient(state.actor(observation))
+        optimistic = self.explorers(explorer, policy, observation)
+        action, _ = optimistic.from_noise(noise)
+        outputs = each_value(state.critics, observation, action, ask=ActionValue.outputs)
+        bound = outputs.mean(0) + adjusted(state.optimism) * jnp.abs(outputs[0] - outputs[1]) / 2
+        apart = jnp.sum((optimistic.mean - policy.mean) ** 2 / (2 * jnp.exp(2 * policy.log_std)), axis=-1)
+        loss = weighted_mean(adjusted(state.penalty) * apart - bound.mean(-1), counts)
+        return loss, weighted_mean(apart, counts)
+
+    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+        state, metrics = super().renew(state, batch, key, spec)
+        if not self.resets:
+            return state, metrics
+        each = self.num_envs * self.rollout_length
+        before = -(-self.learning_starts // each) - 1  # rollouts that no update follows
+        updates = jnp.array([(step // each - before) * self.updates_per_rollout for step in self.resets])
+        begin = lambda state: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
+        return once((state.updates == updates).any(), begin, state), metrics
+
+
+def adjusted(number: Float[Array, ""]) -> Float[Array, ""]:
+    """Return the weight that a number stands for, between exp(`LOWEST`) and exp(`HIGHEST`)."""
+    return jnp.exp(LOWEST + (HIGHEST - LOWEST) * 0.5 * (1 + jnp.tanh(number)))
+
+
+def unadjusted(weight: Any) -> Float[Array, ""]:
+    """Return the number that stands for a weight."""
+    weight = jnp.asarray(weight, jnp.float32)
+    return jnp.arctanh(2 * (jnp.log(weight) - LOWEST) / (HIGHEST - LOWEST) - 1)

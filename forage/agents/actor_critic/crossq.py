@@ -1,0 +1,191 @@
+"""CrossQ: batch normalisation in place of target networks.
+
+Bhatt, Palenicek, Belousov, Argus, Amiranashvili, Brox, Peters (2024), "CrossQ: Batch Normalization in Deep
+Reinforcement Learning for Greater Sample Efficiency and Simplicity", arXiv 1902.05605. Soft actor-critic whose networks
+are batch normalised, inputs first, then what each layer has activated (`forage.nn.batch_norm`). The critics see (s, a)
+and (s', a'), a' ~ pi(.|s'), in one batch, so that both are normalised by the same statistics; values of s' get no
+gradient. With b ~ pi(.|s), each update takes one step down
+
+    critics   sum_i (Q_i(s, a) - r - discount (1 - terminated) (min_j Q_j(s', a') - alpha log pi(a'|s')))^2 / 2
+
+and every `policy_delay`-th one also down
+
+    actor        alpha log pi(b|s) - min_i Q_i(s, b)
+    temperature  -alpha (log pi(b|s) + H)
+
+Running statistics, not a batch's, normalise where the policy acts, draws a' or climbs the critics; the actor's move
+where its loss is computed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, cast
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.sac import SAC, Actor
+from forage.core.ports import State
+from forage.core.ranges import Range, Ranges
+from forage.core.spaces import describe, seen
+from forage.core.types import Experience, ForageError, Spec
+from forage.nn.batch_norm import BatchStyle, with_statistics
+from forage.nn.critics import (
+    ActionValue,
+    CriticReport,
+    each_value,
+    histogram_error,
+    least_of_some,
+    squared_error,
+    truncated,
+)
+from forage.nn.encoders import is_image
+from forage.nn.networks import Style
+from forage.nn.normalise import Norms
+from forage.ops.minibatches import weighted_mean
+from forage.ops.optimiser import Optimiser, named
+
+
+class CrossQState(NamedTuple):
+    actor: Actor
+    critics: ActionValue  # leaves [critic, ...]
+    log_temperature: Float[Array, ""]
+    actor_optimiser: Any
+    critic_optimiser: Any
+    temperature_optimiser: Any
+    updates: Int[Array, ""]  # of the critics
+    norm: Norms = None  # of observations, as SAC's
+
+
+class CrossQ(SAC):
+    """SAC with batch normalisation and without target networks (Bhatt et al., 2024, arXiv 1902.05605).
+
+    Defaults are those of the authors' code (train.py); the paper's own table of them could not be looked up. The
+    temperature's Adam keeps its usual beta1, as there. With `--value-sizes 256,256` critics are as wide as SAC's.
+    """
+
+    example: ClassVar[str] = "forage train crossq Pendulum-v1 --value-sizes 256,256"
+    ranges: ClassVar[Ranges] = {
+        "momentum": Range(0, 1, below=True),
+        "batch_norm_rate": Range(0, 1),
+        "batch_norm_warm_up": Range(0),
+    }
+
+    learning_rate: float = 1e-3
+    polyak: float = 1.0  # only 1: there are no target networks that could follow
+    policy_delay: int = equinox.field(static=True, default=3)
+    learning_starts: int = equinox.field(static=True, default=5000)
+    value_sizes: tuple[int, ...] = equinox.field(static=True, default=(2048, 2048))
+    momentum: float = 0.5  # beta1 of Adam, for policy and critics; other optimisers have their own
+    batch_norm_rate: float = equinox.field(static=True, default=0.01)  # how far each batch moves the running statistics
+    # towards its own
+    batch_norm_warm_up: int = equinox.field(static=True, default=100_000)  # batches before running statistics count
+    # while a network learns (batch renormalisation)
+
+    def __check_init__(self):
+        if self.torso != "mlp":
+            raise ForageError(f"CrossQ normalises batches in an MLP, not in a {self.torso} torso; leave torso out.")
+        if isinstance(self.polyak, int | float) and self.polyak != 1:
+            raise ForageError("CrossQ has no target networks that could follow its critics; leave polyak out.")
+        if self.diversity:
+            raise ForageError("CrossQ has a loss of its own for its critics; leave diversity out.")
+
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        read = seen(self.read_spec(spec).observation_space)
+        if is_image(read) and self.encoder is None:
+            raise ForageError(
+                f"CrossQ normalises batches of numbers, and {spec.name} shows {describe(read)}, which convolutions "
+                f"read; sac works."
+            )
+
+    def style(self) -> Style:
+        return super().style()._replace(batch_norm=BatchStyle(self.batch_norm_rate, self.batch_norm_warm_up))
+
+    def descent(self) -> Optimiser:
+        more = {"momentum": self.momentum} if self.optimiser == "adam" else {}
+        return named(self.optimiser, self.learning_rate, **more)
+
+    def temperature_descent(self) -> Optimiser:
+        return named(self.optimiser, self.learning_rate)
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> CrossQState:
+        sac = super().init(key, spec)
+        return CrossQState(**{name: getattr(sac, name) for name in CrossQState._fields})
+
+    def follow(self, state: State) -> State:
+        return state
+
+    def evaluate(
+        self,
+        state: State,
+        now: Experience,
+        action: Float[Array, "batch dimensions"],
+        weight: Float[Array, " batch"],
+        next_noise: Float[Array, "batch dimensions"],
+        keys: CriticKeys,
+    ) -> tuple[State, CriticReport]:
+        gradient, (report, taught) = jax.grad(self.joint_loss, has_aux=True)(
+            state.critics, state, now, action, weight, next_noise, keys
+        )
+        critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
+        critics = with_statistics(critics, taught)
+        return state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1), report
+
+    def joint_loss(
+        self,
+        critics: ActionValue,
+        state: State,
+        now: Experience,
+        action: Float[Array, "batch dimensions"],
+        weight: Float[Array, " batch"],
+        next_noise: Float[Array, "batch dimensions"],
+        keys: CriticKeys,
+    ) -> tuple[Float[Array, ""], tuple[CriticReport, ActionValue]]:
+        """Compute the loss of all critics in one pass through (s, a) and (s', a').
+
+        Beside it a report, and the critics with their running statistics moved.
+        """
+        next_action, log_probability = state.actor(now.next_observation).from_noise(next_noise)
+        pairs = (now.observation, action, now.counts), (now.next_observation, next_action, now.counts)
+        both = jax.tree.map(lambda here, there: jnp.concatenate([here, there]), *pairs)
+        outputs, taught = cast(Any, each_value(critics, *both, key=keys.critics, ask=ActionValue.taught))
+        here, there = jnp.split(outputs, 2, axis=1)
+
+        bins = critics.bins
+        if self.quantiles:
+            value = truncated(there, self.dropped_quantiles)
+        else:
+            value = least_of_some(bins.value(there) if bins else there[..., 0], self.target_subset, keys.subset)
+        if self.backup_entropy:
+            value = value - jnp.exp(state.log_temperature) * log_probability
+        target = now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
+        target = jax.lax.stop_gradient(target)
+        if bins:
+            loss, report = histogram_error(bins, here, target, weight)
+        else:
+            loss, report = squared_error(here[..., 0], target, weight)
+        return loss, (report, taught)
+
+    def improve_actor(
+        self,
+        state: State,
+        observation: PyTree[Array],
+        noise: Float[Array, "batch dimensions"],
+        counts: Bool[Array, " batch"],
+        keys: CriticKeys,
+    ) -> tuple[State, Float[Array, " batch"], Float[Array, ""]]:
+        def loss(actor: Actor) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""], Actor]]:
+            policy, taught = actor.taught(observation, counts)
+            action, log_probability = policy.from_noise(noise)
+            value = self.climbed(state.critics, observation, action, keys.climbed)
+            loss = weighted_mean(jnp.exp(state.log_temperature) * log_probability - value, counts)
+            return loss, (log_probability, loss, taught)
+
+        gradient, (log_probability, actor_loss, taught) = jax.grad(loss, has_aux=True)(state.actor)
+        actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
+        actor = with_statistics(actor, taught)
+        return state._replace(actor=actor, actor_optimiser=optimiser), log_probability, actor_loss

@@ -1,0 +1,60 @@
+"""SimBa: soft actor-critic with normalised observations and residual networks.
+
+Lee, Hwang, Kim, Kim, Tai, Subramanian, Wurman, Choo, Stone, Seno (2024), "SimBa: Simplicity Bias for Scaling Up
+Parameters in Deep Reinforcement Learning", arXiv 2410.09754. With running mean m and deviation d of all observations so
+far, both networks see (s - m) / d, the critics with the action beside it, and are (`forage.nn.residual`)
+
+    x = W s;   x = x + W2 relu(W1 norm(x)) for each block;   norm(x);   a linear layer
+
+Each update is SAC's. Weights decay: beside Adam's step, each loses learning_rate * weight_decay of itself.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox
+import optax
+
+from forage.agents.actor_critic.sac import SAC
+from forage.core.ranges import Range, Ranges
+from forage.core.types import ForageError
+from forage.ops.optimiser import Optimiser, named
+
+
+class SimBa(SAC):
+    """SAC with SimBa's networks (Lee et al., 2024, arXiv 2410.09754).
+
+    Defaults are those of the authors' code (configs/agent/sac_simba.yaml and base.yaml); the paper's own tables could
+    not be looked up. There one critic learns where episodes never end by themselves (`--critics 1`), the discount
+    follows from an episode's length, and the logarithm of the deviation is squashed into -10 to 2 rather than cut at
+    -20 and 2.
+    """
+
+    example: ClassVar[str] = "forage train simba Pendulum-v1 --value-sizes 128,128"
+    ranges: ClassVar[Ranges] = {"weight_decay": Range(0)}
+
+    learning_rate: float = 1e-4
+    updates_per_rollout: int = equinox.field(static=True, default=2)
+    learning_starts: int = equinox.field(static=True, default=5000)
+    torso: str = equinox.field(static=True, default="simba")
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(128,))
+    value_sizes: tuple[int, ...] = equinox.field(static=True, default=(512, 512))
+    normalise_observation: bool = equinox.field(static=True, default=True)
+    initial_temperature: float = 0.01
+    target_entropy: float = -0.5
+    weight_decay: float = 0.01  # share of each weight that is lost in a step of size 1, of policy and critics; larger
+    # keeps weights smaller
+
+    def __check_init__(self):
+        if self.optimiser != "adam":
+            raise ForageError(
+                f"SimBa's optimiser is Adam with decaying weights, not {self.optimiser}; leave optimiser out, or take "
+                f"sac with torso=simba."
+            )
+
+    def descent(self) -> Optimiser:
+        return Optimiser(optax.adamw(self.learning_rate, weight_decay=self.weight_decay))
+
+    def temperature_descent(self) -> Optimiser:
+        return named(self.optimiser, self.learning_rate)

@@ -1,0 +1,132 @@
+"""Check which parts go together: one sentence for each combination that cannot work."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import jax
+
+from forage.core.ports import Agent, Behaviour, Environment, Memory, Part, Rewards
+from forage.core.types import BONUS, Experience, ForageError, Spec
+
+
+def check_signatures(part: Part, **methods: str) -> None:
+    """Raise `ForageError` for a part whose methods, by name, do not take what the loop gives them."""
+    for name, given in methods.items():
+        signature = inspect.signature(getattr(part, name))
+        try:
+            signature.bind(*given.split(", "))
+        except TypeError:
+            raise ForageError(
+                f"{type(part).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it with "
+                f"({given}); see forage/core/ports.py."
+            ) from None
+
+
+def check_source(agent: Agent, behaviour: Behaviour, memory: Memory) -> None:
+    """Raise `ForageError` for an agent that learns from a data set alone without one, nor an expert's labels."""
+    if agent.offline and not memory.offline and not (behaviour.labels and agent.imitates):
+        raise ForageError(
+            f"{type(agent).__name__} learns from a data set alone, and {type(memory).__name__} keeps what a run "
+            f"experiences; name a file of transitions with --data FILE (forage data record writes one)."
+        )
+
+
+def check_primed(agent: Agent, memory: Memory) -> None:
+    """Raise `ForageError` for an agent that looks at a whole data set first, of which not all is in memory."""
+    whole = memory.transitions is None or isinstance(memory.transitions, Experience)  # none: nothing is learned
+    if agent.looks_at_data and not whole:
+        raise ForageError(
+            f"{type(agent).__name__} looks at the whole data set before it learns, and a folder of arrays is never in "
+            f"memory as a whole; forage data convert FOLDER FILE.npz makes one file of it."
+        )
+
+
+def check_asked(agent: Agent, rewards: Rewards, spec: Spec) -> None:
+    """Raise `ForageError` where rewards ask how probable actions are, and nobody can say."""
+    inner = getattr(rewards, "inner", None)
+    if isinstance(inner, Rewards) and inner.asks and not rewards.asks:
+        raise ForageError(
+            f"{type(inner).__name__} asks the agent how probable its actions are, and {type(rewards).__name__} around "
+            f"it does not pass that on; use it by itself."
+        )
+    if not rewards.asks:
+        return
+    if not agent.stochastic or jax.tree.leaves(jax.eval_shape(lambda: agent.hidden(spec))):
+        raise ForageError(
+            f"{type(rewards).__name__} asks how probable actions are, which {type(agent).__name__} here cannot say; "
+            f"use an agent that draws its actions and has no memory, such as ppo, sac or sac-discrete."
+        )
+
+
+def check_streams(agent: Agent, rewards: Rewards, spec: Spec) -> None:
+    """Raise `ForageError` where an agent takes a stream of reward that there is not, or a name has two meanings."""
+    given, who = rewards.streams(spec), type(agent).__name__
+    if BONUS in given:
+        raise ForageError(
+            f"{spec.name} calls a reward {BONUS}, which is the name of what is paid for exploring; give it another."
+        )
+    for name in agent.streams:
+        if name != BONUS and name not in given:
+            there = f"the rewards {', '.join(given)}" if given else "one reward alone"
+            raise ForageError(
+                f"{who} learns from a reward called {name} apart from the rest, and {spec.name} has {there}; take an "
+                f"environment with several rewards, and have the agent name one of them."
+            )
+
+
+def check_world(agent: Agent, rewards: Rewards, spec: Spec, environment: Environment | None) -> None:
+    """Raise `ForageError` where an agent that looks ahead has no world to look ahead in, or sees other rewards there.
+
+    `environment`: `None` where it is on the host.
+    """
+    if not agent.looks_ahead:
+        return
+    who = type(agent).__name__
+    if environment is None:
+        raise ForageError(
+            f"{who} looks ahead in the environment's own state, and {spec.name} runs on the host, where that is not a "
+            f"value; use a native environment such as CartPole-v1."
+        )
+    if spec.num_agents > 1:
+        raise ForageError(
+            f"{who} looks ahead for one agent, and {spec.name} has {spec.num_agents}, whose actions it does not know "
+            f"beforehand; ppo learns there."
+        )
+    if not rewards.as_given:
+        raise ForageError(
+            f"{who} looks ahead at the environment's own rewards, and {type(rewards).__name__} makes others of them to "
+            f"learn from; use --rewards environment."
+        )
+
+
+def check_ends(agent: Agent, rewards: Rewards, spec: Spec) -> None:
+    """Raise `ForageError` where an agent with memory would learn as if an episode had ended that went on."""
+    part: Any = rewards
+    while part is not None:
+        if part.ends and jax.tree.leaves(agent.hidden(spec)):
+            raise ForageError(
+                f"{type(part).__name__} ends what is learned from where the game goes on, and this "
+                f"{type(agent).__name__} remembers the game from before; use --rewards scale, or an agent without "
+                f"memory."
+            )
+        part = getattr(part, "inner", None)
+
+
+def check_team(agent: Agent, memory: Memory, spec: Spec) -> None:
+    """Raise `ForageError` where an agent learns from whole teams, and the memory keeps single agents."""
+    if agent.joint and spec.num_agents > 1 and not memory.joint:
+        raise ForageError(
+            f"{type(agent).__name__} learns from transitions of a whole team, and "
+            f"{type(memory).__name__} keeps those of single agents; use --memory uniform or prioritised."
+        )
+
+
+def check_judge(agent: Agent, part: Any) -> None:
+    """Raise `ForageError` where a part needs the agent's judgement and the agent gives none."""
+    if part.judged and not agent.judges:
+        raise ForageError(
+            f"{type(part).__name__} needs an agent that judges its rollouts (Agent.judge), and "
+            f"{type(agent).__name__} does not; ppo does."
+        )
