@@ -240,6 +240,9 @@ class Learner(Part):
         if self.memory.judged:
             judgement = self.judgement(state.agent, rewards_state, rollout)
             memory_state = self.memory.rate(memory_state, judgement, self.rows(clock))
+        agent_state = state.agent
+        if type(self.agent).notice is not Agent.notice:
+            agent_state = self.agent.notice(agent_state, self.relabelled(rewards_state, rollout))
         clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)
 
         def update(
@@ -247,7 +250,7 @@ class Learner(Part):
         ) -> tuple[tuple[State, State], Metrics]:
             return self.update(carry, rewards_state, clock, sample_key, learn_key)
 
-        carry, updates, due = (state.agent, memory_state), self.agent.updates_per_rollout, self.agent.due(state.agent)
+        carry, updates, due = (agent_state, memory_state), self.agent.updates_per_rollout, self.agent.due(agent_state)
         if updates == 1 and due is None and not self.learning_starts:
             carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}
