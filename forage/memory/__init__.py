@@ -6,6 +6,8 @@ PARTS = {
     "uniform": "uniform:UniformReplay",
     "reshuffled": "reshuffled:ReshuffledReplay",
     "prioritised": "prioritised:PrioritisedReplay",
+    "episodes": "episodes:Episodes",
+    "lap": "lap:LAP",
     "hindsight": "hindsight:Hindsight",
     "dyna": "dyna:Dyna",
     "recorded": "recorded:Recorded",

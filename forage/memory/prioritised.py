@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import math
 from typing import ClassVar, NamedTuple
 
@@ -27,27 +28,13 @@ class PrioritisedState(NamedTuple):
     highest: Float[Array, ""]  # of all priorities so far
 
 
-class PrioritisedReplay(Memory):
-    """The newest `capacity` transitions; a segment i with error d_i is drawn with probability P(i) and weight w_i.
-
-        P(i) = p_i / sum_j p_j,    p_i = (|d_i| + 1e-6)^priority_exponent
-        w_i  = (p_i / min_j p_j)^(-beta), the minimum over the batch, so that the largest weight is 1
-
-    beta goes linearly from `importance_exponent` to 1 over the run. New transitions get the highest priority so far.
-    Draws are stratified: one in each of `size` equal parts of the total.
-
-    Source: Schaul, Quan, Antonoglou, Silver, 2015, "Prioritized Experience Replay", arXiv:1511.05952, the proportional
-    variant (section 3.3, appendix B.2.1), with the exponents of its table 3; it keeps 1,000,000 transitions.
-    """
-
-    example: ClassVar[str] = "forage train dqn CartPole-v1 --memory prioritised"
+class Prioritised(Memory):
+    """The newest `capacity` transitions, of which segments are drawn in proportion to their priorities."""
 
     joint: ClassVar[bool] = True
 
     capacity: int = equinox.field(static=True, default=100_000)  # newest transitions kept, of all environments
     # together; more replay older ones
-    priority_exponent: float = 0.6  # how far draws follow the errors; 0 is uniform
-    importance_exponent: float = 0.4  # how far weights correct for that at first, and wholly (1) at the end of the run
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
@@ -76,14 +63,46 @@ class PrioritisedReplay(Memory):
             end = jnp.where(later, first * num_envs % (capacity * num_envs), after)
         left_out = Span(begin, end) if length > 1 or later is not None else None
         index, priority = draw(state.tree, left_out, size, moment.key)
-        beta = self.importance_exponent + (1 - self.importance_exponent) * clock.fraction
-        weight = (priority / priority.min()) ** -beta
-        return Batch(read(state.experience, index, length), weight, index)
+        return Batch(read(state.experience, index, length), self.weight(priority, clock), index)
 
     def report(self, state: PrioritisedState, batch: Batch, errors: Float[Array, " batch"]) -> PrioritisedState:
-        priority = (jnp.abs(errors) + SMALLEST) ** self.priority_exponent
+        priority = jnp.where(jnp.isnan(errors), state.tree[-1][batch.index], self.priority(errors))
         tree = assign(state.tree, batch.index, priority)
         return state._replace(tree=tree, highest=jnp.maximum(state.highest, priority.max()))
+
+    @abc.abstractmethod
+    def priority(self, errors: Float[Array, " batch"]) -> Float[Array, " batch"]:
+        """Return how often segments with these errors are drawn, each beside the others."""
+
+    @abc.abstractmethod
+    def weight(self, priority: Float[Array, " batch"], clock: Clock) -> Float[Array, " batch"]:
+        """Return what segments weigh that were drawn with these priorities."""
+
+
+class PrioritisedReplay(Prioritised):
+    """The newest `capacity` transitions; a segment i with error d_i is drawn with probability P(i) and weight w_i.
+
+        P(i) = p_i / sum_j p_j,    p_i = (|d_i| + 1e-6)^priority_exponent
+        w_i  = (p_i / min_j p_j)^(-beta), the minimum over the batch, so that the largest weight is 1
+
+    beta goes linearly from `importance_exponent` to 1 over the run. New transitions get the highest priority so far.
+    Draws are stratified: one in each of `size` equal parts of the total.
+
+    Source: Schaul, Quan, Antonoglou, Silver, 2015, "Prioritized Experience Replay", arXiv:1511.05952, the proportional
+    variant (section 3.3, appendix B.2.1), with the exponents of its table 3; it keeps 1,000,000 transitions.
+    """
+
+    example: ClassVar[str] = "forage train dqn CartPole-v1 --memory prioritised"
+
+    priority_exponent: float = 0.6  # how far draws follow the errors; 0 is uniform
+    importance_exponent: float = 0.4  # how far weights correct for that at first, and wholly (1) at the end of the run
+
+    def priority(self, errors: Float[Array, " batch"]) -> Float[Array, " batch"]:
+        return (jnp.abs(errors) + SMALLEST) ** self.priority_exponent
+
+    def weight(self, priority: Float[Array, " batch"], clock: Clock) -> Float[Array, " batch"]:
+        beta = self.importance_exponent + (1 - self.importance_exponent) * clock.fraction
+        return (priority / priority.min()) ** -beta
 
 
 class Span(NamedTuple):
