@@ -52,6 +52,7 @@ DQN_MINATAR = "Young and Tian (2019), with Adam, a double Q target and an update
 HAARNOJA = "Haarnoja et al. (2018), table 1"
 KUZNETSOV = "Kuznetsov et al. (2020), the authors' PyTorch code"
 FUJIMOTO = "Fujimoto et al. (2018), the authors' later code"
+ONE_SETTING = "Fujimoto et al. (2025), the authors' code"
 DQN_ATARI = "CleanRL (Huang et al., 2022), dqn_atari.py, with the million transitions of Mnih et al. (2015)"
 GAMES = "gymnasium:ALE/* gymnasium:*NoFrameskip-v? ale:*"
 TOY_TEXT = "gymnasium:FrozenLake* gymnasium:Taxi-v? gymnasium:CliffWalking* gymnasium:Blackjack-v?"
@@ -65,6 +66,11 @@ def normalised(discount: float = 0.99) -> dict[str, dict[str, Any]]:
 def replay(capacity: int) -> dict[str, dict[str, Any]]:
     """Uniform replay of so many transitions; of a shorter run's, only as many as it has steps are kept in memory."""
     return {"memory": {"part": "uniform", "capacity": capacity}}
+
+
+def adjusted(capacity: int) -> dict[str, dict[str, Any]]:
+    """Loss-adjusted prioritised replay of so many transitions."""
+    return {"memory": {"part": "lap", "capacity": capacity}}
 
 
 def held(interval: int) -> dict[str, dict[str, Any]]:
@@ -471,6 +477,18 @@ TQC: tuple[Preset, ...] = (
     Preset("tqc", "gymnasium:Humanoid-v?", 1_000_000, EARLY, f"{KUZNETSOV}{FEWER}", replay(300_000)),
 )
 
+MRQ: tuple[Preset, ...] = (
+    Preset(
+        "mr-q",
+        "gymnasium:Ant-v? gymnasium:HalfCheetah-v? gymnasium:Hopper-v? gymnasium:Walker2d-v?",
+        1_000_000,
+        {},
+        ONE_SETTING,
+        adjusted(1_000_000),
+    ),
+    Preset("mr-q", "gymnasium:Humanoid-v?", 1_000_000, {}, f"{ONE_SETTING}{FEWER}", adjusted(300_000)),
+)
+
 OTHERS: tuple[Preset, ...] = (
     Preset("a2c", "CartPole-v1 gymnasium:CartPole-v1", 500_000, {"num_envs": 8}, ZOO),
     Preset(
@@ -518,5 +536,5 @@ OTHERS: tuple[Preset, ...] = (
     ),
 )
 
-PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *OTHERS)
+PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *MRQ, *OTHERS)
 """Of an agent's, the first that fits counts."""

@@ -23,7 +23,11 @@ from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.edac import EDAC
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mex import MEX
+from forage.agents.actor_critic.mr_q import MRQ
 from forage.agents.actor_critic.rebrac import ReBRAC
+from forage.agents.actor_critic.recurrent import Before, Recurrent
+from forage.agents.actor_critic.recurrent_sac import RecurrentSAC
+from forage.agents.actor_critic.recurrent_td3 import RecurrentTD3
 from forage.agents.actor_critic.redq import REDQ
 from forage.agents.actor_critic.rlpd import RLPD
 from forage.agents.actor_critic.rrs import RRS
@@ -69,6 +73,8 @@ from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
 from forage.memory.dataset import Opened
+from forage.memory.episodes import Episodes
+from forage.memory.lap import LAP
 from forage.memory.queue import Queue
 from forage.memory.uniform import UniformReplay
 from forage.nn.critics import each_value
@@ -126,6 +132,11 @@ def dqn(n_step: int = 1, **settings: Any) -> DQN:
     return DQN(**(REPLAYED | {"n_step": n_step, "dueling": False} | settings))
 
 
+ONE_FOR_ALL: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_size": 32, "latent_size": 32, "action_size": 16}
+ONE_FOR_ALL |= {"encoder_learning_rate": 3e-3, "target_interval": 32, "encoder_horizon": 3, "n_step": 1}
+HISTORIES: dict[str, Any] = CRITIC | {"batch_size": 16, "unroll": 8, "memory_size": 16, "memory_layers": 1}
+EPISODES = Episodes(capacity=4096)
+
 WHOLE: dict[str, Any] = {"num_envs": 16, "rollout_length": 32, "hidden_sizes": (16,), "learning_rate": 1e-2}
 WHOLE |= {"discount": DISCOUNT, "final_learning_rate": 1.0}
 ROLLED: dict[str, Any] = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (32,), "learning_rate": 1e-2}
@@ -167,6 +178,9 @@ AGENTS = {
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
+    "mr-q": Trial(MRQ(**ONE_FOR_ALL), 20_000, memory=LAP(capacity=4096)),
+    "recurrent-sac": Trial(RecurrentSAC(**HISTORIES, **COLD, target_entropy=-3.0), 20_000, memory=EPISODES),
+    "recurrent-td3": Trial(RecurrentTD3(**HISTORIES, exploration_noise=0.3), 20_000, memory=EPISODES),
     "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
     "maxinfo-sac": Trial(MaxInfoSAC(**CRITIC, **COLD, **INCURIOUS, target_entropy=-3.0), 10_000),
     "mex": Trial(MEX(**CRITIC, exploration_noise=0.3), 10_000),
@@ -202,7 +216,7 @@ EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes":
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
 KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
-CONTINUOUS = (*KIT, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
+CONTINUOUS = (*KIT, "adaptive-ratio-sac", "recurrent-sac", "recurrent-td3", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
@@ -220,6 +234,8 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     One branch for each kind of agent.
     """
     if isinstance(agent, Reinforce | BC | IQLearn | OpenES):  # of IQ-Learn, values are of another reward
+        return jnp.nan
+    if isinstance(agent, Recurrent):  # its critics remember apart from its actor: `worth`
         return jnp.nan
     if isinstance(agent, IQL):
         batch = jax.tree.map(lambda x: x[None], (observation, state.policy.actions.heard(action)))
@@ -242,6 +258,11 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, SACDiscrete):
         batch = jax.tree.map(lambda x: x[None], observation)
         return jnp.sum(policies(state.actor, batch)[0] * each_value(state.critics, batch).mean(0))
+    if isinstance(agent, MRQ):
+        encoder = state.encoder
+        states = encoder.states(jax.tree.map(lambda x: x[None], observation))
+        pairs = encoder.pairs(states, state.actor.actions.heard(action)[None])
+        return state.scale * each_value(state.critics, pairs).mean()
     if isinstance(agent, SAC | TD3):
         if isinstance(agent, RRS):
             state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
@@ -410,8 +431,18 @@ def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
         world = World(probe, jnp.int32(expected.state))
         for observation in expected.history:
             value, action, hidden = ask(learner, state, hidden, observation, world)
+        if isinstance(learner.agent, Recurrent):
+            value = worth(state, [*expected.history, expected.history[-1]], action)
         found.append(Found(expected, float(value), float(np.asarray(action).reshape(()))))
     return found
+
+
+@jax.jit
+def worth(state: Any, seen: list[Any], action: Any) -> Any:
+    """The value of an action after a whole history; what was seen last is given twice."""
+    seen = Before(jax.tree.map(lambda *x: jnp.stack(x)[:, None], *seen))
+    actions = jnp.zeros((len(seen.seen) - 1, 1)).at[-1].set(state.actor.actions.to_unit(action))
+    return each_value(state.critics, seen, actions).mean(0)[-1]
 
 
 @jax.jit

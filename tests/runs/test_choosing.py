@@ -211,7 +211,7 @@ def test_agents_say_whether_they_learn_to_draw():
     drawing = {name for name in registry.PORTS["agent"] if registry.part_class("agent", name).stochastic}
     policy_gradients = {"ppo", "ppo-lagrangian", "reinforce", "impala", "a2c"}
     soft = {"sac", "redq", "droq", "tqc", "sac-n", "edac", "iq-learn-sac", "sac-discrete", "maxinfo-sac"}
-    soft |= {"rlpd", "wsrl", "adaptive-ratio-sac", "cql", "cal-ql"}
+    soft |= {"rlpd", "wsrl", "adaptive-ratio-sac", "cql", "cal-ql", "recurrent-sac"}
     assert drawing == policy_gradients | soft | {"mex", "bc", "iql", "iq-learn"}
 
 

@@ -107,13 +107,16 @@ class SAC(ActorCritic):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
-        log_std = self.initial_log_std if self.state_dependent_noise else None
-        actor = Actor(actor_key, spec, self.hidden_sizes, Style.of(self), log_std)
+        actor = self.make_actor(actor_key, spec)
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
         of_policy, of_critics = self.policy_descent(), self.descent()
         optimisers = of_policy.init(actor), of_critics.init(critics), of_policy.init(log_temperature)
         return SACState(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *optimisers, jnp.int32(0))
+
+    def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
+        log_std = self.initial_log_std if self.state_dependent_noise else None
+        return Actor(key, spec, self.hidden_sizes, Style.of(self), log_std)
 
     def act(
         self,

@@ -80,13 +80,16 @@ class TD3(ActorCritic):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
-        actor = Actor(actor_key, spec, self.hidden_sizes, Style.of(self))
+        actor = self.make_actor(actor_key, spec)
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         targets = jax.tree.map(jnp.copy, (actor, critics))
         optimiser = self.descent()
         return TD3State(
             actor, critics, targets[0], targets[1], optimiser.init(actor), optimiser.init(critics), jnp.int32(0)
         )
+
+    def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
+        return Actor(key, spec, self.hidden_sizes, Style.of(self))
 
     def act(
         self,
