@@ -307,6 +307,9 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         return str(error)
     if isinstance(trial.agent, BC) and form == "continuous":
         return "There are no data to imitate: the best continuous actions are not worked out."
+    if isinstance(trial.agent, MRQ) and probe in ("coin", "termination"):
+        # At `termination` 0.75 (0.5 - 0.2 V) / c = 0.25 ((V - 0.5) / c)^0.4 with c = 0.5: V = 1.43, and 1.43 is found.
+        return "Where targets are far apart Huber's loss, drawn by priority, is least elsewhere than at their mean."
     if trial.agent.looks_ahead and runner != "device":
         return "An agent that looks ahead does so in a native environment, alone."
     forgets = isinstance(trial.agent, BootstrappedDQN) or not jax.tree.leaves(trial.agent.hidden(spec(form, runner)))
