@@ -25,9 +25,9 @@ from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mex import MEX
 from forage.agents.actor_critic.mr_q import MRQ
 from forage.agents.actor_critic.rebrac import ReBRAC
-from forage.agents.actor_critic.recurrent import Before, Recurrent
-from forage.agents.actor_critic.recurrent_sac import RecurrentSAC
-from forage.agents.actor_critic.recurrent_td3 import RecurrentTD3
+from forage.agents.actor_critic.recurrent.base import Before, Recurrent
+from forage.agents.actor_critic.recurrent.sac import RecurrentSAC
+from forage.agents.actor_critic.recurrent.td3 import RecurrentTD3
 from forage.agents.actor_critic.redq import REDQ
 from forage.agents.actor_critic.rlpd import RLPD
 from forage.agents.actor_critic.rrs import RRS

@@ -11,9 +11,9 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.actor_critic.recurrent import After, Before, rows
-from forage.agents.actor_critic.recurrent_sac import RecurrentSAC
-from forage.agents.actor_critic.recurrent_td3 import RecurrentTD3
+from forage.agents.actor_critic.recurrent.base import After, Before, rows
+from forage.agents.actor_critic.recurrent.sac import RecurrentSAC
+from forage.agents.actor_critic.recurrent.td3 import RecurrentTD3
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
 from forage.config.defaults import default_memory

@@ -1,7 +1,7 @@
 """TD3 with memory: actor and critics with an LSTM each learn from whole histories (RTD3).
 
 Yang and Nguyen (2021), "Recurrent Off-policy Baselines for Memory-based Continuous Control", arXiv 2110.12628; what it
-shares with SAC is in `recurrent.py`. With h_t what the LSTM of the network that is asked makes of o_1 ... o_t, it
+shares with SAC is in `recurrent/base.py`. With h_t what the LSTM of the network that is asked makes of o_1 ... o_t, it
 minimises the means over all steps of all histories of
 
     critics   sum_i (Q_i(h_t, a_t) - r_t - discount (1 - terminated_t) min_j Q'_j(h_{t+1}, a'))^2 / 2
@@ -17,7 +17,7 @@ from typing import ClassVar
 import equinox
 from jaxtyping import Array, Float, Key
 
-from forage.agents.actor_critic.recurrent import Recurrent, each_mean
+from forage.agents.actor_critic.recurrent.base import Recurrent, each_mean
 from forage.agents.actor_critic.td3 import TD3
 from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock

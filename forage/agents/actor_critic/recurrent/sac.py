@@ -1,8 +1,8 @@
 """Soft actor-critic with memory: actor and critics with an LSTM each learn from whole histories (RSAC).
 
 Yang and Nguyen (2021), "Recurrent Off-policy Baselines for Memory-based Continuous Control", arXiv 2110.12628; what it
-shares with TD3 is in `recurrent.py`. With temperature alpha, h_t what the LSTM of the network that is asked makes of
-o_1 ... o_t, a' ~ pi(.|h_{t+1}) and b ~ pi(.|h_t), it minimises the means over all steps of all histories of
+shares with TD3 is in `recurrent/base.py`. With temperature alpha, h_t what the LSTM of the network that is asked makes
+of o_1 ... o_t, a' ~ pi(.|h_{t+1}) and b ~ pi(.|h_t), it minimises the means over all steps of all histories of
 
     critics      sum_i (Q_i(h_t, a_t) - y_t)^2 / 2
                  y_t = r_t + discount (1 - terminated_t) (min_j Q'_j(h_{t+1}, a') - alpha log pi(a'))
@@ -17,7 +17,7 @@ from typing import ClassVar
 import jax
 from jaxtyping import Array, Float, Key
 
-from forage.agents.actor_critic.recurrent import Recurrent, each_mean
+from forage.agents.actor_critic.recurrent.base import Recurrent, each_mean
 from forage.agents.actor_critic.sac import SAC
 from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock, ForageError
