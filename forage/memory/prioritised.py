@@ -16,6 +16,7 @@ from forage.core.types import Batch, Clock, Experience, Spec
 from forage.ops.ring import Ring, empty_ring, extent, oldest, read, truncate, write
 
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
+BEYOND = 2**30  # a leaf of no tree, and so are all its parents
 SMALLEST = 1e-6  # added to errors, so that nothing is forgotten for good
 
 Tree = tuple[Float[Array, " _"], ...]
@@ -66,8 +67,10 @@ class Prioritised(Memory):
         return Batch(read(state.experience, index, length), self.weight(priority, clock), index)
 
     def report(self, state: PrioritisedState, batch: Batch, errors: Float[Array, " batch"]) -> PrioritisedState:
-        priority = jnp.where(jnp.isnan(errors), state.tree[-1][batch.index], self.priority(errors))
-        tree = assign(state.tree, batch.index, priority)
+        known = ~jnp.isnan(errors)
+        priority = jnp.where(known, self.priority(errors), 0.0)
+        # What is written beyond the tree is dropped; reading the old priorities would copy all of them.
+        tree = assign(state.tree, jnp.where(known, batch.index, BEYOND), priority)
         return state._replace(tree=tree, highest=jnp.maximum(state.highest, priority.max()))
 
     @abc.abstractmethod
