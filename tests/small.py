@@ -32,6 +32,9 @@ CACHE = Path(tempfile.gettempdir()) / f"forage-tests-{os.getuid()}"  # compiled 
 
 PPO: dict[str, Any] = {"num_envs": 2, "rollout_length": 8, "minibatches": 2, "epochs": 1, "hidden_sizes": (8,)}
 REPLAY: dict[str, Any] = {"num_envs": 2, "rollout_length": 4, "batch_size": 4, "learning_starts": 16}
+MRQ: dict[str, Any] = REPLAY | {"encoder_horizon": 3, "n_step": 2, "target_interval": 6, "latent_size": 4}
+MRQ |= {"action_size": 2, "hidden_size": 4, "bins": 5}
+HISTORIES: dict[str, Any] = {"hidden_sizes": (8,), "memory_size": 4, "memory_layers": 1, "unroll": 8}
 AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, options
     "ppo": ("ppo", "CartPole-v1", PPO),
     "ppo-gru": ("ppo", "CartPole-masked", PPO | {"memory_size": 4}),
@@ -95,6 +98,10 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "sac-discrete": ("sac-discrete", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
     "td3": ("td3", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "ddpg": ("ddpg", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
+    "mr-q": ("mr-q", "Pendulum-v1", MRQ),
+    "mr-q-discrete": ("mr-q", "CartPole-masked", MRQ),
+    "recurrent-sac": ("recurrent-sac", "Pendulum-v1", REPLAY | HISTORIES),
+    "recurrent-td3": ("recurrent-td3", "Pendulum-v1", REPLAY | HISTORIES),
     "bootstrapped-dqn": ("bootstrapped-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "heads": 3}),
     "maxinfo-sac": ("maxinfo-sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "members": 2}),
     "sqirl": (

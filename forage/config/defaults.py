@@ -205,8 +205,8 @@ def default_behaviour(agent: Agent) -> Behaviour:
 
 
 def default_memory(agent: Agent) -> Memory:
-    """Return the last rollout on-policy; uniform replay off-policy."""
-    return part_class("memory", "rollout" if agent.on_policy else "uniform")()
+    """Return the agent's usual one: the last rollout on-policy and uniform replay off-policy where it names none."""
+    return part_class("memory", agent.usual_memory or ("rollout" if agent.on_policy else "uniform"))()
 
 
 class Suggestion(NamedTuple):

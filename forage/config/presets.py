@@ -53,6 +53,7 @@ HAARNOJA = "Haarnoja et al. (2018), table 1"
 KUZNETSOV = "Kuznetsov et al. (2020), the authors' PyTorch code"
 ELSAYED = "Elsayed et al. (2024), the authors' stream_q.py"
 FUJIMOTO = "Fujimoto et al. (2018), the authors' later code"
+ONE_SETTING = "Fujimoto et al. (2025), the authors' code"
 DQN_ATARI = "CleanRL (Huang et al., 2022), dqn_atari.py, with the million transitions of Mnih et al. (2015)"
 GAMES = "gymnasium:ALE/* gymnasium:*NoFrameskip-v? ale:*"
 TOY_TEXT = "gymnasium:FrozenLake* gymnasium:Taxi-v? gymnasium:CliffWalking* gymnasium:Blackjack-v?"
@@ -66,6 +67,11 @@ def normalised(discount: float = 0.99) -> dict[str, dict[str, Any]]:
 def replay(capacity: int) -> dict[str, dict[str, Any]]:
     """Uniform replay of so many transitions; of a shorter run's, only as many as it has steps are kept in memory."""
     return {"memory": {"part": "uniform", "capacity": capacity}}
+
+
+def adjusted(capacity: int) -> dict[str, dict[str, Any]]:
+    """Loss-adjusted prioritised replay of so many transitions."""
+    return {"memory": {"part": "lap", "capacity": capacity}}
 
 
 def held(interval: int) -> dict[str, dict[str, Any]]:
@@ -507,6 +513,18 @@ BRO: tuple[Preset, ...] = (
     Preset("bro", "gymnasium:Humanoid-v?", 1_000_000, {}, f"{NAUMAN}{FEWER}", replay(300_000)),
 )
 
+MRQ: tuple[Preset, ...] = (
+    Preset(
+        "mr-q",
+        "gymnasium:Ant-v? gymnasium:HalfCheetah-v? gymnasium:Hopper-v? gymnasium:Walker2d-v?",
+        1_000_000,
+        {},
+        ONE_SETTING,
+        adjusted(1_000_000),
+    ),
+    Preset("mr-q", "gymnasium:Humanoid-v?", 1_000_000, {}, f"{ONE_SETTING}{FEWER}", adjusted(300_000)),
+)
+
 OTHERS: tuple[Preset, ...] = (
     Preset("a2c", "CartPole-v1 gymnasium:CartPole-v1", 500_000, {"num_envs": 8}, ZOO),
     Preset(
@@ -593,5 +611,5 @@ OFFLINE: tuple[Preset, ...] = (
     ),
 )
 
-PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *CROSSQ, *SIMBA, *BRO, *OTHERS, *OFFLINE)
+PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *CROSSQ, *SIMBA, *BRO, *MRQ, *OTHERS, *OFFLINE)
 """Of an agent's, the first that fits counts."""

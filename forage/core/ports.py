@@ -255,6 +255,9 @@ class Agent(Part):
     usual_behaviour: ClassVar[str] = "own"
     """The behaviour it is used with unless another is named."""
 
+    usual_memory: ClassVar[str] = ""
+    """The memory it is used with unless another is named; where there is none, the last rollout or uniform replay."""
+
     whole_episodes: ClassVar[bool] = False
     """Every rollout begins with a new episode in each environment, and what still runs at its end is dropped."""
 
@@ -422,9 +425,9 @@ class Agent(Part):
         return type(self).judge is not Agent.judge
 
     def observe(self, state: State, rollout: Experience) -> State:
-        """See each new rollout (leaves `time env ...`) once, before anything is learned; memories keep it as it is.
+        """See each new rollout (leaves `time stream ...`) once, with the rewards to learn from, before any update.
 
-        What a data set holds is seen by `primed`.
+        Memories keep it as it is. What a data set holds is seen by `primed`.
         """
         return state
 
@@ -435,7 +438,7 @@ class Agent(Part):
         """Return the new state, scalar metrics, and each segment's error (how surprising it was)."""
 
     def due(self, state: State) -> Int[Array, ""] | None:
-        """Return how many updates to make after this rollout, no more than `updates_per_rollout`; `None`: so many."""
+        """Return how many updates to make after this rollout; `None`: `updates_per_rollout`."""
         return None
 
     def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
@@ -773,7 +776,7 @@ class Memory(Part):
         """
 
     def report(self, state: State, batch: Batch, errors: Float[Array, " batch"]) -> State:
-        """Hear how surprising each segment was."""
+        """Hear how surprising each segment was; of NaN nothing was found out, and it is as before."""
         return state
 
     def rest(self, state: State) -> State:

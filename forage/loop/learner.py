@@ -243,6 +243,9 @@ class Learner(Part):
         if self.memory.judged:
             judgement = self.judgement(state.agent, rewards_state, rollout)
             memory_state = self.memory.rate(memory_state, judgement, self.rows(clock))
+        agent_state = state.agent
+        if type(self.agent).observe is not Agent.observe:
+            agent_state = self.agent.observe(agent_state, self.relabelled(rewards_state, rollout))
         clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)
 
         def update(
@@ -250,8 +253,7 @@ class Learner(Part):
         ) -> tuple[tuple[State, State], Metrics]:
             return self.update(carry, rewards_state, clock, sample_key, learn_key)
 
-        agent_state, updates = self.agent.observe(state.agent, rollout), self.agent.updates_per_rollout
-        carry, due = (agent_state, memory_state), self.agent.due(agent_state)
+        carry, updates, due = (agent_state, memory_state), self.agent.updates_per_rollout, self.agent.due(agent_state)
         if updates == 1 and due is None and not self.learning_starts:
             carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}

@@ -7,6 +7,8 @@ PARTS = {
     "reshuffled": "reshuffled:ReshuffledReplay",
     "prioritised": "prioritised:PrioritisedReplay",
     "prioritised-reshuffled": "prioritised_reshuffled:PrioritisedReshuffled",
+    "episodes": "episodes:Episodes",
+    "lap": "lap:LAP",
     "hindsight": "hindsight:Hindsight",
     "dyna": "dyna:Dyna",
     "recorded": "recorded:Recorded",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import math
 from typing import ClassVar, NamedTuple
 
@@ -15,6 +16,7 @@ from forage.core.types import Batch, Clock, Experience, Spec
 from forage.ops.ring import Ring, empty_ring, extent, oldest, read, truncate, write
 
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
+BEYOND = 2**30  # a leaf of no tree, and so are all its parents
 SMALLEST = 1e-6  # added to errors, so that nothing is forgotten for good
 
 Tree = tuple[Float[Array, " _"], ...]
@@ -27,27 +29,13 @@ class PrioritisedState(NamedTuple):
     highest: Float[Array, ""]  # of all priorities so far
 
 
-class PrioritisedReplay(Memory):
-    """The newest `capacity` transitions; a segment i with error d_i is drawn with probability P(i) and weight w_i.
-
-        P(i) = p_i / sum_j p_j,    p_i = (|d_i| + 1e-6)^priority_exponent
-        w_i  = (p_i / min_j p_j)^(-beta), the minimum over the batch, so that the largest weight is 1
-
-    beta goes linearly from `importance_exponent` to 1 over the run. New transitions get the highest priority so far.
-    Draws are stratified: one in each of `size` equal parts of the total.
-
-    Source: Schaul, Quan, Antonoglou, Silver, 2015, "Prioritized Experience Replay", arXiv:1511.05952, the proportional
-    variant (section 3.3, appendix B.2.1), with the exponents of its table 3; it keeps 1,000,000 transitions.
-    """
-
-    example: ClassVar[str] = "forage train dqn CartPole-v1 --memory prioritised"
+class Prioritised(Memory):
+    """The newest `capacity` transitions, of which segments are drawn in proportion to their priorities."""
 
     joint: ClassVar[bool] = True
 
     capacity: int = equinox.field(static=True, default=100_000)  # newest transitions kept, of all environments
     # together; more replay older ones
-    priority_exponent: float = 0.6  # how far draws follow the errors; 0 is uniform
-    importance_exponent: float = 0.4  # how far weights correct for that at first, and wholly (1) at the end of the run
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
@@ -79,14 +67,48 @@ class PrioritisedReplay(Memory):
         clock: Clock,
     ) -> Batch:
         """Return the segments at these places, with the weights that their priorities give them."""
-        beta = self.importance_exponent + (1 - self.importance_exponent) * clock.fraction
-        weight = (priority / priority.min()) ** -beta
-        return Batch(read(state.experience, index, length), weight, index)
+        return Batch(read(state.experience, index, length), self.weight(priority, clock), index)
 
     def report(self, state: PrioritisedState, batch: Batch, errors: Float[Array, " batch"]) -> PrioritisedState:
-        priority = (jnp.abs(errors) + SMALLEST) ** self.priority_exponent
-        tree = assign(state.tree, batch.index, priority)
+        known = ~jnp.isnan(errors)
+        priority = jnp.where(known, self.priority(errors), 0.0)
+        # What is written beyond the tree is dropped; reading the old priorities would copy all of them.
+        tree = assign(state.tree, jnp.where(known, batch.index, BEYOND), priority)
         return state._replace(tree=tree, highest=jnp.maximum(state.highest, priority.max()))
+
+    @abc.abstractmethod
+    def priority(self, errors: Float[Array, " batch"]) -> Float[Array, " batch"]:
+        """Return how often segments with these errors are drawn, each beside the others."""
+
+    @abc.abstractmethod
+    def weight(self, priority: Float[Array, " batch"], clock: Clock) -> Float[Array, " batch"]:
+        """Return what segments weigh that were drawn with these priorities."""
+
+
+class PrioritisedReplay(Prioritised):
+    """The newest `capacity` transitions; a segment i with error d_i is drawn with probability P(i) and weight w_i.
+
+        P(i) = p_i / sum_j p_j,    p_i = (|d_i| + 1e-6)^priority_exponent
+        w_i  = (p_i / min_j p_j)^(-beta), the minimum over the batch, so that the largest weight is 1
+
+    beta goes linearly from `importance_exponent` to 1 over the run. New transitions get the highest priority so far.
+    Draws are stratified: one in each of `size` equal parts of the total.
+
+    Source: Schaul, Quan, Antonoglou, Silver, 2015, "Prioritized Experience Replay", arXiv:1511.05952, the proportional
+    variant (section 3.3, appendix B.2.1), with the exponents of its table 3; it keeps 1,000,000 transitions.
+    """
+
+    example: ClassVar[str] = "forage train dqn CartPole-v1 --memory prioritised"
+
+    priority_exponent: float = 0.6  # how far draws follow the errors; 0 is uniform
+    importance_exponent: float = 0.4  # how far weights correct for that at first, and wholly (1) at the end of the run
+
+    def priority(self, errors: Float[Array, " batch"]) -> Float[Array, " batch"]:
+        return (jnp.abs(errors) + SMALLEST) ** self.priority_exponent
+
+    def weight(self, priority: Float[Array, " batch"], clock: Clock) -> Float[Array, " batch"]:
+        beta = self.importance_exponent + (1 - self.importance_exponent) * clock.fraction
+        return (priority / priority.min()) ** -beta
 
 
 class Span(NamedTuple):

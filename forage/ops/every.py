@@ -1,4 +1,4 @@
-"""What is done once in so many updates."""
+"""What is done once in so many updates, or only when it is due."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import jax.numpy as jnp
 
 
 def every(interval: int, count: Any, turn: Callable[[Any], Any], state: Any) -> Any:
-    """Return `turn(state)` where `count` is a multiple of the interval, else `state`.
+    """Return `turn(state)` where `count` is a multiple of the interval, else `state`."""
+    if interval == 1:
+        return turn(state)
+    return when(count % interval == 0, turn, state)
+
+
+def when(due: Any, turn: Callable[[Any], Any], state: Any) -> Any:
+    """Return `turn(state)` where it is due, else `state`.
 
     A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs it,
     whereas both branches of a `cond` would run at every update.
     """
-    if interval == 1:
-        return turn(state)
-    return once(count % interval == 0, turn, state)
-
-
-def once(due: Any, turn: Callable[[Any], Any], state: Any) -> Any:
-    """Return `turn(state)` where it is `due`, else `state`; a loop for the same reason."""
     return jax.lax.fori_loop(0, jnp.where(due, 1, 0), lambda _, state: turn(state), state)

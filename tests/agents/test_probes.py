@@ -30,7 +30,11 @@ from forage.agents.actor_critic.edac import EDAC
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mdpo_off import MDPOOff
 from forage.agents.actor_critic.mex import MEX
+from forage.agents.actor_critic.mr_q import MRQ
 from forage.agents.actor_critic.rebrac import ReBRAC
+from forage.agents.actor_critic.recurrent.base import Before, Recurrent
+from forage.agents.actor_critic.recurrent.sac import RecurrentSAC
+from forage.agents.actor_critic.recurrent.td3 import RecurrentTD3
 from forage.agents.actor_critic.redq import REDQ
 from forage.agents.actor_critic.rlpd import RLPD
 from forage.agents.actor_critic.rrs import RRS
@@ -87,6 +91,8 @@ from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
 from forage.memory.dataset import Opened
+from forage.memory.episodes import Episodes
+from forage.memory.lap import LAP
 from forage.memory.queue import Queue
 from forage.memory.uniform import UniformReplay
 from forage.nn.critics import each_value
@@ -157,6 +163,11 @@ def dqn(n_step: int = 1, **settings: Any) -> DQN:
     return DQN(**(REPLAYED | {"n_step": n_step, "dueling": False} | settings))
 
 
+ONE_FOR_ALL: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_size": 32, "latent_size": 32, "action_size": 16}
+ONE_FOR_ALL |= {"encoder_learning_rate": 3e-3, "target_interval": 32, "encoder_horizon": 3, "n_step": 1}
+HISTORIES: dict[str, Any] = CRITIC | {"batch_size": 16, "unroll": 8, "memory_size": 16, "memory_layers": 1}
+EPISODES = Episodes(capacity=4096)
+
 WHOLE: dict[str, Any] = {"num_envs": 16, "rollout_length": 32, "hidden_sizes": (16,), "learning_rate": 1e-2}
 WHOLE |= {"discount": DISCOUNT, "final_learning_rate": 1.0}
 ROLLED: dict[str, Any] = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (32,), "learning_rate": 1e-2}
@@ -212,6 +223,9 @@ AGENTS = {
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
+    "mr-q": Trial(MRQ(**ONE_FOR_ALL), 20_000, memory=LAP(capacity=4096)),
+    "recurrent-sac": Trial(RecurrentSAC(**HISTORIES, **COLD, target_entropy=-3.0), 20_000, memory=EPISODES),
+    "recurrent-td3": Trial(RecurrentTD3(**HISTORIES, exploration_noise=0.3), 20_000, memory=EPISODES),
     "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
     "maxinfo-sac": Trial(MaxInfoSAC(**CRITIC, **COLD, **INCURIOUS, target_entropy=-3.0), 10_000),
     "mex": Trial(MEX(**CRITIC, exploration_noise=0.3), 10_000),
@@ -260,7 +274,8 @@ EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 KIT = ("sac", "sac histogram", "mdpo-off", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
 BETWEEN = ("e2o", "ro2o", "h2o", "residual-sac", "residual-td3")
 NORMED = ("crossq", "simba", "bro")
-CONTINUOUS = (*KIT, *BETWEEN, *NORMED, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
+REMEMBERING = ("recurrent-sac", "recurrent-td3")
+CONTINUOUS = (*KIT, *BETWEEN, *NORMED, *REMEMBERING, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
@@ -279,6 +294,8 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     """
     # Values of IQ-Learn and ReCOIL are of another reward, those of O-DICE have a price in them.
     if isinstance(agent, Reinforce | BC | IQLearn | ReCOIL | ODICE | OpenES):
+        return jnp.nan
+    if isinstance(agent, Recurrent):  # its critics remember apart from its actor: `worth`
         return jnp.nan
     if isinstance(agent, IQL):
         batch = jax.tree.map(lambda x: x[None], (observation, state.policy.actions.heard(action)))
@@ -306,6 +323,11 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, SACDiscrete):
         batch = jax.tree.map(lambda x: x[None], observation)
         return jnp.sum(policies(state.actor, batch)[0] * each_value(state.critics, batch).mean(0))
+    if isinstance(agent, MRQ):
+        encoder = state.encoder
+        states = encoder.states(jax.tree.map(lambda x: x[None], observation))
+        pairs = encoder.pairs(states, state.actor.actions.heard(action)[None])
+        return state.scale * each_value(state.critics, pairs).mean()
     if isinstance(agent, SAC | TD3):
         if isinstance(agent, RRS):
             state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
@@ -357,6 +379,9 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         return "It clones whatever is better than the data on average, which of many actions is not the best."
     if isinstance(trial.agent, ODICE) and probe == "delay":
         return "Its weights are of single steps, so it takes luck, of which the second action has some, for skill."
+    if isinstance(trial.agent, MRQ) and probe in ("coin", "termination"):
+        # At `termination` 0.75 (0.5 - 0.2 V) / c = 0.25 ((V - 0.5) / c)^0.4 with c = 0.5: V = 1.43, and 1.43 is found.
+        return "Where targets are far apart Huber's loss, drawn by priority, is least elsewhere than at their mean."
     if trial.agent.looks_ahead and runner != "device":
         return "An agent that looks ahead does so in a native environment, alone."
     forgets = isinstance(trial.agent, BootstrappedDQN) or not jax.tree.leaves(trial.agent.hidden(spec(form, runner)))
@@ -483,8 +508,18 @@ def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
         world = World(probe, jnp.int32(expected.state))
         for observation in expected.history:
             value, action, hidden = ask(learner, state, hidden, observation, world)
+        if isinstance(learner.agent, Recurrent):
+            value = worth(state, [*expected.history, expected.history[-1]], action)
         found.append(Found(expected, float(value), float(np.asarray(action).reshape(()))))
     return found
+
+
+@jax.jit
+def worth(state: Any, seen: list[Any], action: Any) -> Any:
+    """The value of an action after a whole history; what was seen last is given twice."""
+    seen = Before(jax.tree.map(lambda *x: jnp.stack(x)[:, None], *seen))
+    actions = jnp.zeros((len(seen.seen) - 1, 1)).at[-1].set(state.actor.actions.to_unit(action))
+    return each_value(state.critics, seen, actions).mean(0)[-1]
 
 
 @jax.jit

@@ -35,7 +35,7 @@ def box(size: int) -> spaces.Box:
 CHOICES = ("ppo", "dqn")
 BOUNDED = ("ppo", "sac", "td3")
 LATER = ("a2c", "qr-dqn", "c51", "pqn", "stream-q")
-WALKING = (*BOUNDED, "tqc", "crossq", "simba", "bro")
+WALKING = (*BOUNDED, "tqc", "crossq", "simba", "bro", "mr-q")
 FROM_DATA = ("iql", "o-dice", "edac", "cql")
 REAL: dict[str, tuple[spaces.Space, spaces.Space, tuple[str, ...]]] = {  # which agents have a preset there
     "CartPole-v1": (vector(4), spaces.Discrete(2), (*CHOICES, *LATER, "sac-discrete", "impala")),
@@ -61,7 +61,7 @@ REAL: dict[str, tuple[spaces.Space, spaces.Space, tuple[str, ...]]] = {  # which
     "gymnasium:Ant-v5": (vector(105), box(8), WALKING),
     "gymnasium:HalfCheetah-v5": (vector(17), box(6), (*WALKING, *FROM_DATA, "sac-rnd")),
     "gymnasium:Hopper-v5": (vector(11), box(3), (*WALKING, *FROM_DATA)),
-    "gymnasium:Humanoid-v5": (vector(348), box(17), (*BOUNDED, "tqc", "simba", "bro")),
+    "gymnasium:Humanoid-v5": (vector(348), box(17), (*BOUNDED, "tqc", "simba", "bro", "mr-q")),
     "gymnasium:HumanoidStandup-v5": (vector(348), box(17), BOUNDED),
     "gymnasium:InvertedDoublePendulum-v5": (vector(9), box(1), BOUNDED),
     "gymnasium:InvertedPendulum-v5": (vector(4), box(1), BOUNDED),

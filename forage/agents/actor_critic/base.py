@@ -208,12 +208,28 @@ class ActorCritic(Agent):
 
     def make_critics(self, key: Key[Array, ""], spec: Spec, dimensions: int, outputs: int = 1) -> ActionValue:
         """Return all critics as one module, whose leaves have a leading axis. `spec`: as the networks know it."""
-        sizes, own = self.value_sizes or self.hidden_sizes, self.style()
-        style = own._replace(layer_norm=self.layer_norm or self.critic_norm == "layer", dropout=self.dropout)
+        norm = self.layer_norm or self.critic_norm == "layer"
+        style = self.style()._replace(layer_norm=norm, dropout=self.dropout)
         bins = Bins(self.bins, self.lowest_value, self.highest_value) if self.bins else None
         bins = Quantiles(self.quantiles) if self.quantiles else bins
-        make = lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style, outputs, bins)  # noqa: E731
-        return several(make, key, self.critics)
+        return several(lambda k: self.make_critic(k, spec, dimensions, style, outputs, bins), key, self.critics)
+
+    def make_critic(
+        self,
+        key: Key[Array, ""],
+        spec: Spec,
+        dimensions: int,
+        style: Style,
+        outputs: int,
+        bins: Bins | Quantiles | None,
+    ) -> ActionValue:
+        """Return one critic."""
+        sizes = self.value_sizes or self.hidden_sizes
+        return ActionValue(key, spec.observation_space, dimensions, sizes, style, outputs, bins)
+
+    def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
+        """Return the policy's network."""
+        raise NotImplementedError
 
     def descent(self) -> Optimiser:
         return named(self.optimiser, self.learning_rate)

@@ -118,9 +118,8 @@ class SAC(ActorCritic):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
-        log_std = self.initial_log_std if self.state_dependent_noise else None
         norm, spec = norms_for(spec, self.normalise_observation), self.read_spec(spec)
-        actor = Actor(actor_key, spec, self.hidden_sizes, self.style(), log_std)
+        actor = self.make_actor(actor_key, spec)
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
         of_policy, of_critics, cooling = self.policy_descent(), self.descent(), self.temperature_descent()
@@ -131,6 +130,10 @@ class SAC(ActorCritic):
     def temperature_descent(self) -> Optimiser:
         """Return the optimiser of the temperature."""
         return self.policy_descent()
+
+    def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
+        log_std = self.initial_log_std if self.state_dependent_noise else None
+        return Actor(key, spec, self.hidden_sizes, self.style(), log_std)
 
     def act(
         self,

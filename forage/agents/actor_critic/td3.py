@@ -83,12 +83,15 @@ class TD3(ActorCritic):
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
         norm, spec = norms_for(spec, self.normalise_observation), self.read_spec(spec)
-        actor = Actor(actor_key, spec, self.hidden_sizes, self.style())
+        actor = self.make_actor(actor_key, spec)
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         targets = jax.tree.map(jnp.copy, (actor, critics))
         optimiser = self.descent()
         followed = targets[0], targets[1], optimiser.init(actor), optimiser.init(critics)
         return TD3State(actor, critics, *followed, jnp.int32(0), norm)
+
+    def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
+        return Actor(key, spec, self.hidden_sizes, self.style())
 
     def act(
         self,

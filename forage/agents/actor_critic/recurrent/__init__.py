@@ -1,0 +1,1 @@
+"""Agents with critics whose networks remember their episode."""

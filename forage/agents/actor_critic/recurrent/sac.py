@@ -1,0 +1,43 @@
+"""Soft actor-critic with memory: actor and critics with an LSTM each learn from whole histories (RSAC).
+
+Yang and Nguyen (2021), "Recurrent Off-policy Baselines for Memory-based Continuous Control", arXiv 2110.12628; what it
+shares with TD3 is in `recurrent/base.py`. With temperature alpha, h_t what the LSTM of the network that is asked makes
+of o_1 ... o_t, a' ~ pi(.|h_{t+1}) and b ~ pi(.|h_t), it minimises the means over all steps of all histories of
+
+    critics      sum_i (Q_i(h_t, a_t) - y_t)^2 / 2
+                 y_t = r_t + discount (1 - terminated_t) (min_j Q'_j(h_{t+1}, a') - alpha log pi(a'))
+    actor        alpha log pi(b) - min_i Q_i(h_t, b)
+    temperature  -alpha (log pi(b) + H)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+from jaxtyping import Array, Float, Key
+
+from forage.agents.actor_critic.recurrent.base import Recurrent, each_mean
+from forage.agents.actor_critic.sac import SAC
+from forage.core.ports import Metrics, State
+from forage.core.types import Batch, Clock, ForageError
+
+
+class RecurrentSAC(Recurrent, SAC):
+    """SAC whose actor and critics remember their episode (Yang and Nguyen, 2021, arXiv 2110.12628)."""
+
+    example: ClassVar[str] = "forage train recurrent-sac Pendulum-v1 --learning-starts 1000 --steps 5000"
+
+    def __check_init__(self):
+        if self.state_dependent_noise:
+            raise ForageError(
+                "Noise that depends on the state is not made with memory; leave state_dependent_noise out."
+            )
+
+    def learn(
+        self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        now, action, weight, counts = self.histories(state.actor.actions, batch)
+        noise, next_noise = jax.random.normal(key, (2, *action.shape))
+        state, metrics, error = self.update(state, now, action, weight, noise, next_noise, key)
+        return state, metrics, each_mean(error, counts)

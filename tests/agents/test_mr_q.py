@@ -1,0 +1,162 @@
+"""MR.Q against numbers worked by hand: targets, the encoders' loss across ends, and which update is when."""
+
+import functools
+import math
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+from small import at_once, compute
+
+from forage.agents.actor_critic.mr_q import MRQ, Tally
+from forage.config.defaults import default_memory
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.memory.lap import LAP
+
+SEEN = spaces.Box(-1.0, 1.0, (2,), np.float32)
+BOX = Spec("Box", SEEN, spaces.Box(-2.0, 2.0, (1,), np.float32))
+CHOICE = Spec("Choice", SEEN, spaces.Discrete(3))
+AGENT = MRQ(
+    discount=0.5, encoder_horizon=3, n_step=3, target_interval=2, bins=5, latent_size=4, action_size=3, hidden_size=6,
+    learning_starts=3,
+)  # fmt: skip
+CLOCK = Clock(jnp.int32(9), jnp.float32(10))
+
+
+@functools.cache
+def begun(spec=BOX):
+    return at_once(lambda: AGENT.init(jax.random.key(0), spec))
+
+
+def segments(spec=BOX):
+    """Three segments of three steps: one goes on, one is over after two steps, and one is cut after one."""
+    numbers = np.random.default_rng(0).normal(size=(2, 3, 3, 2)).astype(np.float32)
+    reward = np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 8.0], [4.0, 8.0, 8.0]], np.float32)
+    terminated = np.zeros((3, 3), bool)
+    truncated = terminated.copy()
+    terminated[1, 1], truncated[0, 2] = True, True
+    discrete = isinstance(spec.action_space, spaces.Discrete)
+    action = np.array([[0, 1, 2]] * 3, np.int32) if discrete else np.full((3, 3, 1), 0.5, np.float32)
+    who = np.zeros((3, 3), np.int32)
+    return Experience(numbers[0], action, reward, numbers[1], terminated, truncated, who, ())
+
+
+def constant(critics, values):
+    """Critics that say one value each."""
+    return equinox.tree_at(lambda c: c.head.bias, jax.tree.map(jnp.zeros_like, critics), jnp.array(values)[:, None])
+
+
+def test_targets_by_hand():
+    state = begun()
+    target = state.target._replace(critics=constant(state.target.critics, [3.0, 2.0]))
+    state = state._replace(target=target, scale=jnp.float32(4), target_scale=jnp.float32(2))
+    found = compute(AGENT.goal, state, segments(), jax.random.key(0))
+    # 1 + 2/2 + 4/4 + 2 * 2/8;  1 + 2/2 and over;  1 + 2 * 2/2, where the clock ran out
+    np.testing.assert_allclose(found, [3.5 / 4, 2 / 4, 3 / 4], rtol=1e-6)
+
+
+def test_targets_look_at_what_the_last_step_led_to():
+    state, experience = begun()._replace(scale=jnp.float32(1), target_scale=jnp.float32(1)), segments()
+
+    def total(after):
+        return AGENT.goal(state, experience._replace(next_observation=after), jax.random.key(0)).sum()
+
+    moved = np.abs(compute(jax.grad(total), experience.next_observation)).sum(-1) > 0
+    assert moved.T.tolist() == [[False, False, True], [False] * 3, [True, False, False]]
+
+
+def test_the_encoders_loss_by_hand():
+    state = begun()
+    nothing = jax.tree.map(jnp.zeros_like, state.encoder)
+    state = state._replace(target=state.target._replace(encoder=nothing))
+    weight = np.array([1.0, 1.0, 2.0], np.float32)
+
+    def parts(ends):
+        known = state._replace(tally=Tally(jnp.float32(1), jnp.float32(9), jnp.bool_(ends)))
+        arguments = known, segments(), np.zeros((3, 3, 1), np.float32), weight, jax.random.key(0)
+        return compute(AGENT.encoder_loss, nothing, *arguments)
+
+    loss, found = parts(True)
+    # Three steps, two, and one that weighs twice; all shares alike cost log 5, and one end was foretold by 0.
+    np.testing.assert_allclose(found, [0, 7 * math.log(5) / 3, 1 / 3], rtol=1e-5)
+    np.testing.assert_allclose(loss, 0.1 * (7 * math.log(5) / 3 + 1 / 3), rtol=1e-5)
+    assert parts(False)[1][2] == 0  # where no task ends, ends are not predicted
+
+
+def test_nothing_after_an_end_teaches_the_encoders():
+    state, experience = begun(), segments()
+    state = state._replace(tally=Tally(jnp.float32(1), jnp.float32(9), jnp.bool_(True)))
+
+    def loss(reward, after):
+        told = experience._replace(reward=reward, next_observation=after)
+        return AGENT.encoder_loss(state.encoder, state, told, jnp.zeros((3, 3, 1)), jnp.ones(3), jax.random.key(0))[0]
+
+    by_reward, by_after = compute(jax.grad(loss, (0, 1)), experience.reward, experience.next_observation)
+    lived = [[True, True, True], [True, True, False], [True, False, False]]
+    assert (by_reward != 0).T.tolist() == lived
+    assert (np.abs(by_after).sum(-1) > 0).T.tolist() == lived
+
+
+@pytest.mark.parametrize("spec", [BOX, CHOICE])
+def test_encoders_then_critics_and_targets_once_a_turn(spec):
+    state = begun(spec)
+    learn, due = jax.jit(AGENT.learn), jax.jit(AGENT.due)
+    batch = Batch(segments(spec), jnp.ones(3), jnp.arange(3))
+
+    def same(a, b):
+        return all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+    state = jax.jit(AGENT.notice)(state, batch.experience)
+    dues, scales = [], []
+    for update in range(5):
+        dues.append(int(due(state)))
+        before = state
+        state, metrics, error = learn(state, batch, CLOCK, jax.random.key(update))
+        encodes = update in (0, 1, 4)
+        assert same(before.encoder, state.encoder) != encodes and same(before.critics, state.critics) == encodes
+        assert same(before.actor, state.actor) == encodes and np.isnan(error).all() == encodes
+        assert not encodes or not np.isfinite(error).any()
+        assert same(state.target.encoder, before.encoder) == (update in (0, 4))
+        assert all(np.isfinite(value) for value in metrics.values())
+        scales.append((float(state.target_scale), float(state.scale)))
+    mean = 35 / 9  # of all rewards' sizes
+    np.testing.assert_allclose(scales, [(1, mean)] * 4 + [(mean, mean)], rtol=1e-6)
+    assert dues == [3, 2, 1, 1, 3]  # two of the encoders before one of the critics; what was left off comes first
+
+
+def test_masked_numbers_are_never_taken():
+    spec = Spec("Masked", spaces.Dict({"observation": SEEN, "action_mask": spaces.MultiBinary(3)}), CHOICE.action_space)
+    state = begun(spec)
+    seen = {"observation": jnp.ones(2), "action_mask": jnp.array([0, 1, 1], jnp.int8)}
+    act = jax.jit(jax.vmap(lambda key: AGENT.act(state, (), seen, key, True)[0]))
+    assert set(act(jax.random.split(jax.random.key(0), 200)).tolist()) == {1, 2}
+
+
+def test_pictures_are_shifted_where_networks_learn():
+    screen = Spec("Screen", spaces.Box(0, 255, (64, 64, 1), np.uint8), CHOICE.action_space)
+    encoder = jax.eval_shape(lambda: AGENT.init(jax.random.key(0), screen)).encoder
+    image = (np.arange(64 * 64) % 251).astype(np.uint8).reshape(1, 64, 64, 1)
+    many = np.repeat(image, 50, axis=0)
+    shifted = compute(encoder.shifted, many, jax.random.key(0))
+    padded = np.pad(image[0, ..., 0], 4, mode="edge")
+    wanted = {padded[i : i + 64, j : j + 64].tobytes() for i in range(9) for j in range(9)}
+    found = {picture[..., 0].tobytes() for picture in shifted}
+    assert found <= wanted and len(found) > 20
+
+
+def test_it_remembers_by_loss_adjusted_priorities():
+    assert default_memory(AGENT) == LAP()
+
+
+def test_what_it_cannot_do_is_said():
+    with pytest.raises(ForageError, match="can start to learn after 3 steps, not 2"):
+        MRQ(encoder_horizon=3, n_step=3, learning_starts=2).check(BOX)
+    with pytest.raises(ForageError, match="lowest_exponent must be below"):
+        MRQ(lowest_exponent=1.0, highest_exponent=1.0)
+    with pytest.raises(ForageError, match="needs a Discrete action space"):
+        AGENT.check(Spec("Two", SEEN, spaces.MultiDiscrete([2, 2])))
+    with pytest.raises(ForageError, match="needs a continuous, bounded action space"):
+        AGENT.check(Spec("Open", SEEN, spaces.Box(-math.inf, math.inf, (1,), np.float32)))
