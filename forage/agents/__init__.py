@@ -30,6 +30,7 @@ PARTS = {
     "ddpg": "actor_critic.ddpg:DDPG",
     "td3-bc": "actor_critic.td3_bc:TD3BC",
     "rebrac": "actor_critic.rebrac:ReBRAC",
+    "fql": "actor_critic.fql:FQL",
     "cql": "actor_critic.cql:CQL",
     "cal-ql": "actor_critic.cal_ql:CalQL",
     "q-learning": "tabular.q_learning:QLearning",
@@ -44,6 +45,7 @@ PARTS = {
     "sqirl": "q_learning.sqirl:SQIRL",
     "bc": "offline.bc:BC",
     "iql": "offline.iql:IQL",
+    "decision-transformer": "offline.decision_transformer:DecisionTransformer",
     "open-es": "evolution.open_es:OpenES",
     "gumbel-search": "search.gumbel_search:GumbelSearch",
 }

@@ -53,6 +53,7 @@ class Learner(Part):
         check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
         self.behaviour.check(self.agent, self.spec)
         check_source(self.agent, self.behaviour, self.memory)
+        check_paid(self.agent, self.rewards, self.memory, self.spec)
         self.memory.check(self.agent, self.spec, environment)
         if self.joint and not self.memory.joint:
             raise ForageError(
@@ -174,6 +175,12 @@ class Learner(Part):
     def acted(self, state: LearnerState, hidden: Hidden, action: PyTree[Array]) -> Hidden:
         """Tell the memory of one agent which action was taken."""
         return hidden._replace(agent=self.agent.acted(state.agent, hidden.agent, action))
+
+    def paid(self, state: LearnerState, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
+        """Tell the agents of many environments (leaves `env ...`) what their steps paid, where it `hears_rewards`."""
+        if not self.agent.hears_rewards:
+            return hidden
+        return jax.vmap(held(self, 1.0).agent.paid, in_axes=(None, 0, 0))(state.agent, hidden, reward)
 
     def by_agent(self, act: Callable[..., Any]) -> Callable[..., Any]:
         """Map `act(hidden, observation, key, agent)` of one agent over all agents of one environment."""
@@ -381,6 +388,22 @@ def check_source(agent: Agent, behaviour: Behaviour, memory: Memory) -> None:
             f"{type(agent).__name__} learns from a data set alone, and {type(memory).__name__} keeps what a run "
             f"experiences; name a file of transitions with --data FILE (forage data record writes one)."
         )
+
+
+def check_paid(agent: Agent, rewards: Rewards, memory: Memory, spec: Spec) -> None:
+    """Raise `ForageError` where an agent that hears rewards would hear others than it learns from, or none."""
+    if not agent.hears_rewards:
+        return
+    who = type(agent).__name__
+    if not memory.offline:
+        raise ForageError(f"{who} learns from a data set alone; name a file of transitions with --data FILE.")
+    if not rewards.as_given:
+        raise ForageError(
+            f"{who} counts the environment's own rewards while it acts, and {type(rewards).__name__} makes others of "
+            f"them to learn from; use --rewards environment."
+        )
+    if spec.num_agents > 1 or spec.reward_names:
+        raise ForageError(f"{who} counts one reward of one agent, and {spec.name} has several; ppo learns there.")
 
 
 def check_asked(agent: Agent, rewards: Rewards, spec: Spec) -> None:

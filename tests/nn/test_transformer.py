@@ -61,7 +61,7 @@ def test_later_tokens_and_padding_are_not_seen():
 def test_a_full_cache_forgets_the_oldest():
     def last(text):
         network = loud(shape=SHAPE._replace(layers=1))  # in one layer, nothing of what is forgotten comes by others
-        cache = network.cache(3)
+        y, cache = text[0], network.cache(3)
         for x in text:
             y, cache = network.step(cache, x)
         return y, network(text[-3:])[-1], network(text)[-1]
