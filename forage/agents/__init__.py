@@ -46,6 +46,7 @@ PARTS = {
     "bc": "offline.bc:BC",
     "iql": "offline.iql:IQL",
     "decision-transformer": "offline.decision_transformer:DecisionTransformer",
+    "trajectory-transformer": "offline.trajectory_transformer:TrajectoryTransformer",
     "open-es": "evolution.open_es:OpenES",
     "gumbel-search": "search.gumbel_search:GumbelSearch",
 }

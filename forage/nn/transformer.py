@@ -139,7 +139,9 @@ class Cache(NamedTuple):
 
     keys: Float[Array, "layers length heads size"]
     values: Float[Array, "layers length heads size"]
+    visible: Bool[Array, " length"]  # where there is a token that others may look at
     count: Int[Array, ""]
+    position: Int[Array, ""]  # of the next token: how many visible ones there have been
 
 
 class Transformer(equinox.Module):
@@ -204,7 +206,7 @@ class Transformer(equinox.Module):
         key: Key[Array, ""] | None = None,
         length: int = 0,
     ) -> tuple[Float[Array, "tokens width"], Cache]:
-        """Return the same, and a cache with room for `length` tokens, from which `step` goes on (without a mask)."""
+        """Return the same, and a cache with room for `length` tokens, from which `step` goes on."""
         tokens = len(x)
         position = jnp.arange(tokens) if mask is None else jnp.maximum(jnp.cumsum(mask) - 1, 0)
         sees = jnp.tril(jnp.ones((tokens, tokens), bool))
@@ -216,11 +218,12 @@ class Transformer(equinox.Module):
             q, k, v = block.heard(x, position)
             x = block.attend(x, q, k, v, sees, block_key)
             kept.append((k, v))
-        room = max(length, tokens)
-        filled = [
-            jnp.stack([jnp.pad(part[i], ((0, room - tokens), (0, 0), (0, 0))) for part in kept]) for i in range(2)
-        ]
-        return self.norm(x), Cache(*filled, jnp.int32(tokens))
+        more = max(length, tokens) - tokens
+        room = (0, 0), (0, more), (0, 0), (0, 0)
+        past, values = (jnp.pad(jnp.stack([part[i] for part in kept]), room) for i in range(2))
+        there = jnp.ones(tokens, bool) if mask is None else mask
+        visible = jnp.pad(there, (0, more))
+        return self.norm(x), Cache(past, values, visible, jnp.int32(tokens), there.sum())
 
     def placed(self, x: Float[Array, "tokens width"], position: Int[Array, " tokens"]) -> Float[Array, "tokens width"]:
         """Add where tokens are, where that is learned; positions beyond the last are the last."""
@@ -232,19 +235,22 @@ class Transformer(equinox.Module):
         """Return an empty cache for so many tokens."""
         size = self.shape.width // self.shape.heads
         zeros = jnp.zeros((len(self.blocks), length, self.shape.key_heads or self.shape.heads, size))
-        return Cache(zeros, zeros, jnp.int32(0))
+        return Cache(zeros, zeros, jnp.zeros(length, bool), jnp.int32(0), jnp.int32(0))
 
-    def step(self, cache: Cache, x: Float[Array, " width"]) -> tuple[Float[Array, " width"], Cache]:
-        """Return what one more token is read as, and the cache with it."""
-        length = cache.keys.shape[1]
-        place, position = cache.count % length, cache.count[None]
-        sees = (jnp.arange(length) <= cache.count)[None]
-        x, keys, values = self.placed(x[None], position), [], []
+    def step(
+        self, cache: Cache, x: Float[Array, " width"], visible: Bool[Array, ""] | bool = True
+    ) -> tuple[Float[Array, " width"], Cache]:
+        """Return what one more token is read as, and the cache with it. One that is not `visible` is seen by none."""
+        place = cache.count % cache.keys.shape[1]
+        position = jnp.where(visible, cache.position, jnp.maximum(cache.position - 1, 0))
+        seen = cache.visible.at[place].set(visible)
+        x, keys, values = self.placed(x[None], position[None]), [], []
         for number, block in enumerate(self.blocks):
-            q, k, v = block.heard(x, position)
+            q, k, v = block.heard(x, position[None])
             k = jax.lax.dynamic_update_index_in_dim(cache.keys[number], k[0], place, 0)
             v = jax.lax.dynamic_update_index_in_dim(cache.values[number], v[0], place, 0)
-            x = block.attend(x, q, k, v, sees)
+            x = block.attend(x, q, k, v, seen[None])
             keys.append(k)
             values.append(v)
-        return self.norm(x)[0], Cache(jnp.stack(keys), jnp.stack(values), cache.count + 1)
+        after = cache.position + jnp.asarray(visible, jnp.int32)
+        return self.norm(x)[0], Cache(jnp.stack(keys), jnp.stack(values), seen, cache.count + 1, after)

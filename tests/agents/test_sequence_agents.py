@@ -12,6 +12,7 @@ import small
 from gymnasium import spaces
 
 from forage.agents.offline.decision_transformer import DecisionTransformer, DecisionTransformerState
+from forage.agents.offline.trajectory_transformer import TrajectoryTransformer
 from forage.config.defaults import default_behaviour
 from forage.core.ports import Environment
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Spec, Step
@@ -82,6 +83,7 @@ def trained(agent, updates):
 ASKED = DecisionTransformer(**TINY, learning_rate=1e-2, max_gradient_norm=1.0, batch_size=64)
 
 
+@pytest.mark.thorough
 def test_it_reaches_the_return_that_it_is_asked_for():
     loop, targets = loop_of(ASKED), np.array([0.0, 1.0, 3.0, 4.0])
     state = LearnerState(trained(ASKED, 250), (), (), ())
@@ -95,6 +97,7 @@ def test_it_reaches_the_return_that_it_is_asked_for():
     np.testing.assert_array_equal(found, np.tile(targets[:, None], 4))
 
 
+@pytest.mark.thorough
 def test_a_policy_is_told_what_its_steps_pay_and_aims_at_the_best_of_the_data():
     policy = Policy(ASKED, trained(ASKED, 250), SPEC)
     for batch in ((), (2,)):
@@ -109,6 +112,7 @@ def test_a_policy_is_told_what_its_steps_pay_and_aims_at_the_best_of_the_data():
         policy.reset()
 
 
+@pytest.mark.thorough
 def test_evaluation_on_the_host_tells_it_too():
     agent = dataclasses.replace(ASKED, target_return=1.0)
     learner = loop_of(agent).learner
@@ -192,4 +196,73 @@ def test_where_it_does_not_go():
     with pytest.raises(ForageError, match="normalises each block"):
         dataclasses.replace(ASKED, layer_norm=True).check(SPEC)
     with pytest.raises(ForageError, match="a file is not told"):
-        Policy(ASKED, trained(ASKED, 250), SPEC).export("policy.npz")
+        Policy(ASKED, small.at_once(lambda: ASKED.init(KEY, SPEC)), SPEC).export("policy.npz")
+
+
+PLANS = {
+    "context": 4,
+    "past": 1,
+    "horizon": 3,
+    "beams": 8,
+    "expand": 2,
+    "bins": 6,
+    "width": 16,
+    "layers": 1,
+    "heads": 2,
+}
+PLANNER = TrajectoryTransformer(**PLANS, dropout=0.0, warmup=1, learning_rate=1e-2, batch_size=64, discount=0.9, cut=0)
+
+
+def test_numbers_become_tokens_and_tokens_numbers():
+    data = Opened("chain", "", recorded(64)).prepared(PLANNER, np.asarray(recorded(64).reward, float)).data
+
+    def worked():
+        state = PLANNER.primed(PLANNER.init(KEY, SPEC), data)
+        rows = jax.vmap(lambda one: PLANNER.row(state, one))(data)
+        tokens = PLANNER.tokens(state, rows)
+        return rows, tokens, jax.vmap(lambda row: jnp.take_along_axis(state.centres, row[:, None], 1)[:, 0])(tokens)
+
+    rows, tokens, back = small.compute(worked)
+    assert rows.shape == (256, 5) and tokens.min() >= 0 and tokens.max() < 6
+    np.testing.assert_array_equal(tokens[:, 2], data.action)  # a choice's token is its number
+    np.testing.assert_allclose(back[:, :4], rows[:, :4], rtol=1e-5)  # rewards of two values are exact
+    later = np.array([data.reward[1] + 0.9 * data.reward[2] + 0.81 * data.reward[3], 0])
+    np.testing.assert_allclose(rows[[0, 3], 4], later, rtol=1e-4, atol=1e-5)
+    assert np.abs(back[:, 4] - rows[:, 4]).max() < 1.0
+
+
+def test_what_a_plan_begins_with():
+    """The cached model says of the next token what the whole one says, from fewer and from more transitions."""
+    agent = dataclasses.replace(PLANNER, past=2, context=5)
+    network = small.at_once(lambda: agent.init(KEY, SPEC)).network
+    network = jax.tree.map(lambda x: 20 * x if x.ndim >= 2 else x, network)
+    tokens = np.random.default_rng(0).integers(0, 6, 15)
+
+    def both(network):
+        whole = network(tokens)
+        y, cache = network.read(jnp.asarray(tokens[:7]), jnp.ones(7, bool), length=20)
+        one = jax.tree.map(lambda x: x[None], cache)
+        found = [(y[-1] @ network.heads[1])[None]]
+        for index in range(7, 12):
+            one, logits = network.extend(one, jnp.asarray(tokens[index : index + 1]), index % 5)
+            found.append(logits)
+        return whole[6:12], jnp.concatenate(found)
+
+    whole, found = small.compute(both, network)
+    np.testing.assert_allclose(found, whole, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.thorough
+def test_it_plans_the_best_return():
+    loop, state = loop_of(PLANNER), LearnerState(trained(PLANNER, 400), (), (), ())
+    found = small.compute(lambda state: loop.evaluate(state, KEY, 4, 10).returns, state)
+    np.testing.assert_array_equal(found, STEPS)
+
+
+def test_plans_that_are_too_long_are_refused():
+    with pytest.raises(ForageError, match="longer than a context"):
+        dataclasses.replace(PLANNER, horizon=4)
+    with pytest.raises(ForageError, match="more than 6 bins"):
+        PLANNER.check(dataclasses.replace(SPEC, action_space=spaces.Discrete(7)))
+    with pytest.raises(ForageError, match="shows something else"):
+        PLANNER.check(dataclasses.replace(SPEC, observation_space=spaces.Discrete(7)))

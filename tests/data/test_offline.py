@@ -73,9 +73,10 @@ def make_moment(agent, spec):
 CASES = [(agent, environment) for agent in ("bc", "iql") for environment in ("CartPole-v1", "Pendulum-v1")]
 CASES += [("td3", "Pendulum-v1"), ("edac", "Pendulum-v1"), ("dqn", "CartPole-v1")]
 CASES += [(agent, "Pendulum-v1") for agent in ("td3-bc", "rebrac", "cql", "cal-ql")]
-CASES += [("fql", "Pendulum-v1"), ("decision-transformer", "Pendulum-v1")]
+CASES += [("fql", "Pendulum-v1"), ("decision-transformer", "Pendulum-v1"), ("trajectory-transformer", "Pendulum-v1")]
 CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq", "decision-transformer")]
 SEQUENCES = {"context": 3, "width": 8, "layers": 1, "batch_size": 4}  # of those that read episodes, in place of SMALL
+PLANS = {"past": 1, "horizon": 2, "beams": 2, "bins": 5}  # of one that plans, beside these
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,8 @@ SEQUENCES = {"context": 3, "width": 8, "layers": 1, "batch_size": 4}  # of those
 )
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment)
-    options = SEQUENCES if agent == "decision-transformer" else SMALL
+    options = SEQUENCES if agent.endswith("transformer") else SMALL
+    options = options | (PLANS if agent == "trajectory-transformer" else {})
     setup = make_setup(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=options)
     runner = setup.runner()
     runner.begin()

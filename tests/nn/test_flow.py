@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import small
 
 from forage.nn.flow import between, carried, guided, matching_error
@@ -35,8 +36,10 @@ def test_a_field_by_hand():
         np.testing.assert_allclose(guided(without, conditioned, weight), expected)
 
 
+@pytest.mark.thorough
 def test_it_reaches_both_modes_as_often_as_the_data():
     network = MLP(KEY, (2, 32, 32, 1), "silu")
+
     def field(network):
         return lambda x, t: network(jnp.concatenate([x, t], axis=-1))
 

@@ -117,8 +117,9 @@ class FQL(ActorCritic):
         outputs = actor.actions.outputs
         flow = ActionValue(flow_key, space, outputs + 1, self.hidden_sizes, style, outputs)
         critics = self.make_critics(critic_key, spec, outputs)
-        optimisers = (self.descent().init(network) for network in (actor, flow, critics))
-        return FQLState(actor, flow, critics, jax.tree.map(jnp.copy, critics), *optimisers, jnp.int32(0))
+        for_actor, for_flow, for_critics = (self.descent().init(network) for network in (actor, flow, critics))
+        targets = jax.tree.map(jnp.copy, critics)
+        return FQLState(actor, flow, critics, targets, for_actor, for_flow, for_critics, jnp.int32(0))
 
     def act(
         self,

@@ -260,6 +260,7 @@ class DecisionTransformer(OfflineAgent):
         self, state: DecisionTransformerState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[DecisionTransformerState, Metrics, Float[Array, " batch"]]:
         experience = batch.experience
+        assert not isinstance(experience.return_to_go, tuple) and not isinstance(experience.time, tuple)
         actions = state.network.actions
         told = Sequence(
             experience.return_to_go / state.scale,
