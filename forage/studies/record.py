@@ -176,7 +176,7 @@ def first_returns(
     return total
 
 
-def paid(policy: Policy, hidden: Any, reward: np.ndarray) -> Any:
+def paid(policy: Policy, hidden: Any, reward: Any) -> Any:
     """Return what the agents of a batch remember once they know what their steps paid."""
     if not policy.agent.hears_rewards:
         return hidden

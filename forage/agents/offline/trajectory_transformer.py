@@ -41,6 +41,13 @@ from forage.ops.episodes import alive
 from forage.ops.optimiser import Optimiser, named
 
 
+def layout_of(spec: Spec) -> Layout:
+    """Return how many tokens the parts of a transition have."""
+    actions, shape = Actions.of(spec.action_space), spec.observation_space.shape
+    assert shape is not None
+    return Layout(shape[0], len(actions.sizes) or actions.outputs)
+
+
 class TokenModel(equinox.Module):
     """From the tokens of transitions to how likely each next token is. Each place of a transition has its own words."""
 
@@ -54,7 +61,7 @@ class TokenModel(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], shape: Shape, spec: Spec, context: int, bins: int):
         self.actions = Actions.of(spec.action_space)
-        self.layout = Layout(spec.observation_space.shape[0], len(self.actions.sizes) or self.actions.outputs)
+        self.layout = layout_of(spec)
         size = self.layout.size
         keys = jax.random.split(key, 3)
         self.transformer = Transformer(keys[0], shape, "none")
@@ -273,8 +280,7 @@ class TrajectoryTransformer(OfflineAgent):
 
     def hidden(self, spec: Spec) -> Past:
         """Return an empty past."""
-        actions = Actions.of(spec.action_space)
-        part = spec.observation_space.shape[0] + (len(actions.sizes) or actions.outputs)
+        part = layout_of(spec).size - 2
         return Past(jnp.zeros((self.past, part + 2), jnp.int32), jnp.zeros(part, jnp.int32), jnp.int32(0))
 
     def act(
@@ -302,7 +308,7 @@ class TrajectoryTransformer(OfflineAgent):
         search = Search(self.horizon, self.beams, self.expand, self.discount, self.cut)
         # Nothing comes behind an episode's end.
         reward, value = (jnp.append(state.centres[place], 0.0) for place in (-2, -1))
-        found = plan(network.extend, *beams, layout, search, reward, value, key)
+        found = plan(network.extend, beams[0], beams[1], layout, search, reward, value, key)
         hidden = hidden._replace(now=hidden.now.at[: layout.observation].set(now))
         return self.action(state, found.action), hidden, ()
 
