@@ -102,6 +102,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "mr-q-discrete": ("mr-q", "CartPole-masked", MRQ),
     "recurrent-sac": ("recurrent-sac", "Pendulum-v1", REPLAY | HISTORIES),
     "recurrent-td3": ("recurrent-td3", "Pendulum-v1", REPLAY | HISTORIES),
+    "fql": ("fql", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "flow_steps": 2}),
     "bootstrapped-dqn": ("bootstrapped-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "heads": 3}),
     "maxinfo-sac": ("maxinfo-sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "members": 2}),
     "sqirl": (

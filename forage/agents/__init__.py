@@ -46,6 +46,7 @@ PARTS = {
     "mr-q": "actor_critic.mr_q:MRQ",
     "td3-bc": "actor_critic.td3_bc:TD3BC",
     "rebrac": "actor_critic.rebrac:ReBRAC",
+    "fql": "actor_critic.fql:FQL",
     "cql": "actor_critic.cql:CQL",
     "cal-ql": "actor_critic.cal_ql:CalQL",
     "stream-q": "streaming.stream_q:StreamQ",
@@ -69,6 +70,8 @@ PARTS = {
     "o-dice": "offline.o_dice:ODICE",
     "cfpi": "offline.cfpi:CFPI",
     "recoil": "offline.recoil:ReCOIL",
+    "decision-transformer": "offline.decision_transformer:DecisionTransformer",
+    "trajectory-transformer": "offline.trajectory_transformer:TrajectoryTransformer",
     "open-es": "evolution.open_es:OpenES",
     "gumbel-search": "search.gumbel_search:GumbelSearch",
 }

@@ -80,6 +80,7 @@ class DAgger(Behaviour):
             )
         if self.trained:
             self.agent.check(spec)
+            self.agent.check_unpaid("an expert")
         wanted, seen = spaces.example(spec.action_space), spaces.example(spec.observation_space)
         given = jax.eval_shape(lambda: self.told(self.remember(spec), seen, prng.key(0))[0])
         if jax.tree.map(jnp.shape, given) != jax.tree.map(jnp.shape, wanted):

@@ -94,6 +94,7 @@ class Guide(Behaviour):
     def check(self, agent: Agent, spec: Spec) -> None:
         if self.trained:
             self.policy[0].check(spec)
+            self.policy[0].check_unpaid("a guide")
             if self.policy[0].joint:
                 raise ForageError(
                     f"A guide leads each agent by itself, and {type(self.policy[0]).__name__} acts for a whole team; "

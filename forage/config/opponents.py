@@ -95,4 +95,5 @@ def opponent_of(name: str | None, environment: Any, spec: Spec) -> Opponent | No
             f"The agent of {name} plays {known.name}, which shows or takes other things than {spec.name}; a run in "
             f"{spec.name} is an opponent there."
         )
+    policy.agent.check_unpaid("an opponent")
     return Trained(policy.agent, jax.tree.map(jnp.asarray, policy.state), policy.sampled)

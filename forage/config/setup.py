@@ -151,7 +151,8 @@ class Setup:
     def prepared(self, memory: Memory) -> Memory:
         """Return what the agent learns from: of a data set its best episodes, or the returns of the rewards it gets."""
         agent, rewards = settled(self.agent), self.rewards
-        if not (agent.returns or agent.best_episodes < 1):
+        told = agent.returns or agent.contexts
+        if not (told or agent.best_episodes < 1):
             return memory
         name = registry.part_name(agent)
         if type(memory) is not Opened:
@@ -159,7 +160,7 @@ class Setup:
                 f"{name} learns from whole episodes of a data set, which {registry.part_name(self.memory)} does not "
                 f"tell; give it one file with --data."
             )
-        if agent.returns and ("discount" in self.sweep or is_scheduled((rewards, getattr(self.agent, "discount", 0)))):
+        if told and ("discount" in self.sweep or is_scheduled((rewards, getattr(self.agent, "discount", 0)))):
             raise ForageError(
                 f"{name} learns from returns that are computed once, so its discount and its rewards stay what they "
                 f"are; sweep another number, and leave schedules of these out."

@@ -288,6 +288,9 @@ class Agent(Part):
     looks_ahead: ClassVar[bool] = False
     """`act` takes the `world` as well, and may step it ahead: one agent alone, in a native environment."""
 
+    hears_rewards: ClassVar[bool] = False
+    """It remembers what its steps paid: `paid` follows every step that it acts in. It learns from a data set alone."""
+
     num_envs: equinox.AbstractVar[int]
     rollout_length: equinox.AbstractVar[int]
 
@@ -322,6 +325,15 @@ class Agent(Part):
     @property
     def returns(self) -> bool:
         """Return whether it learns from `Experience.return_to_go`, by its `discount`; only data sets tell that."""
+        return False
+
+    @property
+    def contexts(self) -> bool:
+        """Return whether it learns from episodes as sequences.
+
+        `Experience.return_to_go` is then the sum of rewards to the last transition that the data have of the episode,
+        by the agent's `discount` where it has one, and `Experience.time` is set; only data sets tell these.
+        """
         return False
 
     @property
@@ -393,6 +405,18 @@ class Agent(Part):
     def acted(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         """Return what the agent remembers once it is known which action was taken, its own or the behaviour's."""
         return hidden
+
+    def paid(self, state: State, hidden: PyTree[Array], reward: Float[Array, ""]) -> PyTree[Array]:
+        """Return what the agent remembers once it is known what its step paid, of one that `hears_rewards`."""
+        return hidden
+
+    def check_unpaid(self, role: str) -> None:
+        """Raise `ForageError` where the agent would not be told what its steps pay, and needs to know."""
+        if self.hears_rewards:
+            raise ForageError(
+                f"{type(self).__name__} acts by the rewards that it has had, which {role} is not told; take an agent "
+                f"that acts by observations alone, such as iql."
+            )
 
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         """Return the probabilities with which `act` chooses among numbered actions, of an agent without memory."""

@@ -61,7 +61,7 @@ class Experience(NamedTuple):
     `mark` is the mark of the start of the episode (see `Starts.begin`), kept only for agents with `Agent.marks`.
     `version` is the number of updates that had made the policy that acted, kept only for agents with `Agent.version`.
     `return_to_go` is the discounted sum of the episode's rewards from this one on, which data sets tell, kept only for
-    agents with `Agent.returns`.
+    agents with `Agent.returns` or `Agent.contexts`; `time` counts the steps before it in the episode, for the latter.
     """
 
     observation: PyTree[Array]
@@ -79,6 +79,7 @@ class Experience(NamedTuple):
     mark: PyTree[Array] = ()
     version: Int[Array, "*shape"] | tuple[()] = ()
     return_to_go: Float[Array, "*shape"] | tuple[()] = ()
+    time: Int[Array, "*shape"] | tuple[()] = ()
 
     @property
     def ended(self) -> Bool[Array, "*shape"]:

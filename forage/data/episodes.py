@@ -30,6 +30,23 @@ def returns_to_go(
     return result
 
 
+def sums_to_go(
+    reward: Float[np.ndarray, " transition"], ended: Bool[np.ndarray, " transition"], discount: float = 1.0
+) -> Float[np.ndarray, " transition"]:
+    """Return the discounted sum of rewards from each transition to the last that the data have of its episode."""
+    result, total = np.empty(len(reward)), 0.0
+    for i in range(len(reward) - 1, -1, -1):
+        result[i] = total = reward[i] + discount * (0.0 if ended[i] else total)
+    return result
+
+
+def times(ended: Bool[np.ndarray, " transition"]) -> Int[np.ndarray, " transition"]:
+    """Return how many transitions of its episode come before each."""
+    index = np.arange(len(ended))
+    begins = np.concatenate([[True], ended[:-1]])
+    return index - np.maximum.accumulate(np.where(begins, index, 0))
+
+
 def best(
     reward: Float[np.ndarray, " transition"], ended: Bool[np.ndarray, " transition"], share: float
 ) -> Int[np.ndarray, " kept"]:

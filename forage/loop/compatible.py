@@ -43,6 +43,22 @@ def check_primed(agent: Agent, memory: Memory) -> None:
         )
 
 
+def check_paid(agent: Agent, rewards: Rewards, memory: Memory, spec: Spec) -> None:
+    """Raise `ForageError` where an agent that hears rewards would hear others than it learns from, or none."""
+    if not agent.hears_rewards:
+        return
+    who = type(agent).__name__
+    if not memory.offline:
+        raise ForageError(f"{who} learns from a data set alone; name a file of transitions with --data FILE.")
+    if not rewards.as_given:
+        raise ForageError(
+            f"{who} counts the environment's own rewards while it acts, and {type(rewards).__name__} makes others of "
+            f"them to learn from; use --rewards environment."
+        )
+    if spec.num_agents > 1 or spec.reward_names:
+        raise ForageError(f"{who} counts one reward of one agent, and {spec.name} has several; ppo learns there.")
+
+
 def check_asked(agent: Agent, rewards: Rewards, spec: Spec) -> None:
     """Raise `ForageError` where rewards ask how probable actions are, and nobody can say."""
     inner = getattr(rewards, "inner", None)

@@ -41,6 +41,7 @@ def greedy(policy: Policy, batch: bool = False) -> Program:
     name = type(policy.agent).__name__
     if policy.agent.looks_ahead:
         raise ForageError(f"{name} looks ahead in the environment itself, which a file has not got.")
+    policy.agent.check_unpaid("a file")
 
     def act(hidden: Any, observation: Any, bits: Any) -> Any:
         action, hidden = policy._decide(policy.state, hidden, observation, prng.from_data(bits), False)

@@ -31,6 +31,7 @@ from forage.loop.compatible import (
     check_asked,
     check_ends,
     check_judge,
+    check_paid,
     check_primed,
     check_signatures,
     check_source,
@@ -64,6 +65,7 @@ class Learner(Part):
         self.behaviour.check(self.agent, self.spec)
         check_source(self.agent, self.behaviour, self.memory)
         check_primed(self.agent, self.memory)
+        check_paid(self.agent, self.rewards, self.memory, self.spec)
         self.memory.check(self.agent, self.spec, environment)
         check_team(self.agent, self.memory, self.spec)
         self.check_judge(self.memory)
@@ -177,6 +179,12 @@ class Learner(Part):
     def acted(self, state: LearnerState, hidden: Hidden, action: PyTree[Array]) -> Hidden:
         """Tell the memory of one agent which action was taken."""
         return hidden._replace(agent=self.agent.acted(state.agent, hidden.agent, action))
+
+    def paid(self, state: LearnerState, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
+        """Tell the agents of many environments (leaves `env ...`) what their steps paid, where it `hears_rewards`."""
+        if not self.agent.hears_rewards:
+            return hidden
+        return jax.vmap(held(self, 1.0).agent.paid, in_axes=(None, 0, 0))(state.agent, hidden, reward)
 
     def by_agent(self, act: Callable[..., Any]) -> Callable[..., Any]:
         """Map `act(hidden, observation, key, agent)` of one agent over all agents of one environment."""

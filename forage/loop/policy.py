@@ -93,6 +93,8 @@ class Policy:
             jax.jit(step, static_argnums=4),
             jax.jit(steps, static_argnums=4),
         )
+        pay = lambda state, hidden, reward: agent.paid(state.tree, hidden, reward)  # noqa: E731
+        self._pay = jax.jit(pay), jax.jit(jax.vmap(pay, in_axes=(None, 0, 0)))
         self._like = team.repeat(spaces.example(spec.observation_space), spec.num_agents)
         self._plain = None if isinstance(self._like, dict) else (self._like.dtype, self._like.shape)
         self._action = jax.tree.structure(jax.eval_shape(lambda: spaces.example(spec.action_space)))
@@ -130,9 +132,11 @@ class Policy:
         what is drawn, go on.
         """
         if only is None:
+            self._unpaid = False
             self._hidden, self._batch = self._start, None
             self._key = np.asarray(jax.random.key_data(prng.key(seed)))
             return
+        self._check_paid()
         ended = np.asarray(only, bool)
         if self._batch is not None and self._batch != ended.shape:
             raise ForageError(
@@ -155,6 +159,7 @@ class Policy:
         `explore`: whether actions are drawn as in training; unless said, as the run was evaluated. `world`: the
         environment as it stands, for an agent that looks ahead, which acts for one observation at a time.
         """
+        self._check_paid()
         explore = self.sampled if explore is None else explore
         observation, batch = self._read(observation)
         hidden = self._memory(batch)
@@ -168,7 +173,25 @@ class Policy:
         else:
             found = self._steps(self._flat, hidden, observation, self._key, explore)
         action, self._hidden, self._key = found
+        self._unpaid = self.agent.hears_rewards
         return on_host(action)
+
+    def paid(self, reward: Any) -> None:
+        """Tell an agent that `hears_rewards` what the step after its last action paid, or the steps of a batch."""
+        if not self._unpaid:
+            return
+        batch = self._batch or ()
+        reward = np.asarray(reward, np.float32)
+        if reward.shape != batch:
+            raise ForageError(f"The rewards of the last actions have shape {batch}, not {reward.shape}.")
+        self._hidden, self._unpaid = self._pay[len(batch)](self._flat, self._hidden, reward), False
+
+    def _check_paid(self) -> None:
+        """Raise `ForageError` where the agent acts by its rewards and was not told the last one."""
+        if self._unpaid:
+            raise ForageError(
+                f"{type(self.agent).__name__} acts by the rewards that it has had; call paid(reward) after each step."
+            )
 
     @functools.cached_property
     def _numpy(self) -> PlainProgram | None:

@@ -121,6 +121,11 @@ class Opened(DataSet):
             discount = float(agent.discount)  # pyrefly: ignore[missing-attribute]
             told = episodes.returns_to_go(reward, *ended, discount)
             data = data._replace(return_to_go=jnp.asarray(told, jnp.float32))
+        if agent.contexts:
+            over, discount = ended[0] | ended[1], float(getattr(agent, "discount", 1.0))
+            told = episodes.sums_to_go(reward, over, discount)
+            time = jnp.asarray(episodes.times(over), jnp.int32)
+            data = data._replace(return_to_go=jnp.asarray(told, jnp.float32), time=time)
         if agent.best_episodes < 1:
             kept = episodes.best(np.asarray(data.reward), ended[0] | ended[1], agent.best_episodes)
             data = jax.tree.map(lambda x: x[kept], data)

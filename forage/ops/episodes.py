@@ -99,3 +99,8 @@ def sums(
     """Sum every column over the valid rows of a group, and return each row its group's sums."""
     valued = jnp.where(valid[:, None], values, 0.0)
     return jax.ops.segment_sum(valued, group, valid.size)[group].T
+
+
+def alive(ended: Bool[Array, "time *batch"]) -> Bool[Array, "time *batch"]:
+    """Tell of every step whether it is of the same episode as the first."""
+    return jnp.concatenate([jnp.ones_like(ended[:1]), jnp.cumsum(ended[:-1], axis=0) == 0])

@@ -113,6 +113,8 @@ class Snapshot(Starts):
                 f"A teacher is a function of (observation, key), a pair (agent, agent_state), a loaded policy or "
                 f"Snapshots, not {type(self.teacher).__name__}."
             )
+        elif isinstance(self.teacher, tuple):
+            self.teacher[0].check_unpaid("a teacher")
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> SnapshotState:
         snapshots = self.teacher if isinstance(self.teacher, Snapshots) else self.recorded(environment, key)

@@ -136,6 +136,7 @@ def play(
         action = np.asarray(action)
         result = batch.step(action)
         step = result.step
+        hidden = paid(policy, hidden, step.reward)
         fields = (observation, action, step.reward, step.observation, step.terminated, step.truncated)
         rows.append(jax.tree.map(np.array, fields))
         ended, total = step.terminated | step.truncated, total + step.reward
@@ -165,6 +166,7 @@ def first_returns(
     for _ in range(limit):
         action, hidden, key = act(policy.state, hidden, first, observation, wild, ended, key)
         result = batch.step(np.asarray(action))
+        hidden = paid(policy, hidden, result.step.reward)
         total += np.where(going, result.step.reward, 0)
         ended = result.step.terminated | result.step.truncated
         going = going & ~ended
@@ -172,6 +174,13 @@ def first_returns(
             break
         observation = result.observation
     return total
+
+
+def paid(policy: Policy, hidden: Any, reward: Any) -> Any:
+    """Return what the agents of a batch remember once they know what their steps paid."""
+    if not policy.agent.hears_rewards:
+        return hidden
+    return jax.vmap(policy.agent.paid, in_axes=(None, 0, 0))(policy.state, hidden, jnp.asarray(reward))
 
 
 def actor(policy: Policy, noise: float | None = None) -> Callable[..., Any]:

@@ -91,6 +91,7 @@ def play_native(policy: Policy, environment: Environment, steps: int, episode: i
         action = policy.act(observation, world=World(environment, state))
         state, step = advance(state, action, time - 1)
         observation = step.observation
+        policy.paid(step.reward)
         step = as_one(step, environment.num_agents)
         total += float(np.sum(step.reward))
         if time == steps or bool(step.terminated | step.truncated):
@@ -108,6 +109,7 @@ def play_host(policy: Policy, environment: HostEnvironment, steps: int, episode:
     for time in range(1, steps + 1):
         action = policy.act(jax.tree.map(lambda x: x[0], observation))
         step, observation = environment.step(jax.tree.map(lambda x: np.asarray(x)[None], action))
+        policy.paid(step.reward[0])
         step = as_one(step, environment.num_agents)
         total += float(step.reward.sum())
         over = bool(step.terminated[0] or step.truncated[0])

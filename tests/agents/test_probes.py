@@ -27,6 +27,7 @@ from forage.agents.actor_critic.crossq import CrossQ
 from forage.agents.actor_critic.ddpg import DDPG
 from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.edac import EDAC
+from forage.agents.actor_critic.fql import FQL
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mdpo_off import MDPOOff
 from forage.agents.actor_critic.mex import MEX
@@ -226,6 +227,7 @@ AGENTS = {
     "mr-q": Trial(MRQ(**ONE_FOR_ALL), 20_000, memory=LAP(capacity=4096)),
     "recurrent-sac": Trial(RecurrentSAC(**HISTORIES, **COLD, target_entropy=-3.0), 20_000, memory=EPISODES),
     "recurrent-td3": Trial(RecurrentTD3(**HISTORIES, exploration_noise=0.3), 20_000, memory=EPISODES),
+    "fql": Trial(FQL(**CRITIC, alpha=0.01, critic_norm="none"), 10_000),
     "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
     "maxinfo-sac": Trial(MaxInfoSAC(**CRITIC, **COLD, **INCURIOUS, target_entropy=-3.0), 10_000),
     "mex": Trial(MEX(**CRITIC, exploration_noise=0.3), 10_000),
@@ -262,6 +264,7 @@ FROM_DATA = {
     "td3-bc": Trial(TD3BC(**(CRITIC | STEADY), alpha=1000.0), 8000),  # the data take all actions alike
     "rebrac": Trial(ReBRAC(**CRITIC, actor_cloning=1e-3, critic_cloning=1e-3), 6000),
     "sac-rnd": Trial(SACRND(**(CRITIC | STEADY), **COLD, **FREE, target_entropy=-3.0), 8000),
+    "fql": Trial(FQL(**(CRITIC | STEADY), alpha=0.01), 8000),
     "cql": Trial(CQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0), 8000),
     "cal-ql": Trial(CalQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0, value_sizes=()), 8000),
 }
@@ -275,7 +278,7 @@ KIT = ("sac", "sac histogram", "mdpo-off", "redq", "droq", "tqc", "sac-n", "edac
 BETWEEN = ("e2o", "ro2o", "h2o", "residual-sac", "residual-td3")
 NORMED = ("crossq", "simba", "bro")
 REMEMBERING = ("recurrent-sac", "recurrent-td3")
-CONTINUOUS = (*KIT, *BETWEEN, *NORMED, *REMEMBERING, "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
+CONTINUOUS = (*KIT, *BETWEEN, *NORMED, *REMEMBERING, "fql", "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
@@ -328,7 +331,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
         states = encoder.states(jax.tree.map(lambda x: x[None], observation))
         pairs = encoder.pairs(states, state.actor.actions.heard(action)[None])
         return state.scale * each_value(state.critics, pairs).mean()
-    if isinstance(agent, SAC | TD3):
+    if isinstance(agent, SAC | TD3 | FQL):
         if isinstance(agent, RRS):
             state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
         observation = normalised(state.norm, observation)

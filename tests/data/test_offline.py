@@ -76,6 +76,11 @@ CASES += [(agent, "Pendulum-v1") for agent in ("td3-bc", "rebrac", "cql", "cal-q
 CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq", "f-dvl", "recoil")]
 CASES += [(agent, "Pendulum-v1") for agent in ("sac-rnd", "o-dice", "cfpi")]
 MORE = {"sac-rnd": {"taught_updates": 5, "novelty_hidden": 8}, "o-dice": {"value_sizes": (8,)}}
+CASES += [("fql", "Pendulum-v1"), ("decision-transformer", "Pendulum-v1"), ("trajectory-transformer", "Pendulum-v1")]
+CASES += [("decision-transformer", "CartPole-v1")]
+SEQUENCES = {"context": 3, "width": 8, "layers": 1, "batch_size": 4}  # of those that read episodes, in place of SMALL
+PLANS = {"past": 1, "horizon": 2, "beams": 2, "bins": 5}  # of one that plans, beside these
+MORE["trajectory-transformer"] = PLANS
 
 
 @pytest.mark.parametrize(
@@ -85,7 +90,8 @@ MORE = {"sac-rnd": {"taught_updates": 5, "novelty_hidden": 8}, "o-dice": {"value
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment)
     more = {"demonstrations": data} if agent == "recoil" else MORE.get(agent, {})
-    setup = make_setup(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=SMALL | more)
+    options = SEQUENCES if agent.endswith("transformer") else SMALL
+    setup = make_setup(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=options | more)
     runner = setup.runner()
     runner.begin()
     runner.advance(7)

@@ -408,6 +408,7 @@ class DeviceLoop(Part):
             at, hidden, running, total, length, infos = mesh.split(rest) if split else rest
             keys = jax.random.split(jax.random.fold_in(key, time), episodes)
             at, hidden, brought = jax.vmap(one)(at, hidden, keys, seats)
+            hidden = self.learner.paid(state, hidden, brought.reward)
             step = team.as_one(brought, self.learner.spec.num_agents)
             if self.opponent is not None:
                 step = step._replace(reward=brought.reward[jnp.arange(episodes), seats])

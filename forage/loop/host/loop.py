@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
 from forage.core.bounds import bounded_leaves
@@ -97,6 +97,12 @@ def acted(actor: Flat, hidden: Hidden, action: PyTree[Array]) -> Hidden:
     return (tell if learner.spec.num_agents == 1 else jax.vmap(tell, in_axes=(None, 0, 0)))(state, hidden, action)
 
 
+def paid(actor: Flat, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
+    """Tell the agents' memories what their steps paid."""
+    learner, state = actor.tree
+    return learner.paid(state, hidden, reward)
+
+
 def judge(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
     return learner.judge(state, rollout, clock, key)
 
@@ -128,6 +134,7 @@ class HostLoop:
         self.learned = shared(same, learn, donate_argnames="state")
         self.judged = shared(same, judge)
         self.acted = shared(same, acted)
+        self.paid = shared(same, paid)
         self.onlooker: Onlooker | None = None
         if learner.behaviour.on_host:
             self.onlooker = Onlooker(learner.behaviour, learner.spec, environment.num_envs, seed)

@@ -341,6 +341,8 @@ def play_once(
         )
         hidden = decision.hidden
         step, observation = environment.step(on_host(executed))
+        if learner.agent.hears_rewards:
+            hidden = loop.paid(seen, hidden, step.reward)
         ended = step.terminated | step.truncated
         step = team.as_one(step, agents)
         total[running] += step.reward[running]

@@ -1,0 +1,138 @@
+"""Flow Q-learning: its update by hand, and actions where the data have two modes."""
+
+import dataclasses
+import functools
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+from gymnasium import spaces
+
+from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.fql import FQL
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.nn.critics import each_value
+
+small.keep_compiled()
+KEY, CLOCK = jax.random.key(0), Clock(jnp.int32(0), jnp.float32(100))
+LINE = Spec("Line", spaces.Box(-1.0, 1.0, (2,), np.float32), spaces.Box(-2.0, 2.0, (1,), np.float32))
+TINY = FQL(hidden_sizes=(4,), critic_norm="none", alpha=3.0, flow_steps=2, discount=0.9, learning_rate=0.1)
+
+
+def constant(network, value):
+    """The network, whose outputs are this number whatever it gets."""
+    last = lambda n: (n.body.layers[-1].weight, n.body.layers[-1].bias)  # noqa: E731
+    return equinox.tree_at(last, network, replace_fn=lambda x: jnp.zeros_like(x) + (value if x.ndim == 1 else 0))
+
+
+@functools.cache
+def state_of(agent=TINY, policy=0.4, flow=-0.5):
+    """Critics that say 1 and 3, and a policy and a flow that go the same way everywhere."""
+
+    def make():
+        state = agent.init(KEY, LINE)
+        each = jax.vmap(constant)(state.critics, jnp.array([1.0, 3.0]))
+        return state._replace(
+            critics=each, target_critics=each, actor=constant(state.actor, policy), flow=constant(state.flow, flow)
+        )
+
+    return small.at_once(make)
+
+
+SEEN = np.zeros((3, 2), np.float32)
+
+
+@pytest.mark.parametrize(("target", "expected"), [("mean", 2.0), ("least", 1.0)])
+def test_its_targets_by_hand(target, expected):
+    agent = dataclasses.replace(TINY, target_value=target)
+    found = small.compute(lambda s: agent.next_value(s.target_critics, SEEN, SEEN[:, :1], CriticKeys()), state_of())
+    np.testing.assert_allclose(found, expected)
+
+
+def test_its_policy_loss_by_hand():
+    noise = np.array([[0.2], [-0.8], [1.6]], np.float32)
+
+    def worked(state):
+        imitated = TINY.flowed(state.flow, SEEN, noise)
+        arguments = (state.actor, state.critics, SEEN, noise, imitated, jnp.array([True, True, False]))
+        plain = TINY.actor_loss(*arguments)
+        return imitated, plain, dataclasses.replace(TINY, normalise_value=True).actor_loss(*arguments)
+
+    imitated, plain, normalised = small.compute(worked, state_of())
+    np.testing.assert_allclose(imitated[:, 0], [-0.3, -1.0, 1.0], rtol=1e-5)  # noise - 0.5, cut to the unit box
+    distance = (0.7**2 + 1.4**2) / 2
+    np.testing.assert_allclose([plain, normalised], [3 * distance - 2.0, 3 * distance - 1.0], rtol=1e-5)
+
+
+def test_an_update_moves_each_network_by_its_own_loss():
+    """One step of Adam is as long as the learning rate, up or down: biases tell which way."""
+    action = np.array([[1.6], [1.6], [1.6]], np.float32)  # 0.8 in the unit box
+    flags = np.zeros((1, 3), bool)
+    now = Experience(
+        SEEN[None], action[None], np.full((1, 3), 10, np.float32), SEEN[None], ~flags, flags, flags * 0, ()
+    )
+    batch = Batch(now, np.ones(3, np.float32), np.zeros(3, np.int32))
+    before = state_of(flow=0.0)
+    after, metrics, error = small.compute(lambda s: TINY.learn(s, batch, CLOCK, KEY), before)
+    moved = lambda name: (  # noqa: E731
+        getattr(after, name).body.layers[-1].bias - getattr(before, name).body.layers[-1].bias
+    )
+    np.testing.assert_allclose(moved("critics")[:, 0], 0.1, rtol=1e-3)  # towards the reward, all that is to come
+    np.testing.assert_allclose(metrics["critic_loss"], (9**2 + 7**2) / 2, rtol=1e-4)
+    np.testing.assert_allclose(error, 8, rtol=1e-4)
+    np.testing.assert_allclose(moved("target_critics")[:, 0], 0.1 * 0.005, rtol=1e-2)
+    noise = jax.random.normal(jax.random.split(KEY, 3)[2], (3, 1))
+    towards = np.sign(np.clip(noise, -1, 1).mean() - 0.4)
+    np.testing.assert_allclose(moved("actor"), 0.1 * towards, rtol=1e-3)  # critics say the same of all actions
+    assert after.updates == 1 and np.abs(moved("flow")) > 0.09
+
+
+def test_it_draws_what_it_does():
+    agent = dataclasses.replace(TINY, hidden_sizes=(8,))
+    state = small.at_once(lambda: agent.init(KEY, LINE))
+    draw = jax.vmap(lambda key: agent.act(state, (), jnp.zeros(2), key, False)[0])
+    found = small.compute(draw, jax.random.split(KEY, 50))
+    assert len(np.unique(found)) > 10 and (np.abs(found) <= 2).all()
+    for wrong in ({"target_value": "most"}, {"quantiles": 5}, {"target_subset": 1}):
+        with pytest.raises(ForageError):
+            dataclasses.replace(TINY, **wrong)
+
+
+NUMBER = 256
+TAKEN = np.where(np.arange(NUMBER) % 2, 1.4, -1.4) + 0.1 * np.random.default_rng(0).normal(size=NUMBER)
+
+
+def drawn(reward, alpha=10.0):
+    """200 actions of a policy that learned from two kinds of actions, and what it thinks of them."""
+    agent = FQL(hidden_sizes=(64, 64), learning_rate=2e-3, alpha=alpha, polyak=0.05)
+    once, ends = np.zeros((1, NUMBER, 2), np.float32), np.ones((1, NUMBER), bool)
+    taken = TAKEN.astype(np.float32)[None, :, None]
+    told = Experience(once, taken, np.float32(reward)[None], once, ends, ~ends, ends.astype(np.int32), ())
+    batch = jax.device_put(Batch(told, np.ones(NUMBER, np.float32), np.zeros(NUMBER, np.int32)))
+
+    def run():
+        update = lambda i, s: agent.learn(s, batch, CLOCK, jax.random.key(i))[0]  # noqa: E731
+        state = jax.lax.fori_loop(0, 1500, update, agent.init(KEY, LINE))
+        act = jax.vmap(lambda key: agent.act(state, (), jnp.zeros(2), key, False)[0])
+        found = act(jax.random.split(KEY, 200))
+        return found[:, 0], each_value(state.critics, jnp.zeros((200, 2)), found / 2).mean(0)
+
+    return small.compute(run)
+
+
+@pytest.mark.thorough
+def test_it_takes_both_good_actions_and_few_between():
+    found, value = drawn(np.ones(NUMBER))
+    low, high = (np.abs(found - mode) < 0.5 for mode in (-1.4, 1.4))
+    # One step is continuous in the noise, so that a few lie between; the mean of the data is nobody's action.
+    assert (low | high).mean() > 0.8 and low.mean() > 0.25 and high.mean() > 0.25
+    assert abs(value.mean() - 1) < 0.1
+
+
+@pytest.mark.thorough
+def test_it_takes_the_better_kind_of_action():
+    found, value = drawn(np.where(TAKEN > 0, 1.0, 0.0), alpha=0.1)
+    assert (np.abs(found - 1.4) < 0.6).mean() > 0.9 and abs(value.mean() - 1) < 0.2
