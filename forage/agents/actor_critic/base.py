@@ -85,6 +85,9 @@ class ActorCritic(Agent):
     on_policy: ClassVar[bool] = False
     acting: ClassVar[str] = "actor"
 
+    normalises: ClassVar[bool] = True
+    """Observations can be normalised (`normalise_observation`)."""
+
     learning_rate: float = 3e-4
     discount: float = 0.99
     polyak: float = 0.005  # how far each update of the targets moves them towards the networks
@@ -131,6 +134,10 @@ class ActorCritic(Agent):
 
     def check(self, spec: Spec) -> None:
         check_bounded(type(self).__name__, spec)
+        if self.normalise_observation and not self.normalises:
+            raise ForageError(
+                f"{type(self).__name__} reads observations as they are; leave normalise_observation out, or take sac."
+            )
         input_size(seen(spec.observation_space))
         read = read_after(spec.observation_space, norms_for(spec, self.normalise_observation))
         if self.torso != "mlp" and is_image(seen(read)) and self.encoder is None:

@@ -37,6 +37,7 @@ from forage.nn.distributions import Actions
 from forage.nn.dormant import Units
 from forage.nn.flow import carried, matching_error
 from forage.nn.networks import Style
+from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 
@@ -76,11 +77,13 @@ class FQLState(NamedTuple):
     flow_optimiser: Any
     critic_optimiser: Any
     updates: Int[Array, ""]
+    norm: Norms = None  # of observations, as SAC's
 
 
 class FQL(ActorCritic):
     """Flow Q-learning (Park et al., 2025, arXiv 2502.02538), from a data set or a replay memory."""
 
+    normalises: ClassVar[bool] = False
     example: ClassVar[str] = "forage train fql Pendulum-v1 --data mixed.npz"
     ranges: ClassVar[Ranges] = {"alpha": Range(0), "flow_steps": Range(1)}
 

@@ -30,6 +30,7 @@ from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, Spec
 from forage.nn.critics import ActionValue
+from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 
 
@@ -43,6 +44,7 @@ class MDPOState(NamedTuple):
     temperature_optimiser: Any
     updates: Int[Array, ""]
     old_actor: Actor
+    norm: Norms = None  # of observations, as SAC's
 
 
 class MDPOOff(SAC):

@@ -45,7 +45,7 @@ from forage.core.spaces import describe, seen, split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.layers import MLP, Linear
-from forage.nn.normalise import RunningNorm
+from forage.nn.normalise import Norms, RunningNorm
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import adam
 
@@ -123,6 +123,7 @@ class SACRNDState(NamedTuple):
     updates: Int[Array, ""]
     novelty: Novelty
     draws: UInt32[Array, " words"]  # bits of the key that g's batches are drawn with
+    norm: Norms = None  # of observations, as SAC's
 
 
 class SACRND(SAC):
@@ -180,6 +181,7 @@ class SACRND(SAC):
     def primed(self, state: SACRNDState, data: Experience) -> SACRNDState:
         """Return the state with the norms of the data set, and the network that was taught what it holds."""
         state = super().primed(state, data)
+        data = self.read(state, data)
         observation, action = data.observation, jax.vmap(state.actor.actions.heard)(data.action)
         begun = state.novelty._replace(
             states=state.novelty.states.update(flat(observation)), actions=state.novelty.actions.update(action)

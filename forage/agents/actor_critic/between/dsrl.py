@@ -40,6 +40,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value, squared_error
 from forage.nn.distributions import Actions
+from forage.nn.normalise import Norms
 
 
 class Base(equinox.Module):
@@ -61,11 +62,13 @@ class DSRLState(NamedTuple):
     noise_critics: ActionValue  # of noise
     noise_optimiser: Any
     base: Base
+    norm: Norms = None  # of observations, as SAC's
 
 
 class DSRL(SAC):
     """SAC over the noise of a frozen policy (Wagenmaker et al., 2025, arXiv 2506.15799), DSRL-NA."""
 
+    normalises: ClassVar[bool] = False
     example: ClassVar[str] = "forage train dsrl Pendulum-v1 --base runs/sac --steps 20k"
     ranges: ClassVar[Ranges] = {"magnitude": Range(0, above=True), "distil_interval": Range(1)}
 

@@ -37,6 +37,7 @@ from forage.nn.base_policy import beside_base
 from forage.nn.critics import ActionValue, each_value, least_of_some
 from forage.nn.layers import MLP
 from forage.nn.networks import Style, Torso
+from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 
@@ -98,6 +99,7 @@ class EXPOState(NamedTuple):
     base: Flow
     target_base: Flow  # which acts
     base_optimiser: Any
+    norm: Norms = None  # of observations, as SAC's
 
 
 class EXPO(SAC):
@@ -107,6 +109,7 @@ class EXPO(SAC):
     published. Beforehand it can learn from data alone with `--data FILE`, and go on with `--from RUN`.
     """
 
+    normalises: ClassVar[bool] = False
     example: ClassVar[str] = "forage train expo Pendulum-v1 --memory mixed --memory.data mixed.npz"
     ranges: ClassVar[Ranges] = {
         "candidates": Range(1),

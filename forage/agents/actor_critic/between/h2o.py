@@ -33,6 +33,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import DATASET, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value
 from forage.nn.layers import MLP
+from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 
 LEAST_GAP, MOST_GAP = 1e-10, 10.0
@@ -83,6 +84,7 @@ class H2OState(NamedTuple):
     classifiers: Classifiers
     classifier_optimiser: Any
     report: Float[Array, "3"]  # of the last update: the classifiers' loss, the mean ratio and the mean gap
+    norm: Norms = None  # of observations, as SAC's
 
 
 class H2O(SAC):

@@ -46,6 +46,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.base_policy import beside_base, shown
 from forage.nn.critics import ActionValue
+from forage.nn.normalise import Norms
 
 
 class ResidualTD3State(NamedTuple):
@@ -57,6 +58,7 @@ class ResidualTD3State(NamedTuple):
     critic_optimiser: Any
     updates: Int[Array, ""]
     base: PyTree[Array]  # the base's weights
+    norm: Norms = None  # of observations, as SAC's
 
 
 class ResidualSACState(NamedTuple):
@@ -69,6 +71,7 @@ class ResidualSACState(NamedTuple):
     temperature_optimiser: Any
     updates: Int[Array, ""]
     base: PyTree[Array]  # the base's weights
+    norm: Norms = None  # of observations, as SAC's
 
 
 class Residual(ActorCritic):
@@ -77,6 +80,7 @@ class Residual(ActorCritic):
     A class with it says again which of the kit's fields have other defaults in SAC or TD3 than there.
     """
 
+    normalises: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {"residual_scale": Range(0, 1, above=True), "critic_warmup": Range(0)}
 
     base: str | Frozen | Callable[[Any], Any] | None = equinox.field(default=None, converter=as_frozen)  # the policy to

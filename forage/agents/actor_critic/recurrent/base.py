@@ -103,6 +103,7 @@ class Recurrent(ActorCritic):
     ranges: ClassVar[Ranges] = {"memory_size": Range(1), "memory_layers": Range(1)}
 
     usual_memory: ClassVar[str] = "episodes"
+    normalises: ClassVar[bool] = False
 
     batch_size: int = equinox.field(static=True, default=10)
     learning_starts: int = equinox.field(static=True, default=10_000)
