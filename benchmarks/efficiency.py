@@ -42,12 +42,21 @@ SWING_UP = "envpool:CartpoleSwingup-v1"
 TEN_THOUSAND = {"learning_starts": 10_000}
 FIVE_THOUSAND = {"learning_starts": 5_000}
 
+NARROW = FIVE_THOUSAND | {"value_sizes": (256, 256)}  # where the paper's critics are 2048 wide
+TWICE = {"updates_per_rollout": 2}
+
 ROWS: dict[str, Row] = {
     "half-cheetah/sac": Row("sac", CHEETAH, 50_000, "4212", TEN_THOUSAND),
     "half-cheetah/td3": Row("td3", CHEETAH, 50_000, "", TEN_THOUSAND),
+    "half-cheetah/crossq": Row("crossq", CHEETAH, 50_000, "6345, with wider critics", NARROW),
     "half-cheetah/droq": Row("droq", CHEETAH, 50_000, "6383", FIVE_THOUSAND),
+    "half-cheetah/simba": Row("simba", CHEETAH, 50_000, "5887 at two updates, of SimBaV2"),
+    "half-cheetah/bro": Row("bro", CHEETAH, 50_000, "4280 at two updates", TWICE),
+    "half-cheetah/mr-q": Row("mr-q", CHEETAH, 50_000, "5422"),
+    "walker-walk/bro": Row("bro", WALK, 50_000, "872 at two updates", TWICE),
     "walker-walk/sac": Row("sac", WALK, 50_000, "", FIVE_THOUSAND),
-    "cartpole-swingup/sac": Row("sac", SWING_UP, 50_000, "", FIVE_THOUSAND),
+    "cartpole-swingup/bro": Row("bro", SWING_UP, 50_000, "853 at two updates", TWICE),
+    "cartpole-swingup/mr-q": Row("mr-q", SWING_UP, 50_000, "795 after 25,000 actions, each twice"),
 }
 CELLS = [f"{name}/{seed}" for name in ROWS for seed in SEEDS]
 

@@ -255,6 +255,16 @@ DROQ_PENDULUM = Row(
 )
 
 
+CROSSQ_PENDULUM = Row(
+    name="crossq-pendulum",
+    title="CrossQ, 256 wide, Pendulum-v1, 1 environment, 1 update a step",
+    settings={**SAC_PENDULUM.settings, "algorithm": "crossq", "steps": 6_000},
+    contestants=(Contestant("forage", "forage"), Contestant("sbx", "sbx", GYMNASIUM)),
+    rate="updates_per_second",
+    smoke={"steps": 1_500},
+)
+
+
 def from_data(algorithm: str, title: str, updates: int) -> Row:
     """Return the row of an agent that learns from 100,000 random transitions of HalfCheetah's shapes."""
     return Row(
@@ -283,7 +293,7 @@ ROWS: dict[str, Row] = {
     row.name: row
     for row in (
         *(PPO_CARTPOLE, PPO_CARTPOLE_SEEDS, SAC_PENDULUM, DQN_CARTPOLE, PPO_HALFCHEETAH, SAC_HALFCHEETAH),
-        *(DROQ_PENDULUM, from_data("iql", "IQL", 4000), from_data("td3-bc", "TD3+BC", 4000)),
+        *(DROQ_PENDULUM, CROSSQ_PENDULUM, from_data("iql", "IQL", 4000), from_data("td3-bc", "TD3+BC", 4000)),
         from_data("cql", "CQL", 600),
     )
 }

@@ -9,6 +9,7 @@ from typing import Any
 import common
 import numpy as np
 
+from forage.agents.actor_critic.crossq import CrossQ
 from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
@@ -70,6 +71,11 @@ def droq(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
     return agent, Own(random_steps=settings["learning_starts"])
 
 
+def crossq(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
+    agent = CrossQ(value_sizes=tuple(settings["hidden"]), **off_policy(settings))
+    return agent, Own(random_steps=settings["learning_starts"])
+
+
 def dqn(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
     agent = DQN(
         double=False,
@@ -102,7 +108,9 @@ def off_policy(settings: dict[str, Any]) -> dict[str, Any]:
 
 def build(settings: dict[str, Any]) -> tuple[DeviceRunner | HostRunner, int]:
     """Return the runner, and the horizon of an episode."""
-    agent, behaviour = {"ppo": ppo, "sac": sac, "droq": droq, "dqn": dqn}[settings["algorithm"]](settings)
+    agent, behaviour = {"ppo": ppo, "sac": sac, "droq": droq, "crossq": crossq, "dqn": dqn}[settings["algorithm"]](
+        settings
+    )
     memory = LastRollout() if agent.on_policy else UniformReplay(settings["buffer_size"])
     simulator, name = settings["simulator"], settings["environment"]
     environment = make(name if simulator == "jax" else f"{simulator}:{name}")

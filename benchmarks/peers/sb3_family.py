@@ -104,7 +104,11 @@ def droq(algorithm: Any, environment: Any, settings: dict[str, Any]) -> Any:
     return algorithm("MlpPolicy", environment, tau=settings["tau"], policy_delay=settings["policy_delay"], **words)
 
 
-DEFAULT_ACTIVATIONS = {"ppo": "tanh", "sac": "relu", "droq": "relu", "dqn": "relu"}
+def crossq(algorithm: Any, environment: Any, settings: dict[str, Any]) -> Any:
+    return algorithm("MlpPolicy", environment, **off_policy(settings))
+
+
+DEFAULT_ACTIVATIONS = {"ppo": "tanh", "sac": "relu", "droq": "relu", "crossq": "relu", "dqn": "relu"}
 
 
 def run(algorithms: Mapping[str, Any], packages: Sequence[str], seconds_import: float | None) -> None:
@@ -120,7 +124,9 @@ def run(algorithms: Mapping[str, Any], packages: Sequence[str], seconds_import: 
     if settings["activation"] != DEFAULT_ACTIVATIONS[name]:
         raise SystemExit(f"This script keeps the libraries' own activation for {name}: {DEFAULT_ACTIVATIONS[name]}.")
     environment = make_vec_env(settings["environment"], n_envs=settings["num_envs"], seed=settings["seed"])
-    model = {"ppo": ppo, "sac": sac, "droq": droq, "dqn": dqn}[name](algorithms[name], environment, settings)
+    model = {"ppo": ppo, "sac": sac, "droq": droq, "crossq": crossq, "dqn": dqn}[name](
+        algorithms[name], environment, settings
+    )
     if name == "ppo":
         stopwatch = Stopwatch(settings["num_envs"] * settings["rollout_length"])
     else:
