@@ -106,6 +106,9 @@ def off_policy(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+MAKERS = {"ppo": ppo, "sac": sac, "droq": droq, "crossq": crossq, "dqn": dqn}
+
+
 def build(settings: dict[str, Any]) -> tuple[DeviceRunner | HostRunner, int]:
     """Return the runner, and the horizon of an episode."""
     agent, behaviour = {"ppo": ppo, "sac": sac, "droq": droq, "crossq": crossq, "dqn": dqn}[settings["algorithm"]](

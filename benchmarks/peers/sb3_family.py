@@ -108,6 +108,7 @@ def crossq(algorithm: Any, environment: Any, settings: dict[str, Any]) -> Any:
     return algorithm("MlpPolicy", environment, **off_policy(settings))
 
 
+MAKERS = {"ppo": ppo, "sac": sac, "droq": droq, "crossq": crossq, "dqn": dqn}
 DEFAULT_ACTIVATIONS = {"ppo": "tanh", "sac": "relu", "droq": "relu", "crossq": "relu", "dqn": "relu"}
 
 
