@@ -109,7 +109,7 @@ def test_encoders_then_critics_and_targets_once_a_turn(spec):
     def same(a, b):
         return all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
-    state = jax.jit(AGENT.notice)(state, batch.experience)
+    state = jax.jit(AGENT.observe)(state, batch.experience)
     dues, scales = [], []
     for update in range(5):
         dues.append(int(due(state)))
