@@ -35,6 +35,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.base_policy import beside_base
 from forage.nn.critics import ActionValue, each_value, least_of_some
+from forage.nn.flow import Field, carried, matching_error
 from forage.nn.layers import MLP
 from forage.nn.networks import Style, Torso
 from forage.nn.normalise import Norms
@@ -53,25 +54,16 @@ class Flow(equinox.Module):
         self.torso = Torso(torso_key, spec.observation_space, (), style)
         self.body = MLP(body_key, (self.torso.size + dimensions + 1, *sizes, dimensions), "silu", layer_norm=True)
 
-    def velocity(
-        self,
-        features: Float[Array, "batch features"],
-        place: Float[Array, "batch dimensions"],
-        time: Float[Array, "batch 1"],
-    ) -> Float[Array, "batch dimensions"]:
-        return self.body(jnp.concatenate([features, place, time], axis=1))
+    def field(self, observation: PyTree[Array]) -> Field:
+        """Return the velocities for a batch of observations."""
+        features = self.torso.rows(observation)
+        return lambda place, time: self.body(jnp.concatenate([features, place, time], axis=1))
 
     def actions(
         self, observation: PyTree[Array], noise: Float[Array, "batch dimensions"], steps: int
     ) -> Float[Array, "batch dimensions"]:
         """Return the actions that standard normal noise flows to, in so many steps of equal length."""
-        features = self.torso.rows(observation)
-
-        def step(number: Int[Array, ""], place: Float[Array, "batch dimensions"]) -> Float[Array, "batch dimensions"]:
-            time = jnp.full((len(place), 1), number / steps)
-            return place + self.velocity(features, place, time) / steps
-
-        return jnp.clip(jax.lax.fori_loop(0, steps, step, noise), -1.0, 1.0)
+        return jnp.clip(carried(self.field(observation), noise, steps), -1.0, 1.0)
 
     def loss(
         self,
@@ -80,11 +72,9 @@ class Flow(equinox.Module):
         counts: Bool[Array, " batch"],
         key: Key[Array, ""],
     ) -> Float[Array, ""]:
-        """Compute how far velocities are from those of straight lines from noise to actions."""
-        noise_key, time_key = jax.random.split(key)
-        noise, time = jax.random.normal(noise_key, action.shape), jax.random.uniform(time_key, (len(action), 1))
-        found = self.velocity(self.torso.rows(observation), (1 - time) * noise + time * action, time)
-        return weighted_mean(jnp.sum((found - (action - noise)) ** 2, axis=1), counts)
+        """Compute the squared distance of velocities from those of straight lines from noise to actions."""
+        error = matching_error(self.field(observation), action, key)
+        return weighted_mean(action.shape[1] * error, counts)
 
 
 class EXPOState(NamedTuple):
