@@ -12,7 +12,7 @@ from forage.core.errors import ForageError, nearest
 HELP = """\
 forage list [KIND] [OPTIONS]
 
-Without a kind: the names of all parts, and the groups of environments. With one (agents, environments, wrappers, or a
+Without a kind: the names of parts, and the groups of environments. With one (agents, environments, wrappers, or a
 port: tasks, starts, behaviour, rewards, memory): each name with a sentence.
 
   --all                  every kind, each name with a sentence
@@ -38,10 +38,11 @@ def run(positional: list[str], words: options.Words) -> None:
 
 KINDS = {"agents": "agent", **{port: port for port in registry.PORTS}, "wrappers": "wrappers"}
 KINDS |= {"environments": "environments"}
+MOST = 48  # names of a kind, so that all kinds are on one screen
 
 
 def list_names() -> None:
-    """Print the names of all parts, and how environments are named."""
+    """Print the names of parts, the first of each kind, and how environments are named."""
     from forage.environments.catalogue import NATIVE, SUITES
 
     groups = {port: list(table) for port, table in registry.PORTS.items()} | {"wrappers": list(registry.WRAPPERS)}
@@ -53,7 +54,8 @@ def list_names() -> None:
             groups["environments"].append(f"{name} and {len(some) - 1} more" if len(some) > 1 else name)
     groups["of libraries"] = [f"{prefix}:{suite.example or '<id>'}" for prefix, suite in SUITES.items()]
     for group, names in groups.items():
-        print(filled(f"{group:13}", ", ".join(names)))
+        more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+        print(filled(f"{group:13}", ", ".join(names[:MOST]) + more))
     print("\nforage list KIND says what each is, forage list --all of every kind; forage show NAME explains one.")
 
 

@@ -13,10 +13,10 @@ import small
 from gymnasium import spaces
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.cal_ql import CalQL
-from forage.agents.actor_critic.cql import CQL, Sampled
-from forage.agents.actor_critic.rebrac import ReBRAC
-from forage.agents.actor_critic.td3_bc import TD3BC
+from forage.agents.actor_critic.offline.cal_ql import CalQL
+from forage.agents.actor_critic.offline.cql import CQL, Sampled
+from forage.agents.actor_critic.offline.rebrac import ReBRAC
+from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.agents.offline.bc import BC
 from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
 from forage.agents.q_learning.discrete_cql import DiscreteCQL

@@ -10,11 +10,11 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.actor_critic.cal_ql import CalQL
-from forage.agents.actor_critic.cql import CQL
-from forage.agents.actor_critic.rebrac import ReBRAC
+from forage.agents.actor_critic.offline.cal_ql import CalQL
+from forage.agents.actor_critic.offline.cql import CQL
+from forage.agents.actor_critic.offline.rebrac import ReBRAC
+from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.agents.actor_critic.td3 import TD3
-from forage.agents.actor_critic.td3_bc import TD3BC
 from forage.agents.offline.bc import BC
 from forage.agents.offline.iql import IQL
 from forage.agents.q_learning.discrete_bcq import DiscreteBCQ

@@ -19,35 +19,35 @@ from forage.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
 from forage.agents.actor_critic.between.e2o import E2O
 from forage.agents.actor_critic.between.h2o import H2O
 from forage.agents.actor_critic.between.residual import Residual, ResidualSAC, ResidualTD3
+from forage.agents.actor_critic.between.rlpd import RLPD
 from forage.agents.actor_critic.between.ro2o import RO2O
+from forage.agents.actor_critic.between.wsrl import WSRL
 from forage.agents.actor_critic.bro import BRO
-from forage.agents.actor_critic.cal_ql import CalQL
-from forage.agents.actor_critic.cql import CQL
 from forage.agents.actor_critic.crossq import CrossQ
 from forage.agents.actor_critic.ddpg import DDPG
 from forage.agents.actor_critic.droq import DroQ
-from forage.agents.actor_critic.edac import EDAC
-from forage.agents.actor_critic.fql import FQL
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mdpo_off import MDPOOff
 from forage.agents.actor_critic.mex import MEX
 from forage.agents.actor_critic.mr_q import MRQ
-from forage.agents.actor_critic.rebrac import ReBRAC
+from forage.agents.actor_critic.offline.cal_ql import CalQL
+from forage.agents.actor_critic.offline.cql import CQL
+from forage.agents.actor_critic.offline.edac import EDAC
+from forage.agents.actor_critic.offline.fql import FQL
+from forage.agents.actor_critic.offline.rebrac import ReBRAC
+from forage.agents.actor_critic.offline.sac_n import SACN
+from forage.agents.actor_critic.offline.sac_rnd import SACRND
+from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.agents.actor_critic.recurrent.base import Before, Recurrent
 from forage.agents.actor_critic.recurrent.sac import RecurrentSAC
 from forage.agents.actor_critic.recurrent.td3 import RecurrentTD3
 from forage.agents.actor_critic.redq import REDQ
-from forage.agents.actor_critic.rlpd import RLPD
 from forage.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
-from forage.agents.actor_critic.sac_n import SACN
-from forage.agents.actor_critic.sac_rnd import SACRND
 from forage.agents.actor_critic.simba import SimBa
 from forage.agents.actor_critic.td3 import TD3
-from forage.agents.actor_critic.td3_bc import TD3BC
 from forage.agents.actor_critic.tqc import TQC
-from forage.agents.actor_critic.wsrl import WSRL
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.offline.bc import BC
 from forage.agents.offline.cfpi import CFPI

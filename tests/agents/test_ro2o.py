@@ -9,7 +9,7 @@ from between import SPEC, batch, linear_critics
 from small import at_once, compute
 
 from forage.agents.actor_critic.between.ro2o import RO2O, divergence
-from forage.agents.actor_critic.sac_n import SACN
+from forage.agents.actor_critic.offline.sac_n import SACN
 from forage.core.types import Clock
 from forage.nn.distributions import SquashedGaussian
 

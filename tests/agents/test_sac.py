@@ -12,11 +12,11 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.actor_critic.rlpd import RLPD
+from forage.agents.actor_critic.between.rlpd import RLPD
+from forage.agents.actor_critic.between.wsrl import WSRL
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.actor_critic.td3 import TD3
-from forage.agents.actor_critic.wsrl import WSRL
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value
 from forage.nn.distributions import SquashedGaussian

@@ -80,7 +80,7 @@ def test_options_go_over_a_file(tmp_path, capsys, monkeypatch):
         ({"stepps": 3}, r"f has 'stepps', which is no setting of a run. Did you mean 'steps' or "),
         ({"steps": True}, r"steps of f is a whole number or a number or a text, not True"),
         ({"agent": 3}, r"agent in f is a name, or a table with `part`, its name; not 3"),
-        ({"agent": "ppoo"}, r"Unknown agent 'ppoo'. Did you mean 'ppo'\?"),
+        ({"agent": "ppoo"}, r"Unknown agent 'ppoo'. Did you mean 'ppo'"),
         (
             {"agent": {"part": "ppo", "hidden_sizes": 8}},
             r"hidden_sizes of ppo in f is a list of whole numbers",

@@ -68,7 +68,9 @@ def test_on_policy_rows_divide_evenly(harness: ModuleType) -> None:
             for smoke in (False, True):
                 settings = harness.settings_of(row, contestant, smoke)
                 json.dumps(settings)
-                if settings["algorithm"] == "ppo":
+                if "transitions" in settings:  # from data, without environment steps
+                    assert settings["transitions"] >= settings["batch_size"] and settings["updates"] > 0
+                elif settings["algorithm"] == "ppo":
                     rollout = settings["num_envs"] * settings["rollout_length"]
                     assert rollout % settings["num_minibatches"] == 0
                     assert settings["steps"] % rollout == 0

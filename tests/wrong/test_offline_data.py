@@ -4,7 +4,7 @@ import pytest
 
 RECORD = "data record run --steps 10 --output"
 WRONG = [
-    ("data", "forage data has no action by that name. Available: make, record, convert, show"),
+    ("data", "forage data has no action by that name. Available: make, record, convert, label, show"),
     ("data recrod run --steps 10 --output x.npz", "forage data has no action recrod. Did you mean 'record'"),
     ("data record run", "needs --steps N"),
     ("data record run --steps 10", "needs --output FILE"),

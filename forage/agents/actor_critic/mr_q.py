@@ -316,8 +316,8 @@ class MRQ(Agent):
     # actor's layers
     encoder: str | type | None = equinox.field(static=True, default=None)
     optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adamw")
-    temperature: float = equinox.field(static=True, default=10.0)  # of the softmax of numbered actions; larger makes
-    # them more alike for the encoders
+    temperature: float = equinox.field(static=True, default=10.0)  # divides the logits of numbered actions; larger
+    # makes them more alike for the encoders
     pixel_shift: int = equinox.field(static=True, default=4)  # pixels by which pictures of 64 pixels and more are
     # shifted at random, each way, where networks learn; 0: none
 

@@ -123,6 +123,7 @@ class DecisionTransformer(OfflineAgent):
 
     example: ClassVar[str] = "forage train decision-transformer CartPole-v1 --data mixed.npz"
     ranges: ClassVar[Ranges] = {
+        "target_return": Range(),
         "context": Range(1),
         "warmup": Range(1),
         "width": Range(1),

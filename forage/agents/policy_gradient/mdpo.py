@@ -48,7 +48,7 @@ class MDPO(PPO):
     learning_rate: float = 3e-4
     entropy_coefficient: float = 0.0
     epochs: int = equinox.field(static=True, default=10)
-    clip: float = 0.2  # of values alone, with clip_value: the policy has no clip
+    clip: float = 0.2  # how far values may move, with clip_value; the policy has no clip
 
     def check(self, spec: Spec) -> None:
         if not isinstance(self.clip, Array) and self.clip != 0.2 and not self.clip_value:

@@ -27,8 +27,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.offline.sac_n import SACN
 from forage.agents.actor_critic.sac import Actor
-from forage.agents.actor_critic.sac_n import SACN
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec

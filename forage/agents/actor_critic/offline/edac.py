@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import equinox
 
-from forage.agents.actor_critic.sac_n import SACN
+from forage.agents.actor_critic.offline.sac_n import SACN
 
 
 class EDAC(SACN):

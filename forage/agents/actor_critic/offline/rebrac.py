@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.td3_bc import TD3BC
+from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import GONE, Batch, Clock, Experience

@@ -1,8 +1,8 @@
 """Calibrated Q-learning: conservative values that are not pushed below what the data set achieved.
 
 Nakamoto, Zhai, Singh, Mark, Ma, Finn, Kumar, Levine (2023), "Cal-QL: Calibrated Offline RL Pre-Training for Efficient
-Online Fine-Tuning", arXiv 2303.05479. Conservative Q-learning (`forage.agents.actor_critic.cql`) in whose gap the value
-of an action b that was drawn from the policy, at s or at s', counts as
+Online Fine-Tuning", arXiv 2303.05479. Conservative Q-learning (`offline/cql.py`) in whose gap the value of an
+action b that was drawn from the policy, at s or at s', counts as
 
     max(Q_i(s, b), G(s)),   G(s) the discounted sum of the data set's rewards from s to the end of the episode
 
@@ -20,7 +20,7 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from forage.agents.actor_critic.cql import CQL, Sampled
+from forage.agents.actor_critic.offline.cql import CQL, Sampled
 from forage.core.types import Experience
 
 

@@ -1,0 +1,1 @@
+"""Actor-critic agents for data sets."""
