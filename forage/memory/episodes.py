@@ -23,8 +23,10 @@ class EpisodesState(NamedTuple):
 class Episodes(Memory):
     """The newest `capacity` transitions; a segment is a whole episode, or one of the equal pieces of a long one.
 
-    It is for agents with memory, which know nothing yet where such a segment begins. An episode is drawn as often as it
-    has steps. Where one is shorter than the segment, what comes after its end is of others and not to be learned from.
+    It is for agents with memory, which know nothing yet where such a segment begins. All segments are drawn equally
+    often, so that all transitions count alike: to draw episodes as often as they have steps, as the authors' code does,
+    and to learn from each of their steps, would count those of long episodes more, and ends less than there are. Where
+    an episode is shorter than the segment, what comes after its end is of others and not to be learned from.
     Pieces that are not complete yet, or whose beginning was overwritten, are not drawn; a capacity of at least two
     segments of each environment always holds one.
 
@@ -64,8 +66,7 @@ class Episodes(Memory):
         time = (newest - 1 - (newest - 1 - jnp.arange(capacity)) % capacity)[:, None]
         begin = time - state.age % length
         over = time - state.age < newest - state.running
-        there = (time >= first) & (begin >= first) & (over | (begin + length <= newest))
-        # One step after the other, so that a piece is drawn as often as it has steps
+        there = (time == begin) & (begin >= first) & (over | (begin + length <= newest))
         places = jnp.cumsum(there.reshape(-1))
         number = jax.random.randint(moment.key, (size,), 0, jnp.maximum(places[-1], 1))
         drawn = jnp.searchsorted(places, number, side="right")

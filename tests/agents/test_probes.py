@@ -153,7 +153,7 @@ HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
 FEW_QUANTILES = {"critics": 2, "quantiles": 8, "dropped_quantiles": 0, "value_sizes": (32, 32)}
 CAREFUL = {"critics": 3, "neighbours": 2, "caution": 1e-3, "policy_smoothness": 1e-3}
 NO_BASE = {"critics": 2, "target_subset": 0, "policy_delay": 2, "residual_scale": 1.0, "critic_warmup": 0}
-NO_BASE |= {"base": lambda observation: jnp.zeros(1)}  # so that corrections are all there is
+NO_BASE |= {"base": lambda observation: jnp.ones(1)}  # the middle of [-1, 3]: corrections reach all of it
 INCURIOUS = {"initial_information": 1e-3, "learn_information": False, "members": 2}  # and what is learned as well
 
 

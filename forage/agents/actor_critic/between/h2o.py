@@ -90,7 +90,8 @@ class H2OState(NamedTuple):
 class H2O(SAC):
     """SAC from real data and an imperfect simulator (Niu et al., 2022, arXiv 2206.13464).
 
-    The environment is the simulator, and the data set holds real transitions, half of each batch as published. A run
+    The environment is the simulator, and the data set holds real transitions, half of each batch as published; a batch
+    without any is learned from as SAC does. A run
     evaluates in the simulator; `forage evaluate RUN --env REAL` does elsewhere.
     """
 
@@ -184,6 +185,7 @@ class H2O(SAC):
     ) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
         """Compute the bounded p_real / p_sim of each step, and its dynamics gap u."""
         ratio = jnp.clip(jnp.exp(classifiers.log_ratio(rows)), LEAST_RATIO, 1.0)
+        ratio = jnp.where(real.any(), ratio, 1.0)  # without real steps there is nothing to compare with
         mean = jax.vmap(weighted_mean, (1, None))(following, real)
         deviation = jnp.sqrt(jax.vmap(weighted_mean, (1, None))((following - mean) ** 2, real))
         moved = jax.random.normal(key, (self.next_samples, *following.shape)) * deviation
