@@ -52,6 +52,7 @@ WRAPPERS: dict[str, str] = {
     "masked": "forage.environments.wrappers.selection:Masked",
     "noisy-tv": "forage.environments.wrappers.noisy_tv:NoisyTV",
     "context-visible": "forage.environments.wrappers.selection:ContextVisible",
+    "motion": "forage.environments.wrappers.motion:Motion",
     "action-noise": "forage.environments.wrappers.randomness.action:ActionNoise",
     "reward-noise": "forage.environments.wrappers.randomness.reward:RewardNoise",
     "observation-noise": "forage.environments.wrappers.randomness.observation:ObservationNoise",

@@ -14,6 +14,7 @@ PARTS = {
     "episodic-novelty": "bonuses.episodic_novelty:EpisodicNovelty",
     "re3": "bonuses.re3:RE3",
     "shift": "shift:Shift",
+    "tracking": "tracking:Tracking",
     "gail": "adversarial.gail:GAIL",
     "airl": "adversarial.airl:AIRL",
 }

@@ -8,6 +8,7 @@ PARTS = {
     "prioritised-levels": "prioritised_levels:PrioritisedLevels",
     "latent-go-explore": "latent_go_explore:LatentGoExplore",
     "snapshot": "snapshot:Snapshot",
+    "reference": "reference:Reference",
     "go-explore": "go_explore:GoExplore",
 }
 """By name: the module below this folder, and the class."""

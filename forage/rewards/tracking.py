@@ -1,0 +1,37 @@
+"""Reward for following a reference motion."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from forage.core.ports import Rewards
+from forage.core.ranges import Range, Ranges
+from forage.core.types import Experience, ForageError, Spec
+
+
+class Tracking(Rewards):
+    """r' = imitation * tracking + task * r, with how near a step led to the motion that wrapper `motion` holds.
+
+    Source: Peng, Abbeel, Levine, van de Panne (2018), "DeepMimic: Example-Guided Deep Reinforcement Learning of
+    Physics-Based Character Skills", arXiv 1804.02717, whose policies with a task of their own weigh both. The score
+    still counts the environment's own reward.
+    """
+
+    example: ClassVar[str] = (
+        "forage train ppo Pendulum-v1 --wrap motion:swing.npz:0,1:2 --rewards tracking --starts reference"
+    )
+    ranges: ClassVar[Ranges] = {"imitation": Range(0), "task": Range(0)}
+
+    imitation: float = 1.0  # weight of the tracking, which lies between 0 and 1
+    task: float = 0.0  # weight of the environment's own reward; above 0 the motion is a means to it
+
+    def check(self, spec: Spec) -> None:
+        if "tracking" not in spec.info_names or spec.reward_names:
+            raise ForageError(
+                f"Tracking pays for following a motion, and {spec.name} has none to follow beside one reward; wrap it "
+                f"in one, as in --wrap motion:FILE:POSE:VELOCITY."
+            )
+
+    def relabel(self, state: Any, experience: Experience) -> Experience:
+        reward = self.imitation * experience.info["tracking"] + self.task * experience.reward
+        return experience._replace(reward=reward)

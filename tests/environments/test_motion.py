@@ -1,0 +1,117 @@
+"""Following a motion: the clip, how near it one is, where episodes begin and end, and what is refused."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+from small import compute
+
+from forage.core.types import Experience, ForageError, Spec
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.pendulum import Pendulum
+from forage.environments.wrappers.motion import Motion, read, record
+from forage.environments.wrappers.time import TimeLimit
+from forage.rewards.tracking import Tracking
+from forage.starts.reference import Reference
+from forage.tasks.same import Same
+
+
+def push(observation):
+    return jnp.array([1.5])
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    return record(Pendulum(), push, tmp_path_factory.mktemp("motion") / "clip.npz", 12, seed=3)
+
+
+def test_who_does_as_the_clip_tracks_it_to_its_end(clip):
+    motion = Motion(Pendulum(), clip, (0, 1), (2,))
+
+    def episode(first, torque):
+        def step(state, key):
+            state, step = motion.step(state, jnp.full(1, torque), key)
+            return state, step
+
+        state, seen = motion.at_frame(first)
+        return seen, jax.lax.scan(step, state, jax.random.split(jax.random.key(0), 11))[1]
+
+    same, other = compute(lambda: (episode(jnp.int32(0), 1.5), episode(jnp.int32(4), -2.0)))
+    frames = read(clip)["observation"]
+    np.testing.assert_allclose(same[0], [*frames[0], 0.0])
+    np.testing.assert_allclose(same[1].observation[:, :3], frames[1:], atol=1e-5)
+    np.testing.assert_allclose(same[1].observation[:, 3], np.arange(1, 12) / 11, rtol=1e-6)
+    np.testing.assert_allclose(same[1].info["tracking"], 1.0, rtol=1e-5)
+    assert same[1].truncated.tolist() == [False] * 10 + [True] and not same[1].terminated.any()
+
+    # Another torque: by the formula, against the frame that was to be reached
+    np.testing.assert_allclose(other[0], [*frames[4], 4 / 11], rtol=1e-6)
+    apart = (other[1].observation[:7, :3] - frames[5:]) ** 2
+    right = (0.65 * np.exp(-2 * apart[:, :2].sum(1)) + 0.1 * np.exp(-0.1 * apart[:, 2])) / 0.75
+    np.testing.assert_allclose(other[1].info["tracking"][:7], right, rtol=1e-4)
+
+
+def test_a_lost_motion_is_terminated_and_not_the_end_of_the_clock(clip):
+    strict = Motion(Pendulum(), clip, (0, 1), (2,), least=1.01)
+    lenient = Motion(Pendulum(), clip, (0, 1), (2,), least=0.0)
+
+    def last(motion):
+        return motion.step(motion.at_frame(jnp.int32(10))[0], jnp.full(1, 1.5), jax.random.key(0))[1]
+
+    lost, kept = compute(lambda: (last(strict), last(lenient)))
+    assert lost.terminated and not lost.truncated and kept.truncated and not kept.terminated
+
+
+def test_episodes_begin_in_every_frame_but_the_last(clip):
+    motion = Motion(Pendulum(), clip, (0, 1), (2,))
+    begin = functools.partial(Reference(probability=0.5).begin, (), motion, index=jnp.int32(0))
+    states, seen, _ = compute(lambda: jax.vmap(lambda key: begin(key=key))(jax.random.split(jax.random.key(0), 500)))
+    assert set(states.own) == set(range(11)) and abs((states.own == 0).mean() - (0.5 + 0.5 / 11)) < 0.08
+    np.testing.assert_allclose(seen[:, :3], read(clip)["observation"][states.own])
+    angle = states.inner.variables[:, 0]
+    np.testing.assert_allclose(seen[:, 0], np.cos(angle), atol=1e-5)  # the state is that frame's
+    np.testing.assert_array_equal(states.inner.time, states.own)
+    first = compute(lambda: motion.reset(jax.random.key(5)))[0]
+    assert first.own == 0
+
+
+def test_tracking_and_task_are_weighed():
+    info = {"tracking": jnp.array([[0.5]])}
+    zero, no = jnp.zeros((1, 1)), jnp.zeros((1, 1), bool)
+    experience = Experience(zero, zero, jnp.array([[-3.0]]), zero, no, no, zero, (), info=info)
+    assert Tracking(imitation=0.7, task=0.3).relabel((), experience).reward[0, 0] == pytest.approx(0.35 - 0.9)
+
+
+@pytest.mark.thorough
+def test_a_run_follows_a_clip_from_the_command_line(clip, tmp_path, capsys):
+    words = ("--wrap", f"motion:{clip}:0,1:2", "--rewards", "tracking", "--starts", "reference", "--steps", "64")
+    words += ("--seeds", "1", "--num-envs", "2", "--rollout-length", "8", "--hidden-sizes", "8", "--minibatches", "2")
+    assert small.here(capsys, "train", "ppo", "Pendulum-v1", *words, "--directory", tmp_path / "run")[0] == 0
+    assert small.here(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
+
+
+def test_what_is_refused(clip, tmp_path):
+    with pytest.raises(ForageError, match="There is no clip"):
+        Motion(Pendulum(), str(tmp_path / "none.npz"), (0,))
+    (tmp_path / "bad.npz").write_bytes(b"PK")
+    with pytest.raises(ForageError, match="is not a clip of a motion"):
+        Motion(Pendulum(), str(tmp_path / "bad.npz"), (0,))
+    with pytest.raises(ForageError, match="cannot track entry 3 of Pendulum's observation; name some of 0 to 2"):
+        Motion(Pendulum(), clip, (3,))
+    with pytest.raises(ForageError, match="cannot track no entry at all"):
+        Motion(Pendulum(), clip)
+    with pytest.raises(ForageError, match="shows 3 numbers in a frame, and CartPole shows 4"):
+        Motion(CartPole(), clip, (0,))
+    with pytest.raises(ForageError, match="The states of .* are not those of TimeLimit"):
+        Motion(TimeLimit(Pendulum(), 50), clip, (0,))
+    with pytest.raises(ForageError, match="over after 9 steps, before the 40 frames"):
+        record(CartPole(), lambda observation: jnp.int32(1), tmp_path / "over.npz", 40, seed=0)
+    for environment in (Pendulum(), TimeLimit(Motion(Pendulum(), clip, (0,)), 5)):
+        with pytest.raises(ForageError, match="wrap the environment in one, last of all wrappers"):
+            Reference().check(environment, Same())
+    space = Pendulum().observation_space
+    with pytest.raises(ForageError, match="Pend has none to follow"):
+        Tracking().check(Spec("Pend", space, Pendulum().action_space))
