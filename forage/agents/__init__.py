@@ -65,6 +65,7 @@ PARTS = {
     "maxinfo-sac": "actor_critic.maxinfo_sac:MaxInfoSAC",
     "sqirl": "q_learning.sqirl:SQIRL",
     "bc": "offline.bc:BC",
+    "procedure-cloning": "offline.procedure_cloning:ProcedureCloning",
     "iql": "offline.iql:IQL",
     "f-dvl": "offline.f_dvl:FDVL",
     "o-dice": "offline.o_dice:ODICE",

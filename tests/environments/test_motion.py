@@ -105,7 +105,7 @@ def test_what_is_refused(clip, tmp_path):
         Motion(Pendulum(), clip)
     with pytest.raises(ForageError, match="shows 3 numbers in a frame, and CartPole shows 4"):
         Motion(CartPole(), clip, (0,))
-    with pytest.raises(ForageError, match="The states of .* are not those of TimeLimit"):
+    with pytest.raises(ForageError, match=r"The states of .* are not those of TimeLimit"):
         Motion(TimeLimit(Pendulum(), 50), clip, (0,))
     with pytest.raises(ForageError, match="over after 9 steps, before the 40 frames"):
         record(CartPole(), lambda observation: jnp.int32(1), tmp_path / "over.npz", 40, seed=0)

@@ -7,16 +7,18 @@ which walls hide some, as MiniGrid has it; in the authors' `AdversarialEnv` 5 x 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
+from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import EMPTY, GOAL_CELL, WALL_CELL
 from forage.environments.grid.core import GridWorld, Level
-from forage.environments.grid.layout import free, level, pick, put, uniforms, walled, whole
+from forage.environments.grid.layout import axes, free, level, pick, put, uniforms, walled, whole
 
 
 def no_walls() -> Bool[Array, "13 13"]:
@@ -83,3 +85,57 @@ def draw_walls(key: Key[Array, ""], rows: int, columns: int, count: int) -> Bool
     """Random walls: `count` draws of a cell, each any cell, so cells drawn twice make fewer."""
     cells = whole(uniforms(key, count), 0, rows * columns)
     return jnp.zeros(rows * columns, bool).at[cells].set(True).reshape(rows, columns)
+
+
+class DrawnMaze(GridWorld):
+    """A maze whose walls are drawn anew in each episode, for agents that are to find their way in mazes they never saw.
+
+    `count` cells of the inside are drawn, each any cell, as `draw_walls` has it. Start and goal lie on free cells, the
+    goal on one that can be reached; where there is none, the maze has no walls.
+    """
+
+    ranges: ClassVar[Ranges] = {"size": Range(4), "count": Range(0)}
+
+    size: int = equinox.field(static=True, default=8)  # cells along each side, walls around it included
+    count: int = equinox.field(static=True, default=14)  # draws of a cell of the inside that becomes a wall
+
+    mission = "get to the green goal square"
+
+    @property
+    def height(self) -> int:
+        return self.size
+
+    @property
+    def width(self) -> int:
+        return self.size
+
+    @property
+    def usual_max_steps(self) -> int:
+        return 8 * self.size
+
+    def generate(self, key: Key[Array, ""]) -> Level:
+        keys = jax.random.split(key)
+        where, lies, turn = uniforms(keys[0], 3)
+        inside = draw_walls(keys[1], self.size - 2, self.size - 2, self.count)
+        border = jnp.asarray(walled(self.size, self.size))
+        grid = border.at[1:-1, 1:-1].set(jnp.where(inside, jnp.uint8(WALL_CELL), jnp.uint8(EMPTY)))
+        x, y = pick(free(grid), where)
+        alone = ~(reached(free(grid), x, y) & free(grid, x, y)).any()
+        grid = jnp.where(alone, border, grid)
+        x, y = (jnp.maximum(axis, 1) for axis in (x, y))  # where all was wall there was no free cell
+        goals = reached(free(grid), x, y) & free(grid, x, y)
+        grid = put(grid, *pick(goals, lies), GOAL_CELL)
+        return level(grid, x, y, whole(turn, 0, 4))
+
+
+def reached(open_cells: Bool[Array, "height width"], x: Any, y: Any) -> Bool[Array, "height width"]:
+    """Return the open cells that can be walked to from one of them."""
+    columns, rows = axes(open_cells)
+    there = (columns == x) & (rows == y)
+
+    def wider(_: Any, there: Bool[Array, "height width"]) -> Bool[Array, "height width"]:
+        padded = jnp.pad(there, 1)
+        beside = padded[:-2, 1:-1] | padded[2:, 1:-1] | padded[1:-1, :-2] | padded[1:-1, 2:]
+        return there | (beside & open_cells)
+
+    return jax.lax.fori_loop(0, open_cells.size // 2, wider, there)

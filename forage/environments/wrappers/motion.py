@@ -10,11 +10,11 @@ for poses (w = 0.65, c = 2), velocities (0.1, 0.1), end effectors (0.15, 40) and
 `tracking` pay that, starts `reference` begin in any frame (reference state initialisation), and an episode terminates
 where it tracks worse than `least` (early termination).
 
-The paper itself could not be looked up. That the weights of poses and velocities are its own, comments in programs built
-on it say; the authors' program (xbpeng/DeepMimic: scenes/SceneImitate.cpp) has the form, divides by the sum of the
-weights, has 0.5 and 0.05, adds one for the root, and draws the first frame evenly. The others' weights are from memory.
-Two things are ours: groups are differences of what is seen, where it has rotations of joints; and what is lost is told by
-the tracking, where a character there falls with its trunk to the ground.
+The paper itself could not be looked up; comments in programs built on it call 0.65 and 0.1 its own. The authors'
+program (xbpeng/DeepMimic: DeepMimicCore/scenes/SceneImitate.cpp) has the form and the other numbers but for 40, which
+is 10 in its newest version; it has 0.5 and 0.05, adds a term for the root, divides by the sum of the weights, and draws
+the first frame evenly. Two things are ours: groups are differences of what is seen, where it has rotations of joints;
+and the tracking tells what is lost, where a character there falls to the ground.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Motion(Wrapper):
         if outside or not named:
             what = f"entry {outside[0]}" if outside else "no entry at all"
             raise ForageError(
-                f"Motion cannot track {what} of {name_of(self.environment)}'s observation; name some of 0 to {size - 1}, "
-                f"as in --wrap motion:FILE:0,1:2."
+                f"Motion cannot track {what} of {name_of(self.environment)}'s observation; name some of 0 to "
+                f"{size - 1}, as in --wrap motion:FILE:0,1:2."
             )
         clip = read(self.file)
         if clip["observation"].shape[1:] != (size,):
@@ -86,7 +86,9 @@ class Motion(Wrapper):
             )
         wanted = [(leaf.shape, np.dtype(leaf.dtype)) for leaf in jax.tree.leaves(self._states)]
         if [(clip[name].shape[1:], clip[name].dtype) for name in leaf_names(clip)] != wanted:
-            raise ForageError(f"The states of {self.file} are not those of {name_of(self.environment)}; record it there.")
+            raise ForageError(
+                f"The states of {self.file} are not those of {name_of(self.environment)}; record it there."
+            )
 
     @property
     def frames(self) -> int:
@@ -151,7 +153,11 @@ class Motion(Wrapper):
 
 
 def record(
-    environment: Environment, rule: Callable[[PyTree[Array]], PyTree[Array]], file: str | Path, frames: int, seed: int = 0
+    environment: Environment,
+    rule: Callable[[PyTree[Array]], PyTree[Array]],
+    file: str | Path,
+    frames: int,
+    seed: int = 0,
 ) -> str:
     """Write the clip of `frames` frames that a rule, from an observation to an action, plays. Return its file.
 
