@@ -154,8 +154,8 @@ class ProcedureCloning(OfflineAgent):
             raise ForageError(
                 f"Procedure cloning turns and walks in a grid, which {spec.name} is not; bc learns there."
             )
-        grid = isinstance(box, gymnasium.spaces.Box) and len(box.shape) == 3 and box.shape[2] == 3
-        if not grid or box.dtype != np.uint8 or box.high.max() > AGENT:
+        picture = isinstance(box, gymnasium.spaces.Box) and box.dtype == np.uint8 and box.shape[2:] == (3,)
+        if not (isinstance(box, gymnasium.spaces.Box) and picture and box.high.max() <= AGENT):
             raise ForageError(
                 f"Procedure cloning searches the picture of a whole grid, and {spec.name} shows something else; take a "
                 f"grid world with --env.observe full."
