@@ -1,4 +1,4 @@
-"""Procedure cloning: the search, what is learned of it, how it is decoded, and what it finds where BC does not."""
+"""Procedure cloning: the search, what is learned of it, how it is decoded, and what is refused."""
 
 import dataclasses
 from typing import NamedTuple
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import small
 
-from forage.agents.offline.bc import BC
 from forage.agents.offline.procedure_cloning import ProcedureCloning, ProcedureCloningState, scene, search, wider
 from forage.config.defaults import default_behaviour
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError
@@ -17,7 +16,7 @@ from forage.environments import spec_of
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.grid.maze import DrawnMaze, Maze
 from forage.loop.device.runner import DeviceRunner, vary
-from forage.loop.learner import Learner, LearnerState
+from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
 from forage.memory.dataset import Opened
 from forage.rewards.environment import EnvironmentReward
@@ -157,39 +156,22 @@ def shown(mazes):
 
 
 def runner_of(agent, updates):
-    """Return a loop that learns from 60 mazes, and its runner at the beginning."""
+    """Return a runner, at its beginning, of a loop that learns from 60 mazes."""
     learner = Learner(agent, default_behaviour(agent), EnvironmentReward(), Opened("mazes", "", shown(60)), SPEC)
     loop = OfflineLoop(learner, MAZE, Same(), Reset())
     loop.check()
     runner = DeviceRunner(vary(loop, {}), [0], updates)
     runner.begin()
-    return loop, runner
-
-
-def solved(agent, updates):
-    """Return the share of mazes it never saw that an agent solves, once it has learned from 60 others."""
-    loop, runner = runner_of(agent, updates)
-    runner.advance(updates)
-    state = jax.tree.map(lambda x: x[0], runner.agent_states())
-    returns = small.compute(lambda s: loop.evaluate(LearnerState(s, (), (), ()), KEY, 64, 48).returns, state)
-    return float((returns > 0).mean())
-
-
-@pytest.mark.thorough
-def test_it_finds_its_way_in_mazes_that_it_never_saw():
-    """Cloning actions from as much data does not."""
-    cloned = solved(BC(hidden_sizes=(128, 128), learning_rate=1e-3), 1500)
-    searched = solved(dataclasses.replace(AGENT, width=32, learning_rate=1e-3), 1500)
-    assert searched > 0.85 and searched > cloned + 0.3, (searched, cloned)
+    return runner
 
 
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(tmp_path):
-    _, runner = runner_of(AGENT, 20)
+    runner = runner_of(AGENT, 20)
     runner.advance(7)
     runner.save(tmp_path / "half.npz", {"steps": runner.steps})
     runner.advance(7)
-    _, again = runner_of(AGENT, 20)
+    again = runner_of(AGENT, 20)
     again.load(tmp_path / "half.npz")
     again.advance(7)
     assert small.differing(runner.state, again.state) == []
