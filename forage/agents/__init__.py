@@ -55,6 +55,7 @@ PARTS = {
     "recurrent-td3": "actor_critic.recurrent.td3:RecurrentTD3",
     "q-learning": "tabular.q_learning:QLearning",
     "trace-control": "tabular.trace_control:TraceControl",
+    "episodic-control": "tabular.episodic_control:EpisodicControl",
     "ucbvi": "tabular.ucbvi:UCBVI",
     "psrl": "tabular.psrl:PSRL",
     "maxent": "tabular.maxent:MaxEnt",
