@@ -73,6 +73,7 @@ PARTS = {
     "recoil": "offline.recoil:ReCOIL",
     "decision-transformer": "offline.decision_transformer:DecisionTransformer",
     "trajectory-transformer": "offline.trajectory_transformer:TrajectoryTransformer",
+    "guided-flows": "offline.guided_flows:GuidedFlows",
     "open-es": "evolution.open_es:OpenES",
     "gumbel-search": "search.gumbel_search:GumbelSearch",
 }
