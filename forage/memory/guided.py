@@ -45,7 +45,7 @@ class Guided(DataSet):
         "forage train td3-bc Pendulum-v1 --memory guided --memory.file few.npz "
         "--memory.augmentation mine.py:mirrored --memory.progress mine.py:upward"
     )
-    ranges: ClassVar[Ranges] = {"copies": Range(0, above=True), "length": Range(1)}
+    ranges: ClassVar[Ranges] = {"copies": Range(0, above=True), "length": Range(1), "draws": Range(0)}
 
     augmentation: str | Callable[..., Any] | None = equinox.field(static=True, default=None)  # function of a segment
     # and a random generator that returns a changed copy, as file.py:function

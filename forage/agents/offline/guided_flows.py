@@ -18,8 +18,8 @@ like with a flow in place of diffusion.
 
 Only the paper's abstract and introduction could be looked up, and no program of its authors. Both networks, layers of
 rows beside one another in place of convolutions in time, and all numbers are ours. States are standardised by the data,
-and returns divided by the data's largest. After an episode's end a plan stays in its last state; the last `horizon` - 1 transitions of a whole data set begin no
-plan.
+and returns divided by the data's largest. After an episode's end a plan stays in its last state; the last `horizon` - 1
+transitions of a whole data set begin no plan.
 """
 
 from __future__ import annotations
