@@ -88,6 +88,7 @@ class GuidedFlows(OfflineAgent):
 
     example: ClassVar[str] = "forage train guided-flows Pendulum-v1 --data mixed.npz"
     ranges: ClassVar[Ranges] = {
+        "target_return": Range(),
         "horizon": Range(2),
         "guidance": Range(0),
         "drop": Range(0, 1, above=True, below=True),
