@@ -25,7 +25,7 @@ from forage.studies.claims.played import FOLDER, episodes
 MAZE = ("########", "#.....##", "#####.##", "#......#", "#####.##", "#####.##", "########")
 WEST, EAST, SOUTH, HIGH = (3, 1), (3, 6), (5, 5), (1, 1)  # rows and columns of ends of the ways
 JUNCTION = 1.5  # m to the right of the middle, in the middle row
-SPEED = 2.0  # m/s, of who walked the ways
+SPEED = 3.0  # m/s, of who walked the ways
 SMALL: dict[str, Any] = {"hidden_sizes": (128, 128), "batch_size": 128, "learning_rate": 1e-3}
 
 
@@ -34,7 +34,7 @@ def maze(start: tuple[int, int], goal: tuple[int, int]) -> GoalConditioned:
     walls = np.array([[letter == "#" for letter in row] for row in MAZE])
     starts, goals = np.zeros_like(walls), np.zeros_like(walls)
     starts[start] = goals[goal] = True
-    return GoalConditioned(PointMass(walls, starts, goals), on_success="end")
+    return GoalConditioned(PointMass(walls, starts, goals, max_steps=600), on_success="end")
 
 
 def walk(observation: Mapping[str, Array]) -> Float[Array, "2"]:
