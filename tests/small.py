@@ -121,6 +121,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "open-es": ("open-es", "BitFlip-10", {"num_envs": 4, "hidden_sizes": (4,)}),
     "q-learning": ("q-learning", "tabular:Garnet-20", REPLAY),
     "trace-control": ("trace-control", "tabular:Chain-5", {"rollout_length": 10}),
+    "episodic-control": ("episodic-control", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "capacity": 16}),
     "ucbvi": ("ucbvi", "tabular:Chain-5", {"rollout_length": 10}),
     "psrl": ("psrl", "tabular:Chain-5", {"rollout_length": 10}),
     "maxent": ("maxent", "tabular:Chain-5", {"rollout_length": 10, "episodes": 2, "capacity": 8}),

@@ -55,6 +55,7 @@ PARTS = {
     "recurrent-td3": "actor_critic.recurrent.td3:RecurrentTD3",
     "q-learning": "tabular.q_learning:QLearning",
     "trace-control": "tabular.trace_control:TraceControl",
+    "episodic-control": "tabular.episodic_control:EpisodicControl",
     "ucbvi": "tabular.ucbvi:UCBVI",
     "psrl": "tabular.psrl:PSRL",
     "maxent": "tabular.maxent:MaxEnt",
@@ -73,6 +74,7 @@ PARTS = {
     "recoil": "offline.recoil:ReCOIL",
     "decision-transformer": "offline.decision_transformer:DecisionTransformer",
     "trajectory-transformer": "offline.trajectory_transformer:TrajectoryTransformer",
+    "guided-flows": "offline.guided_flows:GuidedFlows",
     "open-es": "evolution.open_es:OpenES",
     "gumbel-search": "search.gumbel_search:GumbelSearch",
 }

@@ -8,8 +8,8 @@ from typing import Any
 
 from forage.core.errors import ForageError
 
-OWN = ("activation", "encoder", "optimiser")
-"""Options of agents that may hold a function or a class, in words `module:Name` or `file.py:Name`."""
+OWN = ("activation", "encoder", "optimiser", "augmentation", "progress")
+"""Options that may hold a function or a class, in words `module:Name` or `file.py:Name`."""
 
 FOLLOWS = ("Agent", "Behaviour", "Rewards", "Memory", "Tasks", "Starts")
 """Ports whose parts have numbers that may follow a schedule."""

@@ -15,6 +15,8 @@ PARTS = {
     "shifted": "shifted:Shifted",
     "sqil": "sqil:SQIL",
     "dataset": "dataset:DataSet",
+    "stitched": "stitched:Stitched",
+    "guided": "guided:Guided",
     "trajectory-weighted": "trajectory_weighted:TrajectoryWeighted",
     "mixed": "mixed:Mixed",
 }

@@ -75,31 +75,7 @@ class Hindsight(Memory):
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         super().check(agent, spec, environment)
-        seen = spaces.seen(spec.observation_space)
-        if not (isinstance(seen, gymnasium_spaces.Dict) and set(seen.spaces) >= GOALS) or spec.reward_names:
-            what = "several rewards" if spec.reward_names else f"observations in {spaces.describe(seen)}"
-            raise ForageError(
-                f"Hindsight replay needs one reward and observations with achieved_goal and desired_goal, and "
-                f"{spec.name} has {what}; maze:UMaze-Goal and BitFlip-20 have both, as any GoalConditioned."
-            )
-        if environment is None:
-            raise ForageError(
-                f"Hindsight replay computes rewards anew in JAX, and {spec.name} computes its own on the host; "
-                f"use --memory uniform there, or a native environment with goals such as maze:UMaze-Goal."
-            )
-        if not hasattr(environment, "goal_reward"):
-            raise ForageError(
-                f"{spec.name} has goals and no goal_reward that computes a reward for another goal; give it one, as "
-                f"GoalConditioned has, or use --memory uniform."
-            )
-        for layer in layers(environment):
-            if "goal_reward" in vars(type(layer)):
-                break
-            if getattr(layer, "changes_reward", False):
-                raise ForageError(
-                    f"{type(layer).__name__} changes what a step of {spec.name} pays, so hindsight replay cannot "
-                    f"compute it for another goal; leave that wrapper out or use --memory uniform."
-                )
+        check_goals("Hindsight replay", "use --memory uniform", spec, environment)
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
@@ -172,6 +148,35 @@ class Hindsight(Memory):
         before = state.ends[(number - 1) % steps, env]
         first, _ = oldest(state.experience, newest)
         return Span(jnp.maximum(first, jnp.where(before < time, before + 1, first)), last)
+
+
+def check_goals(who: str, instead: str, spec: Spec, environment: Environment | None) -> None:
+    """Raise `ForageError` where there are no goals, or no reward that can be computed for another goal."""
+    seen = spaces.seen(spec.observation_space)
+    if not (isinstance(seen, gymnasium_spaces.Dict) and set(seen.spaces) >= GOALS) or spec.reward_names:
+        what = "several rewards" if spec.reward_names else f"observations in {spaces.describe(seen)}"
+        raise ForageError(
+            f"{who} needs one reward and observations with achieved_goal and desired_goal, and "
+            f"{spec.name} has {what}; maze:UMaze-Goal and BitFlip-20 have both, as any GoalConditioned."
+        )
+    if environment is None:
+        raise ForageError(
+            f"{who} computes rewards anew in JAX, and {spec.name} computes its own on the host; "
+            f"{instead} there, or a native environment with goals such as maze:UMaze-Goal."
+        )
+    if not hasattr(environment, "goal_reward"):
+        raise ForageError(
+            f"{spec.name} has goals and no goal_reward that computes a reward for another goal; give it one, as "
+            f"GoalConditioned has, or {instead}."
+        )
+    for layer in layers(environment):
+        if "goal_reward" in vars(type(layer)):
+            break
+        if getattr(layer, "changes_reward", False):
+            raise ForageError(
+                f"{type(layer).__name__} changes what a step of {spec.name} pays, so {who.lower()} cannot "
+                f"compute it for another goal; leave that wrapper out or {instead}."
+            )
 
 
 def leaders(ended: Bool[Array, "time batch"]) -> Int[Array, "time batch"]:

@@ -77,10 +77,11 @@ CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq", "
 CASES += [(agent, "Pendulum-v1") for agent in ("sac-rnd", "o-dice", "cfpi")]
 MORE = {"sac-rnd": {"taught_updates": 5, "novelty_hidden": 8}, "o-dice": {"value_sizes": (8,)}}
 CASES += [("fql", "Pendulum-v1"), ("decision-transformer", "Pendulum-v1"), ("trajectory-transformer", "Pendulum-v1")]
-CASES += [("decision-transformer", "CartPole-v1")]
+CASES += [("decision-transformer", "CartPole-v1"), ("guided-flows", "Pendulum-v1")]
 SEQUENCES = {"context": 3, "width": 8, "layers": 1, "batch_size": 4}  # of those that read episodes, in place of SMALL
 PLANS = {"past": 1, "horizon": 2, "beams": 2, "bins": 5}  # of one that plans, beside these
 MORE["trajectory-transformer"] = PLANS
+MORE["guided-flows"] = {"horizon": 3, "flow_steps": 2}
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ CLAIMS = {
     "bc": ("weighted-cloning",),
     "iql": ("iql", "action-free", "transported-rewards"),
     "gumbel-search": ("gumbel-search",),
+    "episodic-control": ("state-aggregation",),
     "vdn": ("value-decomposition",),
     "sac": ("sac-sample-efficiency", "sac-temperature", "resets"),
     "td3": ("td3-delay",),

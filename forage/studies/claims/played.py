@@ -91,5 +91,8 @@ def episodes(environment: Environment, rule: PlayedBy, random: Sequence[float], 
     run = jax.jit(jax.vmap(episode), compiler_options=known(QUICK))
     rows = jax.device_get(run(keys, jnp.asarray(random, jnp.float32)))
     lengths = [int(np.argmax(ended)) + 1 for ended in rows[4] | rows[5]]
-    whole = [np.concatenate([row[i][:length] for i, length in enumerate(lengths)]) for row in rows]
-    return Transitions(*whole)
+
+    def whole(row: np.ndarray) -> np.ndarray:
+        return np.concatenate([row[i][:length] for i, length in enumerate(lengths)])
+
+    return Transitions(*jax.tree.map(whole, rows))
