@@ -199,7 +199,7 @@ class CQN(Agent):
     learning_rate: float = 1e-4
     weight_decay: float = 0.1  # share of the weights that Adam's steps take off them, times the learning rate
     discount: float = 0.99
-    polyak: float = 0.02
+    polyak: float = 0.02  # how far each update of the target moves it towards the network
     exploration_noise: float = 0.1  # standard deviation of the noise on actions, in the unit box; larger explores more
     num_envs: int = equinox.field(static=True, default=1)
     rollout_length: int = equinox.field(static=True, default=1)
