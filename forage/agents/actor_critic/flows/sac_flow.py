@@ -237,6 +237,7 @@ class SACFlow(SAC):
     example: ClassVar[str] = "forage train sac-flow Pendulum-v1 --steps 20k"
     ranges: ClassVar[Ranges] = {
         "flow_steps": Range(1),
+        "noise_sizes": Range(1),
         "decoder_width": Range(4),
         "decoder_layers": Range(1),
         "cloning": Range(0),
