@@ -56,6 +56,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     ),
     "qr-dqn": ("qr-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "quantiles": 3}),
     "c51": ("c51", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "atoms": 5}),
+    "ensemble-c51": ("ensemble-c51", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "atoms": 5, "members": 2}),
     "pqn": ("pqn", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "minibatches": 2, "hidden_sizes": (8,)}),
     "dqn-histogram": (
         "dqn",
@@ -70,6 +71,12 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "stream-q": ("stream-q", "CartPole-v1", {"hidden_sizes": (8,), "sparsity": 0.5}),
     "stream-ac": ("stream-ac", "Pendulum-v1", {"hidden_sizes": (8,), "sparsity": 0.5}),
     "vdn": ("vdn", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
+    "cqn": ("cqn", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "levels": 2, "intervals": 3, "atoms": 5}),
+    "cqn-as": (
+        "cqn-as",
+        "Pendulum-v1",
+        REPLAY | {"hidden_sizes": (8,), "levels": 2, "intervals": 3, "atoms": 5, "sequence": 2},
+    ),
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "mdpo-off": ("mdpo-off", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "sgd_steps": 5}),
     "tqc": ("tqc", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "critics": 2, "quantiles": 5}),
@@ -103,6 +110,11 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "recurrent-sac": ("recurrent-sac", "Pendulum-v1", REPLAY | HISTORIES),
     "recurrent-td3": ("recurrent-td3", "Pendulum-v1", REPLAY | HISTORIES),
     "fql": ("fql", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "flow_steps": 2}),
+    "sac-flow": (
+        "sac-flow",
+        "Pendulum-v1",
+        REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "noise_sizes": (8,), "flow_steps": 2},
+    ),
     "bootstrapped-dqn": ("bootstrapped-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "heads": 3}),
     "maxinfo-sac": ("maxinfo-sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "members": 2}),
     "sqirl": (

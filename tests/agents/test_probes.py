@@ -26,6 +26,7 @@ from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.crossq import CrossQ
 from forage.agents.actor_critic.ddpg import DDPG
 from forage.agents.actor_critic.droq import DroQ
+from forage.agents.actor_critic.flows.sac_flow import SACFlow
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mdpo_off import MDPOOff
 from forage.agents.actor_critic.mex import MEX
@@ -62,9 +63,12 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
 from forage.agents.q_learning.c51 import C51
+from forage.agents.q_learning.cqn import CQN, of_path
+from forage.agents.q_learning.cqn_as import CQNAS
 from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
 from forage.agents.q_learning.discrete_cql import DiscreteCQL
 from forage.agents.q_learning.dqn import DQN
+from forage.agents.q_learning.ensemble_c51 import EnsembleC51
 from forage.agents.q_learning.iq_learn import IQLearn
 from forage.agents.q_learning.iterated_dqn import IteratedDQN
 from forage.agents.q_learning.langevin_dqn import LangevinDQN
@@ -75,6 +79,7 @@ from forage.agents.streaming.base import Stream
 from forage.agents.streaming.stream_ac import StreamAC
 from forage.agents.streaming.stream_q import StreamQ
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
+from forage.behaviours.own import Own
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import spaces
 from forage.core.ports import Agent, Behaviour, Evolver, Memory, World
@@ -164,6 +169,10 @@ def dqn(n_step: int = 1, **settings: Any) -> DQN:
     return DQN(**(REPLAYED | {"n_step": n_step, "dueling": False} | settings))
 
 
+FLOWING = {"value_sizes": (32, 32), "noise_sizes": (16,), "flow_steps": 2, "learn_temperature": False}
+ZOOMING: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "n_step": 1, "weight_decay": 0.0}
+ZOOMING |= {"atoms": 51, "low": -4.0, "high": 8.0, "polyak": 0.05}
+AT_RANDOM = Own(random_steps=1_000_000)  # noise about what is best at first would not find what is best elsewhere
 ONE_FOR_ALL: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_size": 32, "latent_size": 32, "action_size": 16}
 ONE_FOR_ALL |= {"encoder_learning_rate": 3e-3, "target_interval": 32, "encoder_horizon": 3, "n_step": 1}
 HISTORIES: dict[str, Any] = CRITIC | {"batch_size": 16, "unroll": 8, "memory_size": 16, "memory_layers": 1}
@@ -197,6 +206,9 @@ AGENTS = {
     "i-dqn": Trial(IteratedDQN(**REPLAYED, n_step=1, dueling=False, chain=3, copy_interval=32), 12_000, EXPLORE),
     "qr-dqn": Trial(QRDQN(**REPLAYED, n_step=1, dueling=False, quantiles=8), 12_000, EXPLORE),
     "c51": Trial(C51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0), 12_000, EXPLORE),
+    "ensemble-c51": Trial(
+        EnsembleC51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0, members=3), 12_000, EXPLORE
+    ),
     "pqn": Trial(PQN(**ROLLED), 30_000, GREEDY_AT_LAST),
     "stream-q": Trial(StreamQ(**STREAM), 30_000, GREEDY_AT_LAST),
     "stream-ac": Trial(StreamAC(**STREAM), 30_000),
@@ -228,6 +240,9 @@ AGENTS = {
     "recurrent-sac": Trial(RecurrentSAC(**HISTORIES, **COLD, target_entropy=-3.0), 20_000, memory=EPISODES),
     "recurrent-td3": Trial(RecurrentTD3(**HISTORIES, exploration_noise=0.3), 20_000, memory=EPISODES),
     "fql": Trial(FQL(**CRITIC, alpha=0.01, critic_norm="none"), 10_000),
+    "sac-flow": Trial(SACFlow(**CRITIC, **COLD, **FLOWING), 10_000),
+    "cqn": Trial(CQN(**ZOOMING), 24_000, AT_RANDOM),
+    "cqn-as": Trial(CQNAS(**ZOOMING, sequence=2), 24_000, AT_RANDOM),
     "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
     "maxinfo-sac": Trial(MaxInfoSAC(**CRITIC, **COLD, **INCURIOUS, target_entropy=-3.0), 10_000),
     "mex": Trial(MEX(**CRITIC, exploration_noise=0.3), 10_000),
@@ -278,7 +293,20 @@ KIT = ("sac", "sac histogram", "mdpo-off", "redq", "droq", "tqc", "sac-n", "edac
 BETWEEN = ("e2o", "ro2o", "h2o", "residual-sac", "residual-td3")
 NORMED = ("crossq", "simba", "bro")
 REMEMBERING = ("recurrent-sac", "recurrent-td3")
-CONTINUOUS = (*KIT, *BETWEEN, *NORMED, *REMEMBERING, "fql", "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac")
+ZOOMED = ("cqn", "cqn-as")
+CONTINUOUS = (
+    *KIT,
+    *BETWEEN,
+    *NORMED,
+    *REMEMBERING,
+    *ZOOMED,
+    "fql",
+    "sac-flow",
+    "adaptive-ratio-sac",
+    "mex",
+    "rrs",
+    "maxinfo-sac",
+)
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
@@ -313,7 +341,12 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, PPO | IMPALA):
         network = state.network
         return network.value(observation, network.remember(hidden, observation) if network.gru else None)[0]
-    if isinstance(agent, BootstrappedDQN | LangevinDQN | PQN):
+    if isinstance(agent, CQN):
+        network = state.target
+        features = network.torso.rows(jax.tree.map(lambda x: x[None], observation))
+        path = network.greedy(features, jax.random.key(0))
+        return network.value(of_path(network.all_logits(features, path), path)).mean()
+    if isinstance(agent, BootstrappedDQN | LangevinDQN | PQN | EnsembleC51):
         q, mask = agent.action_values(state, hidden, observation), spaces.split_mask(observation)[1]
         return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
     if isinstance(agent, DiscreteBCQ):
@@ -387,8 +420,11 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         return "Where targets are far apart Huber's loss, drawn by priority, is least elsewhere than at their mean."
     if trial.agent.looks_ahead and runner != "device":
         return "An agent that looks ahead does so in a native environment, alone."
-    forgets = isinstance(trial.agent, BootstrappedDQN) or not jax.tree.leaves(trial.agent.hidden(spec(form, runner)))
-    if PROBES[probe].needs == "memory" and forgets:  # which head is followed says nothing of what was seen
+    drawn = isinstance(trial.agent, BootstrappedDQN | EnsembleC51 | CQNAS)
+    forgets = drawn or not jax.tree.leaves(trial.agent.hidden(spec(form, runner)))
+    if (
+        PROBES[probe].needs == "memory" and forgets
+    ):  # which head is followed, or what was planned, does not say what was seen
         return "An agent without memory cannot pass: states that ask for different actions look alike."
     return None
 

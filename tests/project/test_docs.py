@@ -13,6 +13,7 @@ from forage.config.wrapping import wrap
 from forage.core.fields import value_of
 from forage.environments import make
 from forage.environments.catalogue import NATIVE
+from forage.environments.wrappers import motion
 from forage.studies.robustness import axis
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,9 @@ def words_of(command):
     return positional[-1], options.many(words, "wrap"), options.many(words, "under")
 
 
-def test_wrappers_of_the_pages_fit():
+def test_wrappers_of_the_pages_fit(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    motion.record(make("Pendulum-v1"), lambda seen: seen[:1], "swing.npz", 20)
     commands = [registry.wrapper_class(name).example for name in registry.WRAPPERS]
     commands += re.findall(r"^forage train .+", AROUND.read_text(), re.MULTILINE)
     assert len(commands) > len(registry.WRAPPERS) + 3

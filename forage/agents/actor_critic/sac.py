@@ -233,7 +233,7 @@ class SAC(ActorCritic):
         """Take one step of the actor, then one of the temperature."""
         state, log_probability, actor_loss = self.improve_actor(state, observation, noise, counts, keys)
         if self.learn_temperature:
-            dimensions = noise.shape[1]
+            dimensions = state.actor.actions.outputs
             gradient = jax.grad(self.temperature_loss)(state.log_temperature, log_probability, dimensions, counts)
             log_temperature, optimiser = self.temperature_descent().step(
                 gradient, state.temperature_optimiser, state.log_temperature
