@@ -50,7 +50,7 @@ PARTS = {
     "td3-bc": "actor_critic.offline.td3_bc:TD3BC",
     "rebrac": "actor_critic.offline.rebrac:ReBRAC",
     "fql": "actor_critic.offline.fql:FQL",
-    "sac-flow": "actor_critic.flows.sac_flow:SACFlow",
+    "sac-flow": "actor_critic.sac_flow:SACFlow",
     "cql": "actor_critic.offline.cql:CQL",
     "cal-ql": "actor_critic.offline.cal_ql:CalQL",
     "stream-q": "streaming.stream_q:StreamQ",

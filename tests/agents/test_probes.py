@@ -26,7 +26,6 @@ from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.crossq import CrossQ
 from forage.agents.actor_critic.ddpg import DDPG
 from forage.agents.actor_critic.droq import DroQ
-from forage.agents.actor_critic.flows.sac_flow import SACFlow
 from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC
 from forage.agents.actor_critic.mdpo_off import MDPOOff
 from forage.agents.actor_critic.mex import MEX
@@ -46,6 +45,7 @@ from forage.agents.actor_critic.redq import REDQ
 from forage.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
+from forage.agents.actor_critic.sac_flow import SACFlow
 from forage.agents.actor_critic.simba import SimBa
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.tqc import TQC

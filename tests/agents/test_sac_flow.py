@@ -11,7 +11,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.actor_critic.flows.sac_flow import Draws, SACFlow, embedded
+from forage.agents.actor_critic.sac_flow import Draws, SACFlow, embedded
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.flow import between
 
