@@ -199,7 +199,7 @@ def preset(agent: str, environment: str) -> Preset | None:
 def default_behaviour(agent: Agent) -> Behaviour:
     """Return the agent's usual one; off-policy agents that act for themselves begin at random."""
     cls = part_class("behaviour", agent.usual_behaviour)
-    if agent.usual_behaviour == "own" and not agent.on_policy:
+    if agent.usual_behaviour == "own" and not agent.on_policy and agent.begins_at_random:
         return cls(random_steps=agent.learning_starts)
     return cls()
 

@@ -255,6 +255,10 @@ class Agent(Part):
     usual_behaviour: ClassVar[str] = "own"
     """The behaviour it is used with unless another is named."""
 
+    begins_at_random: ClassVar[bool] = True
+    """Off-policy, its first `learning_starts` steps are uniform actions, unless a behaviour is named or it goes on from
+    another run."""
+
     usual_memory: ClassVar[str] = ""
     """The memory it is used with unless another is named; where there is none, the last rollout or uniform replay."""
 

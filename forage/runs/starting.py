@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from forage.behaviours.own import Own
 from forage.config import registry
 from forage.config.files import DECISIVE, PORTS, arguments_of, upon
 from forage.config.setup import Setup, shortened
@@ -22,7 +23,8 @@ from forage.loop.runner import Runner
 from forage.runs.run import Run
 
 NETWORKS = ("hidden_sizes", "value_sizes", "activation", "layer_norm", "encoder", "optimiser", "state_dependent_noise")
-NETWORKS += ("critics", "critic_norm", "bins", "lowest_value", "highest_value", "discount")
+NETWORKS += ("critics", "critic_norm", "bins", "lowest_value", "highest_value", "quantiles", "discount")
+NETWORKS += ("torso", "normalise_observation")
 """Fields of an agent that decide what its networks are and what they mean."""
 
 
@@ -59,6 +61,13 @@ def networks(parent: Run, agent: str) -> dict[str, Any]:
     return {name: getattr(of_parent, name) for name in NETWORKS if name in theirs and hasattr(of_parent, name)}
 
 
+def without_random_start(setup: Setup) -> Setup:
+    """Return a setup whose agent acts by itself from the first step on: it has learned already."""
+    if not isinstance(setup.behaviour, Own):
+        return setup
+    return dataclasses.replace(setup, behaviour=dataclasses.replace(setup.behaviour, random_steps=0))
+
+
 @dataclasses.dataclass
 class Inheritance:
     """What the members of a new run begin with."""
@@ -67,6 +76,7 @@ class Inheritance:
     rows: list[int]  # the parent's member that each member of the run goes on from
     each: bool  # each seed goes on from the same seed
     agents: Any  # leaves `member ...`
+    left: list[str]  # fields of the parent's agents that those of this run have not
     memory: Any = None  # likewise, where it is taken
     capacity: int = 0  # of that memory
     steps: int = 0  # at which the run begins, where it is: a memory counts from there
@@ -80,7 +90,8 @@ class Inheritance:
         """Say what a run begins with."""
         task = self.parent.config["spec"]["name"]
         which = "seed by seed" if self.each else f"every seed with those of {told(members(self.parent)[self.rows[0]])}"
-        lines = [f"begins with the weights of {self.parent.directory} on {task}, {which}"]
+        without = f", without {', '.join(self.left)}" if self.left else ""
+        lines = [f"begins with the weights of {self.parent.directory} on {task}, {which}{without}"]
         if self.memory is not None:
             lines.append(
                 f"and with its memory, which keeps the newest {self.capacity:,} transitions; steps count on from "
@@ -120,8 +131,11 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
         raise ForageError(f"{parent.directory} holds no trained agent: it has no agent.npz.")
     like = runner.learner_shapes()
     agents = {name: leaf[rows] for name, leaf in checkpoint.arrays(file).items()}
+    known = {field(name) for name, _ in checkpoint.named_leaves(like.agent)}
+    left = sorted({field(name) for name in agents} - known)
+    agents = {name: leaf for name, leaf in agents.items() if field(name) in known}
     try:
-        found = Inheritance(parent, rows, each, fitted(parent, "the agent", agents, like.agent))
+        found = Inheritance(parent, rows, each, fitted(parent, "the agent", agents, like.agent), left)
     except ForageError:
         check_spaces(parent, setup)
         raise
@@ -136,6 +150,11 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
                 f"is more than that; say --steps, which is {setup.steps:,} here."
             )
     return found
+
+
+def field(name: str) -> str:
+    """Return which field of an agent's state a leaf belongs to: `.critics.body.weight` to `critics`."""
+    return re.split(r"[.\[]", name.lstrip("."))[0]
 
 
 def check_spaces(parent: Run, setup: Setup) -> None:

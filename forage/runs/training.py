@@ -34,7 +34,7 @@ from forage.runs.provenance import differences, versions
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, read_json, write_json
 from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, score_agents
 from forage.runs.session import Session
-from forage.runs.starting import as_parent_unless_said, inherited
+from forage.runs.starting import as_parent_unless_said, inherited, without_random_start
 from forage.runs.trackers import Names, open_trackers, tracker_names
 
 CHECKED_APART = ("environment", "steps", "seeds", "evaluation_every", "callbacks", "options")
@@ -144,6 +144,7 @@ def train(
         "evaluation_actions": evaluation_actions,
     }
     usual = {"wrap": (), "visits": False, "evaluation_actions": "auto"}
+    said: dict[str, Any] = {}
     parent = None if start_from is None else start_from if isinstance(start_from, Run) else Run(start_from)
     if parent is not None:
         said = {name: value for name, value in given.items() if name not in usual or value != usual[name]}
@@ -151,6 +152,8 @@ def train(
     elif with_memory:
         raise ForageError("with_memory takes over what another run has collected; name that run in start_from.")
     setup = make_setup(**given)
+    if parent is not None and said.get("behaviour") is None:
+        setup = without_random_start(setup)
     if directory is not None and Run.begun(Path(directory)):
         raise ForageError(
             f"{directory} already holds a run; forage resume {directory} continues it, or name another directory."

@@ -73,6 +73,7 @@ def test_a_warm_start_keeps_the_networks_and_none_of_the_data(offline, tmp_path)
         batch_size=4,
     )
     assert run.config["memory"]["part"] == "uniform" and run.config["parent"]["offline"]
+    assert run.config["behaviour"]["random_steps"] == 0  # the warm-up is the policy's own
     agent = run.config["agent"]
     assert (agent["critics"], agent["critic_norm"], agent["layer_norm"], agent["hidden_sizes"]) == (
         3,
@@ -101,4 +102,18 @@ def test_the_same_agent_may_go_on_online_and_is_evaluated_at_the_hand_over(offli
         display="quiet",
     )
     assert [one["steps"] for one in run.evaluations] == list(range(0, 21, 2))
+    assert run.config["behaviour"]["random_steps"] == 0  # and not the 16 with which an untrained agent begins
     assert (run.directory / "handover.json").exists()
+
+
+@pytest.mark.thorough
+def test_what_only_the_offline_agent_has_stays_behind(offline, tmp_path):
+    options = {"hidden_sizes": (8,), "value_sizes": (8,), "batch_size": 4, "samples": 2}
+    words = {"seeds": [3, 7], "steps": 8, "evaluation_episodes": 1, "display": "quiet"}
+    data = offline.directory.parent / "a.npz"
+    cloned = forage.train("cql", "Pendulum-v1", data=data, agent_options=options, directory=tmp_path / "cql", **words)
+    more = {"learning_starts": 16, "batch_size": 4}
+    run = forage.train("wsrl", start_from=cloned, directory=tmp_path / "run", **words | {"steps": 16}, **more)
+    theirs, ours = (checkpoint.arrays(one.directory / "agent.npz") for one in (cloned, run))
+    assert set(theirs) - set(ours) and not set(ours) - set(theirs)
+    assert run.evaluations[0]["steps"] == 0 and (run.directory / "handover.json").exists()

@@ -68,6 +68,7 @@ class DSRLState(NamedTuple):
 class DSRL(SAC):
     """SAC over the noise of a frozen policy (Wagenmaker et al., 2025, arXiv 2506.15799), DSRL-NA."""
 
+    begins_at_random: ClassVar[bool] = False
     normalises: ClassVar[bool] = False
     example: ClassVar[str] = "forage train dsrl Pendulum-v1 --base runs/sac --steps 20k"
     ranges: ClassVar[Ranges] = {"magnitude": Range(0, above=True), "distil_interval": Range(1)}

@@ -39,6 +39,7 @@ class E2O(SAC):
     policy's mode acts.
     """
 
+    begins_at_random: ClassVar[bool] = False
     example: ClassVar[str] = "forage train e2o --from runs/offline --steps 20k"
     ranges: ClassVar[Ranges] = {"candidates": Range(1), "optimism": Range(0)}
 

@@ -80,6 +80,7 @@ class Residual(ActorCritic):
     A class with it says again which of the kit's fields have other defaults in SAC or TD3 than there.
     """
 
+    begins_at_random: ClassVar[bool] = False
     normalises: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {"residual_scale": Range(0, 1, above=True), "critic_warmup": Range(0)}
 

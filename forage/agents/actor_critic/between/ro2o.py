@@ -46,6 +46,7 @@ class RO2O(SACN):
     Learn from data first, and go on with `--from RUN` and the same agent.
     """
 
+    begins_at_random: ClassVar[bool] = False
     example: ClassVar[str] = "forage train ro2o Pendulum-v1 --data DATA.npz --steps 5000"
     ranges: ClassVar[Ranges] = {
         "neighbours": Range(1),

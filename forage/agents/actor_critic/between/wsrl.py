@@ -33,6 +33,7 @@ class WSRL(SAC):
     begins untrained.
     """
 
+    begins_at_random: ClassVar[bool] = False
     example: ClassVar[str] = "forage train wsrl --from runs/offline --steps 20k"
 
     critics: int = equinox.field(static=True, default=10)
