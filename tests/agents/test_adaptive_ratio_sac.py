@@ -24,6 +24,7 @@ def test_activity_has_settled_when_its_mean_stands_still_between_two_checks():
     assert float(activity.last) == 0.0
 
 
+@pytest.mark.thorough
 def test_there_are_few_updates_until_then_and_many_from_then_on():
     name, environment, options = small.AGENTS["adaptive-ratio-sac"]
     setup = make_setup(name, environment, steps=480, seeds=[3, 7], agent_options=options)

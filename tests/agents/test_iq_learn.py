@@ -144,6 +144,7 @@ CASES = [("iq-learn", "CartPole-v1"), ("iq-learn-sac", "Pendulum-v1"), ("iq-lear
 
 
 @pytest.mark.parametrize(("agent", "environment"), gated(CASES, CASES[:1]))
+@pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment.removeprefix("gymnasium:"))
     options = SMALL | {"demonstrations": data, "learning_starts": 8, "num_envs": 2}

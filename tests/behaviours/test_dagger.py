@@ -81,6 +81,7 @@ def test_resumed_is_as_if_never_stopped(environment, tmp_path):
     assert small.differing(runner.state, again.state) == []
 
 
+@pytest.mark.thorough
 def test_a_run_on_the_command_line_and_its_evaluation_without_the_expert(tmp_path, capsys):
     small.train(tmp_path / "expert", "ppo")
     words = ("--behaviour", "dagger", "--behaviour.expert", tmp_path / "expert", "--steps", "64", "--seeds", "2")

@@ -154,6 +154,7 @@ def test_the_advantage_of_a_move_is_the_result_less_its_value():
         assert not advantage[steps, env, 1 - seat].any()
 
 
+@pytest.mark.thorough
 def test_the_pool_holds_the_agent_at_even_shares_of_the_run():
     behaviour, agent = SelfPlay(snapshots=4), AGENT_OF_TEST
     pool = behaviour.init(jax.random.key(0), agent, SPEC)

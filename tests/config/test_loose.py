@@ -30,6 +30,7 @@ def test_what_is_no_whole_number(value):
         options.whole("steps", value)
 
 
+@pytest.mark.thorough
 def test_names_of_other_libraries_lead_somewhere():
     known = {"quiet", "plain", "trials", "memory.capacity", *WORDS}
     for name in registry.PORTS["agent"]:

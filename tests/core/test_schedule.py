@@ -145,6 +145,7 @@ def train(directory, learning_rate, **given):
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_a_run_follows_its_schedule(tmp_path):
     """Words and a function that say the same train the same agent, and a plain number another. Config keeps each."""
     words = train(tmp_path / "words", "linear:1e-3,0")

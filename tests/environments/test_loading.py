@@ -475,6 +475,7 @@ def test_films_are_what_the_environment_draws(tmp_path, monkeypatch):
     assert imageio.imread(tmp_path / "a.mp4", plugin="FFMPEG").shape == (3, 320 + strip + strip % 2, 402, 3)
 
 
+@pytest.mark.thorough
 def test_json_is_alone_on_standard_output(folder, tmp_path):
     """Whatever an environment prints, and the processes it starts."""
     (folder / "my_loud.py").write_text(

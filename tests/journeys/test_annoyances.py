@@ -140,6 +140,7 @@ def test_a_list_fits_a_screen(capsys):
     assert whole in " ".join(answer(capsys, "list", "agents", "--all").split())
 
 
+@pytest.mark.thorough
 def test_a_grid_is_drawn(run, capsys):
     """`forage evaluate RUN --grid length=0.5,1`
 

@@ -93,6 +93,7 @@ def test_without_a_lag_it_is_the_last_rollout(agent, environment):
     assert differing(*states) == []
 
 
+@pytest.mark.thorough
 def test_many_agents_have_the_version_of_their_policy():
     loop = setup_of(environment="small:Pair", memory=Queue(lag=2)).loop()
     state = jax.jit(loop.init)(jax.random.key(5))

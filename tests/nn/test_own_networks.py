@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 from small import PPO, REPLAY
+from tiers import gated
 
 import forage
 from forage.config import registry
@@ -40,7 +41,7 @@ def state_of(name, **options):
     return agent, state
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", gated(AGENTS, list(AGENTS)[:2]))
 def test_an_encoder_of_ones_own(name):
     """Its features go into the hidden layers of policy and value; and its numbers are learned."""
     _, state = state_of(name, encoder=f"{FILE}:Sines", activation=f"{FILE}:swish", layer_norm=True)

@@ -51,6 +51,7 @@ def follow(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0, f"{command}: {said}"
 
 
+@pytest.mark.thorough
 def test_a_shared_policy_needs_no_checkpoints(tmp_path, capsys):
     run = tmp_path / "run"
     words = ["--steps", "1k", "--seeds", "1", "--evaluation-episodes", "1", "--quiet", "--directory", run]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import small
 from rewarded import KEY, experience_of, learn, spec_of
+from tiers import gated
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
@@ -140,7 +141,7 @@ LEARNING = {
 }
 
 
-@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize("name", gated(LEARNING, list(LEARNING)[:2]))
 def test_nothing_is_learned_from_agents_that_have_left(name):
     """What the rows of those who left hold is all the same."""
     rewards, rng = LEARNING[name], np.random.default_rng(0)

@@ -319,6 +319,7 @@ def test_a_measure_is_told_from_others_by_what_it_says():
     assert str(lengths.LENGTHS) in running.recipe(lengths.outside)
 
 
+@pytest.mark.thorough
 def test_runs_of_other_settings_or_code_are_not_taken_for_this_claim(tmp_path, capsys, little):
     first = running.run("gsde", "smoke", tmp_path, "quiet")
     little({"learning_rate": 0.01}, rewards="normalise-return")

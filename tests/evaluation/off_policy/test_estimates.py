@@ -64,7 +64,7 @@ def test_without_a_horizon(name):
     assert abs(ESTIMATORS["magic"](target).mean() - exact) < 0.2 * abs(exact)
 
 
-@pytest.mark.parametrize("name", MDPS)
+@pytest.mark.parametrize("name", gated(MDPS, list(MDPS)[:1]))
 def test_within_a_horizon(name):
     mdp, discount, table, policy, log = problem(name)
     exact = float(finite_horizon_return(mdp, table, 8, discount))
