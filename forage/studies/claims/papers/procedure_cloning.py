@@ -30,7 +30,7 @@ def ways() -> str:
     file = FOLDER / "ways.npz"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        spec = make_setup("ppo", mazes, seeds=1).config()["spec"]
+        spec = make_setup("ppo", mazes(), seeds=1).config()["spec"]
         files.write(file, episodes(mazes(), walk, (0.0,) * 100, 0), {"spec": spec})
     return str(file)
 
@@ -44,9 +44,7 @@ CLAIM = Claim(
     "clones its actions.",
     environment=mazes,
     arms={
-        "behaviour cloning": Arm(
-            "bc", {"hidden_sizes": (128, 128), "learning_rate": 1e-3}, lambda: {"data": ways()}, steps=3000
-        ),
+        "behaviour cloning": Arm("bc", {"learning_rate": 1e-3}, lambda: {"data": ways()}, steps=3000),
         "procedure cloning": Arm(
             "procedure-cloning", {"width": 32, "learning_rate": 1e-3}, lambda: {"data": ways()}, steps=1500
         ),
