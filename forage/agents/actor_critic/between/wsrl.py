@@ -34,7 +34,7 @@ class WSRL(SAC):
     """
 
     begins_at_random: ClassVar[bool] = False
-    example: ClassVar[str] = "forage train wsrl --from runs/offline --steps 20k"
+    example: ClassVar[str] = "forage train wsrl Pendulum-v1 --from runs/offline --steps 20k"
 
     critics: int = equinox.field(static=True, default=10)
     target_subset: int = equinox.field(static=True, default=2)
