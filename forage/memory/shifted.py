@@ -7,15 +7,14 @@ from typing import Any, ClassVar
 import equinox
 import gymnasium
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Int, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from forage.core import spaces
 from forage.core.ports import Agent, Environment, Moment
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
 from forage.memory.around import Around
+from forage.ops.shift import shifted
 
 
 class Shifted(Around):
@@ -68,18 +67,9 @@ class Shifted(Around):
             if isinstance(space, gymnasium.spaces.Dict):
                 return {name: move(space[name], part) for name, part in values.items()}
             found = spaces.picture(space)
-            return values if found is None else shifted(values, by, found.axes)
+            if found is None:
+                return values
+            one = lambda picture, by: shifted(picture, by, found.axes)  # noqa: E731
+            return jax.vmap(jax.vmap(one, (0, 0)), (0, None))(values, by)
 
         return move(spec.observation_space, observation)
-
-
-def shifted(pictures: Array, by: Int[Array, "batch 2"], axes: tuple[int, ...]) -> Array:
-    """Move pictures `[time, batch, ...]` down and right; `axes`: of a picture, the first two are height and width."""
-
-    def one(picture: Array, by: Int[Array, "2"]) -> Array:
-        for step, axis in zip(by, axes, strict=False):
-            size = picture.shape[axis]
-            picture = jnp.take(picture, jnp.clip(np.arange(size) - step, 0, size - 1), axis=axis)
-        return picture
-
-    return jax.vmap(jax.vmap(one, (0, 0)), (0, None))(pictures, by)

@@ -9,13 +9,15 @@ from gymnasium import spaces
 from forage.config.setup import make_setup
 from forage.core.ports import Moment
 from forage.core.types import Clock, Experience, ForageError, Spec
-from forage.memory.shifted import Shifted, shifted
+from forage.memory.shifted import Shifted
 from forage.memory.uniform import UniformReplay
+from forage.ops.shift import shifted
 
 
 def test_by_hand():
     pictures = jnp.arange(2 * 3 * 4).reshape(1, 2, 3, 4, 1)
-    found = shifted(pictures, jnp.array([[1, -2], [0, 9]]), (0, 1, 2))
+    by = jnp.array([[1, -2], [0, 9]])
+    found = jnp.stack([shifted(one, by, (0, 1, 2)) for one, by in zip(pictures[0], by, strict=True)])[None]
     # Down by 1 and left by 2: the uppermost row and the last column are repeated.
     assert found[0, 0, :, :, 0].tolist() == [[2, 3, 3, 3], [2, 3, 3, 3], [6, 7, 7, 7]]
     assert found[0, 1, :, :, 0].tolist() == [[12] * 4, [16] * 4, [20] * 4]  # no further than there are pixels

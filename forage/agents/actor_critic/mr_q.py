@@ -48,9 +48,11 @@ from forage.nn.distributions import Actions
 from forage.nn.layers import CNN, Activation, Linear, activation, is_large
 from forage.nn.networks import Style, Torso, input_size
 from forage.ops import returns
+from forage.ops.episodes import alive
 from forage.ops.every import when
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, named
+from forage.ops.shift import shifted
 from forage.ops.two_hot import symexp, two_hot
 
 
@@ -133,17 +135,9 @@ class Encoder(equinox.Module):
     def shifted(self, images: Array, key: Key[Array, ""]) -> Array:
         """Shift each picture by up to `shift` pixels each way, repeating its border."""
         assert isinstance(self.torso.body, CNN)
-        high, wide = (axis + 1 for axis in self.torso.body.picture.axes[:2])
-        margin = [(self.shift, self.shift) if axis in (high, wide) else (0, 0) for axis in range(images.ndim)]
-        padded = jnp.pad(images, margin, mode="edge")
-        by = jax.random.randint(key, (len(images), 2), 0, 2 * self.shift + 1)
-
-        def cut(image: Array, by: Int[Array, " 2"]) -> Array:
-            start = [jnp.int32(0)] * image.ndim
-            start[high - 1], start[wide - 1] = by[0], by[1]
-            return jax.lax.dynamic_slice(image, start, images.shape[1:])
-
-        return jax.vmap(cut)(padded, by)
+        axes = self.torso.body.picture.axes
+        by = self.shift - jax.random.randint(key, (len(images), 2), 0, 2 * self.shift + 1)
+        return jax.vmap(lambda image, by: shifted(image, by, axes))(images, by)
 
     def pairs(
         self, states: Float[Array, "rows latent"], actions: Float[Array, "rows dimensions"]
@@ -489,8 +483,7 @@ class MRQ(Agent):
         now_key, after_key = jax.random.split(key)
         target = state.target.encoder.states(rows, after_key).reshape(horizon, action.shape[1], -1)
         reward, terminated = experience.reward[:horizon], experience.terminated[:horizon]
-        over = jnp.cumsum(experience.ended[:horizon], axis=0) - experience.ended[:horizon]
-        mask = jnp.where((over == 0) & experience.counts[:horizon], weight, 0.0)
+        mask = jnp.where(alive(experience.ended[:horizon]) & experience.counts[:horizon], weight, 0.0)
         ends = jnp.where(state.tally.count > 0, state.tally.ends, state.drawn.ends)
         points = self.points()
 

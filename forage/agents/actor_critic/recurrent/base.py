@@ -38,6 +38,7 @@ from forage.nn.critics import ActionValue, Bins, Quantiles
 from forage.nn.distributions import Actions
 from forage.nn.lstm import Summary
 from forage.nn.networks import Style
+from forage.ops.episodes import alive
 
 
 class Before(NamedTuple):
@@ -180,8 +181,7 @@ class Recurrent(ActorCritic):
         Weights are such that a mean over all rows is one over the rows that count, beside the segments' own.
         """
         experience = batch.experience
-        over = jnp.cumsum(experience.ended, axis=0) - experience.ended
-        counts = (over == 0) & experience.counts
+        counts = alive(experience.ended) & experience.counts
         seen = jax.tree.map(
             lambda now, after: jnp.concatenate([now[:1], after]), experience.observation, experience.next_observation
         )
