@@ -21,22 +21,26 @@ def draw(path: Path, result: Mapping[str, Any], environments: Mapping[str, str] 
     """Draw learning curves of all arms on the left; on the right a dot for each seed, the score and its interval.
 
     `environments` names those of arms in another environment than the claim's; each environment has a row of its own,
-    as returns in two environments have no scale in common.
+    as returns in two environments have no scale in common. Where all arms learn from data, which no episode of training
+    comes with, there is no left.
     """
     rows: dict[str, dict[str, tuple[str, Any]]] = {}
     for number, (label, arm) in enumerate(result["arms"].items()):
         where = (environments or {}).get(label, result["environment"])
         rows.setdefault(where, {})[label] = (PALETTE[number % len(PALETTE)], arm)
     most = max(map(len, rows.values()))
-    figure = sheet(9.6, 0.6 + 3.5 * len(rows))
-    panels = figure.subplots(len(rows), 2, width_ratios=(1, 1) if most > 4 else (3, 2), squeeze=False)
-    for (where, arms), (left, right) in zip(rows.items(), panels, strict=True):
-        draw_curves(left, arms)
+    curves = any(np.isfinite(np.array(arm["curve"]["return"], float)).any() for arm in result["arms"].values())
+    figure = sheet(9.6 if curves else 5.4, 0.6 + 3.5 * len(rows))
+    ratios = ((1, 1) if most > 4 else (3, 2)) if curves else (1,)
+    panels = figure.subplots(len(rows), len(ratios), width_ratios=ratios, squeeze=False)
+    for (where, arms), (*left, right) in zip(rows.items(), panels, strict=True):
+        if left:
+            draw_curves(left[0], arms)
         draw_values(right, arms, result["measured"])
         if len(rows) > 1:
             right.set_title(where, fontsize=9.5, color=INK, loc="right")
     figure.suptitle(f"{result['claim']}: {result['verdict']}", x=0.01, ha="left", color=INK, fontweight="bold")
-    said = describe([len(result["seeds"])], "shaded, and as bars")
+    said = describe([len(result["seeds"])], "shaded, and as bars" if curves else "as bars")
     where = "" if len(rows) > 1 else f"{result['environment']}, "
     figure.supxlabel(f"{where}{said}", x=0.01, ha="left", color=QUIET, fontsize=8.5)
     return save(figure, path)
