@@ -74,6 +74,13 @@ def train_one(script: str, results: Path, cell: str, **how: Any) -> None:
     print(f"{cell}: {time.monotonic() - began:.0f} s", flush=True)
 
 
+def train_together(script: str, results: Path, wanted: list[str]) -> None:
+    """Train all seeds of each name in one process (`NAME/0,1,2`), one process after another, on JAX's own device."""
+    for group in dict.fromkeys(cell.rpartition("/")[0] for cell in wanted):
+        seeds = ",".join(cell.rpartition("/")[2] for cell in wanted if cell.rpartition("/")[0] == group)
+        train_one(script, results, f"{group}/{seeds}")
+
+
 def train_all(script: str, results: Path, wanted: list[str], jobs: int) -> None:
     """Train cells in processes of their own, so many at a time, each kept to one core where the system can do so."""
     cores: queue.SimpleQueue[int] = queue.SimpleQueue()

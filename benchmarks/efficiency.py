@@ -3,6 +3,7 @@
     python benchmarks/efficiency.py --list                 # cells: task/agent/seed, and which are done
     python benchmarks/efficiency.py --jobs 2               # train all that is missing, two at a time, a core each
     python benchmarks/efficiency.py --only half-cheetah/sac,walker-walk    # cells whose names begin so, in this order
+    python benchmarks/efficiency.py --only half-cheetah/droq --together    # all seeds in one process, on any device
     python benchmarks/efficiency.py --table                # results/EFFICIENCY.md from results/efficiency.json
 
 A cell is one seed: `forage train AGENT TASK` with the agent's own defaults and what the row says, and the mean of ten
@@ -62,17 +63,18 @@ CELLS = [f"{name}/{seed}" for name in ROWS for seed in SEEDS]
 
 
 def train_here(cell: str) -> None:
-    """Train one seed in this process, and print what was found."""
+    """Train a cell, or several seeds of one (`half-cheetah/sac/0,1`), in this process, and print what was found."""
     import forage
 
-    name, _, seed = cell.rpartition("/")
+    name, _, numbers = cell.rpartition("/")
+    seeds = [int(number) for number in numbers.split(",")]
     row = ROWS[name]
     with tempfile.TemporaryDirectory() as scratch:
         run = forage.train(
             row.agent,
             row.environment,
             steps=row.steps,
-            seeds=[int(seed)],
+            seeds=seeds,
             agent_options=row.options,
             directory=Path(scratch) / "run",
             display="quiet",
@@ -80,8 +82,10 @@ def train_here(cell: str) -> None:
             evaluation_actions="greedy",
         )
         assert run.evaluation is not None
-        found = {"return": run.evaluation["return"][0], "seconds": run.rows[-1]["seconds"], "steps": row.steps}
-    print(json.dumps({cell: found}), flush=True)
+        returns = run.evaluation["return"]
+        told = {"seconds": run.rows[-1]["seconds"] / len(seeds), "steps": row.steps}
+    told |= {"together": len(seeds)} if len(seeds) > 1 else {}
+    print(json.dumps({f"{name}/{seeds[i]}": told | {"return": returns[i]} for i in range(len(seeds))}), flush=True)
 
 
 def table(results: dict[str, Any]) -> str:
@@ -91,7 +95,8 @@ def table(results: dict[str, Any]) -> str:
         "",
         "`python benchmarks/efficiency.py` trains what is missing. The mean return of ten episodes a seed, played",
         "greedily, with Student's 95 % interval over seeds; seconds of training a seed on one core, which may have had",
-        "other work. Published: the mean of the raw curves that the script names, at as many steps.",
+        "other work; in brackets, a fifth of all seeds' at once. Published: the mean of the raw curves that the",
+        "script names, at as many steps.",
         "",
         "| task | agent | steps | return | seeds | published | seconds |",
         "|---|---|---|---|---|---|---|",
@@ -101,6 +106,7 @@ def table(results: dict[str, Any]) -> str:
         values = np.array([one["return"] for one in found])
         shown = cells.with_interval(values) if len(values) > 1 else ", ".join(f"{value:.4g}" for value in values)
         took = f"{np.median([one['seconds'] for one in found]):.0f}" if found else ""
+        took = f"[{took}]" if any("together" in one for one in found) else took
         told = [name.partition("/")[0], f"`{row.agent}`", f"{row.steps:,}", shown, str(len(found)), row.published, took]
         lines.append("| " + " | ".join(told) + " |")
     return "\n".join(lines) + "\n"
@@ -111,6 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="how the names of cells begin; several with commas between them")
     parser.add_argument("--jobs", type=int, default=1, help="how many cells at a time")
+    parser.add_argument("--together", action="store_true", help="all seeds of an agent in a task in one process")
     parser.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--table", action="store_true", help="only make the page anew")
@@ -123,8 +130,11 @@ def main() -> None:
     if arguments.list:
         print(*(f"{cell} {'done' if cell in results else ''}" for cell in wanted), sep="\n")
         return
-    if not arguments.table:
-        cells.train_all(__file__, RESULTS, [cell for cell in wanted if cell not in results], arguments.jobs)
+    missing = [cell for cell in wanted if cell not in results]
+    if arguments.together:
+        cells.train_together(__file__, RESULTS, missing)
+    elif not arguments.table:
+        cells.train_all(__file__, RESULTS, missing, arguments.jobs)
     RESULTS.with_name("EFFICIENCY.md").write_text(table(cells.read(RESULTS)))
 
 

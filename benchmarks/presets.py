@@ -8,7 +8,8 @@
 
 A cell is one seed: *forage* is `forage train AGENT gymnasium:ID --seeds N,` with nothing else said; *zoo* is
 Stable-Baselines3 with the settings of RL Baselines3 Zoo. Both play twenty episodes afterwards, greedily and sampled.
-What is running when the process ends is lost; what is done stays.
+What is running when the process ends is lost; what is done stays. A process of the zoo that gets the signal TERM leaves
+what it has learned in `results/kept`, and the next run of that cell goes on from there.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def train_zoo(name: str, seed: int) -> dict[str, Any]:
     """Train Stable-Baselines3 with the zoo's settings, and play; torch has one thread."""
     task = TASKS[name]
     given = {"algorithm": name.split("/")[0], "environment": task.environment, "steps": task.steps, "seed": seed}
+    given["kept"] = str(RESULTS.with_name("kept") / name / str(seed))
     command = [sys.executable, str(HERE / "peers" / "sb3_defaults.py"), "presets"]
     done = subprocess.run([*command, json.dumps(given | {"settings": task.zoo})], capture_output=True, text=True)
     if done.returncode:
@@ -107,13 +109,6 @@ def train_here(cell: str) -> None:
     seeds = [int(number) for number in numbers.split(",")]
     found = [train_zoo(name, seed) for seed in seeds] if who == "zoo" else train_forage(name, seeds)
     print(json.dumps({f"{name}/{who}/{seed}": one for seed, one in zip(seeds, found, strict=True)}), flush=True)
-
-
-def train_together(wanted: list[str]) -> None:
-    """Train all seeds of each of these in one process, one process after another, on JAX's default device."""
-    for group in dict.fromkeys(cell.rpartition("/")[0] for cell in wanted):
-        seeds = ",".join(cell.rpartition("/")[2] for cell in wanted if cell.startswith(group))
-        cells.train_one(__file__, RESULTS, f"{group}/{seeds}")
 
 
 def table(results: dict[str, Any]) -> str:
@@ -176,7 +171,7 @@ def main() -> None:
         return
     missing = [cell for cell in wanted if cell not in results]
     if arguments.together:
-        train_together(missing)
+        cells.train_together(__file__, RESULTS, missing)
     elif not arguments.table:
         cells.train_all(__file__, RESULTS, missing, arguments.jobs)
     RESULTS.with_name("PRESETS.md").write_text(table(cells.read(RESULTS)))

@@ -4,13 +4,17 @@
 
 Prints one JSON line: the mean return of each evaluation episode, greedy and sampled, and the seconds of training.
 Settings are those of Stable-Baselines3's constructor, and the zoo's `n_envs`, `normalize`; `linear` names those that
-fall to zero, and text is Python for `policy_kwargs`.
+fall to zero, and text is Python for `policy_kwargs`. With `kept`, a directory, a run that the signal TERM ends writes
+what it has learned there, and the next one goes on from it, at the start of an episode.
 """
 
 from __future__ import annotations
 
 import json
+import signal
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import common
@@ -18,6 +22,7 @@ import gymnasium
 import numpy as np
 import stable_baselines3
 import torch
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize, sync_envs_normalization
@@ -54,6 +59,51 @@ def play(model: Any, environment: VecEnv, greedy: bool) -> list[float]:
     return total.tolist()
 
 
+STORED = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+
+
+class UntilTold(BaseCallback):
+    """Stop at the first step after the signal TERM."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = False
+        signal.signal(signal.SIGTERM, self.listen)
+
+    def listen(self, *_: Any) -> None:
+        self.told = True
+
+    def _on_step(self) -> bool:
+        return not self.told
+
+
+def keep(model: Any, environment: VecEnv, seconds: float, directory: Path) -> None:
+    """Write networks, optimisers, the replay buffer and running moments, so that `go_on` finds them."""
+    directory.mkdir(parents=True, exist_ok=True)
+    model.save(directory / "model.zip")
+    if isinstance(environment, VecNormalize):
+        environment.save(directory / "moments.pkl")
+    if buffer := getattr(model, "replay_buffer", None):
+        length = buffer.buffer_size if buffer.full else buffer.pos
+        arrays = {name: getattr(buffer, name)[:length].astype(np.float32) for name in STORED}
+        np.savez(directory / "buffer.npz", **arrays)
+    (directory / "seconds.json").write_text(json.dumps(seconds))
+
+
+def go_on(algorithm: Any, environment: VecEnv, seed: int, directory: Path) -> tuple[Any, VecEnv, float]:
+    """Return the model that `keep` wrote, its environment, and the seconds it had taken."""
+    if isinstance(environment, VecNormalize):
+        environment = VecNormalize.load(str(directory / "moments.pkl"), environment.venv)
+    model = algorithm.load(directory / "model.zip", env=environment, device="cpu")
+    model.set_random_seed(seed + model.num_timesteps)
+    if buffer := getattr(model, "replay_buffer", None):
+        with np.load(directory / "buffer.npz") as arrays:
+            for name in STORED:
+                getattr(buffer, name)[: len(arrays[name])] = arrays[name]
+            buffer.pos, buffer.full = len(arrays["rewards"]) % buffer.buffer_size, False
+    return model, environment, json.loads((directory / "seconds.json").read_text())
+
+
 def main() -> None:
     _, settings = common.arguments()
     torch.set_num_threads(1)
@@ -72,9 +122,18 @@ def main() -> None:
     algorithm = getattr(stable_baselines3, settings["algorithm"].upper())
     policy = "MultiInputPolicy" if isinstance(environment.observation_space, gymnasium.spaces.Dict) else "MlpPolicy"
     began = time.monotonic()
-    model = algorithm(policy, environment, seed=seed, device="cpu", **given)
-    model.learn(settings["steps"], log_interval=None)
-    seconds = time.monotonic() - began
+    kept = Path(settings["kept"]) if settings.get("kept") else None
+    if kept and (kept / "model.zip").exists():
+        model, environment, before = go_on(algorithm, environment, seed, kept)
+    else:
+        model, before = algorithm(policy, environment, seed=seed, device="cpu", **given), 0.0
+    until_told = UntilTold() if kept else None
+    left = settings["steps"] - model.num_timesteps
+    model.learn(left, log_interval=None, callback=until_told, reset_num_timesteps=not model.num_timesteps)
+    seconds = before + time.monotonic() - began
+    if kept and until_told and until_told.told:
+        keep(model, environment, seconds, kept)
+        sys.exit(f"stopped after {model.num_timesteps} steps; what was learned is in {kept}")
     other: VecEnv = DummyVecEnv([lambda: make(name)] * EPISODES)
     other.seed(10_000 + seed)
     if normalise:
