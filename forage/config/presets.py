@@ -184,6 +184,18 @@ PPO: tuple[Preset, ...] = (
     Preset("ppo", TOY_TEXT, 200_000, SMALL_PPO, "as for CartPole; 0.75 here in FrozenLake"),
     Preset(
         "ppo",
+        "gymnasium:HalfCheetah-v?",
+        1_000_000,
+        SB3_NORMALISED
+        | WIDE
+        | rollouts(1, 512, 64)
+        | {"learning_rate": 2.0633e-5, "epochs": 20, "discount": 0.98, "gae_lambda": 0.92, "max_gradient_norm": 0.8}
+        | {"clip": 0.1, "entropy_coefficient": 0.000401762, "value_coefficient": 2 * 0.58096},
+        ZOO + ", with orthogonal first weights",
+        normalised(0.98),
+    ),
+    Preset(
+        "ppo",
         "gymnasium:*Cheetah* gymnasium:Ant-v? gymnasium:Pusher-v?",
         1_000_000,
         ONE_ROBOT,
