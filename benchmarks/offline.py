@@ -1,115 +1,183 @@
-"""Which agent learns most from data? Agents beside behaviour cloning on Pendulum data of three tiers, by seed.
+"""What do agents learn from data alone? Agents beside behaviour cloning on three tasks and tiers of data, by seed.
 
-    python benchmarks/offline.py                      # makes the data, trains what is missing, and prints the table
-    python benchmarks/offline.py --only iql,td3-bc    # these agents
-    python benchmarks/offline.py --table              # the table of what is done, results/OFFLINE.md
+    python benchmarks/offline.py --list                          # cells: task/tier/agent, and which are done
+    python benchmarks/offline.py                                 # make the data, and train all that is missing
+    python benchmarks/offline.py --only maze/mixed,pendulum      # cells whose names begin so, in this order
+    python benchmarks/offline.py --agents iql,cql                # cells of these agents
+    python benchmarks/offline.py --table                         # results/OFFLINE.md from results/offline.json
 
-A SAC agent of 2,500 steps plays *medium*, one of 6,000 steps *expert*; *random* is uniform actions, and each tier has
-10,000 transitions. Everybody makes 6,000 updates from rewards over ten, with five seeds. The normalised score is 0 for
-random actions and 100 for the mean return of the expert's data. Stopped, it goes on where it was: a run that is done is
-not trained again.
+The data are fifty episodes of a rule that solves the task: in *medium* half of the actions are random instead, in
+*expert* a tenth, and in *mixed* the share falls from all to none over the episodes. Everybody makes 5,000 updates with
+two layers of 64 units, five seeds in one process. The normalised score is 0 for random actions and 100 for the rule.
+What is running when the process ends is lost; what is done stays.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import cells
 import numpy as np
+from imitation import TASKS as IMITATED
 
 import forage
+from forage.config.setup import make_setup
+from forage.core.ports import Environment
 from forage.data import files
-from forage.evaluation.statistics import score
+from forage.data.logged import Transitions
+from forage.evaluation.statistics import student_interval
 from forage.rewards.scaling import Scale
-from forage.runs import training
-from forage.studies.record import record
+from forage.studies.claims.played import episodes, push, swing_up
 
-HERE = Path(__file__).parent
-RUNS, RESULTS, TABLE = Path("runs") / "offline", HERE / "results" / "offline.json", HERE / "results" / "OFFLINE.md"
-ENVIRONMENT, TRANSITIONS, UPDATES, SEEDS = "Pendulum-v1", 10_000, 6000, [1000, 1001, 1002, 1003, 1004]
-ACTORS = {"medium": 2500, "expert": 6000}  # steps of the agent that plays
-TIERS = ("random", "medium", "expert")
-SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "learning_rate": 1e-3}
-AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "bc": ("bc", SMALL),
-    "bc, best tenth": ("bc", SMALL | {"best": 0.1}),
-    "iql": ("iql", SMALL),
-    "td3-bc": ("td3-bc", SMALL),
-    "rebrac": ("rebrac", SMALL | {"batch_size": 256, "actor_cloning": 0.1, "critic_cloning": 0.1}),
-    "cql": ("cql", SMALL | {"samples": 4, "policy_learning_rate": 3e-4}),
+RESULTS = Path(__file__).parent / "results" / "offline.json"
+EPISODES, UPDATES, SEEDS = 50, 5000, [1000, 1001, 1002, 1003, 1004]
+TIERS: dict[str, tuple[float, ...]] = {
+    "medium": (0.5,) * EPISODES,
+    "mixed": tuple(np.linspace(1.0, 0.0, EPISODES).tolist()),
+    "expert": (0.1,) * EPISODES,
 }
 
 
-def actor(steps: int) -> forage.Run:
-    """Train the agent that plays a tier, or load it."""
-    return training.finished(
-        "sac", ENVIRONMENT, steps=steps, seeds=[0], agent_options=SMALL, directory=RUNS / f"sac-{steps}",
-        display="quiet",
-    )  # fmt: skip
+class Task(NamedTuple):
+    """An environment, the rule that solves it, and what rewards are multiplied by."""
+
+    environment: Callable[[], Environment]
+    rule: Callable[[Any], Any]
+    scale: float
 
 
-def data(tier: str) -> Path:
-    """Record the data of a tier, where they are not there yet."""
-    path = RUNS / f"{tier}.npz"
-    if not path.exists():
-        run = actor(ACTORS.get(tier, ACTORS["medium"]))
-        record(run.directory, TRANSITIONS, path, actions="random" if tier == "random" else "sampled")
-    return path
+def native(name: str) -> Environment:
+    """Return an environment of Forage's by its name."""
+    environment = make_setup("sac", name, seeds=1).environment
+    assert isinstance(environment, Environment)
+    return environment
 
 
-def cell(name: str, tier: str) -> dict[str, Any]:
-    """Train one agent on one tier, and return what was found."""
-    agent, options = AGENTS[name]
-    file = data(tier)
-    run = training.finished(
-        agent, ENVIRONMENT, data=str(file), steps=UPDATES, seeds=SEEDS, agent_options=options,
-        rewards=Scale(0.1), evaluation_actions="greedy", evaluation_every=UPDATES,
-        directory=RUNS / f"{name.replace(', ', '-').replace(' ', '-')}-{tier}", display="quiet",
-    )  # fmt: skip
-    assert run.evaluation is not None
-    returns = [float(value) for value in run.evaluation["return"]]
-    return {"returns": returns, "data": files.read(file)[1]["mean_return"], "seconds": run.rows[-1]["seconds"]}
+TASKS: dict[str, Task] = {
+    "pendulum": Task(lambda: native("Pendulum-v1"), swing_up, 0.1),
+    "mountain-car": Task(lambda: native("MountainCarContinuous-v0"), push, 0.1),
+    "maze": Task(lambda: IMITATED["maze"].environment, IMITATED["maze"].rule, 1.0),
+}
+SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "learning_rate": 1e-3}
+STEADY = SMALL | {"policy_learning_rate": 3e-4}
+AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bc": ("bc", SMALL),
+    "bc, best tenth": ("bc", SMALL | {"best": 0.1}),
+    "sac": ("sac", SMALL | {"batch_size": 256}),
+    "iql": ("iql", SMALL),
+    "td3-bc": ("td3-bc", SMALL),
+    "rebrac": ("rebrac", SMALL | {"batch_size": 256, "actor_cloning": 0.1, "critic_cloning": 0.1}),
+    "cql": ("cql", STEADY | {"samples": 4}),
+    "cal-ql": ("cal-ql", STEADY | {"samples": 4}),
+    "sac-n": ("sac-n", SMALL | {"critics": 10}),
+    "edac": ("edac", SMALL | {"critics": 5}),
+    "sac-rnd": ("sac-rnd", SMALL),
+    "f-dvl": ("f-dvl", SMALL),
+    "o-dice": ("o-dice", SMALL),
+    "cfpi": ("cfpi", SMALL),
+    "fql": ("fql", SMALL),
+}
+CELLS = [f"{task}/{tier}/{agent}" for agent in AGENTS for task in TASKS for tier in TIERS]
 
 
-def table(found: dict[str, dict[str, Any]]) -> str:
-    """Return the table of normalised scores with their intervals, from what is done."""
-    means = {name.rpartition("/")[2]: row["data"] for name, row in found.items()}
-    low, high = means.get("random", np.nan), means.get("expert", np.nan)
-    tiers = [tier for tier in TIERS if tier in means]
-    rows = ["| agent | " + " | ".join(tiers) + " |", "|---" * (len(tiers) + 1) + "|"]
-    normal = lambda value: f"{100 * (value - low) / (high - low):.0f}"  # noqa: E731
-    rows.append("| *the data* | " + " | ".join(normal(means[tier]) for tier in tiers) + " |")
-    for name in AGENTS:
-        cells = []
-        for tier in tiers:
-            row = found.get(f"{name}/{tier}")
-            told = None if row is None else score(np.array(row["returns"]))
-            cells.append("" if told is None else f"{normal(told.value)} [{normal(told.low)}, {normal(told.high)}]")
-        if any(cells):
-            rows.append(f"| `{name}` | " + " | ".join(cells) + " |")
-    return "\n".join(rows) + "\n"
+@functools.cache
+def played(name: str, shares: tuple[float, ...]) -> Transitions:
+    """Return what the rule plays with these shares of random actions."""
+    task = TASKS[name]
+    return episodes(task.environment(), task.rule, shares, 0)
+
+
+@functools.cache
+def ends(name: str) -> tuple[float, float]:
+    """Return the mean returns of random actions and of the rule."""
+    low, high = (mean_return(played(name, (share,) * EPISODES)) for share in (1.0, 0.0))
+    return low, high
+
+
+def mean_return(data: Transitions) -> float:
+    """Return the mean undiscounted return of whole episodes."""
+    return float(np.sum(data.reward) / np.sum(data.terminated | data.truncated))
+
+
+def train(cell: str) -> dict[str, Any]:
+    """Train an agent on the data of a task and tier, and return each seed's normalised score and the data's."""
+    name, tier, contestant = cell.split("/")
+    (agent, options), task = AGENTS[contestant], TASKS[name]
+    data, (low, high) = played(name, TIERS[tier]), ends(name)
+    with tempfile.TemporaryDirectory() as folder:
+        file, environment = Path(folder) / "data.npz", task.environment()
+        files.write(file, data, {"spec": make_setup("sac", environment, seeds=1).config()["spec"]})
+        run = forage.train(
+            agent,
+            environment,
+            data=str(file),
+            steps=UPDATES,
+            seeds=SEEDS,
+            agent_options=options,
+            rewards=Scale(task.scale),
+            evaluation_actions="greedy",
+            evaluation_episodes=20,
+            directory=Path(folder) / "run",
+            display="quiet",
+        )
+        assert run.evaluation is not None
+        returns, seconds = np.array(run.evaluation["return"]), run.rows[-1]["seconds"]
+    normalise = lambda value: 100 * (value - low) / (high - low)  # noqa: E731
+    return {"scores": normalise(returns).tolist(), "data": normalise(mean_return(data)), "seconds": seconds}
+
+
+def table(found: dict[str, Any]) -> str:
+    """Return the page of normalised scores with their intervals."""
+    columns = [f"{task}/{tier}" for task in TASKS for tier in TIERS]
+    data = {name.rpartition("/")[0]: row["data"] for name, row in found.items()}
+    lines = [
+        "# Learning from data alone",
+        "",
+        "`python benchmarks/offline.py` trains what is missing. Normalised scores, 0 for random actions and 100 for",
+        "the rule that played the data; means and Student's 95 % intervals of five seeds after 5,000 updates.",
+        "",
+        "| agent | " + " | ".join(columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+        "| *the data* | " + " | ".join(f"{data[key]:.0f}" if key in data else "" for key in columns) + " |",
+    ]
+    for agent in AGENTS:
+        shown = []
+        for key in columns:
+            row = found.get(f"{key}/{agent}")
+            low, high = student_interval(np.array(row["scores"])) if row else (0.0, 0.0)
+            shown.append(f"{np.mean(row['scores']):.0f} [{low:.0f}, {high:.0f}]" if row else "")
+        if any(shown):
+            lines.append(f"| {agent} | " + " | ".join(shown) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
+    """Train what is missing, list it, or make the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(name for name in AGENTS if "," not in name))
-    parser.add_argument("--tiers", default=",".join(TIERS))
-    parser.add_argument("--table", action="store_true")
-    options = parser.parse_args()
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    wanted = [name for name in AGENTS if name.partition(",")[0] in options.only.split(",")]
-    for tier in () if options.table else options.tiers.split(","):
-        for name in wanted:
-            if f"{name}/{tier}" not in found:
-                found[f"{name}/{tier}"] = cell(name, tier)
-                RESULTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-                print(f"{name} on {tier}: {np.mean(found[f'{name}/{tier}']['returns']):.0f}", flush=True)
-    TABLE.write_text(
-        f"# Agents on Pendulum data of three tiers\n\nMade by `python benchmarks/offline.py`.\n\n{table(found)}"
-    )
-    print(table(found))
+    parser.add_argument("--only", default="", help="how the names of cells begin; several with commas between them")
+    parser.add_argument("--agents", default="", help="names of agents with commas between them; all, if not given")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true", help="only make the page anew")
+    parser.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
+    arguments = parser.parse_args()
+    if arguments.here:
+        print(json.dumps({arguments.here: train(arguments.here)}), flush=True)
+        return
+    found, agents = cells.read(RESULTS), [name for name in arguments.agents.split(",") if name]
+    wanted = list(dict.fromkeys(c for start in arguments.only.split(",") for c in CELLS if c.startswith(start)))
+    wanted = [cell for cell in wanted if not agents or cell.rpartition("/")[2].partition(",")[0] in agents]
+    if arguments.list:
+        print(*(f"{cell} {'done' if cell in found else ''}" for cell in wanted), sep="\n")
+        return
+    for cell in () if arguments.table else (cell for cell in wanted if cell not in found):
+        cells.train_one(__file__, RESULTS, cell)
+    RESULTS.with_name("OFFLINE.md").write_text(table(cells.read(RESULTS)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,179 @@
+"""What is left of what was learned from data once a policy learns online? Curves through the hand-over, by method.
+
+    python benchmarks/handover.py --list                # cells: task/method, and which are done
+    python benchmarks/handover.py                       # train all that is missing
+    python benchmarks/handover.py --only pendulum       # cells whose names begin so, in this order
+    python benchmarks/handover.py --table               # results/HANDOVER.md and handover.png, from handover.json
+
+The data are fifty episodes of a rule, from random actions to its own (`mixed` of offline.py). Each method makes 5,000
+updates from them, and goes on for 5,000 steps of the environment, five seeds in one process. The normalised score is 0
+for random actions and 100 for the rule. What is running when the process ends is lost; what is done stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cells
+import matplotlib.pyplot as plt
+import numpy as np
+import offline
+
+import forage
+from forage.config.setup import make_setup
+from forage.data import files
+from forage.evaluation.statistics import student_interval
+from forage.memory.mixed import Mixed
+from forage.memory.uniform import UniformReplay
+from forage.rewards.scaling import Scale
+
+RESULTS = Path(__file__).parent / "results" / "handover.json"
+STEPS, EVERY, EPISODES = 5000, 250, 10
+TASKS = ("pendulum", "maze")
+SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "learning_rate": 1e-3, "batch_size": 256}
+KIT = SMALL | {"critics": 5, "critic_norm": "layer"}
+SOON = {"learning_starts": 256}
+LOW = {"climb": "mean", "target_subset": 2, "updates_per_rollout": 4, "policy_delay": 4}
+
+
+class Method(NamedTuple):
+    """Who learns from the data, and who goes on."""
+
+    before: str
+    offline: dict[str, Any]
+    agent: str
+    online: dict[str, Any]
+    with_data: bool = False  # half of each batch online is from the data
+
+
+METHODS: dict[str, Method] = {
+    "SAC-N, then SAC": Method("sac-n", KIT, "sac", KIT | LOW | SOON),
+    "SAC-N, then SAC with data": Method("sac-n", KIT, "sac", KIT | LOW | SOON, True),
+    "SAC-N, then WSRL": Method("sac-n", KIT, "wsrl", KIT | LOW | {"learning_starts": 1000}),
+    "TD3+BC, then TD3": Method("td3-bc", SMALL, "td3", SMALL | SOON),
+    "TD3+BC, then TD3 with data": Method("td3-bc", SMALL, "td3", SMALL | SOON, True),
+    "TD3+BC throughout": Method("td3-bc", SMALL, "td3-bc", SMALL | SOON, True),
+    "FQL throughout": Method("fql", SMALL, "fql", SMALL | SOON, True),
+    "E2O": Method("e2o", KIT, "e2o", KIT | SOON, True),
+    "RO2O": Method("ro2o", KIT, "ro2o", KIT | SOON, True),
+}
+CELLS = [f"{task}/{method}" for task in TASKS for method in METHODS]
+
+
+def train(cell: str) -> dict[str, Any]:
+    """Train a method on a task, and return its steps and each seed's normalised scores there: the first is of the
+    policy that was learned from data.
+    """
+    name, _, label = cell.partition("/")
+    method, task, environment = METHODS[label], offline.TASKS[name], offline.TASKS[name].environment()
+    low, high = offline.ends(name)
+    common: dict[str, Any] = {"seeds": offline.SEEDS, "rewards": Scale(task.scale), "display": "quiet"}
+    common |= {"evaluation_episodes": EPISODES, "evaluation_actions": "greedy"}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "data.npz"
+        spec = {"spec": make_setup("sac", environment, seeds=1).config()["spec"]}
+        files.write(file, offline.played(name, offline.TIERS["mixed"]), spec)
+        before = forage.train(
+            method.before,
+            environment,
+            data=str(file),
+            steps=offline.UPDATES,
+            agent_options=method.offline,
+            directory=Path(folder) / "before",
+            **common,
+        )
+        memory = Mixed(str(file), capacity=STEPS) if method.with_data else UniformReplay(STEPS)
+        run = forage.train(
+            method.agent,
+            environment,
+            start_from=before,
+            steps=STEPS,
+            agent_options=method.online,
+            memory=memory,
+            evaluation_every=EVERY,
+            directory=Path(folder) / "run",
+            **common,
+        )
+        told = json.loads((run.directory / "handover.json").read_text())
+        rows = run.evaluations
+        scores = [[100 * (value - low) / (high - low) for value in row["return"]] for row in rows]
+        seconds = before.rows[-1]["seconds"], run.rows[-1]["seconds"]
+    falls = len(told["settings"][0]["falls"])
+    return {"steps": [row["steps"] for row in rows], "scores": scores, "seconds": seconds, "said": falls}
+
+
+def table(found: dict[str, Any]) -> str:
+    """Return the page of what was handed over, what was left of it and what came of it."""
+    lines = [
+        "# From data to the environment",
+        "",
+        "`python benchmarks/handover.py` trains what is missing. Normalised scores, 0 for random actions and 100 for",
+        "the rule that played the data; means and Student's 95 % intervals of five seeds. *Lowest* is the lowest mean",
+        "over seeds of all evaluations after the hand-over, and *fall* the share of the score that it lacks.",
+        "",
+        "![curves](handover.png)",
+        "",
+        "| task | method | handed over | lowest | fall | at the end | evaluations that the run called a fall |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for cell in (cell for cell in CELLS if cell in found):
+        name, _, label = cell.partition("/")
+        scores = np.array(found[cell]["scores"])
+        means, first = scores.mean(1), scores[0]
+        lowest = int(means[1:].argmin()) + 1
+        shown = []
+        for row in (first, scores[lowest], scores[-1]):
+            low, high = student_interval(row)
+            shown.append(f"{row.mean():.0f} [{low:.0f}, {high:.0f}]")
+        fall = max(0.0, (means[0] - means[lowest]) / means[0]) if means[0] > 0 else 0.0
+        said = f"{found[cell]['said']} of {len(scores) - 1}"
+        told = [name, label, shown[0], f"{shown[1]} at {found[cell]['steps'][lowest]:,}", f"{fall:.0%}", shown[2], said]
+        lines.append("| " + " | ".join(told) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def draw(found: dict[str, Any], path: Path) -> None:
+    """Draw the curves of each task, a thin line for each seed behind the mean."""
+    figure, axes = plt.subplots(1, len(TASKS), figsize=(12, 4.5), sharey=True, layout="constrained")
+    for axis, task in zip(axes, TASKS, strict=True):
+        for number, label in enumerate(METHODS):
+            if (row := found.get(f"{task}/{label}")) is None:
+                continue
+            scores = np.array(row["scores"])
+            axis.plot(row["steps"], scores, color=f"C{number}", alpha=0.15, linewidth=0.8)
+            axis.plot(row["steps"], scores.mean(1), color=f"C{number}", label=label)
+        axis.set(title=task, xlabel="steps of the environment after the hand-over")
+    axes[0].set_ylabel("normalised score")
+    axes[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Train what is missing, list it, or make the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="how the names of cells begin")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true", help="only make the page anew")
+    parser.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
+    arguments = parser.parse_args()
+    if arguments.here:
+        print(json.dumps({arguments.here: train(arguments.here)}), flush=True)
+        return
+    found = cells.read(RESULTS)
+    wanted = [cell for cell in CELLS if cell.startswith(arguments.only)]
+    if arguments.list:
+        print(*(f"{cell} {'done' if cell in found else ''}" for cell in wanted), sep="\n")
+        return
+    for cell in () if arguments.table else (cell for cell in wanted if cell not in found):
+        cells.train_one(__file__, RESULTS, cell)
+    found = cells.read(RESULTS)
+    draw(found, RESULTS.with_name("handover.png"))
+    RESULTS.with_name("HANDOVER.md").write_text(table(found))
+
+
+if __name__ == "__main__":
+    main()
