@@ -1,0 +1,136 @@
+"""SQL: a query that answers a question about tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from forage.environments.text import answers, queries
+from forage.environments.text.draws import number, one, some
+from forage.environments.text.problems import Family, Problem
+
+NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana")
+CITIES = ("Rome", "Oslo", "Lima")
+ITEMS = ("tea", "rice", "salt", "corn")
+HIDDEN = 3  # databases beside the one shown, on which answers are tried too
+
+
+class SQL(Family):
+    """Write a query; it is right where it gives the reference's rows on the tables shown and on others like them.
+
+    Trying it on several databases is the test suite accuracy of Zhong, Yu and Klein (Semantic Evaluation for Text-to-SQL
+    with Distilled Test Suites, 2020), here with random databases: a query that merely lists the rows shown is wrong.
+    """
+
+    name = "sql"
+    levels = (
+        "one condition",
+        "two conditions, or one value of many rows",
+        "order and limit with a condition",
+        "groups with a condition on them",
+        "two tables joined, in groups",
+    )
+    measure = "clauses"
+    bounded = True
+
+    def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
+        while True:
+            question, query, ordered, size = self._question(generator, difficulty)
+            tables = [self._tables(generator, difficulty) for _ in range(HIDDEN + 1)]
+            results = [queries.run(each, query) for each in tables]
+            shown = results[0]
+            # Something is to be found, and it is not the same whatever the rows are.
+            if shown and all(each is not None for each in results) and any(each != shown for each in results):
+                break
+        described = " ".join(
+            f"Table {name}({', '.join(table['columns'])}): "
+            + "; ".join(",".join(map(str, row)) for row in table["rows"])
+            + "."
+            for name, table in tables[0].items()
+        )
+        data = {"tables": tables, "query": query, "ordered": ordered, "size": size}
+        return Problem(f"{described} Write a SQL query: {question}", query, data)
+
+    def _tables(self, generator: np.random.Generator, level: int) -> dict[str, dict[str, Any]]:
+        """Draw the rows of people, and of what they bought where that is asked."""
+        names = some(generator, NAMES, 5)
+        people = [[name, number(generator, 18, 60), one(generator, CITIES)] for name in names]
+        tables = {"people": {"columns": ["name", "age", "city"], "rows": people}}
+        if level == 4:
+            bought = [[one(generator, names), one(generator, ITEMS), number(generator, 1, 9)] for _ in range(7)]
+            tables["orders"] = {"columns": ["name", "item", "amount"], "rows": bought}
+        return tables
+
+    def _question(self, generator: np.random.Generator, level: int) -> tuple[str, str, bool, int]:
+        """Draw a question, its query, whether the order of the rows counts, and the query's clauses."""
+        age, city = number(generator, 25, 50), one(generator, CITIES)
+        more = bool(generator.integers(2))
+        side, sign = ("older", ">") if more else ("younger", "<")
+        last, order = ("oldest", "DESC") if more else ("youngest", "ASC")
+        where = f"age {sign} {age}"
+        if level == 0:
+            wanted = one(generator, ("name", "city"))
+            called = "names" if wanted == "name" else "cities, with repetitions,"
+            return (
+                f"the {called} of people {side} than {age}.",
+                f"SELECT {wanted} FROM people WHERE {where}",
+                False,
+                2,
+            )
+        if level == 1:
+            if generator.integers(2):
+                both = f"the names of people {side} than {age} in {city}."
+                return both, f"SELECT name FROM people WHERE {where} AND city = '{city}'", False, 3
+            word, function = one(generator, (("greatest", "MAX"), ("least", "MIN"), ("mean", "AVG"), ("summed", "SUM")))
+            return f"the {word} age in {city}.", f"SELECT {function}(age) FROM people WHERE city = '{city}'", False, 3
+        if level == 2:
+            count = number(generator, 2, 3)
+            query = f"SELECT name FROM people WHERE city <> '{city}' ORDER BY age {order}, name LIMIT {count}"
+            asked = f"the names of the {count} {last} people outside {city}, the {last} first, ties by name."
+            return asked, query, True, 4
+        if level == 3:
+            least = number(generator, 1, 2)
+            word, function = one(generator, (("greatest", "MAX"), ("least", "MIN"), ("summed", "SUM")))
+            query = (
+                f"SELECT city, {function}(age) FROM people WHERE {where} GROUP BY city HAVING COUNT(*) >= {least} "
+                "ORDER BY city"
+            )
+            asked = (
+                f"of people {side} than {age}, each city with at least {least} of them, and their {word} age, by city."
+            )
+            return asked, query, True, 5
+        column, word = one(generator, (("city", "city"), ("name", "person")))
+        key = f"people.{column}"
+        query = (
+            f"SELECT {key}, SUM(amount) FROM people JOIN orders ON people.name = orders.name WHERE {where} "
+            f"GROUP BY {key} ORDER BY SUM(amount) {order}, {key}"
+        )
+        first = "greatest" if more else "least"
+        asked = f"the summed amount for each {word}, of people {side} than {age} with orders, {first} sum first, ties by {column}."
+        return asked, query, True, 6
+
+    def size(self, problem: Problem) -> int:
+        return problem.data["size"]
+
+    def reason(self, problem: Problem) -> str:
+        """Say which rows the query gives on the tables shown."""
+        rows = queries.run(problem.data["tables"][0], problem.data["query"]) or []
+        return f"The rows are {'; '.join(','.join(map(str, row)) for row in rows)}."
+
+    def extract(self, text: str) -> str | None:
+        """Return the tagged answer, or else the last block of SQL."""
+        found = answers.tagged(text)
+        return found if found is not None else answers.fenced(text, "sql")
+
+    def read(self, problem: Problem, found: str) -> str | None:
+        """Return a query that runs on the tables shown."""
+        return found if queries.run(problem.data["tables"][0], found) is not None else None
+
+    def judge(self, problem: Problem, value: Any) -> bool:
+        """Return whether a query gives the reference's rows on every database."""
+        for tables in problem.data["tables"]:
+            rows, wanted = queries.run(tables, value), queries.run(tables, problem.data["query"])
+            if rows is None or wanted is None or not queries.same(rows, wanted, problem.data["ordered"]):
+                return False
+        return True
