@@ -1,11 +1,12 @@
 """Difficulty that follows success, family by family, as in RLVE.
 
 Zeng, Ivison, Wang, Yuan et al., RLVE: Scaling Up Reinforcement Learning for Language Models with Adaptive Verifiable
-Environments, 2025 (arXiv 2511.07317). Problems are drawn from a window of levels. Answers at its upper level are counted;
-once there are enough of them, the window moves up by one level where at least 90 % were right, and the count begins anew
-either way. It never moves down. The rule and its defaults are those of the authors' program (`RLVEManager.update` in
-slime/ray/rollout_data_source.py, and slime/utils/arguments.py, at github.com/Zhiyuan-Zeng/RLVE), which was read; of the
-paper only the abstract and the introduction were. There levels have no end; here the window stops at a family's last.
+Environments, 2025 (arXiv 2511.07317). Problems are drawn from a window of levels. Answers at its upper level are
+counted; once there are enough of them, the window moves up by one level where at least 90 % were right, and the count
+begins anew either way. It never moves down. The rule and its defaults are those of the authors' program
+(`RLVEManager.update` in slime/ray/rollout_data_source.py, and slime/utils/arguments.py, at
+github.com/Zhiyuan-Zeng/RLVE), which was read; of the paper only the abstract and the introduction were. There levels
+have no end; here the window stops at a family's last.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verifiers within bounds: a sample whose verifier crashes, hangs or talks nonsense costs that sample and not the run."""
+"""Verifiers within bounds: one that crashes, hangs or talks nonsense costs that sample and not the run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from forage.core.errors import ForageError
@@ -41,16 +43,16 @@ def attempt(family: Family, problem: Problem, text: str) -> Verdict:
     try:
         return sound(family.verify(problem, text))
     except Exception as error:
-        return failed(f"the verifier raised {type(error).__name__}: {str(error):.200}")
+        return failed(f"the verifier raised {type(error).__name__}: {error!s:.200}")
 
 
 class Guard:
     """A family's verifier, with every failure turned into a verdict that says so.
 
-    A family that is `bounded` is verified in this process. Any other has a process of its own, which is ended when it has
-    not answered within `seconds`, or has died, and is begun anew for the next sample; a hung C function ends as well. That
-    process is no sandbox: it keeps time, not secrets. `failures` counts the reasons. Close a guard after use, or use it
-    in a `with`.
+    A family that is `bounded` is verified in this process. Any other has a process of its own, which is ended when it
+    has not answered within `seconds`, or has died, and is begun anew for the next sample; a hung C function ends as
+    well. That process is no sandbox: it keeps time, not secrets. `failures` counts the reasons. Close a guard after
+    use, or use it in a `with`.
     """
 
     def __init__(self, family: Family, seconds: float = 5.0):
@@ -64,10 +66,8 @@ class Guard:
 
     def verify(self, problem: Problem, text: str) -> Verdict:
         """Return the verdict on a text; one with a `failure` where there is none."""
-        if self.family.bounded:
-            verdict = attempt(self.family, problem, text)
-        else:
-            verdict = self._apart(problem, text)
+        judge = partial(attempt, self.family) if self.family.bounded else self._apart
+        verdict = judge(problem, text)
         if verdict.failure:
             self.failures[verdict.failure] += 1
         return verdict
@@ -178,10 +178,8 @@ class Worker:
         self.listener.join()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                try:
+                with suppress(OSError):
                     pipe.close()
-                except OSError:
-                    pass
 
 
 def received(pipe: Any) -> bytes:

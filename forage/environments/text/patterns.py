@@ -1,14 +1,14 @@
 r"""Regular expressions by automata, so that matching is bounded whatever the pattern.
 
-Python's `re` goes back over what it has tried, which takes exponential time for patterns such as `(a*)*b`. Here a pattern
-becomes a nondeterministic automaton whose states are followed all at once (Thompson, Regular Expression Search Algorithm,
-Communications of the ACM 11, 1968): a text takes at most states x characters steps. A pattern has at most 100 characters,
-10 brackets in one another, and 1,000 states once its counts are written out.
+Python's `re` goes back over what it has tried, which takes exponential time for patterns such as `(a*)*b`. Here a
+pattern becomes a nondeterministic automaton whose states are followed all at once (Thompson, Regular Expression
+Search Algorithm, Communications of the ACM 11, 1968): a text takes at most states x characters steps. A pattern has
+at most 100 characters, 10 brackets in one another, and 1,000 states once its counts are written out.
 
 Read are letters, digits and other characters that stand for themselves, `.`, `[...]` and `[^...]` with ranges, `\d`,
-`\w`, `\s`, a backslash before a special character, brackets `(...)` and `(?:...)`, `|`, `*`, `+`, `?`, `{m}`, `{m,}` and
-`{m,n}`; a `^` in front and a `$` at the end are allowed, as all of a text is matched. Anything else is malformed: a second
-quantifier, look-around, references.
+`\w`, `\s`, a backslash before a special character, brackets `(...)` and `(?:...)`, `|`, `*`, `+`, `?`, `{m}`, `{m,}`
+and `{m,n}`; a `^` in front and a `$` at the end are allowed, as all of a text is matched. Anything else is malformed:
+a second quantifier, look-around, references.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from typing import Any, NamedTuple
 
 LONGEST, DEEPEST, STATES = 100, 10, 1000
 COUNT = re.compile(r"\{(\d{1,2})(,(\d{0,2}))?\}")
-CLASSES = {"d": frozenset(string.digits), "w": frozenset(string.ascii_letters + string.digits + "_"), "s": frozenset(" \t\n\r\f\v")}
+CLASSES = {
+    "d": frozenset(string.digits),
+    "w": frozenset(string.ascii_letters + string.digits + "_"),
+    "s": frozenset(" \t\n\r\f\v"),
+}
 SPECIAL = frozenset("\\.[]{}()*+?|^$")
 
 
@@ -58,6 +62,7 @@ class Pattern:
         self.moves: list[tuple[Characters, int] | None] = []
         self.jumps: list[list[int]] = []
         self.start, self.end = self._build(tree)
+        self.steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}  # where a character led to before
 
     def _state(self) -> int:
         """Add a state."""
@@ -99,21 +104,28 @@ class Pattern:
             end = final
         return start, end
 
-    def _reached(self, states: list[int]) -> set[int]:
+    def _reached(self, states: list[int]) -> frozenset[int]:
         """Return the states and what their jumps lead to."""
         seen, waiting = set(states), list(states)
         while waiting:
             new = [state for state in self.jumps[waiting.pop()] if state not in seen]
             seen.update(new)
             waiting += new
-        return seen
+        return frozenset(seen)
+
+    def _step(self, here: frozenset[int], character: str) -> frozenset[int]:
+        """Return the states after one character."""
+        moves = (self.moves[state] for state in here)
+        return self._reached([move[1] for move in moves if move is not None and character in move[0]])
 
     def matches(self, text: str) -> bool:
         """Return whether the pattern describes all of a text."""
         here = self._reached([self.start])
         for character in text:
-            moves = (self.moves[state] for state in here)
-            here = self._reached([move[1] for move in moves if move is not None and character in move[0]])
+            after = self.steps.get((here, character))
+            if after is None:
+                after = self.steps[here, character] = self._step(here, character)
+            here = after
         return self.end in here
 
 

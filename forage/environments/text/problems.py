@@ -1,7 +1,7 @@
 """The contract of verifiable problems: what a family makes, and what its verifier says of a text.
 
-A new family is one file: a class with `levels`, `measure`, `make`, `size` and `reason`, and, where whole numbers are not
-what it asks for, `read` and `judge`.
+A new family is one file: a class with `levels`, `measure`, `make`, `size` and `reason`, and, where whole numbers are
+not what it asks for, `read` and `judge`.
 """
 
 from __future__ import annotations

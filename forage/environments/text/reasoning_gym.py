@@ -2,9 +2,9 @@
 
 Stojanovski and others, Reasoning Gym: Reasoning Environments for Reinforcement Learning with Verifiable Rewards, 2025
 (arXiv 2505.24760), which is cited by name; version 0.1.25 of the library was read. A level is one of the library's
-curriculum for that family, set for all of its attributes at once; a family without one has a single level. Truth is the
-library's own score, which pays a little for some wrong answers. Its verifiers promise no bound, so `guard.Guard` runs them
-in a process of their own.
+curriculum for that family, set for all of its attributes at once; a family without one has a single level. Truth is
+the library's own score, which pays a little for some wrong answers. Its verifiers promise no bound, so `guard.Guard`
+runs them in a process of their own. Making a problem is not bounded either: one of sokoban may take a minute.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ from forage.environments.text import answers
 from forage.environments.text.problems import Family, Problem, Verdict
 
 LONGEST = 4000  # characters of an answer; grids are longer than what our own families ask for
-RUNS_ANSWERS = {
-    "binary_matrix": "sudoku",
-    "countdown": "countdown",
-    "intermediate_integration": "equations",
-    "n_queens": "sudoku",
-    "polynomial_multiplication": "equations",
-    "puzzle24": "countdown",
-    "simple_integration": "equations",
-    "spiral_matrix": "sorting",
-    "string_insertion": "edits",
+RUNS = "its verifier runs answers as Python, which Forage never does"
+REFUSED = {
+    **dict.fromkeys(("binary_matrix", "n_queens", "spiral_matrix", "string_insertion"), RUNS),
+    **dict.fromkeys(("intermediate_integration", "polynomial_multiplication", "simple_integration"), RUNS),
+    **dict.fromkeys(("countdown", "puzzle24"), f"{RUNS}; Forage's own family countdown is like it"),
+    "list_functions": "its problems differ for the same seed",
+    "game_of_life_halting": "its verifier takes every answer for a right one",
+    "composite": "it only mixes other families",
 }
-"""Families whose verifier in the library runs an answer as Python, by `eval` or SymPy's parser, and ours that is nearest."""
+"""Families that are not taken, and why."""
 
 
 def library() -> Any:
@@ -50,11 +48,14 @@ def dataset(name: str, level: int, seed: int) -> Any:
     """Return the library's source of problems of a family, a level and a seed."""
     factory = library()
     made, config = factory.DATASETS[name]
-    if not factory.has_curriculum(name):
-        return made(config=config(seed=seed, size=1))
-    curriculum = factory.create_curriculum(name)
-    curriculum.set_global_level(level)
-    return made(config=curriculum.generate_configuration({"seed": seed, "size": 1}))
+    try:
+        if not factory.has_curriculum(name):
+            return made(config=config(seed=seed, size=1))
+        curriculum = factory.create_curriculum(name)
+        curriculum.set_global_level(level)
+        return made(config=curriculum.generate_configuration({"seed": seed, "size": 1}))
+    except (AssertionError, ValueError) as error:
+        raise ForageError(f"reasoning-gym cannot make problems of {name} at its level {level}: {error}.") from error
 
 
 class ReasoningGym(Family):
@@ -67,20 +68,22 @@ class ReasoningGym(Family):
         if title not in factory.DATASETS:
             end = nearest(title, factory.DATASETS, "reasoning-gym:")
             raise ForageError(f"reasoning-gym has no family named {title!r}{end}")
-        if title in RUNS_ANSWERS:
-            raise ForageError(
-                f"reasoning-gym's verifier of {title} runs answers as Python, which Forage never does; "
-                f"{RUNS_ANSWERS[title]} is a family of Forage's own."
-            )
+        if title in REFUSED:
+            raise ForageError(f"The family {title} of reasoning-gym is not taken: {REFUSED[title]}.")
         self.title, self.name = title, f"reasoning-gym:{title}"
         attributes = factory.create_curriculum(title).attributes if factory.has_curriculum(title) else {}
         last = max((len(each.levels) for each in attributes.values()), default=1)
         self.levels = tuple(f"level {level} of the library" for level in range(last))
 
+    def __reduce__(self) -> tuple[type[ReasoningGym], tuple[str]]:
+        """Open the family again where it is unpickled, so that its process has the library before the first text."""
+        return (ReasoningGym, (self.title,))
+
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
         seed = int(generator.integers(2**31))
         entry = dataset(self.title, difficulty, seed)[0]
-        return Problem(entry["question"], str(entry["answer"]), {"level": difficulty, "seed": seed})
+        answer = "" if entry["answer"] is None else str(entry["answer"])
+        return Problem(entry["question"], answer, {"level": difficulty, "seed": seed})
 
     def size(self, problem: Problem) -> int:
         return problem.data["level"]
@@ -90,7 +93,13 @@ class ReasoningGym(Family):
         return ""
 
     def solution(self, problem: Problem) -> str:
-        """Return the answer between tags."""
+        """Return the answer between tags.
+
+        Raises:
+            ForageError: The library can judge answers of this family, and knows none.
+        """
+        if not problem.answer:
+            raise ForageError(f"{self.name} judges answers and has none of its own to show.")
         return f"<answer>{problem.answer}</answer>"
 
     def extract(self, text: str) -> str | None:
@@ -103,4 +112,7 @@ class ReasoningGym(Family):
         if found is None:
             return Verdict(False, 0.0)
         source = dataset(self.title, problem.data["level"], problem.data["seed"])
-        return Verdict(True, float(source.score_answer(found, source[0])))
+        entry = source[0]
+        if entry["question"] != problem.prompt:
+            raise ForageError(f"{self.name} made another problem of the same seed, in another version of the library.")
+        return Verdict(True, float(source.score_answer(found, entry)))

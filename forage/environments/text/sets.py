@@ -1,7 +1,8 @@
 """Problems by number, and those held out from training.
 
-A problem follows from family, level, seed and index alone. Whether it is held out follows from the problem itself: from a
-hash of what it asks. So the two splits share no problem, whatever levels, seeds and indices either of them is drawn with.
+A problem follows from family, level, seed and index alone. Whether it is held out follows from the problem itself:
+from a hash of what it asks. So the two splits share no problem, whatever levels, seeds and indices either of them is
+drawn with.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def problem_at(
     if min(seed, index) < 0:
         raise ForageError(f"Seeds and indices of problems are 0 or more, not {min(seed, index)}.")
     if split not in SPLITS or not 0 <= share <= 1:
-        raise ForageError(f"Problems are of the split 'train' or 'held-out', with a share of 0 to 1; not {split!r}, {share:g}.")
+        raise ForageError(
+            f"Problems are of the split 'train' or 'held-out', with a share of 0 to 1; not {split!r}, {share:g}."
+        )
     name = int.from_bytes(hashlib.sha256(family.name.encode()).digest()[:8], "big")
     generator = np.random.default_rng([name, level, seed, index])
     for _ in range(ATTEMPTS):
@@ -70,7 +73,7 @@ def problem_set(
     found: dict[int, Problem] = {}
     for place, level in enumerate(levels):
         wanted = len(found) + size // len(levels) + (place < size % len(levels))
-        for index in range(ATTEMPTS + 20 * size):
+        for index in range(100 + 10 * size):  # enough to find nearly all where there are just so many
             if len(found) == wanted:
                 break
             problem = problem_at(family, level, seed, index, split, share)

@@ -11,7 +11,7 @@ from forage.environments.text.draws import number, one
 from forage.environments.text.problems import Family, Problem
 
 DIGITS = "0123456789abcdef"
-BITS = (5, 7, 9, 11, 13, 16)  # of the number, by level
+BITS = (6, 7, 9, 11, 13, 16)  # of the number, by level
 
 
 def written(value: int, base: int) -> str:

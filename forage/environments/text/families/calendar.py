@@ -50,7 +50,10 @@ class Calendar(Family):
         if difficulty < 2:
             weekday = one(generator, DAYS)
             plural = "s" if days > 1 else ""
-            prompt, answer = f"Today is {weekday}. Which weekday is it in {days} day{plural}?", self._later(weekday, days)
+            prompt, answer = (
+                f"Today is {weekday}. Which weekday is it in {days} day{plural}?",
+                self._later(weekday, days),
+            )
         elif difficulty == 2:
             prompt, answer = f"Which date is {days} days after {start}?", str(end)
         elif difficulty == 3:

@@ -18,7 +18,9 @@ class Cipher(Family):
     """Move each letter of a word by some places in the alphabet, onward or back (Caesar's cipher)."""
 
     name = "cipher"
-    levels = tuple(f"{count} letters, up to {places} places" for count, places in ((3, 1), (4, 3), (6, 5), (8, 9), (10, 13)))
+    levels = tuple(
+        f"{count} letters, up to {places} places" for count, places in ((3, 1), (4, 3), (6, 5), (8, 9), (10, 13))
+    )
     measure = "letters"
     bounded = True
 
@@ -36,8 +38,8 @@ class Cipher(Family):
 
     def reason(self, problem: Problem) -> str:
         """Move one letter after the other."""
-        text = problem.data["word"]
-        return ", ".join(f"{old} to {new}" for old, new in zip(text, shifted(text, problem.data["shift"]))) + "."
+        text, moved = problem.data["word"], shifted(problem.data["word"], problem.data["shift"])
+        return ", ".join(f"{old} to {new}" for old, new in zip(text, moved, strict=True)) + "."
 
     def read(self, problem: Problem, found: str) -> str | None:
         """Return a word of small letters."""

@@ -22,7 +22,10 @@ class Guessing(Family):
     """Name the guess that leaves the fewest numbers in the worst case, after some replies; either middle is right."""
 
     name = "guessing"
-    levels = ("7 numbers, up to 1 reply", *(f"{2 ** (count + 3) - 1} numbers, up to {count + 1} replies" for count in range(1, 6)))
+    levels = (
+        "7 numbers, up to 1 reply",
+        *(f"{2 ** (count + 3) - 1} numbers, up to {count + 1} replies" for count in range(1, 6)),
+    )
     measure = "numbers"
     bounded = True
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import permutations, product
 from typing import Any
 
 import numpy as np
 
-from forage.environments.text.draws import one, some
+from forage.environments.text.draws import one
 from forage.environments.text.problems import Family, Problem
 
 PEOPLE = ("Ann", "Ben", "Cleo", "Dan")
-THINGS = {"pet": ("cat", "dog", "bird", "fish"), "drink": ("tea", "milk", "water", "juice"), "hat": ("red", "blue", "green", "black")}
+THINGS = {
+    "pet": ("cat", "dog", "bird", "fish"),
+    "drink": ("tea", "milk", "water", "juice"),
+    "hat": ("red", "blue", "green", "black"),
+}
+VERBS = {  # what people do with a thing, and what they do not
+    "pet": ("has the", "does not have the"),
+    "drink": ("drinks", "does not drink"),
+    "hat": ("wears", "does not wear"),
+}
 SIZES = ((3, 1), (4, 1), (3, 2), (4, 2), (3, 3))  # people and kinds of things, by level
 
 
+@cache
 def arrangements(people: int, kinds: int) -> np.ndarray:
     """Return all ways in which people can have things: `[way, kind, person]`, the number of the thing."""
     orders = list(permutations(range(people)))
@@ -43,7 +54,8 @@ class LogicGrid(Family):
         names = list(THINGS)[:kinds]
         shown = "; ".join(f"{kind}: {', '.join(THINGS[kind][:people])}" for kind in names)
         said = " ".join(f"{number}. {sentence(clue)}." for number, clue in enumerate(clues, 1))
-        prompt = f"{', '.join(PEOPLE[:people])} each have one of each. {shown}. {said} Who has what?"
+        prompt = f"{', '.join(PEOPLE[:people])} each have one of each. {shown}. {said} Who has what? "
+        prompt += f"Answer as NAME: {', '.join(names)}; NAME: ..."
         answer = "; ".join(
             f"{PEOPLE[person]}: {', '.join(THINGS[kind][truth[row, person]] for row, kind in enumerate(names))}"
             for person in range(people)
@@ -51,7 +63,7 @@ class LogicGrid(Family):
         return Problem(prompt, answer, {"people": people, "kinds": kinds, "clues": clues})
 
     def _clue(self, generator: np.random.Generator, truth: np.ndarray, people: int, kinds: int) -> list[int]:
-        """Draw a true clue: `[kind, thing, person, -1, yes]`, or of two things `[kind, thing, other, kind of it, yes]`."""
+        """Draw a true clue: `[kind, thing, person, -1, yes]`; of two things `[kind, thing, other, its kind, yes]`."""
         yes = bool(generator.random() < 0.35)
         kind, person = int(generator.integers(kinds)), int(generator.integers(people))
         thing = int(truth[kind, person])
@@ -120,6 +132,6 @@ def fitting(ways: np.ndarray, clue: list[int]) -> np.ndarray:
 def sentence(clue: list[int]) -> str:
     """Return a clue in words."""
     kind, thing, other, other_kind, yes = clue
-    has = "has" if yes else "does not have"
-    who = PEOPLE[other] if other_kind < 0 else f"Who has {things(other_kind)[other]}"
-    return f"{who} {has} {things(kind)[thing]}"
+    verbs = list(VERBS.values())
+    who = PEOPLE[other] if other_kind < 0 else f"Whoever {verbs[other_kind][0]} {things(other_kind)[other]}"
+    return f"{who} {verbs[kind][1 - yes]} {things(kind)[thing]}"

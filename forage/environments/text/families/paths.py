@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ class Paths(Family):
         edges, start, goal = (problem.data[key] for key in ("edges", "start", "goal"))
         if (value[0], value[-1]) != (start, goal) or len(value) != len(search(edges, start, goal)[0]):
             return False
-        return all("".join(sorted(pair)) in edges for pair in zip(value, value[1:]))
+        return all("".join(sorted(pair)) in edges for pair in pairwise(value))
 
     def identity(self, problem: Problem) -> str:
         """Return edges and ends; the order of the edges makes no other problem."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from forage.environments.text import expressions
 from forage.environments.text.draws import number, one
 from forage.environments.text.problems import Family, Problem
 
 NAMES = "abc"
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "%": operator.mod,
+}
 LARGEST = 999  # of every value on the way
 STEPS = 60  # of a program
 
@@ -35,19 +42,19 @@ def lines(body: list[Statement], indent: str = "") -> list[str]:
     return written
 
 
-def play(body: list[Statement], values: dict[str, int], trace: list[tuple[str, int]]) -> None:
+def play(body: list[Statement], values: dict[Any, int], trace: list[tuple[str, int]]) -> None:
     """Run statements of our own making, and note every value that a variable takes."""
     for kind, *parts in body:
         if kind in ("set", "op"):
             name, left, *rest = parts
-            value = values[left] if isinstance(left, str) else left
+            value = values.get(left, left)
             if rest:
-                right = values[rest[1]] if isinstance(rest[1], str) else rest[1]
-                value = value % right if rest[0] == "%" else expressions.apply(rest[0], value, right)
+                right = values.get(rest[1], rest[1])
+                value = OPERATIONS[rest[0]](value, right)
             values[name] = value
             trace.append((name, value))
         elif kind == "if":
-            left, right = (values[side] if isinstance(side, str) else side for side in parts[:2])
+            left, right = (values.get(side, side) for side in parts[:2])
             play(parts[2] if left > right else parts[3], values, trace)
         else:
             for turn in range(parts[1]):
@@ -105,9 +112,9 @@ class Programs(Family):
 
     def _operation(self, generator: np.random.Generator, names: str) -> Statement:
         """Draw an assignment of a sum, a difference, a product or a remainder."""
-        operator = one(generator, "++--*%")
-        right: str | int = one(generator, names) if operator in "+-" else number(generator, 2, 5)
-        return ["op", one(generator, names[: len(names.rstrip("ij"))]), one(generator, names), operator, right]
+        sign = one(generator, "++--*%")
+        right: str | int = one(generator, names) if sign in "+-" else number(generator, 2, 5)
+        return ["op", one(generator, names[: len(names.rstrip("ij"))]), one(generator, names), sign, right]
 
     def _choice(self, generator: np.random.Generator) -> Statement:
         """Draw an if with its else, one line each."""

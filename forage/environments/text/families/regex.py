@@ -13,6 +13,7 @@ from forage.environments.text.problems import Family, Problem
 ALPHABET = "abc"
 QUANTIFIERS = ("*", "+", "?", "")
 ROOM = 2  # characters that an answer may be longer than the hidden pattern
+DRAWS = 16  # of words, before a hidden pattern is given up
 WORDS = 4  # to match, and as many not to match
 
 
@@ -32,9 +33,9 @@ class Regex(Family):
             pieces = [self._piece(generator) for _ in range(difficulty + 2)]
             hidden = "".join(atom + quantifier for atom, quantifier in pieces)
             pattern = patterns.Pattern(hidden)
-            words = {"".join(self._instance(generator, *piece) for piece in pieces) for _ in range(30)}
+            words = {"".join(self._instance(generator, *piece) for piece in pieces) for _ in range(DRAWS)}
             inside = sorted(each for each in words if 0 < len(each) <= 12)
-            others = {self._near(generator, one(generator, inside)) for _ in range(30)} if inside else set()
+            others = {self._near(generator, one(generator, inside)) for _ in range(DRAWS)} if inside else set()
             outside = sorted(each for each in others if each and not pattern.matches(each))
             inside, outside = some(generator, inside, WORDS), some(generator, outside, WORDS)
             limit = len(hidden) + ROOM

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from forage.environments.text import answers
 from forage.environments.text.draws import number, some
 from forage.environments.text.problems import Family, Problem
 

@@ -13,14 +13,15 @@ from forage.environments.text.problems import Family, Problem
 NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana")
 CITIES = ("Rome", "Oslo", "Lima")
 ITEMS = ("tea", "rice", "salt", "corn")
-HIDDEN = 3  # databases beside the one shown, on which answers are tried too
+HIDDEN = 2  # databases beside the one shown, on which answers are tried too
 
 
 class SQL(Family):
     """Write a query; it is right where it gives the reference's rows on the tables shown and on others like them.
 
-    Trying it on several databases is the test suite accuracy of Zhong, Yu and Klein (Semantic Evaluation for Text-to-SQL
-    with Distilled Test Suites, 2020), here with random databases: a query that merely lists the rows shown is wrong.
+    Trying it on several databases is the test suite accuracy of Zhong, Yu and Klein (Semantic Evaluation for
+    Text-to-SQL with Distilled Test Suites, 2020), here with random databases: a query that merely lists the rows
+    shown is wrong.
     """
 
     name = "sql"
@@ -49,7 +50,8 @@ class SQL(Family):
             + "."
             for name, table in tables[0].items()
         )
-        data = {"tables": tables, "query": query, "ordered": ordered, "size": size}
+        rows = [list(map(list, each)) for each in results if each is not None]
+        data = {"tables": tables, "rows": rows, "ordered": ordered, "size": size}
         return Problem(f"{described} Write a SQL query: {question}", query, data)
 
     def _tables(self, generator: np.random.Generator, level: int) -> dict[str, dict[str, Any]]:
@@ -107,7 +109,8 @@ class SQL(Family):
             f"GROUP BY {key} ORDER BY SUM(amount) {order}, {key}"
         )
         first = "greatest" if more else "least"
-        asked = f"the summed amount for each {word}, of people {side} than {age} with orders, {first} sum first, ties by {column}."
+        asked = f"the summed amount for each {word}, of people {side} than {age} with orders, "
+        asked += f"{first} sum first, ties by {column}."
         return asked, query, True, 6
 
     def size(self, problem: Problem) -> int:
@@ -115,22 +118,25 @@ class SQL(Family):
 
     def reason(self, problem: Problem) -> str:
         """Say which rows the query gives on the tables shown."""
-        rows = queries.run(problem.data["tables"][0], problem.data["query"]) or []
-        return f"The rows are {'; '.join(','.join(map(str, row)) for row in rows)}."
+        return f"The rows are {'; '.join(','.join(map(str, row)) for row in problem.data['rows'][0])}."
 
     def extract(self, text: str) -> str | None:
         """Return the tagged answer, or else the last block of SQL."""
         found = answers.tagged(text)
         return found if found is not None else answers.fenced(text, "sql")
 
-    def read(self, problem: Problem, found: str) -> str | None:
-        """Return a query that runs on the tables shown."""
-        return found if queries.run(problem.data["tables"][0], found) is not None else None
+    def read(self, problem: Problem, found: str) -> tuple[str, list[tuple[Any, ...]]] | None:
+        """Return a query that runs on the tables shown, and the rows that it gives there."""
+        rows = queries.run(problem.data["tables"][0], found)
+        return None if rows is None else (found, rows)
 
     def judge(self, problem: Problem, value: Any) -> bool:
         """Return whether a query gives the reference's rows on every database."""
-        for tables in problem.data["tables"]:
-            rows, wanted = queries.run(tables, value), queries.run(tables, problem.data["query"])
-            if rows is None or wanted is None or not queries.same(rows, wanted, problem.data["ordered"]):
+        query, rows = value
+        for tables, wanted in zip(problem.data["tables"], problem.data["rows"], strict=True):
+            if rows is None:
+                rows = queries.run(tables, query)
+            if rows is None or not queries.same(rows, wanted, problem.data["ordered"]):
                 return False
+            rows = None
         return True

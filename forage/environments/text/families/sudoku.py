@@ -102,5 +102,5 @@ class Sudoku(Family):
 
     def judge(self, problem: Problem, value: Any) -> bool:
         """Return whether the given digits stayed and every group holds all four."""
-        kept = all(given in (".", digit) for given, digit in zip(problem.data["grid"], value))
+        kept = all(given in (".", digit) for given, digit in zip(problem.data["grid"], value, strict=True))
         return kept and all({value[cell] for cell in cells} == set("1234") for _, cells in GROUPS)

@@ -45,7 +45,7 @@ class Walking(Family):
         instructions = [one(generator, (LEFT, RIGHT)) if turn else number(generator, 1, 9) for turn in (*turns, False)]
         x, y, _ = walked(heading, instructions)[-1]
         steps = ", ".join(map(said, instructions)).capitalize()
-        prompt = f"Start at 0,0 facing {HEADINGS[heading]}. {steps}. Where are you?"
+        prompt = f"Start at 0,0 facing {HEADINGS[heading]}. {steps}. Where are you? Answer as x,y."
         return Problem(prompt, f"{x},{y}", {"heading": heading, "instructions": instructions})
 
     def size(self, problem: Problem) -> int:
