@@ -24,7 +24,7 @@ class Window(NamedTuple):
     """The levels of a family that problems are drawn from, and the answers counted at the upper one."""
 
     high: int = 0  # the upper level; RLVE's initial difficulty is 0
-    count: int = 0  # answers at the upper level since the last check
+    answers: int = 0  # at the upper level since the last check
     right: float = 0.0  # the sum of their truth
 
 
@@ -56,7 +56,7 @@ class Rule(NamedTuple):
     def follow(self, window: Window, levels: Sequence[int], truths: Sequence[float], last: int) -> Window:
         """Return the window after a batch of answers: the level and the truth of each, and the family's last level."""
         at_top = [truth for level, truth in zip(levels, truths, strict=True) if level == window.high]
-        high, count, right = window.high, window.count + len(at_top), window.right + sum(at_top)
+        high, count, right = window.high, window.answers + len(at_top), window.right + sum(at_top)
         if count < self.prompts * self.samples:
             return Window(high, count, right)
         return Window(min(high + (right / count >= self.threshold), last))

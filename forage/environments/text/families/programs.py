@@ -64,7 +64,7 @@ def play(body: list[Statement], values: dict[Any, int], trace: list[tuple[str, i
 
 
 class Programs(Family):
-    """Foretell the number that a program in Python prints; it was made here, and an interpreter of ours ran it."""
+    """Predict the number that a program in Python prints; it was made here, and an interpreter of ours ran it."""
 
     name = "programs"
     levels = (

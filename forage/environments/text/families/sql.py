@@ -37,8 +37,11 @@ class SQL(Family):
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
         while True:
-            question, query, ordered, size = self._question(generator, difficulty)
-            tables = [self._tables(generator, difficulty) for _ in range(HIDDEN + 1)]
+            age = number(generator, 25, 50)
+            question, query, ordered, size = self._question(generator, difficulty, age)
+            # In those that are not shown some ages are those where conditions begin to hold.
+            edges = [[], *([age + step for step in (-1, 0, 1)] for _ in range(HIDDEN))]
+            tables = [self._tables(generator, difficulty, each) for each in edges]
             results = [queries.run(each, query) for each in tables]
             shown = results[0]
             # Something is to be found, and it is not the same whatever the rows are.
@@ -54,19 +57,21 @@ class SQL(Family):
         data = {"tables": tables, "rows": rows, "ordered": ordered, "size": size}
         return Problem(f"{described} Write a SQL query: {question}", query, data)
 
-    def _tables(self, generator: np.random.Generator, level: int) -> dict[str, dict[str, Any]]:
-        """Draw the rows of people, and of what they bought where that is asked."""
-        names = some(generator, NAMES, 5)
+    def _tables(self, generator: np.random.Generator, level: int, ages: list[int]) -> dict[str, dict[str, Any]]:
+        """Draw the rows of people, the first of given ages, and of what they bought where that is asked."""
+        names = some(generator, NAMES, 5 + len(ages))
         people = [[name, number(generator, 18, 60), one(generator, CITIES)] for name in names]
+        for row, each in zip(people, ages, strict=False):
+            row[1] = each
         tables = {"people": {"columns": ["name", "age", "city"], "rows": people}}
         if level == 4:
             bought = [[one(generator, names), one(generator, ITEMS), number(generator, 1, 9)] for _ in range(7)]
             tables["orders"] = {"columns": ["name", "item", "amount"], "rows": bought}
         return tables
 
-    def _question(self, generator: np.random.Generator, level: int) -> tuple[str, str, bool, int]:
+    def _question(self, generator: np.random.Generator, level: int, age: int) -> tuple[str, str, bool, int]:
         """Draw a question, its query, whether the order of the rows counts, and the query's clauses."""
-        age, city = number(generator, 25, 50), one(generator, CITIES)
+        city = one(generator, CITIES)
         more = bool(generator.integers(2))
         side, sign = ("older", ">") if more else ("younger", "<")
         last, order = ("oldest", "DESC") if more else ("youngest", "ASC")
