@@ -43,7 +43,7 @@ print(countdown.verify(problem, "I guess <answer>1 + 1</answer>"))
 - **A solution** is a right answer with the steps that lead to it, for pretraining.
 - **Held-out problems** are those whose hash falls below a share, a tenth unless you say otherwise:
   `problem_at(..., split="held-out")` and `problem_set` draw from them, and training draws from the others. So no
-  problem is in both, whatever the levels and seeds.
+  problem is in both, whatever the levels and seeds; the share has to be the same.
 - **Difficulty that follows success** is `difficulty.Rule`: RLVE's window of levels, which moves up once 90 % of
   the answers at its upper level are right.
 - **Verifiers run nothing that a policy wrote as Python.** Expressions have a parser of our own; patterns become

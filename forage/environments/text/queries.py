@@ -1,7 +1,7 @@
 """SQL queries on small tables in memory, by SQLite, within limits that no query exceeds.
 
-- A query is one SELECT of at most 400 characters with at most 12 commas, FROMs and JOINs together, and without WITH.
-  So it joins at most 12 tables, subqueries are as many as are written, and SQLite's planner has little to do.
+- A query is one SELECT of at most 400 characters in which commas, FROM and JOIN come at most 12 times, and without
+  WITH. So it joins at most 12 tables, subqueries are as many as are written, and SQLite's planner has little to do.
 - An authoriser lets SQLite prepare reads of the tables given and calls of plain functions alone: no writing, no other
   files, no pragmas, no extensions, no recursion, no LIKE and no GLOB, whose one step may take long.
 - Running it stops after 200,000 instructions of SQLite's machine, which are counted and do not depend on the clock.

@@ -2,7 +2,7 @@
 
 A problem follows from family, level, seed and index alone. Whether it is held out follows from the problem itself:
 from a hash of what it asks. So the two splits share no problem, whatever levels, seeds and indices either of them is
-drawn with.
+drawn with, as long as the share held out is the same.
 """
 
 from __future__ import annotations

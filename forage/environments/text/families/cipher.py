@@ -8,6 +8,8 @@ from forage.environments.text import answers
 from forage.environments.text.draws import LETTERS, number, word
 from forage.environments.text.problems import Family, Problem
 
+SIZES = ((3, 1), (4, 3), (6, 5), (8, 9), (10, 13))  # letters and places, by level
+
 
 def shifted(text: str, shift: int) -> str:
     """Return a word whose letters stand so many places later in the alphabet, which begins anew after z."""
@@ -18,14 +20,12 @@ class Cipher(Family):
     """Move each letter of a word by some places in the alphabet, onward or back (Caesar's cipher)."""
 
     name = "cipher"
-    levels = tuple(
-        f"{count} letters, up to {places} places" for count, places in ((3, 1), (4, 3), (6, 5), (8, 9), (10, 13))
-    )
+    levels = tuple(f"{count} letters, up to {'1 place' if most == 1 else f'{most} places'}" for count, most in SIZES)
     measure = "letters"
     bounded = True
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
-        length, furthest = ((3, 1), (4, 3), (6, 5), (8, 9), (10, 13))[difficulty]
+        length, furthest = SIZES[difficulty]
         text, shift = word(generator, length), number(generator, 1, furthest)
         back = bool(generator.integers(2))
         places = f"{shift} place{'s' if shift > 1 else ''} {'back' if back else 'on'}"
