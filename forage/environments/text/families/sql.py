@@ -19,9 +19,10 @@ HIDDEN = 2  # databases beside the one shown, on which answers are tried too
 class SQL(Family):
     """Write a query; it is right where it gives the reference's rows on the tables shown and on others like them.
 
-    Trying it on several databases is the test suite accuracy of Zhong, Yu and Klein (Semantic Evaluation for
-    Text-to-SQL with Distilled Test Suites, 2020), here with random databases: a query that merely lists the rows
-    shown is wrong.
+    A query that merely lists the rows shown is wrong. This follows the test suite accuracy of Zhong, Yu and Klein
+    (Semantic Evaluation for Text-to-SQL with Distilled Test Suites, EMNLP 2020, of which the abstract was read). They
+    choose from many random databases those that tell nearby queries apart; here two are drawn whose ages lie where the
+    conditions begin to hold.
     """
 
     name = "sql"
