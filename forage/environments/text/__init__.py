@@ -1,0 +1,1 @@
+"""Worlds of text: problems, tools and games."""

@@ -1,0 +1,1 @@
+"""Tools that a text policy calls, and what reads its calls."""
