@@ -118,7 +118,7 @@ def guarantee() -> Guarantee:
             f"Programs can be confined only on Linux on x86-64 or 64-bit Arm, and this is {platform.system()} on "
             f"{machine}: leave the Python tool out, or run Forage in a Linux container or WSL 2."
         )
-    reasons = []
+    reasons: list[str] = []
     for choice in CHOICES:
         layers = ("limits", "seccomp", *choice)
         try:
