@@ -319,7 +319,7 @@ FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        (FOREVER.format("max(i)"), "The statement was stopped after 100,000 steps or 2 seconds."),
+        (FOREVER.format("max(i)"), "The statement was stopped after 100,000 steps or 0.5 seconds."),
         (FOREVER.format(f"count(DISTINCT '{'x' * 3000}' || i)"), "The statement was stopped"),
         (FOREVER.format(f"sum(instr('{'x' * 2400}' || i, '{'x' * 1200}y'))"), "The statement was stopped"),
         (FOREVER.format(f"sum('{'a' * 3700}' || i LIKE '{'%a' * 40}%b')"), "The statement was stopped"),
@@ -336,8 +336,8 @@ FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
     ],
 )
 def test_sql_ends_within_its_limits(statement, says, database):
-    answer = database().call(statement)
-    assert answer.text.startswith(says) and answer.seconds < 10
+    answer = database(seconds=0.5).call(statement)
+    assert answer.text.startswith(says) and answer.seconds < 8
     assert answer.error == bool(says)
 
 

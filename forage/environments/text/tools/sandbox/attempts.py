@@ -525,17 +525,17 @@ ATTEMPTS = (
     Attempt(
         "shell, through C",
         "call `system`",
-        LIBC + "print(libc.system(b'cat ' + SECRET.encode()))",
+        LIBC + "print('status', libc.system(b'cat ' + SECRET.encode()))",
         "finished",
-        "^(-1|32512)$",
+        r"^status (-1|32512)$",
         harmless=True,
     ),
     Attempt(
         "pickle",
         "unpickle what calls `system`",
-        'import pickle\nprint(pickle.loads(b"cposix\\nsystem\\n(S\'cat " + SECRET.encode() + b"\'\\ntR."))',
+        "import pickle\nprint('status', pickle.loads(b\"cposix\\nsystem\\n(S'cat \" + SECRET.encode() + b\"'\\ntR.\"))",
         "finished",
-        "^(-1|32512)$",
+        r"^status (-1|32512)$",
         harmless=True,
     ),
     # Change its own confinement
