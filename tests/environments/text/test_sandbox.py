@@ -12,6 +12,7 @@ import pytest
 from tiers import gated
 
 from forage.core.errors import ForageError
+from forage.environments.text.tools.python import Python
 from forage.environments.text.tools.sandbox import attempts, guard, system_calls
 from forage.environments.text.tools.sandbox.guard import Sandbox
 
@@ -47,24 +48,9 @@ def test_an_attempt_is_answered(name, bait):
     assert fails(NAMES[name], bait) == ""
 
 
-ON_FILES = (
-    "read a user's file",
-    "list /",
-    "environment of the parent",
-    "installed packages",
-    "write outside",
-    "delete",
-    "truncate",
-    "change the library",
-    "symbolic link",
-    "many files",
-    "trace the parent",
-)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("layer", ["landlock", "namespaces"])
-@pytest.mark.parametrize("name", ON_FILES)
+@pytest.mark.parametrize("name", attempts.ON_FILES)
 def test_one_of_two_layers_keeps_files_alone(name, layer, bait, monkeypatch):
     if layer not in LAYERS:
         pytest.skip(f"no {layer} here")
@@ -80,9 +66,11 @@ def test_the_bait_notices_what_is_done_without_a_sandbox(name):
         assert attempts.unconfined(NAMES[name], fresh) != ""
 
 
-def test_there_are_at_least_twenty_attempts():
-    assert len(NAMES) == len(attempts.ATTEMPTS) >= 20
-    assert sum(one.harmless for one in attempts.ATTEMPTS) >= 8
+def test_the_page_shows_what_happened_to_each_attempt():
+    page = (Path(__file__).parents[3] / "docs" / "sandbox.md").read_text()
+    shown = re.findall(r"^\| (.+?) \| (.+?) \| (?:ran|failed|stopped|ended)", page, re.MULTILINE)
+    assert shown == [(one.name, one.does) for one in attempts.ATTEMPTS]
+    assert len(NAMES) == len(shown) >= 20 and sum(one.harmless for one in attempts.ATTEMPTS) >= 8
 
 
 def test_programs_compute_with_the_standard_library():
@@ -112,11 +100,16 @@ def test_the_order_of_a_set_is_the_same_in_each_process():
 
 def test_a_folder_to_write_in_begins_empty_and_is_gone_afterwards():
     if "namespaces" not in LAYERS:
-        with pytest.raises(ForageError, match="files=0 works"):
-            Sandbox(files=4)
-        return
+        pytest.skip("no folder to write in without user namespaces")
     program = "import os\nprint(os.listdir('.'))\nopen('a', 'w').write('x')\nprint(open('a').read(), os.listdir('.'))"
     assert [Sandbox(files=4).run(program).text for _ in range(2)] == ["[]\nx ['a']\n"] * 2
+
+
+def test_files_are_refused_where_nothing_counts_them(monkeypatch):
+    promise = dataclasses.replace(guard.guarantee(), layers=("limits", "seccomp", "landlock"))
+    monkeypatch.setattr(guard, "guarantee", lambda: promise)
+    with pytest.raises(ForageError, match="files=0 works"):
+        Python(Sandbox(files=4))
 
 
 @pytest.mark.thorough

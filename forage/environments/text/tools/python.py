@@ -28,7 +28,7 @@ class Python:
 
     def __post_init__(self) -> None:
         """Find out at once whether programs can be confined here."""
-        guarantee()
+        self.sandbox.layers()
 
     def call(self, text: str) -> Answer:
         """Return what a program wrote, and how it ended if it did not finish."""

@@ -82,6 +82,7 @@ class Bait:
         self.secret.write_text(self.token)
         self.inherited = os.open(self.secret, os.O_RDONLY)
         os.set_inheritable(self.inherited, True)
+        self.before = os.environ.get("FORAGE_SECRET")
         os.environ["FORAGE_SECRET"] = self.token
         self.internet = socket.create_server(("127.0.0.1", 0))
         self.local = socket.socket(socket.AF_UNIX)
@@ -100,6 +101,8 @@ class Bait:
         self.local.close()
         os.close(self.inherited)
         del os.environ["FORAGE_SECRET"]
+        if self.before is not None:
+            os.environ["FORAGE_SECRET"] = self.before
         self.folder.cleanup()
 
     def fill(self, program: str) -> str:
@@ -290,7 +293,7 @@ ATTEMPTS = (
         "while True: pass",
         "cpu",
         "^$",
-        dataclasses.replace(QUICK, wall=20.0, cpu=1),
+        dataclasses.replace(QUICK, wall=60.0, cpu=1),
     ),
     Attempt(
         "ignore the warning",
@@ -298,7 +301,7 @@ ATTEMPTS = (
         "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass",
         "killed",
         "^$",
-        dataclasses.replace(QUICK, wall=20.0, cpu=1),
+        dataclasses.replace(QUICK, wall=60.0, cpu=1),
     ),
     Attempt(
         "ignore signals",
@@ -601,3 +604,18 @@ ATTEMPTS = (
         STALL,
     ),
 )
+
+ON_FILES = (
+    "read a user's file",
+    "list /",
+    "environment of the parent",
+    "installed packages",
+    "write outside",
+    "delete",
+    "truncate",
+    "change the library",
+    "symbolic link",
+    "many files",
+    "trace the parent",
+)
+"""Those that Landlock and namespaces each have to answer alone, as far as there is a folder to write in."""

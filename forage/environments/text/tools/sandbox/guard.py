@@ -90,7 +90,7 @@ class Sandbox:
     open_files: int = 32  # at once, the three standard ones among them
 
     def __post_init__(self) -> None:
-        """Check the limits, and that the private folder can be limited where one is wished."""
+        """Check the limits."""
         smallest = {"wall": 0.05, "cpu": 1, "memory": 64 << 20, "output": 1, "files": 0, "space": 4096, "open_files": 8}
         for name, least in smallest.items():
             value = getattr(self, name)
@@ -98,15 +98,20 @@ class Sandbox:
             if not (whole or (name == "wall" and isinstance(value, float))) or not least <= value < 1 << 40:
                 kind = "a number" if name == "wall" else "a whole number"
                 raise ForageError(f"A sandbox's {name} is {kind} of at least {least}, not {value!r}.")
-        if self.files and "namespaces" not in guarantee().layers:
+
+    def layers(self) -> tuple[str, ...]:
+        """Return the layers that hold; raise ForageError where too few do, or the private folder cannot be limited."""
+        layers = guarantee().layers
+        if self.files and "namespaces" not in layers:
             raise ForageError(
                 "A program may write files only where they can be counted, by user namespaces, which this system does "
                 "not allow: files=0 works."
             )
+        return layers
 
     def run(self, program: str, given: str = "") -> Outcome:
         """Return what came of a program that finds `given` on its standard input."""
-        return execute(self, guarantee().layers, program, given)
+        return execute(self, self.layers(), program, given)
 
 
 @functools.cache
