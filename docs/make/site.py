@@ -66,6 +66,7 @@ HOW_TO = {
     "Data sets of your own": "docs/data-sets.md",
     "Imitating demonstrations": "docs/how-to/imitation.md",
     "Judging from another's data": "docs/off-policy.md",
+    "Tools and games for a text policy": "docs/how-to/tools.md",
     "From a file to a merged part": "docs/first_part.md",
 }
 WHY = {
@@ -73,6 +74,7 @@ WHY = {
     "Beside other libraries": "docs/compared.md",
     "How far to trust a number": "docs/trust.md",
     "What people tried": "docs/journeys.md",
+    "The sandbox": "docs/sandbox.md",
     "The design": "docs/design.md",
 }
 MEASURED = {
