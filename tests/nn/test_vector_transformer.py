@@ -8,7 +8,7 @@ import small
 from tiers import gated
 
 from forage.core.types import ForageError
-from forage.nn.transformer import Shape, Transformer
+from forage.nn.vector_transformer import Shape, VectorTransformer
 
 small.keep_compiled()
 KEY, TOKENS = jax.random.key(0), 7
@@ -17,7 +17,7 @@ SHAPE = Shape(8, 2, 4, key_heads=2)
 
 def loud(positions="rotary", shape=SHAPE):
     """Weights far from zero, so that what is not seen would be noticed."""
-    network = Transformer(KEY, shape, positions, TOKENS, vocabulary=5)
+    network = VectorTransformer(KEY, shape, positions, TOKENS, vocabulary=5)
     return jax.tree.map(lambda x: 20 * x if x.ndim == 2 else x, network)
 
 
@@ -83,7 +83,7 @@ def test_a_full_cache_forgets_the_oldest():
 
 def test_one_block_by_hand():
     shape = Shape(4, 1, 2, inner=3, activation="relu")
-    network = jax.tree.map(lambda x: 20 * x, Transformer(KEY, shape, "none"))
+    network = jax.tree.map(lambda x: 20 * x, VectorTransformer(KEY, shape, "none"))
     found = small.compute(network, TEXT[:3, :4])
     block = jax.tree.map(np.asarray, network.blocks[0])
 
@@ -133,4 +133,4 @@ def test_tokens_with_numbers_and_what_is_dropped():
 )
 def test_sizes_that_do_not_go_together_are_refused(shape, positions, words):
     with pytest.raises(ForageError, match=words):
-        Transformer(KEY, shape, positions)
+        VectorTransformer(KEY, shape, positions)
