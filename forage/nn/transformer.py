@@ -2,10 +2,10 @@
 
 Pre-normalised blocks (`forage/nn/language/architecture.py` says which choices make which family):
 
-    x <- x + out(attention(norm(x)));   x <- x + down(silu(gate(norm(x))) up(norm(x)));   at last  norm(x) times the head
+    x <- x + out(attention(norm(x)));   x <- x + down(silu(gate(norm(x))) up(norm(x)));   logits = head norm(x)
 
-- norm: x / sqrt(mean(x^2) + epsilon) times a scale (Zhang, Sennrich, 2019, "Root Mean Square Layer Normalization", arXiv
-  1910.07467), computed in float32.
+- norm: x / sqrt(mean(x^2) + epsilon) times a scale (Zhang, Sennrich, 2019, "Root Mean Square Layer Normalization",
+  arXiv 1910.07467), computed in float32.
 - attention: softmax(q k' / sqrt(head size)) v over tokens that are not later (Vaswani et al., 2017, arXiv 1706.03762,
   equation 1), with queries and keys turned by their position (Su et al., 2021, arXiv 2104.09864), and fewer heads of
   keys and values than of queries (Ainslie et al., 2023, "GQA", arXiv 2305.13245). Softmax is computed in float32.
@@ -35,7 +35,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.core.errors import ForageError
-from forage.nn.language.architecture import Architecture, angles, turned
+from forage.nn.language.architecture import Architecture, turn_table, turned
 
 DEVIATION = 0.02
 NEVER = -1e9  # added to the logit of what is not seen; finite, so that a row that sees nothing has a gradient
@@ -67,6 +67,10 @@ def normed(x: Float[Array, "*batch size"], scale: Float[Array, " size"], epsilon
     return scale * wide.astype(x.dtype)
 
 
+Turns = tuple[Float[Array, "*positions half"], Float[Array, "*positions half"]]
+"""Cosine and sine of the angles by which queries and keys are turned."""
+
+
 class Past(NamedTuple):
     """The keys and values of one layer."""
 
@@ -78,6 +82,7 @@ class Cache(NamedTuple):
     """What a transformer keeps of the tokens it has read, so that one more costs one token's work."""
 
     layers: tuple[Past, ...]
+    turns: Turns  # of each position that there may be: a step that computed them would spend half its time on it
     position: Int[Array, "batch length"]  # of the token in each column; -1 where there is none to be seen
     count: Int[Array, ""]  # columns that have been written
     following: Int[Array, " batch"]  # position of each row's next token
@@ -102,8 +107,9 @@ class Block(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], architecture: Architecture, layer: int, dtype: Any):
         sizes = projections(architecture)
+        keys = jax.random.split(key, len(sizes))
         last = DEVIATION / math.sqrt(2 * architecture.layers)
-        for (name, (inputs, outputs, biased)), own in zip(sizes.items(), jax.random.split(key, len(sizes)), strict=True):
+        for (name, (inputs, outputs, biased)), own in zip(sizes.items(), keys, strict=True):
             deviation = last if name in ("out", "down") else DEVIATION
             weight = deviation * jax.random.normal(own, (inputs, outputs), dtype)
             setattr(self, name, Projection(weight, jnp.zeros(outputs, dtype) if biased else None))
@@ -114,7 +120,7 @@ class Block(equinox.Module):
     def __call__(
         self,
         x: Float[Array, "batch time width"],
-        turns: tuple[Float[Array, "batch time half"], Float[Array, "batch time half"]],
+        turns: Turns,
         unseen: Float[Array, "#batch time length"],
         past: Past | None = None,
         column: Int[Array, ""] | int = 0,
@@ -149,7 +155,8 @@ class Block(equinox.Module):
 def projections(architecture: Architecture) -> dict[str, tuple[int, int, bool]]:
     """Return inputs, outputs and whether there is a bias, of each projection of a block by its name."""
     own, shared = architecture.heads * architecture.size, architecture.shared * architecture.size
-    width, inner, biased, mlp = architecture.width, architecture.inner, architecture.attention_bias, architecture.mlp_bias
+    width, inner = architecture.width, architecture.inner
+    biased, mlp = architecture.attention_bias, architecture.mlp_bias
     return {
         "queries": (width, own, biased),
         "keys": (width, shared, biased),
@@ -238,7 +245,8 @@ class Transformer(equinox.Module):
         else:
             position = jnp.maximum(jnp.cumsum(mask, axis=1) - 1, 0)
             there = jnp.where(mask, position, NOTHING)
-        x, turns, unseen = self._begin(tokens, position, there)
+        turns = turn_table(tokens.shape[1], self.architecture.rope, self.architecture.size)
+        x, turns, unseen = self._begin(tokens, turns, position, there)
         for block in self.blocks:
             apply = jax.checkpoint(Block.__call__) if remat else Block.__call__
             x = apply(block, x, turns, unseen[self.architecture.window(block.layer)])[0]
@@ -255,7 +263,17 @@ class Transformer(equinox.Module):
         shape = batch, self.architecture.shared, length, self.architecture.size
         past = Past(jnp.zeros(shape, self.dtype), jnp.zeros(shape, self.dtype))
         position = jnp.full((batch, length), NOTHING, jnp.int32)
-        return Cache((past,) * len(self.blocks), position, jnp.int32(0), jnp.zeros(batch, jnp.int32))
+        turns = turn_table(length, self.architecture.rope, self.architecture.size)
+        return Cache((past,) * len(self.blocks), turns, position, jnp.int32(0), jnp.zeros(batch, jnp.int32))
+
+    def grown(self, cache: Cache, columns: int) -> Cache:
+        """Return a cache with room for so many columns more."""
+        length = cache.position.shape[1] + columns
+        self._check_length(length)
+        layers = jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, columns), (0, 0))), cache.layers)
+        position = jnp.pad(cache.position, ((0, 0), (0, columns)), constant_values=NOTHING)
+        turns = turn_table(length, self.architecture.rope, self.architecture.size)
+        return cache._replace(layers=layers, turns=turns, position=position)
 
     def read(
         self, cache: Cache, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None = None
@@ -269,25 +287,29 @@ class Transformer(equinox.Module):
         position = jnp.maximum(cache.following[:, None] + jnp.cumsum(mask, axis=1) - 1, 0)
         there = jnp.where(mask, position, NOTHING).astype(jnp.int32)
         there = jax.lax.dynamic_update_slice(cache.position, there, (0, cache.count))
-        x, turns, unseen = self._begin(tokens, position, there)
+        x, turns, unseen = self._begin(tokens, cache.turns, position, there)
         layers = []
         for block, past in zip(self.blocks, cache.layers, strict=True):
             x, now = block(x, turns, unseen[self.architecture.window(block.layer)], past, cache.count)
             layers.append(now)
         following = cache.following + jnp.sum(mask, axis=1, dtype=jnp.int32)
-        after = Cache(tuple(layers), there, cache.count + tokens.shape[1], following)
+        after = Cache(tuple(layers), cache.turns, there, cache.count + tokens.shape[1], following)
         return normed(x, self.norm, self.architecture.epsilon), after
 
     def _begin(
-        self, tokens: Int[Array, "batch time"], position: Int[Array, "#batch time"], there: Int[Array, "#batch length"]
-    ) -> tuple[Array, tuple[Array, Array], dict[int, Array]]:
+        self,
+        tokens: Int[Array, "batch time"],
+        turns: Turns,
+        position: Int[Array, "#batch time"],
+        there: Int[Array, "#batch length"],
+    ) -> tuple[Float[Array, "batch time width"], Turns, dict[int, Float[Array, "#batch time length"]]]:
         """Return what blocks read first, the turns of its positions, and for each length of a window what is unseen."""
-        turns = angles(position, self.architecture.rope, self.architecture.size)
+        cosine, sine = (table[position] for table in turns)
         query, key = position[:, :, None], there[:, None, :]
         sees = (key >= 0) & (key <= query)
         windows = {self.architecture.window(block.layer) for block in self.blocks}
         unseen = {size: jnp.where(sees & (key > query - size) if size else sees, 0.0, NEVER) for size in windows}
-        return self.table[tokens], turns, unseen
+        return self.table[tokens], (cosine, sine), unseen
 
     def _check_length(self, length: int) -> None:
         """Raise `ForageError` for a text that is longer than the transformer was made for."""

@@ -1,0 +1,291 @@
+"""The language policy's network: logits by NumPy, its cache, what it writes and how that is scored, adapters, files."""
+
+import json
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+from tiers import gated
+
+from forage.core.types import ForageError
+from forage.nn.language import lora
+from forage.nn.language.architecture import Architecture, Rope
+from forage.nn.language.directory import ends, with_tokens
+from forage.nn.language.generate import generate, left_padded, log_probabilities
+from forage.nn.transformer import Transformer
+from forage.ops.sampling import Sampling
+
+small.keep_compiled()
+LLAMA = Architecture(11, 8, 2, 4, 12, length=32, key_heads=2, attention_bias=True, mlp_bias=True, tied=False)
+SCALED = LLAMA._replace(rope=Rope(100.0, "llama3", 4.0, 1.0, 4.0, 12))
+QWEN3 = Architecture(11, 8, 2, 2, 12, length=32, family="qwen3", key_heads=1, head_size=6, windows=(0, 3))
+
+
+def drawn(architecture, dtype=jnp.float32):
+    """A transformer whose weights are far from their first ones: norms and biases count."""
+
+    def make():
+        network = Transformer(jax.random.key(0), architecture, dtype)
+        leaves, structure = jax.tree.flatten(network)
+        keys = jax.random.split(jax.random.key(1), len(leaves))
+        moved = [leaf + 0.4 * jax.random.normal(key, leaf.shape, dtype) for leaf, key in zip(leaves, keys, strict=True)]
+        return jax.tree.unflatten(structure, moved)
+
+    return small.at_once(make)
+
+
+def by_hand(network, tokens):
+    """The logits of one text, in NumPy, one token and one head at a time."""
+    a = network.architecture
+    network = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), network)
+    frequency = [a.rope.base ** (-2 * i / a.size) for i in range(a.size // 2)]
+    if a.rope.kind == "llama3":
+        for i, f in enumerate(frequency):
+            wavelength = 2 * np.pi / f
+            share = np.clip((a.rope.original / wavelength - a.rope.low) / (a.rope.high - a.rope.low), 0, 1)
+            frequency[i] = (1 - share) * f / a.rope.factor + share * f
+
+    def norm(x, scale):
+        return scale * x / np.sqrt(np.mean(x**2) + a.epsilon)
+
+    def linear(layer, x):
+        return x @ layer.weight + (0 if layer.bias is None else layer.bias)
+
+    def turn(x, position):
+        first, second = x[: a.size // 2], x[a.size // 2 :]
+        cosine, sine = np.cos(position * np.array(frequency)), np.sin(position * np.array(frequency))
+        return np.concatenate([first * cosine - second * sine, second * cosine + first * sine])
+
+    x = [network.table[token] for token in tokens]
+    for number, block in enumerate(network.blocks):
+        inner = [norm(row, block.attention_norm) for row in x]
+        parts = {name: [linear(getattr(block, name), row).reshape(-1, a.size) for row in inner] for name in NAMES}
+        for name, scale in (("queries", block.query_norm), ("keys", block.key_norm)):
+            if scale is not None:
+                parts[name] = [np.stack([norm(head, scale) for head in row]) for row in parts[name]]
+            parts[name] = [np.stack([turn(head, t) for head in row]) for t, row in enumerate(parts[name])]
+        for t in range(len(tokens)):
+            first = max(t + 1 - (a.window(number) or len(tokens)), 0)
+            heads = []
+            for head in range(a.heads):
+                shared = head // (a.heads // a.shared)
+                logit = [parts["queries"][t][head] @ parts["keys"][s][shared] for s in range(first, t + 1)]
+                weight = np.exp(np.array(logit) / np.sqrt(a.size))
+                weight /= weight.sum()
+                seen = [row[shared] for row in parts["values"][first : t + 1]]
+                heads.append(sum(w * value for w, value in zip(weight, seen, strict=True)))
+            x[t] = x[t] + linear(block.out, np.concatenate(heads))
+            h = norm(x[t], block.mlp_norm)
+            gate = linear(block.gate, h)
+            x[t] = x[t] + linear(block.down, gate / (1 + np.exp(-gate)) * linear(block.up, h))
+    head = network.table if network.head is None else network.head
+    return np.stack([head @ norm(row, network.norm) for row in x])
+
+
+NAMES = "queries", "keys", "values"
+TEXT = np.array([[5, 1, 7, 7, 2, 9, 3, 0], [4, 4, 8, 1, 6, 2, 10, 5]], np.int32)
+KINDS = {"scaled": SCALED, "qwen3": QWEN3}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logits_by_hand(kind):
+    network = drawn(KINDS[kind])
+    found = small.compute(network, TEXT)
+    np.testing.assert_allclose(found, [by_hand(network, row) for row in TEXT], rtol=1e-4, atol=1e-4)
+    assert np.std(found) > 0.3
+
+
+def test_padding_and_holes_count_in_no_position():
+    network = drawn(QWEN3)
+    mask = np.array([[0, 0, 1, 1, 1, 1, 1, 1], [1, 1, 0, 1, 1, 0, 0, 1]], bool)
+
+    def both(tokens):
+        cache = network.cache(2, 10)
+        blocks = []
+        for start, stop in ((0, 3), (3, 4), (4, 8)):
+            hidden, cache = network.read(cache, tokens[:, start:stop], jnp.asarray(mask)[:, start:stop])
+            blocks.append(network.logits(hidden))
+        return network(tokens, jnp.asarray(mask)), jnp.concatenate(blocks, axis=1), cache.following
+
+    full, stepped, following = small.compute(both, TEXT)
+    np.testing.assert_allclose(stepped[mask], full[mask], atol=1e-5)
+    np.testing.assert_array_equal(following, mask.sum(1))
+    for row in range(2):
+        np.testing.assert_allclose(full[row][mask[row]], by_hand(network, TEXT[row][mask[row]]), rtol=1e-4, atol=1e-4)
+
+
+SAMPLINGS = {
+    "plain": Sampling(),
+    "all": Sampling(temperature=0.8, top_k=6, top_p=0.9, min_p=0.02),
+    "greedy": Sampling(temperature=0),
+}
+
+
+@pytest.mark.parametrize("name", gated(SAMPLINGS, ["all"]))
+def test_what_is_written_has_the_probability_that_one_pass_says(name):
+    network, sampling, stop = drawn(QWEN3), SAMPLINGS[name], (3, 8)
+    prompts, mask = left_padded([TEXT[0][:5], TEXT[1][:2], [7], TEXT[1][:3]])
+    allowed = jnp.arange(11) != 4
+    written = generate(network, prompts, jax.random.key(2), 9, sampling, mask, stop, allowed)
+    tokens, there, log_p = map(np.asarray, written)
+    whole, seen = np.concatenate([prompts, tokens], 1), np.concatenate([mask, there], 1)
+    scored, entropy = small.compute(lambda *a: log_probabilities(network, a[0], sampling, a[1], allowed), whole, seen)
+    np.testing.assert_allclose(scored[:, 5:][there], log_p[there], atol=1e-5)
+    assert (log_p[~there] == 0).all() and (scored[:, 5:][~there] == 0).all() and (tokens[~there] == 0).all()
+    assert 4 not in tokens[there] and there[:, 0].all() and not there.all()
+    for row, kept in zip(tokens, there, strict=True):  # what ends a row is its last token, and nothing else is
+        assert not np.isin(row[kept][:-1], stop).any() and (kept.all() or row[kept][-1] in stop)
+    assert np.isfinite(log_p).all() and (log_p <= 1e-6).all() and (entropy >= -1e-5).all()
+    if name == "greedy":
+        logits = np.where(allowed, small.compute(network, whole, seen), -np.inf)
+        np.testing.assert_array_equal(logits[:, 4:-1].argmax(-1)[there], tokens[there])
+
+
+@pytest.mark.thorough
+def test_padding_may_stand_anywhere_and_noise_may_be_drawn_late(monkeypatch):
+    network = drawn(QWEN3)
+    prompts, mask = left_padded([TEXT[0][:5], TEXT[1][:2]])
+    behind = np.stack([np.roll(row, -shift) for row, shift in zip(prompts, (0, 3), strict=True)])
+    one = generate(network, prompts, jax.random.key(2), 6, mask=mask)
+    two = generate(network, behind, jax.random.key(2), 6, mask=np.arange(5) < [[5], [2]])
+    monkeypatch.setattr("forage.nn.language.generate.AT_ONCE", 0)
+    jax.clear_caches()
+    three = generate(network, prompts, jax.random.key(2), 6, mask=mask)
+    for other in (two, three):
+        np.testing.assert_array_equal(one.tokens, other.tokens)
+        np.testing.assert_allclose(one.log_probability, other.log_probability, atol=1e-5)
+
+
+@pytest.mark.thorough
+def test_scoring_in_chunks_and_with_less_memory_is_the_same():
+    network = drawn(SCALED)
+
+    def loss(table, **how):
+        changed = equinox.tree_at(lambda one: one.table, network, table)
+        return log_probabilities(changed, TEXT, Sampling(temperature=0.7), **how)[0].sum()
+
+    plain = small.compute(jax.value_and_grad(loss), network.table)
+    less = small.compute(jax.value_and_grad(lambda table: loss(table, chunk=3, remat=True)), network.table)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), plain, less)
+
+
+def test_adapters_alone_learn_and_can_be_merged():
+    network = drawn(QWEN3)
+
+    def all_of_it(tokens):
+        adapted = lora.adapted(network, jax.random.key(3), rank=2, alpha=6.0, projections=("queries", "down"))
+        adapters, rest = lora.split(adapted)
+        slope = jax.grad(lambda some: equinox.combine(some, rest)(tokens).std())(adapters)
+        moved = equinox.combine(jax.tree.map(lambda x, g: x + 3 * g, adapters, slope), rest)
+        return network(tokens), adapted(tokens), moved(tokens), lora.merged(moved)(tokens), slope, moved
+
+    before, same, after, merged, slope, moved = small.compute(all_of_it, TEXT)
+    np.testing.assert_allclose(same, before, atol=1e-6)
+    np.testing.assert_allclose(after, merged, atol=1e-4)
+    assert np.abs(after - before).max() > 0.01
+    assert sorted({leaf.shape for leaf in jax.tree.leaves(slope)}) == [(2, 8), (2, 12), (8, 2), (12, 2)]
+    one, old = moved.blocks[1].down, network.blocks[1].down
+    np.testing.assert_allclose(one.scale * one.lora_a @ one.lora_b, 3.0 * one.lora_a @ one.lora_b)
+    np.testing.assert_array_equal(one.weight, old.weight)
+
+
+def same_bytes(a, b):
+    pairs = zip(*map(jax.tree.leaves, (a, b)), strict=True)
+    return all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_files_hold_every_bit(dtype, tmp_path):
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    network = with_tokens(drawn(SCALED, dtype), end=3, pad=0)
+    again = Transformer.load(network.save(tmp_path))
+    assert same_bytes(network, again) and again.dtype == dtype and ends(again) == (3,)
+    assert again.architecture._replace(extra="") == SCALED._replace(extra="")
+    config = (tmp_path / "config.json").read_text()
+    again.save(tmp_path)
+    assert (tmp_path / "config.json").read_text() == config
+
+
+CHANGES = {
+    "unknown": ({"model_type": "gpt2"}, r"names the model_type 'gpt2'; Forage reads llama, mistral, qwen2, "),
+    "lacking": ({"hidden_size": None}, r"lacks 'hidden_size'"),
+    "activation": ({"hidden_act": "gelu"}, r"names the activation 'gelu'; Forage reads 'silu'"),
+    "rope": ({"rope_scaling": {"rope_type": "yarn", "factor": 2}}, r"scales rotary positions by 'yarn'"),
+    "missing": ({"num_hidden_layers": 3}, r"lack the tensor 'model\.layers\.2\."),
+    "left": ({"num_hidden_layers": 1}, r"have a tensor that Forage has no place for, 'model\.layers\.1\."),
+    "shape": ({"intermediate_size": 13}, r"layers\.0\.mlp\.\w+\.weight' in \S+ has the shape \(\d+, \d+\), and config"),
+    "tied": ({"tie_word_embeddings": True}, r"has a head of its own, and tie_word_embeddings of its config\.json says"),
+    "quantised": ({"quantization_config": {"bits": 4}}, r"describes quantised weights"),
+    "heads": ({"num_key_value_heads": 3}, r"4 heads cannot share 3 of keys"),
+}
+
+
+def test_directories_that_cannot_be_read(tmp_path):
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    with pytest.raises(ForageError, match=r"holds no transformer: it has no config\.json"):
+        Transformer.load(tmp_path)
+    drawn(SCALED).save(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    for change, sentence in CHANGES.values():
+        changed = {name: value for name, value in (config | change).items() if value is not None or name not in change}
+        path.write_text(json.dumps(changed))
+        with pytest.raises(ForageError, match=sentence):
+            Transformer.load(tmp_path)
+    path.write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(ForageError, match="is no file of safetensors"):
+        Transformer.load(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(ForageError, match="holds no weights that Forage reads"):
+        Transformer.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"heads": 3, "key_heads": 0}, "of width 8 has no 3 equal heads"),
+        ({"key_heads": 3}, "4 heads cannot share 3 of keys"),
+        ({"head_size": 3}, "a head of 3 is odd"),
+        ({"layers": 0}, "layers of a transformer is 1 or more, not 0"),
+        ({"family": "lama"}, "no family of transformers 'lama'. Did you mean 'llama'?"),
+        ({"windows": (0, 3)}, "of the family llama cannot have windows"),
+        ({"family": "qwen3", "mlp_bias": True}, "of the family qwen3 cannot have biases in its MLPs"),
+        ({"family": "qwen2", "attention_bias": False}, "cannot have attention_bias=False"),
+        ({"rotated": (True, False)}, "of the family llama cannot have layers without positions"),
+        ({"windows": (3,)}, "windows has an entry for each of the 2 layers, or none"),
+        ({"rope": Rope(kind="yarn")}, "Rotary positions of the kind 'yarn' are unknown"),
+        ({"rope": Rope(kind="llama3")}, "'llama3' need original > 0"),
+    ],
+    ids=str,
+)
+def test_sizes_that_do_not_fit(change, sentence):
+    with pytest.raises(ForageError) as error:
+        LLAMA._replace(mlp_bias=False)._replace(**change).check()
+    assert sentence in str(error.value)
+
+
+def test_what_cannot_be_written():
+    network = jax.eval_shape(lambda: Transformer(jax.random.key(0), QWEN3))
+    asked = {
+        "fit into the 32 that this transformer reads; write at most 27": {"new": 30},
+        "new, how many tokens are written, is 1 or more": {"new": 0},
+        "Tokens are drawn with a key": {"key": None},
+        "top_p of a sampler": {"sampling": Sampling(top_p=2.0)},
+        "Prompts are token ids, `batch time`": {"tokens": np.zeros(3, np.int32)},
+    }
+    usual = {"tokens": np.ones((1, 5), np.int32), "key": jax.random.key(0), "new": 4}
+    for sentence, change in asked.items():
+        with pytest.raises(ForageError, match=sentence):
+            generate(network, **{**usual, **change})
+    with pytest.raises(ForageError, match="There is no text to read"):
+        left_padded([[1], []])
+    with pytest.raises(ForageError, match="A text of 3 tokens does not fit into 2"):
+        left_padded([[1, 2, 3]], 2)
+    with pytest.raises(ForageError, match="is too long for this transformer, which reads 32"):
+        jax.eval_shape(lambda: network(jnp.zeros((1, 33), jnp.int32)))
+    with pytest.raises(ForageError, match=r"A block has no projection 'query'\. Did you mean 'queries'"):
+        lora.adapted(network, jax.random.key(0), projections=("query",))
