@@ -181,8 +181,9 @@ class Transformer(equinox.Module):
     norm: Float[Array, " width"]
     head: Float[Array, "vocabulary width"] | None  # of a transformer that is not tied
     architecture: Architecture = equinox.field(static=True)
+    files: str = equinox.field(static=True)  # what the configuration in its directory says beside, as JSON
 
-    def __init__(self, key: Key[Array, ""], architecture: Architecture, dtype: Any = jnp.float32):
+    def __init__(self, key: Key[Array, ""], architecture: Architecture, dtype: Any = jnp.float32, files: str = "{}"):
         """Draw weights; `load` reads them. Raise `ForageError` for sizes that do not fit together."""
         architecture.check()
         *keys, table_key, head_key = jax.random.split(key, architecture.layers + 2)
@@ -191,7 +192,7 @@ class Transformer(equinox.Module):
         self.blocks = tuple(Block(own, architecture, layer, dtype) for layer, own in enumerate(keys))
         self.norm = jnp.ones(architecture.width, dtype)
         self.head = None if architecture.tied else DEVIATION * jax.random.normal(head_key, shape, dtype)
-        self.architecture = architecture
+        self.architecture, self.files = architecture, files
 
     @classmethod
     def load(cls, directory: str | Path, dtype: Any = None) -> Transformer:

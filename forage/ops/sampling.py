@@ -106,7 +106,7 @@ def ordered(z: Float[Array, "*shape"]) -> Int[Array, "*shape"]:
 def least(
     order: Int[Array, "*batch vocabulary"],
     weight: Float[Array, "*batch vocabulary"],
-    budget: float | Array,
+    budget: float | int | Array,
 ) -> Int[Array, "*batch 1"]:
     """Return the least value above which there is less than `budget` of the weight.
 

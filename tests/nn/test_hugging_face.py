@@ -1,6 +1,6 @@
 """The transformer beside Hugging Face's, with the same random weights: logits, greedy texts, files read and written.
 
-It needs torch and transformers, which `make test` does not install: pip install torch transformers.
+It needs what `make test` does not install: pip install 'forage-rl[test,language,transformers]'.
 """
 
 import json
@@ -10,9 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from language_helpers import drawn
 
+from forage.core.text.chat import CHATML, CHATML_TOKENS
+from forage.core.text.own import BytePairs
+from forage.core.text.tokenizer import Tokenizer
 from forage.nn.language.architecture import Architecture, Rope
-from forage.nn.language.directory import ends, with_tokens
+from forage.nn.language.directory import ends, load_adapters, save_adapters, with_tokens
 from forage.nn.language.generate import generate
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import Sampling, log_distribution
@@ -123,8 +127,7 @@ OURS = {
 
 @pytest.mark.parametrize("family", OURS)
 def test_what_is_written_here_writes_the_same_there(family, tmp_path):
-    network = Transformer(jax.random.key(0), OURS[family])
-    network = jax.tree.map(lambda x: x + 0.3 * jax.random.normal(jax.random.key(1), x.shape), network)
+    network = drawn(OURS[family])
     with_tokens(network, end=2, pad=0).save(tmp_path)
     model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     tokens, mask = prompts()
@@ -134,7 +137,7 @@ def test_what_is_written_here_writes_the_same_there(family, tmp_path):
     expected = model.generate(ids, attention_mask=there, max_new_tokens=8, do_sample=False)[:, tokens.shape[1] :]
     np.testing.assert_array_equal(np.asarray(written.tokens)[:, : expected.shape[1]], expected)
     again = Transformer.load(tmp_path)
-    assert again.architecture._replace(extra="") == network.architecture._replace(extra="")
+    assert again.architecture == network.architecture.canonical()
     same = jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), jax.tree.leaves(network), jax.tree.leaves(again))
     assert all(same)
 
@@ -160,6 +163,58 @@ def test_several_files_are_read(tmp_path):
     assert (tmp_path / "many" / "model.safetensors.index.json").exists()
     one, many = (jax.tree.leaves(Transformer.load(tmp_path / name)) for name in ("one", "many"))
     assert all(jnp.array_equal(a, b) for a, b in zip(one, many, strict=True))
+
+
+MANY = """{%- set count = namespace(n=0) -%}
+{%- for message in messages %}
+    {%- if message.role == 'system' %}{% continue %}{% endif %}
+    {%- set count.n = count.n + 1 %}
+{{ count.n }} {{ message | tojson }}{% generation %}{{ message.content | trim }}{% endgeneration %}{{ eos_token }}
+{% endfor %}
+{% if tools %}{{ tools | tojson(indent=2) }}{% endif %}"""
+TOOLS = [{"type": "function", "function": {"name": "add", "description": "Adds <é>.", "parameters": {}}}]
+
+
+@pytest.mark.parametrize("template", [CHATML, MANY], ids=["chatml", "many"])
+def test_a_dialogue_is_the_same_text_there(template, tmp_path):
+    texts = ["what is 12+30? it is 42.", "and what is 7+7? it is 14. naïve"] * 2
+    tokenizer = BytePairs.learn(texts, 300, special=CHATML_TOKENS, template=template)
+    network = drawn(OURS["llama"]._replace(vocabulary=tokenizer.vocabulary, length=512))
+    with_tokens(network, tokenizer.end, tokenizer.pad).save(tokenizer.save(tmp_path))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    messages = [{"role": "system", "content": "Count."}, {"role": "user", "content": " what is 日本+naïve? "}]
+    text = tokenizer.chat(messages, tools=TOOLS)
+    assert theirs.apply_chat_template(messages, tools=TOOLS, tokenize=False, add_generation_prompt=True) == text
+    tokens = tokenizer.encode(text)
+    asked = theirs(text, return_tensors="pt", add_special_tokens=False, return_token_type_ids=False)
+    assert asked["input_ids"][0].tolist() == tokens == Tokenizer.load(tmp_path).encode(text)
+    assert (theirs.pad_token_id, theirs.eos_token_id) == (0, 1)
+
+    written = generate(network, [tokens], new=12, sampling=Sampling(temperature=0), stop=(tokenizer.end,))
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    expected = model.generate(**asked, max_new_tokens=12, do_sample=False)[0, len(tokens) :]
+    assert tokenizer.decode(written.tokens[0]) == theirs.decode(expected, skip_special_tokens=True)
+
+
+def test_adapters_are_those_of_peft(tmp_path):
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    theirs("qwen2").save_pretrained(tmp_path / "base")
+    config = peft.LoraConfig(r=3, lora_alpha=6, target_modules=["q_proj", "down_proj"], init_lora_weights=False)
+    torch.manual_seed(1)
+    model = peft.get_peft_model(theirs("qwen2"), config).eval()
+    model.save_pretrained(tmp_path / "theirs")
+    network = load_adapters(Transformer.load(tmp_path / "base"), tmp_path / "theirs")
+    tokens, mask = prompts()
+    expected = asked(model, tokens, mask)[mask]
+    np.testing.assert_allclose(small.compute(network, tokens, mask)[mask], expected, atol=1e-4)
+    assert np.abs(asked(theirs("qwen2"), tokens, mask)[mask] - expected).max() > 0.1
+
+    save_adapters(network, tmp_path / "ours")
+    again = peft.PeftModel.from_pretrained(theirs("qwen2"), tmp_path / "ours").eval()
+    np.testing.assert_array_equal(asked(again, tokens, mask)[mask], expected)
+    network.save(tmp_path / "merged")
+    whole = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").eval()
+    np.testing.assert_allclose(asked(whole, tokens, mask)[mask], expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("options", [{"top_k": 7}, {"top_p": 0.8}, {"min_p": 0.1}, {"top_k": 9, "top_p": 0.7}], ids=str)

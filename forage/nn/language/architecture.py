@@ -87,7 +87,6 @@ class Architecture(NamedTuple):
     windows: tuple[int, ...] = ()  # of each layer: how many tokens it looks back on, itself counted; 0: all. (): all 0
     rotated: tuple[bool, ...] = ()  # of each layer: whether it knows positions. (): all
     tied: bool = True  # whether logits are products with the vectors that tokens come in as
-    extra: str = "{}"  # what a directory's configuration says beside, as JSON
 
     def check(self) -> None:
         """Raise `ForageError` for sizes that do not divide, and for choices that the family does not have."""
@@ -139,6 +138,17 @@ class Architecture(NamedTuple):
         if rope.kind == "linear" and not rope.factor > 0:
             raise ForageError(f"Rotary positions of the kind 'linear' need a factor above 0, not {rope.factor}.")
 
+    def canonical(self) -> Architecture:
+        """Return the same architecture in its shortest form, which alone may be compared."""
+        rope = self.rope._replace(original=0) if self.rope.kind == "linear" else self.rope
+        return self._replace(
+            key_heads=0 if self.key_heads == self.heads else self.key_heads,
+            head_size=0 if self.head_size * self.heads == self.width else self.head_size,
+            windows=self.windows if any(self.windows) else (),
+            rotated=() if all(self.rotated) else self.rotated,
+            rope=Rope(self.rope.base) if self.rope.kind == "default" else rope,
+        )
+
     @property
     def size(self) -> int:
         """Return how many numbers a head has."""
@@ -182,8 +192,8 @@ def turn_table(length: int, rope: Rope, size: int) -> tuple[Float[Array, "length
 
 def turned(
     x: Float[Array, "batch time heads size"],
-    cosine: Float[Array, "batch time half"],
-    sine: Float[Array, "batch time half"],
+    cosine: Float[Array, "#batch time half"],
+    sine: Float[Array, "#batch time half"],
 ) -> Float[Array, "batch time heads size"]:
     """Turn each pair of numbers (i, i + size / 2) of each head (Su et al., 2021, "RoFormer", arXiv 2104.09864)."""
     a, b = jnp.split(x.astype(jnp.float32), 2, axis=-1)

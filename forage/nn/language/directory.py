@@ -6,6 +6,7 @@ and the same configuration, also what of it means nothing here. `generation_conf
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable
@@ -66,13 +67,13 @@ def load(directory: Path, dtype: Any = None) -> Transformer:
     architecture = read_architecture(config, directory)
     generation = directory / "generation_config.json"
     beside = read_json(generation, "") if generation.exists() else None
-    architecture = architecture._replace(extra=json.dumps({"config": config, "generation": beside}))
     architecture.check()
+    files = json.dumps({"config": config, "generation": beside})
     tensors = read_tensors(directory)
     if len(kinds := {str(tensor.dtype) for tensor in tensors.values()}) > 1 and dtype is None:
         raise ForageError(f"The weights in {directory} are of several dtypes, {', '.join(sorted(kinds))}; say which.")
     # A matrix is turned as it is read, by NumPy, so that one in bfloat16 keeps its bits and nothing is compiled.
-    like = jax.eval_shape(lambda: Transformer(jax.random.key(0), architecture))
+    like = jax.eval_shape(lambda: Transformer(jax.random.key(0), architecture, files=files))
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
     found, used = [], set()
     for path, leaf in leaves:
@@ -103,11 +104,11 @@ def save(network: Transformer, directory: Path) -> Path:
         tensors[name] = np.ascontiguousarray(np.asarray(leaf).T if matrix else np.asarray(leaf))
     part = directory / "model.safetensors.part"
     save_file(tensors, part, {"format": "pt"})
-    extra = json.loads(network.architecture.extra)
-    config = write_architecture(network.architecture, extra.get("config"), str(network.dtype))
+    files = json.loads(network.files)
+    config = write_architecture(network.architecture, files.get("config"), str(network.dtype))
     write_json(directory / "config.json", config)
-    if extra.get("generation") is not None:
-        write_json(directory / "generation_config.json", extra["generation"])
+    if files.get("generation") is not None:
+        write_json(directory / "generation_config.json", files["generation"])
     for stale in (*directory.glob("model-*-of-*.safetensors"), directory / "model.safetensors.index.json"):
         stale.unlink(missing_ok=True)
     os.replace(part, directory / "model.safetensors")
@@ -116,25 +117,20 @@ def save(network: Transformer, directory: Path) -> Path:
 
 def with_tokens(network: Transformer, end: int | None, pad: int | None, begin: int | None = None) -> Transformer:
     """Return the transformer with the tokens that end, fill and begin a text in its configuration."""
-    extra = json.loads(network.architecture.extra)
-    config = write_architecture(network.architecture, extra.get("config"), str(network.dtype))
+    files = json.loads(network.files)
+    config = write_architecture(network.architecture, files.get("config"), str(network.dtype))
     tokens = {"eos_token_id": end, "pad_token_id": pad, "bos_token_id": begin}
-    extra = {"config": {**config, **tokens}, "generation": {**(extra.get("generation") or {}), **tokens}}
-    architecture = network.architecture._replace(extra=json.dumps(extra))
-    return with_architecture(network, architecture)
-
-
-def with_architecture(network: Transformer, architecture: Architecture) -> Transformer:
-    """Return the same weights with another description of the same sizes."""
-    like = jax.eval_shape(lambda: Transformer(jax.random.key(0), architecture))
-    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), jax.tree_util.tree_leaves(network))
+    files = {"config": {**config, **tokens}, "generation": {**(files.get("generation") or {}), **tokens}}
+    changed = copy.copy(network)
+    object.__setattr__(changed, "files", json.dumps(files))  # which is static, so that no tree function reaches it
+    return changed
 
 
 def ends(network: Transformer) -> tuple[int, ...]:
     """Return the tokens that end a text, as the configuration names them; none where it names none."""
-    extra = json.loads(network.architecture.extra)
+    files = json.loads(network.files)
     for part in ("generation", "config"):
-        found = (extra.get(part) or {}).get("eos_token_id")
+        found = (files.get(part) or {}).get("eos_token_id")
         if found is not None:
             return tuple(found) if isinstance(found, list) else (found,)
     return ()
@@ -244,27 +240,24 @@ def read_architecture(config: dict[str, Any], directory: Path) -> Architecture:
         raise ForageError(f"{where} describes quantised weights; Forage reads float32, bfloat16 and float16.")
     layers = config["num_hidden_layers"]
     rotated = unrotated(config, layers) if family == "smollm3" else ()
-    head_size = config.get("head_dim") or (128 if family == "qwen3" else 0)
-    own = 0 if head_size * config["num_attention_heads"] == config["hidden_size"] else head_size
     return Architecture(
         **{ours: config[theirs] for ours, theirs in SIZES.items()},
         family=family,
         key_heads=key_heads(config),
-        head_size=own,
+        head_size=config.get("head_dim") or (128 if family == "qwen3" else 0),
         rope=read_rope(config, where),
         attention_bias=family == "qwen2" or bool(config.get("attention_bias", False)),
         mlp_bias=bool(config.get("mlp_bias", False)),
         windows=read_windows(config, layers, rotated),
         rotated=rotated,
         tied=bool(config.get("tie_word_embeddings", family == "smollm3")),
-    )
+    ).canonical()
 
 
 def key_heads(config: dict[str, Any]) -> int:
     """Return how many heads of keys there are; 0 for as many as of queries."""
     usual = {"mistral": 8, "smollm3": 4}.get(config["model_type"], 0)  # as transformers has it where nothing is said
-    found = config.get("num_key_value_heads", usual) or 0
-    return 0 if found == config["num_attention_heads"] else found
+    return config.get("num_key_value_heads", usual) or 0
 
 
 def unrotated(config: dict[str, Any], layers: int) -> tuple[bool, ...]:
@@ -314,7 +307,7 @@ def read_rope(config: dict[str, Any], where: str) -> Rope:
 
 def write_architecture(architecture: Architecture, read: dict[str, Any] | None, dtype: str) -> dict[str, Any]:
     """Return a configuration: the one that was read, if it says the same, or a new one."""
-    if read is not None and read_architecture(read, Path()) == architecture._replace(extra="{}"):
+    if read is not None and read_architecture(read, Path()).canonical() == architecture.canonical():
         names = [name for name in ("dtype", "torch_dtype") if name in read] or ["dtype"]
         return {**read, **dict.fromkeys(names, dtype)}
     family = architecture.family

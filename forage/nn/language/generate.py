@@ -60,7 +60,7 @@ def left_padded(texts: Sequence[Sequence[int]], length: int = 0) -> tuple[Int[np
 
 def generate(
     network: Transformer,
-    tokens: Int[Array, "batch time"],
+    tokens: Int[Array, "*shape"] | Sequence[Sequence[int]],
     key: Key[Array, ""] | None = None,
     new: int = 64,
     sampling: Sampling = PLAIN,
@@ -84,7 +84,10 @@ def generate(
     than the transformer reads.
     """
     sampling.check()
-    tokens = jnp.asarray(tokens)
+    try:
+        tokens = jnp.asarray(tokens)
+    except (TypeError, ValueError):
+        raise ForageError("Prompts of different lengths are padded first, by left_padded(prompts).") from None
     if tokens.ndim != 2 or not tokens.size:
         raise ForageError(f"Prompts are token ids, `batch time`, and not of the shape {tokens.shape}.")
     if new < 1:
@@ -93,14 +96,28 @@ def generate(
     if total > longest:
         raise ForageError(
             f"A prompt of {tokens.shape[1]} tokens and {new} new ones do not fit into the {longest} that this "
-            f"transformer reads; write at most {longest - tokens.shape[1]}."
+            f"transformer reads; write at most {max(longest - tokens.shape[1], 0)}."
         )
     if key is None:
         if not (isinstance(sampling.temperature, (int, float)) and sampling.temperature == 0):
             raise ForageError("Tokens are drawn with a key; without one, set the temperature to 0.")
         key = jax.random.key(0)
     mask = jnp.ones(tokens.shape, bool) if mask is None else jnp.asarray(mask)
+    if not any(isinstance(array, jax.core.Tracer) for array in (tokens, mask, allowed)):
+        check_prompts(np.asarray(tokens), np.asarray(mask), allowed, network.architecture.vocabulary)
     return _generate(network, tokens, mask, key, sampling, allowed, new, tuple(int(token) for token in stop))
+
+
+def check_prompts(tokens: np.ndarray, mask: np.ndarray, allowed: Array | None, vocabulary: int) -> None:
+    """Raise `ForageError` for prompts that cannot be read, and where no token may be drawn."""
+    if mask.shape != tokens.shape:
+        raise ForageError(f"The mask of prompts has their shape, {tokens.shape}, and not {mask.shape}.")
+    if not mask.any(axis=1).all():
+        raise ForageError("A prompt has one token or more that is no padding.")
+    if (outside := tokens[mask & ((tokens < 0) | (tokens >= vocabulary))]).size:
+        raise ForageError(f"A prompt has the token {outside[0]}, and this transformer knows {vocabulary}.")
+    if allowed is not None and (np.shape(allowed) != (vocabulary,) or not np.any(allowed)):
+        raise ForageError(f"allowed says which of the {vocabulary} tokens may be drawn, and one of them may.")
 
 
 @functools.partial(jax.jit, static_argnames=("new", "stop"))
@@ -133,8 +150,9 @@ def write(
     """Return up to `new` tokens that go on from a cache, and the cache with all but the last of their columns.
 
     `hidden` is what each row's last token was read as. The cache has room for `new` - 1 columns more, or gets it with
-    `grow`. Whoever goes on, such as after a tool's answer, reads the last column of `tokens` with its `mask` first.
-    Without `stop` the loop has a fixed length, as a program over many seeds wants it.
+    `grow`. Whoever goes on, such as after a tool's answer, reads the last column of `tokens` with its `mask` first: all
+    others have been read, also those that end rows. Without `stop` the loop has a fixed length, as a program over many
+    seeds wants it.
     """
     batch, vocabulary = len(hidden), network.architecture.vocabulary
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(new))
@@ -168,7 +186,7 @@ def write(
             going = going._replace(cache=network.grown(going.cache, end - before))
         if stop:
             number, going = jax.lax.while_loop(
-                lambda pair, end=end: (pair[0] < end) & ~jnp.all(pair[1].ended),
+                lambda pair, end=end: (pair[0] < end) & jnp.any(pair[1].written.mask[pair[0] - 1]),
                 lambda pair: (pair[0] + 1, step(*pair)),
                 (number, going),
             )
