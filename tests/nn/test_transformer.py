@@ -23,6 +23,7 @@ small.keep_compiled()
 LLAMA = Architecture(11, 8, 2, 4, 12, length=32, key_heads=2, attention_bias=True, mlp_bias=True, tied=False)
 SCALED = LLAMA._replace(rope=Rope(100.0, "llama3", 4.0, 1.0, 4.0, 12))
 QWEN3 = Architecture(11, 8, 2, 2, 12, length=32, family="qwen3", key_heads=1, head_size=6, windows=(0, 3))
+ONE_LAYER = QWEN3._replace(layers=1, windows=(3,))
 
 
 def by_hand(network, tokens):
@@ -115,7 +116,7 @@ SAMPLINGS = {
 @pytest.mark.parametrize("name", gated(SAMPLINGS, ["all"]))
 def test_what_is_written_has_the_probability_that_one_pass_says(name, monkeypatch):
     monkeypatch.setattr("forage.nn.language.generate.SHORTEST", 4)  # so that the cache grows twice
-    network, sampling, stop = drawn(QWEN3), SAMPLINGS[name], (3, 8)
+    network, sampling, stop = drawn(ONE_LAYER), SAMPLINGS[name], (3, 8)
     prompts, mask = left_padded([TEXT[0][:5], TEXT[1][:2], [7], TEXT[1][:3]])
     allowed = jnp.arange(11) != 4
     written = generate(network, prompts, jax.random.key(2), 9, sampling, mask, stop, allowed)
@@ -196,7 +197,7 @@ def test_scoring_in_chunks_and_with_less_memory_is_the_same():
 
 
 def test_adapters_alone_learn_and_can_be_merged():
-    network = drawn(QWEN3._replace(layers=1, windows=(3,)))
+    network = drawn(ONE_LAYER)
 
     def all_of_it(tokens):
         adapted = lora.adapted(network, jax.random.key(3), rank=2, alpha=6.0, projections=("queries", "down"))
