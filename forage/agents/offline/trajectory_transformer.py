@@ -36,7 +36,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
-from forage.nn.transformer import DEVIATION, Cache, Shape, Transformer
+from forage.nn.vector_transformer import DEVIATION, Cache, Shape, VectorTransformer
 from forage.ops.episodes import alive
 from forage.ops.optimiser import Optimiser, named
 
@@ -51,7 +51,7 @@ def layout_of(spec: Spec) -> Layout:
 class TokenModel(equinox.Module):
     """From the tokens of transitions to how likely each next token is. Each place of a transition has its own words."""
 
-    transformer: Transformer
+    transformer: VectorTransformer
     words: Float[Array, "words width"]  # of each place one after another, and what comes behind an episode's end
     places: Float[Array, "length width"]
     heads: Float[Array, "place width tokens"]
@@ -64,7 +64,7 @@ class TokenModel(equinox.Module):
         self.layout = layout_of(spec)
         size = self.layout.size
         keys = jax.random.split(key, 3)
-        self.transformer = Transformer(keys[0], shape, "none")
+        self.transformer = VectorTransformer(keys[0], shape, "none")
         self.words = DEVIATION * jax.random.normal(keys[1], (size * bins + 1, shape.width))
         self.places = jnp.zeros((context * size, shape.width))
         self.heads = DEVIATION * jax.random.normal(keys[2], (size, shape.width, bins + 1))
