@@ -36,6 +36,8 @@ PARTS = {
     "ro2o": "actor_critic.between.ro2o:RO2O",
     "h2o": "actor_critic.between.h2o:H2O",
     "expo": "actor_critic.between.expo:EXPO",
+    "sung": "actor_critic.between.sung:SUNG",
+    "sung-cql": "actor_critic.between.sung:SUNGCQL",
     "dsrl": "actor_critic.between.dsrl:DSRL",
     "residual-sac": "actor_critic.between.residual:ResidualSAC",
     "residual-td3": "actor_critic.between.residual:ResidualTD3",

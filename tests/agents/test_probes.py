@@ -21,6 +21,7 @@ from forage.agents.actor_critic.between.h2o import H2O
 from forage.agents.actor_critic.between.residual import Residual, ResidualSAC, ResidualTD3
 from forage.agents.actor_critic.between.rlpd import RLPD
 from forage.agents.actor_critic.between.ro2o import RO2O
+from forage.agents.actor_critic.between.sung import SUNG, SUNGCQL
 from forage.agents.actor_critic.between.wsrl import WSRL
 from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.crossq import CrossQ
@@ -283,6 +284,8 @@ FROM_DATA = {
     "cql": Trial(CQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0), 8000),
     "cal-ql": Trial(CalQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0, value_sizes=()), 8000),
 }
+    "sung": Trial(SUNG(**(CRITIC | STEADY), alpha=1000.0, density_hidden=32), 8000),
+    "sung-cql": Trial(SUNGCQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0, density_hidden=32), 8000),
 """Agents that learn from a data set, and how many updates they get."""
 
 # Of ranks, so a member's return is a mean: of single ones the luckiest action would be best.

@@ -78,6 +78,8 @@ CASES += [(agent, "Pendulum-v1") for agent in ("sac-rnd", "o-dice", "cfpi")]
 MORE = {"sac-rnd": {"taught_updates": 5, "novelty_hidden": 8}, "o-dice": {"value_sizes": (8,)}}
 CASES += [("sac-flow", "Pendulum-v1"), ("cqn-as", "Pendulum-v1")]
 MORE |= {"sac-flow": {"value_sizes": (8,), "noise_sizes": (8,), "imitate": True}}
+CASES += [("sung", "Pendulum-v1"), ("sung-cql", "Pendulum-v1")]
+MORE |= {"sung": {"density_hidden": 8}, "sung-cql": {"density_hidden": 8, "samples": 2}}
 CASES += [("fql", "Pendulum-v1"), ("decision-transformer", "Pendulum-v1"), ("trajectory-transformer", "Pendulum-v1")]
 CASES += [("decision-transformer", "CartPole-v1"), ("guided-flows", "Pendulum-v1")]
 SEQUENCES = {"context": 3, "width": 8, "layers": 1, "batch_size": 4}  # of those that read episodes, in place of SMALL
@@ -197,6 +199,6 @@ def test_the_commands_of_the_page_work(tmp_path, monkeypatch, capsys):
     for command in commands:
         words = re.sub(r"--steps \S+", "--steps 64", command.partition("  #")[0]).split()[1:]
         words += ["--seeds", "2"] if words[0] == "train" and "--seeds" not in words else []
-        words += ["--learning-starts", "16"] if words[1] in ("sac", "rlpd", "wsrl", "residual-td3") else []
+        words += ["--learning-starts", "16"] if words[1] in ("sac", "rlpd", "wsrl", "residual-td3", "cal-ql") else []
         assert entry.run(words) == 0
     assert "64 transitions in" in capsys.readouterr().out
