@@ -46,6 +46,7 @@ PARTS = {
     "crossq": "actor_critic.crossq:CrossQ",
     "simba": "actor_critic.simba:SimBa",
     "bro": "actor_critic.bro:BRO",
+    "simba-v2": "actor_critic.simba_v2:SimBaV2",
     "td3": "actor_critic.td3:TD3",
     "ddpg": "actor_critic.ddpg:DDPG",
     "mr-q": "actor_critic.mr_q:MRQ",
