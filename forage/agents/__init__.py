@@ -82,6 +82,7 @@ PARTS = {
     "decision-transformer": "offline.decision_transformer:DecisionTransformer",
     "trajectory-transformer": "offline.trajectory_transformer:TrajectoryTransformer",
     "guided-flows": "offline.guided_flows:GuidedFlows",
+    "ldcq": "offline.ldcq:LDCQ",
     "open-es": "evolution.open_es:OpenES",
     "gumbel-search": "search.gumbel_search:GumbelSearch",
 }

@@ -86,6 +86,9 @@ SEQUENCES = {"context": 3, "width": 8, "layers": 1, "batch_size": 4}  # of those
 PLANS = {"past": 1, "horizon": 2, "beams": 2, "bins": 5}  # of one that plans, beside these
 MORE["trajectory-transformer"] = PLANS
 MORE["guided-flows"] = {"horizon": 3, "flow_steps": 2}
+SKILLS = {"horizon": 3, "followed": 2, "skill_size": 2, "hidden_size": 8, "denoiser_sizes": (8, 4), "batch_size": 4}
+SKILLS |= {"diffusion_steps": 4, "candidates": 3, "skill_share": 0.2, "prior_share": 0.1}
+CASES += [("ldcq", "Pendulum-v1")]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +98,7 @@ MORE["guided-flows"] = {"horizon": 3, "flow_steps": 2}
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment)
     more = {"demonstrations": data} if agent == "recoil" else MORE.get(agent, {})
-    options = SEQUENCES if agent.endswith("transformer") else SMALL
+    options = SEQUENCES if agent.endswith("transformer") else SKILLS if agent == "ldcq" else SMALL
     setup = make_setup(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=options | more)
     runner = setup.runner()
     runner.begin()
