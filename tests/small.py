@@ -97,6 +97,11 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     ),
     "crossq": ("crossq", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,)}),
     "simba": ("simba", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8, 8)}),
+    "simba-v2": (
+        "simba-v2",
+        "Pendulum-v1",
+        REPLAY | {"hidden_sizes": (8,), "value_sizes": (8, 8), "atoms": 5},
+    ),
     "bro": (
         "bro",
         "Pendulum-v1",

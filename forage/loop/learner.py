@@ -92,6 +92,8 @@ class Learner(Part):
         streams = self.agent.num_envs * self.spec.num_agents
         example = self.example(agent_state, behaviour_state, mark, environment)
         example = example._replace(memo=(), note=self.rewards.note(self.spec))
+        if self.memory.tells_returns:
+            example = example._replace(return_to_go=jnp.zeros(()))
         if self.joint:
             example = team.repeat(example, self.spec.num_agents)
         rows = self.agent.num_envs if self.joint else streams
@@ -247,6 +249,8 @@ class Learner(Part):
         heard = named(rollout, self.spec)
         rewards_state, note, reward_metrics = self.reward(state, heard, clock, reward_key)
         rollout = self.by_team(rollout._replace(note=note))
+        if self.memory.tells_returns:
+            rollout = rollout._replace(return_to_go=self.relabelled(rewards_state, rollout).reward)
         memory_state = self.memory.add(state.memory, rollout, self.rows(clock))
         if self.memory.judged:
             judgement = self.judgement(state.agent, rewards_state, rollout)

@@ -21,6 +21,7 @@ from forage.agents.actor_critic.between.h2o import H2O
 from forage.agents.actor_critic.between.residual import Residual, ResidualSAC, ResidualTD3
 from forage.agents.actor_critic.between.rlpd import RLPD
 from forage.agents.actor_critic.between.ro2o import RO2O
+from forage.agents.actor_critic.between.sung import SUNG, SUNGCQL
 from forage.agents.actor_critic.between.wsrl import WSRL
 from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.crossq import CrossQ
@@ -47,6 +48,7 @@ from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
 from forage.agents.actor_critic.sac_flow import SACFlow
 from forage.agents.actor_critic.simba import SimBa
+from forage.agents.actor_critic.simba_v2 import SimBaV2
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.tqc import TQC
 from forage.agents.evolution.open_es import OpenES
@@ -233,6 +235,7 @@ AGENTS = {
     "crossq": Trial(CrossQ(**(CRITIC | COLD | NO_TARGETS), target_entropy=-3.0), 20_000),
     "bro": Trial(BRO(**(CRITIC | COLD | RESIDUAL | {"quantiles": 8, "target_entropy": -3.0, "resets": ()})), 20_000),
     "simba": Trial(SimBa(**(CRITIC | COLD | RESIDUAL), target_entropy=-3.0), 20_000),
+    "simba-v2": Trial(SimBaV2(**(CRITIC | COLD | RESIDUAL), scale_reward=False, target_entropy=-3.0), 20_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
@@ -281,6 +284,8 @@ FROM_DATA = {
     "sac-rnd": Trial(SACRND(**(CRITIC | STEADY), **COLD, **FREE, target_entropy=-3.0), 8000),
     "fql": Trial(FQL(**(CRITIC | STEADY), alpha=0.01), 8000),
     "cql": Trial(CQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0), 8000),
+    "sung": Trial(SUNG(**(CRITIC | STEADY), alpha=1000.0, density_hidden=32), 8000),
+    "sung-cql": Trial(SUNGCQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0, density_hidden=32), 8000),
     "cal-ql": Trial(CalQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0, value_sizes=()), 8000),
 }
 """Agents that learn from a data set, and how many updates they get."""
@@ -291,7 +296,7 @@ EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
 KIT = ("sac", "sac histogram", "mdpo-off", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
 BETWEEN = ("e2o", "ro2o", "h2o", "residual-sac", "residual-td3")
-NORMED = ("crossq", "simba", "bro")
+NORMED = ("crossq", "simba", "simba-v2", "bro")
 REMEMBERING = ("recurrent-sac", "recurrent-td3")
 ZOOMED = ("cqn", "cqn-as")
 CONTINUOUS = (
