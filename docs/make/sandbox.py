@@ -60,6 +60,8 @@ of the attempts do harm to them when they are run without the sandbox, which a t
 
 {alone}
 
+On 64-bit Arm nothing was tried: the numbers of its system calls are those of the kernel's table.
+
 This page is written by `python docs/make/sandbox.py`; `tests/environments/text/test_sandbox.py` asks the same.
 """
 

@@ -93,6 +93,16 @@ def test_errors_are_shown_without_our_own_lines():
     assert [line.split(",")[0] for line in lines if "File" in line] == ['  File "program.py"'] * 2
 
 
+def test_waiting_for_a_busy_processor_does_not_count(monkeypatch):
+    program = "import time\nprint('a', flush=True)\ntime.sleep(0.5)\nprint('b')"
+    waits = iter([1.0, 3.0])  # when the program begins, and when its time would be over
+    monkeypatch.setattr(guard, "waited", lambda process: next(waits))
+    outcome = Sandbox(wall=0.25).run(program)
+    assert (outcome.text, outcome.ended) == ("a\nb\n", "finished")
+    monkeypatch.setattr(guard, "waited", lambda process: 0.0)
+    assert Sandbox(wall=0.25).run(program).ended == "time"
+
+
 def test_the_order_of_a_set_is_the_same_in_each_process():
     texts = {Sandbox().run("print({str(i) for i in range(50)})").text for _ in range(2)}
     assert len(texts) == 1 and "'49'" in texts.pop()

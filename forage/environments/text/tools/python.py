@@ -15,8 +15,7 @@ class Python:
     """Runs programs, each in a fresh process that keeps nothing for the next.
 
     Raises ForageError when it is made on a system where programs cannot be confined. What a run keeps of the sandbox's
-    promises is in `record`. Time is measured by the clock, so a program near its limit may end otherwise when it is run
-    again.
+    promises is in `record`. Time is measured, so a program near its limit may end otherwise when it is run again.
     """
 
     sandbox: Sandbox = dataclasses.field(default_factory=Sandbox)

@@ -19,7 +19,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from forage.environments.text.tools.sandbox.guard import Outcome, Sandbox
+from forage.environments.text.tools.sandbox.guard import LONGER, Outcome, Sandbox
 
 QUICK = Sandbox(wall=10.0, cpu=4, memory=96 << 20, output=2000)
 STALL = dataclasses.replace(QUICK, wall=0.6)
@@ -142,7 +142,7 @@ def attempt(one: Attempt, bait: Bait) -> Happened:
     marked = processes_of(bait.token)
     outcome = one.sandbox.run(bait.fill(one.program))
     harm = bait.harm(outcome.text)
-    if not harm and outcome.seconds > one.sandbox.wall + 2:
+    if not harm and outcome.seconds > LONGER * one.sandbox.wall + 2:
         harm = f"it took {outcome.seconds:.1f} s"
     if not harm and len(outcome.text) > one.sandbox.output:
         harm = "it wrote more than its limit"
@@ -293,7 +293,7 @@ ATTEMPTS = (
         "while True: pass",
         "cpu",
         "^$",
-        dataclasses.replace(QUICK, wall=60.0, cpu=1),
+        dataclasses.replace(QUICK, wall=20.0, cpu=1),
     ),
     Attempt(
         "ignore the warning",
@@ -301,7 +301,7 @@ ATTEMPTS = (
         "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass",
         "killed",
         "^$",
-        dataclasses.replace(QUICK, wall=60.0, cpu=1),
+        dataclasses.replace(QUICK, wall=20.0, cpu=1),
     ),
     Attempt(
         "ignore signals",

@@ -24,6 +24,7 @@ in the kernel or the processor lets nothing out.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import marshal
@@ -42,6 +43,7 @@ from forage.environments.text.tools.sandbox import system_calls
 
 INSIDE = Path(__file__).parent / "inside.py"
 SETUP = 30.0  # seconds that starting Python and confining it may take on a busy machine
+LONGER = 5  # times its `wall` that a program gets at most on a busy machine
 CHOICES = (("namespaces", "landlock"), ("landlock",), ("namespaces",))  # the first that works is used
 
 PROMISES = {
@@ -81,7 +83,7 @@ class Outcome:
 class Sandbox:
     """A place for programs, with its limits."""
 
-    wall: float = 5.0  # seconds on the clock, from when the program begins
+    wall: float = 5.0  # seconds on the clock, from when it begins, less those of waiting for a busy processor
     cpu: int = 2  # seconds of processor time, which starting Python counts in
     memory: int = 256 << 20  # bytes of address space, Python's own 30 million among them
     output: int = 10_000  # bytes of output, after which the program is stopped
@@ -187,13 +189,32 @@ def end(process: subprocess.Popen[bytes]) -> int:
     return code
 
 
+def waited(process: subprocess.Popen[bytes]) -> float:
+    """Return for how many seconds a process has been ready to compute while others had the processors.
+
+    Where the system does not count it, it is 0, and a busy machine stops a program sooner.
+    """
+    try:
+        return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
 def attend(process: subprocess.Popen[bytes], report: int, request: bytes, sandbox: Sandbox) -> Outcome:
     """Hand over the request and collect the output until the program ends or a limit is reached."""
     assert process.stdin is not None and process.stdout is not None
     inward, outward = process.stdin.fileno(), process.stdout.fileno()
     heard, said, ended = b"", b"", ""
     began: float | None = None
+    before = 0.0  # that it had waited when the program began
     deadline = time.monotonic() + SETUP
+
+    def left() -> float:
+        nonlocal deadline
+        if began is not None and time.monotonic() >= deadline:
+            deadline = began + min(sandbox.wall + waited(process) - before, LONGER * sandbox.wall)
+        return deadline - time.monotonic()
+
     with selectors.DefaultSelector() as waiting:
         for place in (inward, outward, report):
             os.set_blocking(place, False)
@@ -201,11 +222,10 @@ def attend(process: subprocess.Popen[bytes], report: int, request: bytes, sandbo
         waiting.register(outward, selectors.EVENT_READ)
         waiting.register(report, selectors.EVENT_READ)
         while outward in waiting.get_map() and not ended:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if (seconds := left()) <= 0:
                 ended = "time"
                 break
-            for key, _ in waiting.select(left):
+            for key, _ in waiting.select(seconds):
                 if key.fd == inward:
                     try:
                         request = request[os.write(inward, request[:65536]) :]
@@ -220,7 +240,7 @@ def attend(process: subprocess.Popen[bytes], report: int, request: bytes, sandbo
                     if not word:
                         waiting.unregister(report)
                     elif heard == b"ready":
-                        began = time.monotonic()
+                        began, before = time.monotonic(), waited(process)
                         deadline = began + sandbox.wall
                 else:
                     word = os.read(outward, 65536)
@@ -229,11 +249,12 @@ def attend(process: subprocess.Popen[bytes], report: int, request: bytes, sandbo
                         waiting.unregister(outward)
                     elif len(said) > sandbox.output:
                         ended = "output"
-    if not ended and began is not None:  # it may have closed its output and go on
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
+    while not ended and began is not None and process.poll() is None:  # it has closed its output and goes on
+        if (seconds := left()) <= 0:
             ended = "time"
+            break
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
     seconds = time.monotonic() - (began or deadline)
     code = end(process)
     if began is None:
