@@ -14,10 +14,10 @@ Pre-normalised blocks (`forage/nn/language/architecture.py` says which choices m
 Of these papers no page could be opened here; formulas follow transformers 5.24 (models/llama/modeling_llama.py and its
 siblings), whose logits the tests ask for.
 
-A cache has an array `batch heads length size` for the keys of each layer and one for the values. In this layout a token
-step is matrix products over what is contiguous: 11.5 thousand tokens a core-second with 1.2 million parameters, where
-one array for all layers, or time as the first axis, gave 6.1 and 6.4. All rows write to the same column, and positions
-say what a row sees, so rows may begin or pause anywhere.
+A cache has an array `batch heads length size` for the keys of each layer and one for the values. Attention in 63 steps
+of 64 rows, with 4 layers of 4 heads, took 183 ms of a core with it, 207 to 246 with the size before the length, and 293
+with the length first (on a busy machine, the best of four). All rows write to the same column, and positions say what a
+row sees, so rows may begin or pause anywhere.
 
 Weights begin normal with a deviation of 0.02, biases at zero, and what leaves a block with that over sqrt(2 layers), as
 in GPT-2's code.

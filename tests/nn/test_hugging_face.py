@@ -196,6 +196,7 @@ def test_a_dialogue_is_the_same_text_there(template, tmp_path):
     assert tokenizer.decode(written.tokens[0]) == theirs.decode(expected, skip_special_tokens=True)
 
 
+@pytest.mark.filterwarnings("ignore")  # PEFT calls what transformers has deprecated
 def test_adapters_are_those_of_peft(tmp_path):
     peft = pytest.importorskip("peft", reason="peft is not installed")
     theirs("qwen2").save_pretrained(tmp_path / "base")

@@ -1,8 +1,9 @@
 """Write tokens with a transformer, and score tokens that were written: one network, one distribution.
 
 The whole of `generate` is one compiled program: it reads the prompts at once, then draws a token and reads it in a loop
-that ends when every row has ended. The cache grows a few times on the way, as most of a step's time goes into reading
-columns, also empty ones. Noise is drawn before the loop where it is small, which changes no number.
+that ends when every row has ended. The cache grows a few times on the way, as half of a step's time and more goes into
+reading columns, also empty ones; each time is one more loop to compile. Noise is drawn before the loop where it is
+small, which changes no number.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from forage.ops.sampling import PLAIN, Sampling
 
 AT_ONCE = 2**24  # random numbers that are drawn before the loop, at most: 64 MiB
 PAD = 0
-SEGMENTS, SHORTEST = 4, 16  # how often a cache grows at most, and by how many columns at least
+SEGMENTS, SHORTEST = 4, 32  # how often a cache grows at most, and by how many columns at least
 
 
 class Written(NamedTuple):
