@@ -73,6 +73,7 @@ def test_divergence_and_density_by_hand():
     np.testing.assert_allclose(density, -np.log(2) - 0.5 - np.log(2 * np.pi), rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_each_number_of_an_action_knows_those_before_it():
     skills = first().skills
     state, skill = jnp.ones((1, 3)), jnp.ones((1, 2))
@@ -121,6 +122,7 @@ def test_each_stage_moves_its_own_networks_alone():
             ), name
 
 
+@pytest.mark.thorough
 def test_the_target_by_hand():
     """Critics say what a skill's first number is times 1 and -2: each learns the least value of the other's choice."""
     state = first()
@@ -141,6 +143,7 @@ def test_the_target_by_hand():
     np.testing.assert_allclose(target, [[3 + 0.125 * -3, 3], [3 + 0.125 * -4, 3]])
 
 
+@pytest.mark.thorough
 def test_the_best_skill_is_followed_for_some_steps():
     state = first()
 

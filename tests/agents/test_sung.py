@@ -11,6 +11,7 @@ import pytest
 import small
 from between import SPEC, batch, constant_critics, linear_critics
 from small import at_once, compute
+from tiers import gated
 
 import forage
 from forage.agents.actor_critic.between.sung import SUNG, SUNGCQL, Density
@@ -54,6 +55,7 @@ def test_the_autoencoders_loss_by_hand():
     np.testing.assert_allclose(found, np.array(squares) + price, rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_it_learns_what_the_like_of_was_seen():
     agent = SUNG(**SIZES | {"density_hidden": 16})
     density = at_once(lambda: agent.init(jax.random.key(0), SPEC)).density
@@ -81,7 +83,7 @@ def test_what_is_chosen():
     assert choice(SUNGCQL(**ONLINE), 10 * value, unlike) == 1  # of 0 and 1, the least known, the better
 
 
-@pytest.mark.parametrize("kind", [SUNG, SUNGCQL])
+@pytest.mark.parametrize("kind", gated([SUNG, SUNGCQL], [SUNG]))
 def test_acting_online(kind):
     """Critics like a large first number of the action, and so does the uncertainty here."""
     agent = kind(**ONLINE | {"candidates": 64, "kept": 8})
