@@ -148,6 +148,7 @@ def navigation() -> list[dict[str, Any]]:
             "Reference": [
                 {"API": ["docs/api/README.md", *({title: f"docs/api/{m[12:]}.md"} for title, m in CONTRACTS.items())]},
                 {"Settings": "docs/defaults.md"},
+                {"Operators of tokens": "docs/tokens.md"},
                 {"All pages": "docs/README.md"},
             ]
         },
