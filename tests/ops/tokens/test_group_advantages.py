@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +40,7 @@ def close(found, expected, tolerance=1e-5):
     ],
 )
 def test_table(name, numbers, expected):
-    close(advantages.group_advantage(name, REWARD, **numbers), expected)
+    close(jax.jit(partial(advantages.group_advantage, name, **numbers))(REWARD), expected)
 
 
 def best_sets(count, k):
@@ -50,7 +51,7 @@ def best_sets(count, k):
 def test_pass_at_k_is_the_mean_over_all_sets(k):
     """Reward each set of k by its best, normalise over all sets, and average over the sets of each answer."""
     reward = np.float32([[right < c for right in range(5)] for c in range(6)])
-    found = np.asarray(advantages.pass_at_k(reward, k=k, epsilon=0.0))
+    found = np.asarray(jax.jit(partial(advantages.pass_at_k, k=k, epsilon=0.0))(reward))
     for row, got in zip(reward, found, strict=True):
         sets = best_sets(5, k)
         best = np.array([max(row[list(s)]) for s in sets])
@@ -63,7 +64,7 @@ def test_pass_at_k_is_the_mean_over_all_sets(k):
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_max_at_k_is_the_sum_over_all_sets(k, leave_out):
     reward = np.float32([[0.3, -1.0, 2.0, 0.3, 0.7], [1, 1, 0, 0, 0]])  # with ties, unsorted
-    found = np.asarray(advantages.max_at_k(reward, k=k, leave_out=leave_out))
+    found = np.asarray(jax.jit(partial(advantages.max_at_k, k=k, leave_out=leave_out))(reward))
     sets = best_sets(5, k)
     for row, got in zip(reward, found, strict=True):
         total = np.zeros(5)
@@ -80,7 +81,7 @@ def test_max_at_k_has_the_gradient_of_the_best_of_k(leave_out):
     logits, worth = np.array([0.2, -0.5, 0.9]), np.array([1.0, 0.0, 0.4])
     p = np.exp(logits) / np.exp(logits).sum()
     ways = np.array(list(itertools.product(range(3), repeat=3)))
-    found = np.asarray(advantages.max_at_k(worth[ways].astype(np.float32), k=2, leave_out=leave_out))
+    found = np.asarray(jax.jit(partial(advantages.max_at_k, k=2, leave_out=leave_out))(np.float32(worth[ways])))
     score = np.eye(3)[ways] - p  # grad log pi of each answer drawn
     mean = np.einsum("w,wa,wal->l", p[ways].prod(1), found, score) / 3
 

@@ -19,12 +19,23 @@ def close(found, expected, tolerance=1e-5):
     np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=tolerance, atol=tolerance)
 
 
+def with_slope(function, x):
+    """The losses, and the gradient of their sum, compiled at once."""
+
+    def total(x):
+        loss = function(x)
+        return loss.sum(), loss
+
+    (_, loss), slope = jax.jit(jax.value_and_grad(total, has_aux=True))(x)
+    return loss, slope
+
+
 def one(name, ratio, advantage, **numbers):
     """The losses of tokens with these ratios, whose old log-probability is -1, and their sum's gradient in log pi."""
-    now = jnp.log(jnp.asarray([ratio], jnp.float32)) - 1.0
-    rest = jnp.full_like(now, -1.0), jnp.asarray([advantage], jnp.float32), jnp.ones(now.shape, bool)
-    function = losses.LOSSES[name]
-    return function(now, *rest, **numbers)[0], jax.grad(lambda x: function(x, *rest, **numbers).sum())(now)[0]
+    now = np.log(np.float32([ratio])) - 1
+    rest = np.full_like(now, -1), np.float32([advantage]), np.ones(now.shape, bool)
+    loss, slope = with_slope(lambda x: losses.LOSSES[name](x, *rest, **numbers), now)
+    return loss[0], slope[0]
 
 
 def test_clip_on_either_side():
@@ -180,8 +191,9 @@ def test_external_answers():
     now, old = np.log(np.float32([[0.25]])), np.log(np.float32([[0.5]]))
     rest = old, np.float32([[2]]), np.ones((1, 1), bool)
     expected = -0.4 * np.sqrt(0.75) * 2
-    close(off_policy.external(now, *rest), [[expected]])
-    close(jax.grad(lambda x: off_policy.external(x, *rest).sum())(now), [[expected]])  # the ratio's own, no more
+    loss, slope = with_slope(lambda x: off_policy.external(x, *rest), now)
+    close(loss, [[expected]])
+    close(slope, [[expected]])  # the ratio's own, no more
 
 
 def test_the_proxy_drops_noise():
@@ -198,11 +210,9 @@ def test_improbable_tokens_are_shielded():
     proxy = np.log(np.float32([[0.15, 0.1, 0.9, 0.9]]))
     rest = now, np.float32([[-1]]), np.ones((1, 4), bool), proxy
 
-    def loss(x):
-        return off_policy.low_probability_loss(x, *rest, share=0.5)
-
-    close(loss(now), [[1.5 - np.log(1.5), 1, 1, 1]])
-    close(jax.grad(lambda x: loss(x).sum())(now), [[0.5, 1, 1, 1]])
+    loss, slope = with_slope(lambda x: off_policy.low_probability_loss(x, *rest, share=0.5), now)
+    close(loss, [[1.5 - np.log(1.5), 1, 1, 1]])
+    close(slope, [[0.5, 1, 1, 1]])
 
 
 def test_high_entropy_tokens():
