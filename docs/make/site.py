@@ -161,6 +161,7 @@ def navigation() -> list[dict[str, Any]]:
             "Reference": [
                 {"API": ["docs/api/README.md", *names]},
                 {"Settings": "docs/defaults.md"},
+                {"Operators of tokens": "docs/tokens.md"},
                 {"All pages": "docs/README.md"},
             ]
         },
