@@ -472,7 +472,10 @@ class Agent(Part):
         """Return the new state, scalar metrics, and each segment's error (how surprising it was)."""
 
     def due(self, state: State) -> Int[Array, ""] | None:
-        """Return how many updates to make after this rollout; `None`: `updates_per_rollout`."""
+        """Return how many updates to make after this rollout; `None`: `updates_per_rollout`.
+
+        Seeds may differ, which makes updates slower; where they do not, say so with `forage.ops.every.alike`.
+        """
         return None
 
     def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:

@@ -274,7 +274,8 @@ class Learner(Part):
             # a memory writes in `report`, all of it would be copied at every update. The clock is shared by all seeds,
             # so the number of turns is one number under `vmap` too. The key must depend on the turn: XLA would move
             # sampling out of the loop if it did not, and there fuse it with `add`, which then works on a copy as well.
-            # Where the agent says how many are due, seeds may differ, and a memory that hears errors is copied.
+            # Where the agent says how many are due, seeds may differ, and all that the loop carries is copied at each
+            # turn, unless the agent says that they are `alike`.
             count = jnp.where(clock.steps >= self.learning_starts, updates if due is None else due, 0)
             shapes = jax.eval_shape(update, carry, sample_key, learn_key)[1]
             nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
