@@ -212,8 +212,8 @@ def all_alike(reward: Group, tolerance: float = 1e-8) -> Bool[Array, " group"]:
     return jnp.max(reward, axis=-1) - jnp.min(reward, axis=-1) <= tolerance
 
 
-def group_weight(reward: Group, rule: str = "drop") -> Float[Array, "group 1"]:
-    """Return the weight of each group: 1, but with `drop` 0 for one whose answers all have the same reward.
+def group_weight(reward: Group, rule: str = "drop") -> Group:
+    """Return the weight of each answer: 1, but with `drop` 0 in a group whose answers all have the same reward.
 
     A dropped group's tokens should leave the mask, too, where the loss is a mean over tokens. DAPO draws other prompts
     until none is dropped, which is for those who sample.
@@ -222,7 +222,7 @@ def group_weight(reward: Group, rule: str = "drop") -> Float[Array, "group 1"]:
     """
     known("rule for groups of one reward", rule, GROUPS)
     drop = all_alike(reward) if rule == "drop" else jnp.zeros(reward.shape[0], bool)
-    return jnp.where(drop, 0.0, 1.0)[:, None].astype(reward.dtype)
+    return jnp.broadcast_to(jnp.where(drop, 0.0, 1.0)[:, None], reward.shape).astype(reward.dtype)
 
 
 def optimal_value(reward: Group, temperature: Scalar = 0.5) -> Float[Array, " group"]:

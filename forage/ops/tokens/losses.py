@@ -79,7 +79,7 @@ def clipped(
     return _clip(ratio, advantage, low, high, ceiling)
 
 
-def _clip(ratio: Tokens, advantage: Advantage, low: Scalar, high: Scalar, ceiling: Scalar) -> Tokens:
+def _clip(ratio: Advantage, advantage: Advantage, low: Scalar, high: Scalar, ceiling: Scalar) -> Advantage:
     """Compute the formula of `clipped`. The ceiling bounds the ratio, so that infinity times 0 does not arise."""
     bounded = jnp.where(advantage < 0, jnp.minimum(ratio, ceiling), ratio)
     return -jnp.minimum(bounded * advantage, jnp.clip(ratio, 1.0 - low, 1.0 + high) * advantage)

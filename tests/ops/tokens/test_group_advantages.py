@@ -99,8 +99,8 @@ def test_optimal_value_and_regression():
 
 def test_groups_of_one_reward_weigh_nothing():
     reward = np.float32([[1, 1], [0, 1], [0, 0]])
-    close(advantages.group_weight(reward), [[0], [1], [0]])
-    close(advantages.group_weight(reward, "keep"), [[1], [1], [1]])
+    close(advantages.group_weight(reward), [[0, 0], [1, 1], [0, 0]])
+    close(advantages.group_weight(reward, "keep"), np.ones((3, 2)))
 
 
 def test_entropy_never_turns_a_sign():
