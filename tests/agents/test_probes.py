@@ -169,6 +169,7 @@ COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; nea
 NO_TARGETS = {"polyak": 1.0, "policy_delay": 2, "batch_norm_rate": 0.1, "batch_norm_warm_up": 100}
 NO_TARGETS |= {"value_sizes": (32, 32), "learning_rate": Schedule("linear:2e-3,1e-4")}
 RESIDUAL = {"hidden_sizes": (16,), "value_sizes": (16, 16), "learning_rate": 1e-3}
+QUICKER = {"learning_rate": 5e-3, "final_learning_rate": 0.1}  # of weights whose length is one
 HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
 FEW_QUANTILES = {"critics": 2, "quantiles": 8, "dropped_quantiles": 0, "value_sizes": (32, 32)}
 CAREFUL = {"critics": 3, "neighbours": 2, "caution": 1e-3, "policy_smoothness": 1e-3}
@@ -282,7 +283,7 @@ AGENTS = {
     "crossq": Trial(CrossQ(**(CRITIC | COLD | NO_TARGETS), target_entropy=-3.0), 20_000),
     "bro": Trial(BRO(**(CRITIC | COLD | RESIDUAL | {"quantiles": 8, "target_entropy": -3.0, "resets": ()})), 20_000),
     "simba": Trial(SimBa(**(CRITIC | COLD | RESIDUAL), target_entropy=-3.0), 20_000),
-    "simba-v2": Trial(SimBaV2(**(CRITIC | COLD | RESIDUAL), scale_reward=False, target_entropy=-3.0), 20_000),
+    "simba-v2": Trial(SimBaV2(**(CRITIC | COLD | RESIDUAL | QUICKER), scale_reward=False, target_entropy=-3.0), 20_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
