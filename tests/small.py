@@ -35,6 +35,7 @@ REPLAY: dict[str, Any] = {"num_envs": 2, "rollout_length": 4, "batch_size": 4, "
 MRQ: dict[str, Any] = REPLAY | {"encoder_horizon": 3, "n_step": 2, "target_interval": 6, "latent_size": 4}
 MRQ |= {"action_size": 2, "hidden_size": 4, "bins": 5}
 HISTORIES: dict[str, Any] = {"hidden_sizes": (8,), "memory_size": 4, "memory_layers": 1, "unroll": 8}
+KIT: dict[str, Any] = {"hidden_sizes": (8,), "critics": 3, "updates_per_rollout": 2, "policy_delay": 2}
 AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, options
     "ppo": ("ppo", "CartPole-v1", PPO),
     "ppo-gru": ("ppo", "CartPole-masked", PPO | {"memory_size": 4}),
@@ -80,7 +81,13 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "mdpo-off": ("mdpo-off", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "sgd_steps": 5}),
     "tqc": ("tqc", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "critics": 2, "quantiles": 5}),
+    "redq": ("redq", "Pendulum-v1", REPLAY | KIT | {"target_subset": 2}),
+    "droq": ("droq", "Pendulum-v1", REPLAY | KIT),
+    "sac-n": ("sac-n", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3}),
     "edac": ("edac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3}),
+    "rlpd": ("rlpd", "Pendulum-v1", REPLAY | KIT),
+    "wsrl": ("wsrl", "Pendulum-v1", REPLAY | KIT),
+    "ro2o": ("ro2o", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3, "neighbours": 2}),
     "e2o": ("e2o", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3, "candidates": 4}),
     "expo": (
         "expo",
@@ -97,6 +104,11 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     ),
     "crossq": ("crossq", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,)}),
     "simba": ("simba", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8, 8)}),
+    "simba-v2": (
+        "simba-v2",
+        "Pendulum-v1",
+        REPLAY | {"hidden_sizes": (8,), "value_sizes": (8, 8), "atoms": 5},
+    ),
     "bro": (
         "bro",
         "Pendulum-v1",

@@ -39,7 +39,16 @@ STYLE = """
 """
 CODE = {".py": "python", ".json": "json", ".toml": "toml", ".cff": "yaml"}
 
-CONTRACTS = {"Ports": "forage.core.ports", "What flows between them": "forage.core.types"}
+CONTRACTS = {
+    "Ports": "forage.core.ports",
+    "What flows between them": "forage.core.types",
+    "The language policy's network": "forage.nn.transformer",
+    "Its sizes and families": "forage.nn.language.architecture",
+    "Writing and scoring text": "forage.nn.language.generate",
+    "Distributions of tokens": "forage.ops.sampling",
+    "Adapters": "forage.nn.language.lora",
+    "Tokenizers": "forage.core.text.tokenizer",
+}
 """Modules whose public names have a page each, beside the page of what `import forage` gives."""
 
 HOW_TO = {
@@ -61,11 +70,13 @@ HOW_TO = {
     "Trackers": "docs/trackers.md",
     "Acting, exporting, sharing": "docs/share.md",
     "Exploring": "docs/exploration.md",
+    "A language policy": "docs/language.md",
     "Learn from data": "docs/how-to/data.md",
     "Offline agents": "docs/offline.md",
     "Data sets of your own": "docs/data-sets.md",
     "Imitating demonstrations": "docs/how-to/imitation.md",
     "Judging from another's data": "docs/off-policy.md",
+    "Tools and games for a text policy": "docs/how-to/tools.md",
     "From a file to a merged part": "docs/first_part.md",
 }
 WHY = {
@@ -73,6 +84,7 @@ WHY = {
     "Beside other libraries": "docs/compared.md",
     "How far to trust a number": "docs/trust.md",
     "What people tried": "docs/journeys.md",
+    "The sandbox": "docs/sandbox.md",
     "The design": "docs/design.md",
 }
 MEASURED = {
@@ -137,6 +149,7 @@ def navigation() -> list[dict[str, Any]]:
     def section(pages: dict[str, str]) -> list[dict[str, str]]:
         return [{title: page} for title, page in pages.items()]
 
+    names = [{title: f"docs/api/{module.rpartition('.')[2]}.md"} for title, module in CONTRACTS.items()]
     tables = [page for page in listed("benchmarks/results") if "BEFORE" not in page]
     return [
         {"Forage": "README.md"},
@@ -146,8 +159,9 @@ def navigation() -> list[dict[str, Any]]:
         {"Environments": listed("docs/environments")},
         {
             "Reference": [
-                {"API": ["docs/api/README.md", *({title: f"docs/api/{m[12:]}.md"} for title, m in CONTRACTS.items())]},
+                {"API": ["docs/api/README.md", *names]},
                 {"Settings": "docs/defaults.md"},
+                {"Operators of tokens": "docs/tokens.md"},
                 {"All pages": "docs/README.md"},
             ]
         },

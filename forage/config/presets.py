@@ -196,7 +196,7 @@ PPO: tuple[Preset, ...] = (
     ),
     Preset(
         "ppo",
-        "gymnasium:*Cheetah* gymnasium:Ant-v? gymnasium:Pusher-v?",
+        "gymnasium:Ant-v? gymnasium:Pusher-v?",
         1_000_000,
         ONE_ROBOT,
         MUJOCO,

@@ -64,9 +64,11 @@ from forage.loop.offline.loop import OfflineLoop
 from forage.loop.policy import check_actions
 from forage.loop.runner import Numbers, Runner
 from forage.memory.dataset import DataSet, Opened
+from forage.memory.mixed import OpenedMixed
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
+ONLINE = ", or go on online from such a run with --memory mixed --memory.data FILE"
 PORTS = {"behaviour": Behaviour, "rewards": Rewards, "memory": Memory, "tasks": Tasks, "starts": Starts}
 UPDATES = 50_000  # of a run from a data set where nobody says how many: minutes of a laptop
 
@@ -155,10 +157,11 @@ class Setup:
         if not (told or agent.best_episodes < 1):
             return memory
         name = registry.part_name(agent)
-        if type(memory) is not Opened:
+        tells = isinstance(memory, OpenedMixed) and agent.fine_tunes and not agent.contexts
+        if type(memory) is not Opened and not tells:
             raise ForageError(
                 f"{name} learns from whole episodes of a data set, which {registry.part_name(self.memory)} does not "
-                f"tell; give it one file with --data."
+                f"tell; give it one file with --data{ONLINE if agent.fine_tunes else ''}."
             )
         if told and ("discount" in self.sweep or is_scheduled((rewards, getattr(self.agent, "discount", 0)))):
             raise ForageError(
@@ -166,10 +169,19 @@ class Setup:
                 f"are; sweep another number, and leave schedules of these out."
             )
         state = rewards.init(prng.key(0), self.spec, 1)
+        if tells and jax.tree.leaves(state):
+            raise ForageError(
+                f"{name} learns from returns that are computed once, and {registry.part_name(rewards)} changes its "
+                f"rewards as it learns; use --rewards environment, scale or shift."
+            )
         if jax.tree.leaves(state):  # rewards with a state are refused
             return memory
-        paid = rewards.relabel(state, jax.tree.map(lambda x: x[None], memory.data)).reward[0]
-        return memory.prepared(agent, np.asarray(paid, np.float64))
+        data = memory.stored if isinstance(memory, OpenedMixed) else memory.data
+        paid = rewards.relabel(state, jax.tree.map(lambda x: x[None], data)).reward[0]
+        paid = np.asarray(paid, np.float64)
+        if isinstance(memory, OpenedMixed):
+            return memory.prepared(agent, paid, self.spec.horizon)
+        return memory.prepared(agent, paid)
 
     def loop(self, learns: bool = True) -> DeviceLoop:
         """Build the loop on the device. Raise `ForageError` where its parts do not fit. `learns`: as in `learner`."""

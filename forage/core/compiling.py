@@ -99,6 +99,11 @@ def on_host(tree: PyTree[Array]) -> PyTree[np.ndarray]:
     return jax.tree.map(np.asarray, tree) if jax.default_backend() == "cpu" else jax.device_get(tree)
 
 
+def on_device(tree: PyTree[Any]) -> PyTree[Any]:
+    """Return a tree with its single numbers on the device, so that a program called many times need not copy them."""
+    return jax.tree.map(lambda x: jax.device_put(x) if np.ndim(x) == 0 else x, tree)
+
+
 def kind(tree: PyTree[Any]) -> Hashable:
     """Return what is equal for trees that differ in their leaves alone, and whose classes have the same code.
 

@@ -286,6 +286,9 @@ class Agent(Part):
     offline: ClassVar[bool] = False
     """It learns from a data set alone: from a memory that is `offline`; or from labels (`Behaviour.labels`)."""
 
+    fine_tunes: ClassVar[bool] = False
+    """It is `offline`, and goes on online where the memory `mixes` data with what the run experiences."""
+
     imitates: ClassVar[bool] = False
     """It learns to act as was done, or as the `Label` in `Experience.aux` says, where a behaviour `labels`."""
 
@@ -328,7 +331,10 @@ class Agent(Part):
 
     @property
     def returns(self) -> bool:
-        """Return whether it learns from `Experience.return_to_go`, by its `discount`; only data sets tell that."""
+        """Return whether it learns from `Experience.return_to_go`, by its `discount`.
+
+        Data sets tell that, and to agents that go on online (`fine_tunes`) a memory that `tells_returns`.
+        """
         return False
 
     @property
@@ -466,7 +472,10 @@ class Agent(Part):
         """Return the new state, scalar metrics, and each segment's error (how surprising it was)."""
 
     def due(self, state: State) -> Int[Array, ""] | None:
-        """Return how many updates to make after this rollout; `None`: `updates_per_rollout`."""
+        """Return how many updates to make after this rollout; `None`: `updates_per_rollout`.
+
+        Seeds may differ, which makes updates slower; where they do not, say so with `forage.ops.every.alike`.
+        """
         return None
 
     def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
@@ -720,6 +729,9 @@ class Memory(Part):
     offline: ClassVar[bool] = False
     """It is a data set: nothing is added, and a run learns from it alone. Its steps are updates, of a batch each."""
 
+    mixes: ClassVar[bool] = False
+    """Its batches are partly from a data set, and partly what the run experiences."""
+
     recomputes_rewards: ClassVar[bool] = False
     """It computes rewards anew as the environment does, which is one function for all tasks."""
 
@@ -727,6 +739,14 @@ class Memory(Part):
     def transitions(self) -> Experience | None:
         """Return all that a data set holds (leaves `transition ...`); `None` for other memories."""
         return None
+
+    @property
+    def tells_returns(self) -> bool:
+        """Return whether it finds `Experience.return_to_go` of what the run experiences.
+
+        In the rollouts that it is given this field holds the reward that is learned from.
+        """
+        return False
 
     @property
     def held_back(self) -> int:

@@ -60,8 +60,9 @@ class Experience(NamedTuple):
     each has the environment's, and NaN stands where an environment on the host did not say.
     `mark` is the mark of the start of the episode (see `Starts.begin`), kept only for agents with `Agent.marks`.
     `version` is the number of updates that had made the policy that acted, kept only for agents with `Agent.version`.
-    `return_to_go` is the discounted sum of the episode's rewards from this one on, which data sets tell, kept only for
-    agents with `Agent.returns` or `Agent.contexts`; `time` counts the steps before it in the episode, for the latter.
+    `return_to_go` is the discounted sum of the episode's rewards from this one on, which data sets tell, and a memory
+    that `tells_returns`, kept only for agents with `Agent.returns` or `Agent.contexts`; `time` counts the steps before
+    it in the episode, for the latter.
     """
 
     observation: PyTree[Array]

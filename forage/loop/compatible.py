@@ -26,7 +26,14 @@ def check_signatures(part: Part, **methods: str) -> None:
 
 def check_source(agent: Agent, behaviour: Behaviour, memory: Memory) -> None:
     """Raise `ForageError` for an agent that learns from a data set alone without one, nor an expert's labels."""
-    if agent.offline and not memory.offline and not (behaviour.labels and agent.imitates):
+    if agent.offline and agent.fine_tunes and not (memory.offline or memory.mixes):
+        name = type(agent).__name__
+        raise ForageError(
+            f"{name} learns from a data set, and {type(memory).__name__} keeps what a run experiences alone; name a "
+            f"file with --data FILE, or go on online from such a run with --memory mixed --memory.data FILE."
+        )
+    taught = (behaviour.labels and agent.imitates) or agent.fine_tunes
+    if agent.offline and not memory.offline and not taught:
         raise ForageError(
             f"{type(agent).__name__} learns from a data set alone, and {type(memory).__name__} keeps what a run "
             f"experiences; name a file of transitions with --data FILE (forage data record writes one)."

@@ -92,6 +92,8 @@ class Learner(Part):
         streams = self.agent.num_envs * self.spec.num_agents
         example = self.example(agent_state, behaviour_state, mark, environment)
         example = example._replace(memo=(), note=self.rewards.note(self.spec))
+        if self.memory.tells_returns:
+            example = example._replace(return_to_go=jnp.zeros(()))
         if self.joint:
             example = team.repeat(example, self.spec.num_agents)
         rows = self.agent.num_envs if self.joint else streams
@@ -247,6 +249,8 @@ class Learner(Part):
         heard = named(rollout, self.spec)
         rewards_state, note, reward_metrics = self.reward(state, heard, clock, reward_key)
         rollout = self.by_team(rollout._replace(note=note))
+        if self.memory.tells_returns:
+            rollout = rollout._replace(return_to_go=self.relabelled(rewards_state, rollout).reward)
         memory_state = self.memory.add(state.memory, rollout, self.rows(clock))
         if self.memory.judged:
             judgement = self.judgement(state.agent, rewards_state, rollout)
@@ -270,7 +274,8 @@ class Learner(Part):
             # a memory writes in `report`, all of it would be copied at every update. The clock is shared by all seeds,
             # so the number of turns is one number under `vmap` too. The key must depend on the turn: XLA would move
             # sampling out of the loop if it did not, and there fuse it with `add`, which then works on a copy as well.
-            # Where the agent says how many are due, seeds may differ, and a memory that hears errors is copied.
+            # Where the agent says how many are due, seeds may differ, and all that the loop carries is copied at each
+            # turn, unless the agent says that they are `alike`.
             count = jnp.where(clock.steps >= self.learning_starts, updates if due is None else due, 0)
             shapes = jax.eval_shape(update, carry, sample_key, learn_key)[1]
             nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)

@@ -19,6 +19,7 @@ class Around(Memory):
     judged = property(lambda self: self.inner.judged)  # type: ignore[assignment]
     joint = property(lambda self: self.inner.joint)  # type: ignore[assignment]
     offline = property(lambda self: self.inner.offline)  # type: ignore[assignment]
+    mixes = property(lambda self: self.inner.mixes)  # type: ignore[assignment]
 
     @property
     def held_back(self) -> int:

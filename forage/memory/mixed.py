@@ -10,13 +10,15 @@ from typing import Any, ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from forage.core.ports import Agent, Environment, Memory, Moment
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.data import files
+from forage.data import episodes, files
 from forage.memory.dataset import DataSet
+from forage.memory.returns import ReplayOfReturns, ReturnsState
 from forage.memory.uniform import UniformReplay
 from forage.ops.ring import Ring
 
@@ -37,6 +39,9 @@ class Mixed(Memory):
 
     A run with it takes environment steps, and may do so on the device and on the host. The files are not copied into
     checkpoints: the run's configuration names them and their hashes, and the run resumes with these files alone.
+    An agent that learns from the returns of episodes, as Cal-QL does, gets those of the data and of its own episodes,
+    which it draws once they are over.
+
     `--from RUN` begins with what an offline run has learned, and with several `data` of earlier runs it is replay
     across experiments, except that those runs' replays are recorded anew (`forage data record`).
 
@@ -48,6 +53,8 @@ class Mixed(Memory):
 
     example: ClassVar[str] = "forage train rlpd Pendulum-v1 --memory mixed --memory.data mixed.npz"
     ranges: ClassVar[Ranges] = {"share": Range(0, 1)}
+
+    mixes: ClassVar[bool] = True
 
     data: tuple[str, ...] = equinox.field(static=True, converter=texts)  # files of transitions, as `forage data record`
     # writes them, with commas between them
@@ -104,7 +111,7 @@ class Mixed(Memory):
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
-    ) -> Ring:
+    ) -> Ring | ReturnsState:
         """Make an empty replay. Raise `ForageError` where transitions have notes that those of a data set lack."""
         for what in ("aux", "note", "mark", "version"):
             if jax.tree.leaves(getattr(example, what)):
@@ -116,13 +123,13 @@ class Mixed(Memory):
                 )
         return self.own.init(example, num_envs, rollout_length, spec, environment)
 
-    def add(self, state: Ring, rollout: Experience, clock: Clock) -> Ring:
+    def add(self, state: Any, rollout: Experience, clock: Clock) -> Any:
         return self.own.add(state, rollout, clock)
 
-    def truncate(self, state: Ring, clock: Clock) -> Ring:
+    def truncate(self, state: Any, clock: Clock) -> Any:
         return self.own.truncate(state, clock)
 
-    def sample(self, state: Ring, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Any, size: int, length: int, moment: Moment) -> Batch:
         raise ForageError(f"{', '.join(self.data)} has not been read; Mixed.opened(spec) does it.")
 
 
@@ -130,6 +137,27 @@ class OpenedMixed(Mixed):
     """Mixed replay whose files were read."""
 
     stored: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
+    told: ReplayOfReturns | None = None  # what keeps the run's own experience, for agents that learn from returns
+
+    @property
+    def own(self) -> UniformReplay:
+        return super().own if self.told is None else self.told
+
+    @property
+    def tells_returns(self) -> bool:
+        return self.told is not None
+
+    def prepared(self, agent: Any, reward: Float[np.ndarray, " transition"], longest: int | None) -> OpenedMixed:
+        """Return the same with the returns of the data's episodes and of the run's own.
+
+        `reward`: what the agent learns from, of each transition of the data. `longest`: steps of the longest episode.
+        """
+        data, discount = self.stored, float(agent.discount)
+        ended = np.asarray(data.terminated), np.asarray(data.truncated)
+        returns = jnp.asarray(episodes.returns_to_go(reward, *ended, discount), jnp.float32)
+        told = ReplayOfReturns(self.capacity, discount, longest)
+        stored = data._replace(return_to_go=returns)
+        return OpenedMixed(self.data, self.sha256, self.share, self.capacity, stored, told)
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` where the data has fewer transitions than a segment."""
@@ -140,7 +168,7 @@ class OpenedMixed(Mixed):
                 f"{agent.segment}; record more."
             )
 
-    def sample(self, state: Ring, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Any, size: int, length: int, moment: Moment) -> Batch:
         own_key, place_key, number_key = jax.random.split(moment.key, 3)
         lived = self.own.sample(state, size, length, moment._replace(key=own_key))
 
@@ -154,6 +182,8 @@ class OpenedMixed(Mixed):
 
         # How many of them there are
         number = jnp.floor(size * jnp.asarray(self.share, jnp.float32) + jax.random.uniform(number_key))
+        if self.told is not None:  # before the first episode is over all are
+            number = jnp.where(self.told.ready(state, length, moment)[0].sum() > 0, number, size)
         from_data = jnp.arange(size) < number
 
         def either(read: Array, lived: Array) -> Array:

@@ -25,6 +25,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 from forage.core.spaces import seen, split_mask
 from forage.nn.dormant import Follower, Units, units_of
 from forage.nn.encoders import Encoder
+from forage.nn.hypersphere import Hypersphere
 from forage.nn.networks import CNN, MLP, Residual, Style, Torso, body, input_size
 from forage.ops.quantiles import quantile_error
 
@@ -83,6 +84,31 @@ class Quantiles(NamedTuple):
         return jax.vmap(quantile_error, (0, None))(quantiles, target.T) / self.number
 
 
+class Atoms(NamedTuple):
+    """Values as distributions over `number` values, evenly between two ends, a value being the distribution's mean.
+
+    Bellemare, Dabney, Munos (2017), arXiv 1707.06887. What is learned are the shares of these values.
+    """
+
+    number: int
+    low: float
+    high: float
+
+    def values(self) -> Float[Array, " atoms"]:
+        """Return the values."""
+        return jnp.linspace(self.low, self.high, self.number)
+
+    def value(self, logits: Float[Array, "*batch atoms"]) -> Float[Array, "*batch"]:
+        """Compute the mean of the distribution."""
+        return jax.nn.softmax(logits) @ self.values()
+
+    def loss(
+        self, logits: Float[Array, "critic batch atoms"], target: Float[Array, "atoms batch"]
+    ) -> Float[Array, "critic batch"]:
+        """Compute the cross-entropy of a distribution and what it should be, the same for all critics."""
+        return -(target.T * jax.nn.log_softmax(logits)).sum(-1)
+
+
 class ActionValue(equinox.Module):
     """Q(s, a) as an MLP of observation and action side by side; images and dictionaries go through encoders first.
 
@@ -91,9 +117,9 @@ class ActionValue(equinox.Module):
     """
 
     encoder: Encoder | None
-    body: MLP | Residual
+    body: MLP | Residual | Hypersphere
     categories: int | None = equinox.field(static=True)
-    bins: Bins | Quantiles | None = equinox.field(static=True)
+    bins: Bins | Quantiles | Atoms | None = equinox.field(static=True)
 
     def __init__(
         self,
@@ -103,7 +129,7 @@ class ActionValue(equinox.Module):
         sizes: Sequence[int],
         style: Style = Style(),  # noqa: B008
         outputs: int = 1,
-        bins: Bins | Quantiles | None = None,
+        bins: Bins | Quantiles | Atoms | None = None,
     ):
         """`dimensions`: numbers in an action. Weights and biases start uniform in +-1/sqrt(inputs)."""
         encoder_key, body_key = jax.random.split(key)
@@ -288,7 +314,7 @@ def value_error(
 
 
 def histogram_error(
-    bins: Bins | Quantiles,
+    bins: Bins | Quantiles | Atoms,
     outputs: Float[Array, "critic batch bins"],
     target: Float[Array, "*samples batch"],
     weight: Float[Array, " batch"],

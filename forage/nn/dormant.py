@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from forage.nn.hypersphere import Hypersphere
 from forage.nn.layers import CNN, MLP, Linear, Norm
 from forage.nn.residual import Residual
 
@@ -44,7 +45,7 @@ class Units(NamedTuple):
 
 
 def units_of(
-    body: CNN | MLP | Residual | None,
+    body: CNN | MLP | Residual | Hypersphere | None,
     outputs: Sequence[Float[Array, "batch units"]],
     where: Callable[[Any], Any],
     after: tuple[Follower, ...] = (),
@@ -55,7 +56,7 @@ def units_of(
     """
     if body is None:
         return []
-    if isinstance(body, Residual):
+    if isinstance(body, Residual | Hypersphere):
         return [inside(body, where, i, output) for i, output in enumerate(outputs)]
     places: list[Callable[[Any], Linear]]
     if isinstance(body, CNN):
@@ -71,9 +72,11 @@ def units_of(
     return found
 
 
-def inside(body: Residual, where: Callable[[Any], Any], i: int, output: Float[Array, "batch units"]) -> Units:
+def inside(
+    body: Residual | Hypersphere, where: Callable[[Any], Any], i: int, output: Float[Array, "batch units"]
+) -> Units:
     """Return the units inside one block, which the block's second layer hears."""
-    if body.torso == "simba":
+    if isinstance(body, Hypersphere) or body.torso == "simba":
         return Units(output, lambda n: where(n).blocks[i].up, None, (Follower(lambda n: where(n).blocks[i].down),))
     norm = lambda n: where(n).blocks[i].first_norm  # noqa: E731
     return Units(output, lambda n: where(n).blocks[i].first, norm, (Follower(lambda n: where(n).blocks[i].second),))

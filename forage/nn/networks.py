@@ -15,6 +15,7 @@ from forage.core.spaces import seen, split_mask
 from forage.nn.batch_norm import BatchStyle
 from forage.nn.encoders import Encoder, Own, encoder, is_image, is_plain
 from forage.nn.encoders import input_size as input_size
+from forage.nn.hypersphere import Hypersphere
 from forage.nn.layers import ACTIVATIONS as ACTIVATIONS
 from forage.nn.layers import CNN, MLP, Activation, Linear
 from forage.nn.layers import Conv as Conv
@@ -30,7 +31,8 @@ class Style(NamedTuple):
     layer_norm: bool = False
     encoder: Any = None  # a class of one's own, in place of what reads the space (`encoders.Own`)
     dropout: float = 0.0  # share of each layer's numbers that is dropped while a critic is taught
-    torso: str = "mlp"  # what follows the encoder: mlp, or one of the residual networks (`nn.residual`)
+    torso: str = "mlp"  # what follows the encoder: mlp, one of the residual networks (`nn.residual`), or simba-v2
+    # (`nn.hypersphere`)
     batch_norm: BatchStyle | None = None  # batch normalisation, of an MLP alone
 
     @classmethod
@@ -46,11 +48,13 @@ class Style(NamedTuple):
 
 def body(
     key: Key[Array, ""], inputs: int, sizes: Sequence[int], outputs: int | None, style: Style, gain: float | None = None
-) -> MLP | Residual:
+) -> MLP | Residual | Hypersphere:
     """Return the layers of a style; `outputs` of the last one, `None`: the last hidden layer gives features.
 
     `gain` of an MLP's layers is as for `Linear`.
     """
+    if style.torso == "simba-v2":
+        return Hypersphere(key, inputs, sizes, outputs, style.activation)
     if style.torso != "mlp":
         return Residual(key, style.torso, inputs, sizes, outputs, style.activation)
     layers = (inputs, *sizes) if outputs is None else (inputs, *sizes, outputs)
@@ -65,7 +69,7 @@ class Torso(equinox.Module):
     does everything through an encoder of one's own. Without sizes there is no MLP.
     """
 
-    body: CNN | MLP | Residual | None
+    body: CNN | MLP | Residual | Hypersphere | None
     encoder: Encoder | None
     size: int = equinox.field(static=True)  # number of features
     categories: int | None = equinox.field(static=True)

@@ -118,7 +118,7 @@ class Residual(equinox.Module):
         return tuple(found)
 
 
-GAINS = {"simba": 1.0, "bro": 2**0.5}
+GAINS = {"simba": 1.0, "bro": 2**0.5, "simba-v2": 1.0}
 """By the name of a residual torso: gain of its first and last layers, and of the layer that an agent puts behind it."""
 
 TORSOS = ("mlp", *GAINS)

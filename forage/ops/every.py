@@ -23,3 +23,19 @@ def when(due: Any, turn: Callable[[Any], Any], state: Any) -> Any:
     whereas both branches of a `cond` would run at every update.
     """
     return jax.lax.fori_loop(0, jnp.where(due, 1, 0), lambda _, state: turn(state), state)
+
+
+@jax.custom_batching.custom_vmap
+def alike(number: Any) -> Any:
+    """Return a number that is the same for all seeds, under `vmap` over them as one number: the first seed's.
+
+    A loop or a condition that depends on it then serves all seeds together. On a number for each seed it would work on
+    copies: after every turn each array of the loop is chosen anew, seed by seed, a replay memory too.
+    """
+    return number
+
+
+@alike.def_vmap
+def _first(size: int, batched: list[bool], number: Any) -> tuple[Any, bool]:
+    """Take the first of many numbers that are the same; `alike` again, as one `vmap` may be inside another."""
+    return alike(number[0] if batched[0] else number), False

@@ -127,6 +127,19 @@ def test_encoders_then_critics_and_targets_once_a_turn(spec):
     assert dues == [3, 2, 1, 1, 3]  # two of the encoders before one of the critics; what was left off comes first
 
 
+def test_seeds_together_take_turns_together():
+    """Where each seed could be at another update, networks and memory would be copied at every one."""
+    states = jax.tree.map(lambda x: jnp.stack([x, x]), begun())
+
+    def turns(state):
+        due = jax.lax.fori_loop(0, AGENT.due(state), lambda _, x: x + state.scale, 0.0)
+        return jax.lax.fori_loop(0, AGENT.place(state), lambda _, x: x + state.scale, due)
+
+    program = jax.make_jaxpr(jax.vmap(turns))(states)
+    loops = [each.params["cond_jaxpr"].out_avals[0].shape for each in program.eqns if each.primitive.name == "while"]
+    assert loops == [(), ()]
+
+
 def test_masked_numbers_are_never_taken():
     spec = Spec("Masked", spaces.Dict({"observation": SEEN, "action_mask": spaces.MultiBinary(3)}), CHOICE.action_space)
     state = begun(spec)

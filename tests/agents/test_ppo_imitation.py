@@ -1,16 +1,19 @@
-"""PPO beside imitation: the loss by hand, what steps of it do to the policy, and what is refused."""
+"""PPO beside imitation: the loss by hand, what steps of it do to the policy, stop and resume, and what is refused."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
-from small import compute
+from small import compute, differing, resumed
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.ppo_imitation import PPOImitation
+from forage.config.setup import make_setup
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.data import files
 from forage.data.demonstrations import Demonstrations
+from forage.data.logged import Transitions
 
 SPEC = Spec("Choice", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Discrete(3))
 SIZES = {"num_envs": 2, "rollout_length": 4, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,)}
@@ -47,6 +50,21 @@ def test_demonstrations_are_imitated_beside_what_ppo_learns():
     np.testing.assert_allclose(loss, -np.log(own[2]), rtol=1e-4)
     assert abs(own[2] - first[2]) < 0.05 < after[2] - own[2]
     assert -np.log(after[2]) < mean < loss
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
+def test_resumed_is_as_if_never_stopped(environment, tmp_path):
+    one = make_setup("ppo", "CartPole-v1", seeds=1).config()["spec"]
+    seen, no = np.random.default_rng(0).normal(size=(41, 4)).astype(np.float32), np.zeros(40, bool)
+    shown = Transitions(seen[:-1], np.arange(40) % 2, np.ones(40, np.float32), seen[1:], no, np.arange(40) == 39)
+    files.write(tmp_path / "demos.npz", shown, {"spec": one})
+    options = SIZES | {"demonstrations": str(tmp_path / "demos.npz"), "imitation_rows": 4}
+    setup = make_setup("ppo-imitation", environment, steps=160, seeds=[3, 7], agent_options=options)
+    again, runner, report = resumed(setup, tmp_path, 5)
+    assert (np.asarray(report.metrics["imitation_loss"]) > 0).all()
+    assert differing(runner.state, again.state) == []
+    assert not any(40 in x.shape for x in jax.tree.leaves(runner.agent_states()))  # no copy of the data
 
 
 def test_what_is_refused():

@@ -78,12 +78,17 @@ CASES += [(agent, "Pendulum-v1") for agent in ("sac-rnd", "o-dice", "cfpi")]
 MORE = {"sac-rnd": {"taught_updates": 5, "novelty_hidden": 8}, "o-dice": {"value_sizes": (8,)}}
 CASES += [("sac-flow", "Pendulum-v1"), ("cqn-as", "Pendulum-v1")]
 MORE |= {"sac-flow": {"value_sizes": (8,), "noise_sizes": (8,), "imitate": True}}
+CASES += [("sung", "Pendulum-v1"), ("sung-cql", "Pendulum-v1")]
+MORE |= {"sung": {"density_hidden": 8}, "sung-cql": {"density_hidden": 8, "samples": 2}}
 CASES += [("fql", "Pendulum-v1"), ("decision-transformer", "Pendulum-v1"), ("trajectory-transformer", "Pendulum-v1")]
 CASES += [("decision-transformer", "CartPole-v1"), ("guided-flows", "Pendulum-v1")]
 SEQUENCES = {"context": 3, "width": 8, "layers": 1, "batch_size": 4}  # of those that read episodes, in place of SMALL
 PLANS = {"past": 1, "horizon": 2, "beams": 2, "bins": 5}  # of one that plans, beside these
 MORE["trajectory-transformer"] = PLANS
 MORE["guided-flows"] = {"horizon": 3, "flow_steps": 2}
+SKILLS = {"horizon": 3, "followed": 2, "skill_size": 2, "hidden_size": 8, "denoiser_sizes": (8, 4), "batch_size": 4}
+SKILLS |= {"diffusion_steps": 4, "candidates": 3, "skill_share": 0.2, "prior_share": 0.1}
+CASES += [("ldcq", "Pendulum-v1")]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +98,7 @@ MORE["guided-flows"] = {"horizon": 3, "flow_steps": 2}
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment)
     more = {"demonstrations": data} if agent == "recoil" else MORE.get(agent, {})
-    options = SEQUENCES if agent.endswith("transformer") else SMALL
+    options = SEQUENCES if agent.endswith("transformer") else SKILLS if agent == "ldcq" else SMALL
     setup = make_setup(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=options | more)
     runner = setup.runner()
     runner.begin()
@@ -197,6 +202,6 @@ def test_the_commands_of_the_page_work(tmp_path, monkeypatch, capsys):
     for command in commands:
         words = re.sub(r"--steps \S+", "--steps 64", command.partition("  #")[0]).split()[1:]
         words += ["--seeds", "2"] if words[0] == "train" and "--seeds" not in words else []
-        words += ["--learning-starts", "16"] if words[1] in ("sac", "rlpd", "wsrl", "residual-td3") else []
+        words += ["--learning-starts", "16"] if words[1] in ("sac", "rlpd", "wsrl", "residual-td3", "cal-ql") else []
         assert entry.run(words) == 0
     assert "64 transitions in" in capsys.readouterr().out

@@ -24,6 +24,7 @@ from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.host.loop import actor_of
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.rewards.environment import EnvironmentReward
@@ -106,6 +107,18 @@ def test_a_rollout_has_its_own_clock_and_ends(runner):
     for env in range(2):
         np.testing.assert_array_equal(np.asarray(found.observation)[:, env, 0], [0, 1, 2, 0])
         np.testing.assert_array_equal(np.asarray(found.next_observation)[:, env, 0], [1, 2, 3, 1])
+
+
+def test_the_host_acts_with_what_it_has_learned_and_with_its_own_numbers():
+    run = loop("host", *AGENTS["dqn"], seeds=(3, 7))
+    first = np.array(run.loops[0].actor().leaves[-1])
+    run.advance(3)
+    run.adopt([1, 1], {"learner.agent.discount": np.float32([0.5, 0.25])}, [False, False])
+    for one, discount in zip(run.loops, (0.5, 0.25), strict=True):
+        acting, wanted = one.actor(), actor_of(one.learner, one.state)
+        assert acting.structure == wanted.structure and acting.tree[0].agent.discount == discount
+        assert not small.differing(acting.leaves, jax.tree.map(jnp.asarray, wanted.leaves))
+        assert not np.array_equal(acting.leaves[-1], first)
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -65,7 +65,7 @@ def test_policy_and_critics_have_the_torso():
 
 
 def test_says_what_a_torso_cannot_be():
-    with pytest.raises(ForageError, match=r"^There is no torso 'resnet'; there are mlp, simba, bro\.$"):
+    with pytest.raises(ForageError, match=r"^There is no torso 'resnet'; there are mlp, simba, bro, simba-v2\.$"):
         SAC(torso="resnet")
     with pytest.raises(ForageError, match=r"\(64, 32\) is not one width, repeated once for each block\.$"):
         SAC(torso="simba", value_sizes=(64, 32))

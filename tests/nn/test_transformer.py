@@ -1,136 +1,350 @@
-"""The causal transformer: one token by hand, cached steps against the full pass, what is seen and what is not."""
+"""The language policy's network: logits by NumPy, its cache, what it writes and how that is scored, adapters, files."""
 
+import json
+
+import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from language_helpers import drawn
 from tiers import gated
 
 from forage.core.types import ForageError
-from forage.nn.transformer import Shape, Transformer
+from forage.nn.language import lora
+from forage.nn.language.architecture import Architecture, Rope
+from forage.nn.language.directory import ends, load_adapters, save_adapters, with_tokens
+from forage.nn.language.generate import generate, last, left_padded, log_probabilities, write
+from forage.nn.transformer import Transformer
+from forage.ops.sampling import Sampling
 
 small.keep_compiled()
-KEY, TOKENS = jax.random.key(0), 7
-SHAPE = Shape(8, 2, 4, key_heads=2)
+LLAMA = Architecture(11, 8, 2, 4, 12, length=32, key_heads=2, attention_bias=True, mlp_bias=True, tied=False)
+SCALED = LLAMA._replace(rope=Rope(100.0, "llama3", 4.0, 1.0, 4.0, 12))
+QWEN3 = Architecture(11, 8, 2, 2, 12, length=32, family="qwen3", key_heads=1, head_size=6, windows=(0, 3))
+ONE_LAYER = QWEN3._replace(layers=1, windows=(3,))
 
 
-def loud(positions="rotary", shape=SHAPE):
-    """Weights far from zero, so that what is not seen would be noticed."""
-    network = Transformer(KEY, shape, positions, TOKENS, vocabulary=5)
-    return jax.tree.map(lambda x: 20 * x if x.ndim == 2 else x, network)
+def by_hand(network, tokens):
+    """The logits of one text, in NumPy, one token and one head at a time."""
+    a = network.architecture
+    network = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), network)
+    frequency = [a.rope.base ** (-2 * i / a.size) for i in range(a.size // 2)]
+    if a.rope.kind == "llama3":
+        for i, f in enumerate(frequency):
+            wavelength = 2 * np.pi / f
+            share = np.clip((a.rope.original / wavelength - a.rope.low) / (a.rope.high - a.rope.low), 0, 1)
+            frequency[i] = (1 - share) * f / a.rope.factor + share * f
+
+    def norm(x, scale):
+        return scale * x / np.sqrt(np.mean(x**2) + a.epsilon)
+
+    def linear(layer, x):
+        return x @ layer.weight + (0 if layer.bias is None else layer.bias)
+
+    def turn(x, position):
+        first, second = x[: a.size // 2], x[a.size // 2 :]
+        cosine, sine = np.cos(position * np.array(frequency)), np.sin(position * np.array(frequency))
+        return np.concatenate([first * cosine - second * sine, second * cosine + first * sine])
+
+    x = [network.table[token] for token in tokens]
+    for number, block in enumerate(network.blocks):
+        inner = [norm(row, block.attention_norm) for row in x]
+        parts = {name: [linear(getattr(block, name), row).reshape(-1, a.size) for row in inner] for name in NAMES}
+        for name, scale in (("queries", block.query_norm), ("keys", block.key_norm)):
+            if scale is not None:
+                parts[name] = [np.stack([norm(head, scale) for head in row]) for row in parts[name]]
+            parts[name] = [np.stack([turn(head, t) for head in row]) for t, row in enumerate(parts[name])]
+        for t in range(len(tokens)):
+            first = max(t + 1 - (a.window(number) or len(tokens)), 0)
+            heads = []
+            for head in range(a.heads):
+                shared = head // (a.heads // a.shared)
+                logit = [parts["queries"][t][head] @ parts["keys"][s][shared] for s in range(first, t + 1)]
+                weight = np.exp(np.array(logit) / np.sqrt(a.size))
+                weight /= weight.sum()
+                seen = [row[shared] for row in parts["values"][first : t + 1]]
+                heads.append(sum(w * value for w, value in zip(weight, seen, strict=True)))
+            x[t] = x[t] + linear(block.out, np.concatenate(heads))
+            h = norm(x[t], block.mlp_norm)
+            gate = linear(block.gate, h)
+            x[t] = x[t] + linear(block.down, gate / (1 + np.exp(-gate)) * linear(block.up, h))
+    head = network.table if network.head is None else network.head
+    return np.stack([head @ norm(row, network.norm) for row in x])
 
 
-def stepped(network, cache, text, visible=True):
-    """What the network reads, one token after another."""
-
-    def step(cache, token):
-        y, cache = network.step(cache, *token)
-        return cache, y
-
-    return jax.lax.scan(step, cache, (text, jnp.broadcast_to(visible, len(text))))[1]
+NAMES = "queries", "keys", "values"
+TEXT = np.array([[5, 1, 7, 7, 2, 9, 3, 0], [4, 4, 8, 1, 6, 2, 10, 5]], np.int32)
+KINDS = {"scaled": SCALED, "qwen3": QWEN3}
 
 
-TEXT = np.random.default_rng(0).normal(size=(TOKENS, 8)).astype(np.float32)
+@pytest.mark.parametrize("kind", gated(KINDS, ["scaled"]))
+def test_logits_by_hand(kind):
+    network = drawn(KINDS[kind])
+    found = small.compute(network, TEXT)
+    np.testing.assert_allclose(found, [by_hand(network, row) for row in TEXT], rtol=1e-4, atol=1e-4)
+    assert np.std(found) > 0.3
 
 
-@pytest.mark.parametrize("positions", gated(["rotary", "learned"], ["rotary"]))
-def test_cached_steps_are_the_full_pass(positions):
-    def both(text):
-        network = loud(positions)
-        prompt, cache = network.read(text[:4], length=TOKENS)
-        later = stepped(network, cache, text[4:])
-        return network(text), stepped(network, network.cache(TOKENS), text), jnp.concatenate([prompt, later])
+def test_padding_and_holes_count_in_no_position():
+    network = drawn(QWEN3)
+    mask = np.array([[0, 0, 1, 1, 1, 1, 1, 1], [1, 1, 0, 1, 1, 0, 0, 1]], bool)
 
-    full, from_nothing, after_prompt = small.compute(both, TEXT)
-    np.testing.assert_allclose(from_nothing, full, rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(after_prompt, full, rtol=1e-3, atol=1e-4)
+    def both(tokens):
+        cache = network.cache(2, 10)
+        blocks = []
+        for start, stop in ((0, 3), (3, 8)):
+            hidden, cache = network.read(cache, tokens[:, start:stop], jnp.asarray(mask)[:, start:stop])
+            blocks.append(network.logits(hidden))
+        return network(tokens, jnp.asarray(mask)), jnp.concatenate(blocks, axis=1), cache.following
 
-
-def test_later_tokens_and_padding_are_not_seen():
-    def looks(text):
-        network, mask = loud(), jnp.arange(TOKENS) >= 2
-        changed = text.at[5].set(9.0)
-        padded = network(text.at[:2].set(5.0), mask), network(text, mask), network(text[2:])
-        return network(text), network(changed), padded
-
-    before, after, (padded, other, without) = small.compute(looks, jnp.asarray(TEXT))
-    np.testing.assert_array_equal(before[:5], after[:5])
-    assert np.abs(before[5:] - after[5:]).min(axis=1).max() > 0.01
-    np.testing.assert_array_equal(padded[2:], other[2:])
-    np.testing.assert_allclose(padded[2:], without, rtol=1e-3, atol=1e-4)  # positions count what is no padding
+    full, stepped, following = small.compute(both, TEXT)
+    np.testing.assert_allclose(stepped[mask], full[mask], atol=1e-5)
+    np.testing.assert_array_equal(following, mask.sum(1))
+    for row in range(2):
+        np.testing.assert_allclose(full[row][mask[row]], by_hand(network, TEXT[row][mask[row]]), rtol=1e-4, atol=1e-4)
 
 
-def test_cached_steps_leave_out_what_is_not_visible():
-    def both(text):
-        network, mask = loud(), jnp.array([True, True, False, True, True, False, True])
-        cache = network.read(text[:3], mask[:3], length=TOKENS)[1]
-        return network(text, mask)[3:], stepped(network, cache, text[3:], mask[3:])
-
-    full, found = small.compute(both, TEXT)
-    np.testing.assert_allclose(found, full, rtol=1e-3, atol=1e-4)
+SAMPLINGS = {
+    "plain": Sampling(),
+    "all": Sampling(temperature=0.8, top_k=6, top_p=0.9, min_p=0.02),
+    "greedy": Sampling(temperature=0),
+}
 
 
-def test_a_full_cache_forgets_the_oldest():
-    def last(text):
-        network = loud(shape=SHAPE._replace(layers=1))  # in one layer, nothing of what is forgotten comes by others
-        return stepped(network, network.cache(3), text)[-1], network(text[-3:])[-1], network(text)[-1]
-
-    windowed, short, whole = small.compute(last, TEXT)
-    np.testing.assert_allclose(windowed, short, rtol=1e-3, atol=1e-4)  # rotations tell distances alone
-    assert np.abs(windowed - whole).max() > 0.01
-
-
-def test_one_block_by_hand():
-    shape = Shape(4, 1, 2, inner=3, activation="relu")
-    network = jax.tree.map(lambda x: 20 * x, Transformer(KEY, shape, "none"))
-    found = small.compute(network, TEXT[:3, :4])
-    block = jax.tree.map(np.asarray, network.blocks[0])
-
-    def norm(x, by):
-        x = x - x.mean(-1, keepdims=True)
-        return by.scale * x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) + by.offset
-
-    def by(layer, x):
-        return x @ layer.weight + layer.bias
-
-    x = TEXT[:3, :4]
-    seen = norm(x, block.norms[0])
-    q, k, v = (by(layer, seen).reshape(3, 2, 2) for layer in (block.queries, block.keys, block.values))
-    rows = []
-    for t in range(3):
-        heads = []
-        for h in range(2):
-            weight = np.exp(k[: t + 1, h] @ q[t, h] / np.sqrt(2))
-            heads.append(weight @ v[: t + 1, h] / weight.sum())
-        rows.append(np.concatenate(heads))
-    x = x + by(block.out, np.stack(rows))
-    x = x + by(block.narrow, np.maximum(by(block.wide, norm(x, block.norms[1])), 0))
-    np.testing.assert_allclose(found, norm(x, network.norm), rtol=1e-3, atol=1e-4)
+@pytest.mark.parametrize("name", gated(SAMPLINGS, ["all"]))
+def test_what_is_written_has_the_probability_that_one_pass_says(name, monkeypatch):
+    if name != "all":  # the cache grows twice, which takes longer to compile
+        monkeypatch.setattr("forage.nn.language.generate.SHORTEST", 4)
+    network, sampling, stop = drawn(ONE_LAYER), SAMPLINGS[name], (3, 8)
+    prompts, mask = left_padded([TEXT[0][:5], TEXT[1][:2], [7], TEXT[1][:3]])
+    allowed = jnp.arange(11) != 4
+    written = generate(network, prompts, jax.random.key(2), 9, sampling, mask, stop, allowed)
+    tokens, there, log_p = map(np.asarray, written)
+    whole, seen = np.concatenate([prompts, tokens], 1), np.concatenate([mask, there], 1)
+    scored, entropy = small.compute(lambda *a: log_probabilities(network, a[0], sampling, a[1], allowed), whole, seen)
+    np.testing.assert_allclose(scored[:, 5:][there], log_p[there], atol=1e-5)
+    assert (log_p[~there] == 0).all() and (scored[:, 5:][~there] == 0).all() and (tokens[~there] == 0).all()
+    assert 4 not in tokens[there] and there[:, 0].all() and not there.all()
+    for row, kept in zip(tokens, there, strict=True):  # what ends a row is its last token, and nothing else is
+        assert not np.isin(row[kept][:-1], stop).any() and (kept.all() or row[kept][-1] in stop)
+    assert np.isfinite(log_p).all() and (log_p <= 1e-6).all() and (entropy >= -1e-5).all()
+    if name == "greedy":
+        logits = np.where(allowed, small.compute(network, whole, seen), -np.inf)
+        np.testing.assert_array_equal(logits[:, 4:-1].argmax(-1)[there], tokens[there])
 
 
-def test_tokens_with_numbers_and_what_is_dropped():
-    def asked():
-        network = loud(shape=SHAPE._replace(dropout=0.5))
-        x = network.embed(jnp.array([3, 1]))
-        return network.logits(x), network.table[3] @ network.table[3], network(x), network(x, key=KEY), x
+@pytest.mark.thorough
+def test_padding_may_stand_anywhere_and_noise_may_be_drawn_late(monkeypatch):
+    network = drawn(QWEN3)
+    prompts, mask = left_padded([TEXT[0][:5], TEXT[1][:2]])
+    behind = np.stack([np.roll(row, -shift) for row, shift in zip(prompts, (0, 3), strict=True)])
+    one = generate(network, prompts, jax.random.key(2), 6, mask=mask)
+    two = generate(network, behind, jax.random.key(2), 6, mask=np.arange(5) < [[5], [2]])
+    monkeypatch.setattr("forage.nn.language.generate.AT_ONCE", 0)
+    jax.clear_caches()
+    three = generate(network, prompts, jax.random.key(2), 6, mask=mask)
+    for other in (two, three):
+        np.testing.assert_array_equal(one.tokens, other.tokens)
+        np.testing.assert_allclose(one.log_probability, other.log_probability, atol=1e-5)
 
-    logits, own, asked_again, taught, x = small.compute(asked)
-    assert logits.shape == (2, 5) and x.shape == (2, 8)
-    np.testing.assert_allclose(logits[0, 3], own, rtol=1e-4)
-    assert np.abs(asked_again - taught).max() > 0.01
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("stop", [(3, 8), tuple(range(11)), ()], ids=["some", "all", "none"])
+def test_turns_go_on_from_the_cache(stop):
+    network, sampling, columns = drawn(QWEN3), Sampling(temperature=0.8, top_p=0.9), 3 + 2 * 4 + 2
+    answer = jnp.array([[5, 9], [7, 0]]), jnp.array([[True, True], [True, False]])
+    prompts, mask = left_padded([TEXT[0][:3], TEXT[1][:2]])
+
+    def talk(prompts, mask):
+        hidden, cache = network.read(network.cache(2, columns), prompts, mask)
+        first, cache = write(network, cache, last(hidden, mask), jax.random.key(1), 4, sampling, stop)
+        tokens, there = (jnp.concatenate([x[:, -1:], y], 1) for x, y in zip(first[:2], answer, strict=True))
+        hidden, cache = network.read(cache, tokens, there)
+        second, _ = write(network, cache, last(hidden, there), jax.random.key(2), 4, sampling, stop)
+        whole, seen = (
+            jnp.concatenate(parts, 1) for parts in zip((prompts, mask), first[:2], answer, second[:2], strict=True)
+        )
+        return (first, second), log_probabilities(network, whole, sampling, seen)[0]
+
+    (first, second), scored = small.compute(talk, prompts, mask)
+    for turn, begins in ((first, 3), (second, 9)):
+        expected = np.where(turn.mask, turn.log_probability, 0)
+        np.testing.assert_allclose(np.where(turn.mask, scored[:, begins : begins + 4], 0), expected, atol=1e-5)
+        assert turn.mask[:, 0].all() and (stop != tuple(range(11)) or turn.mask.sum() == 2)
+
+
+@pytest.mark.thorough
+def test_first_weights_are_small():
+    network = small.at_once(lambda: Transformer(jax.random.key(0), LLAMA._replace(width=64, inner=128, layers=3)))
+    block = network.blocks[1]
+    for weight, deviation in ((network.table, 0.02), (block.up.weight, 0.02), (block.down.weight, 0.02 / 6**0.5)):
+        assert abs(np.std(weight) / deviation - 1) < 0.1
+    assert (block.attention_norm == 1).all() and (block.queries.bias == 0).all()
+
+
+@pytest.mark.thorough
+def test_scoring_in_chunks_and_with_less_memory_is_the_same():
+    network = drawn(SCALED)
+
+    def loss(table, **how):
+        changed = equinox.tree_at(lambda one: one.table, network, table)
+        return log_probabilities(changed, TEXT, Sampling(temperature=0.7), **how)[0].sum()
+
+    plain = small.compute(jax.value_and_grad(loss), network.table)
+    less = small.compute(jax.value_and_grad(lambda table: loss(table, chunk=3, remat=True)), network.table)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), plain, less)
+
+
+def test_adapters_alone_learn_and_can_be_merged():
+    network = drawn(ONE_LAYER)
+
+    def all_of_it(tokens):
+        adapted = lora.adapted(network, jax.random.key(3), rank=2, alpha=6.0, projections=("queries", "down"))
+        adapters, rest = lora.split(adapted)
+
+        def spread(some):
+            logits = equinox.combine(some, rest)(tokens)
+            return logits.std(), logits
+
+        slope, same = jax.grad(spread, has_aux=True)(adapters)
+        moved = equinox.combine(jax.tree.map(lambda x, g: x + 3 * g, adapters, slope), rest)
+        return network(tokens), same, moved(tokens), lora.merged(moved)(tokens), slope, moved
+
+    before, same, after, merged, slope, moved = small.compute(all_of_it, TEXT)
+    np.testing.assert_allclose(same, before, atol=1e-6)
+    np.testing.assert_allclose(after, merged, atol=1e-4)
+    assert np.abs(after - before).max() > 0.01
+    assert sorted({leaf.shape for leaf in jax.tree.leaves(slope)}) == [(2, 8), (2, 12), (8, 2), (12, 2)]
+    one, old = moved.blocks[0].down, network.blocks[0].down
+    np.testing.assert_allclose(one.scale * one.lora_a @ one.lora_b, 3.0 * one.lora_a @ one.lora_b)
+    np.testing.assert_array_equal(one.weight, old.weight)
+
+
+def same_bytes(a, b):
+    pairs = zip(*map(jax.tree.leaves, (a, b)), strict=True)
+    return all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16], ids=["float32", "bfloat16"])
+def test_files_hold_every_bit(dtype, tmp_path):
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    network = with_tokens(drawn(SCALED, dtype), end=3, pad=0)
+    again = Transformer.load(network.save(tmp_path))
+    assert same_bytes(network, again) and again.dtype == dtype and ends(again) == (3,)
+    assert again.architecture == SCALED.canonical()
+    config = (tmp_path / "config.json").read_text()
+    again.save(tmp_path)
+    assert (tmp_path / "config.json").read_text() == config
+
+
+CHANGES = {
+    "unknown": ({"model_type": "gpt2"}, r"names the model_type 'gpt2'; Forage reads llama, mistral, qwen2, "),
+    "lacking": ({"hidden_size": None}, r"lacks 'hidden_size'"),
+    "activation": ({"hidden_act": "gelu"}, r"names the activation 'gelu'; Forage reads 'silu'"),
+    "rope": ({"rope_scaling": {"rope_type": "yarn", "factor": 2}}, r"scales rotary positions by 'yarn'"),
+    "missing": ({"num_hidden_layers": 3}, r"lack the tensor 'model\.layers\.2\."),
+    "left": ({"num_hidden_layers": 1}, r"have a tensor that Forage has no place for, 'model\.layers\.1\."),
+    "shape": ({"intermediate_size": 13}, r"layers\.0\.mlp\.\w+\.weight' in \S+ has the shape \(\d+, \d+\), and config"),
+    "tied": ({"tie_word_embeddings": True}, r"has a head of its own, and tie_word_embeddings of its config\.json says"),
+    "quantised": ({"quantization_config": {"bits": 4}}, r"describes quantised weights"),
+    "heads": ({"num_key_value_heads": 3}, r"4 heads cannot share 3 of keys"),
+}
+
+
+def test_directories_that_cannot_be_read(tmp_path):
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    with pytest.raises(ForageError, match=r"holds no transformer: it has no config\.json"):
+        Transformer.load(tmp_path)
+    drawn(SCALED).save(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    for change, sentence in CHANGES.values():
+        changed = {name: value for name, value in (config | change).items() if value is not None or name not in change}
+        path.write_text(json.dumps(changed))
+        with pytest.raises(ForageError, match=sentence):
+            Transformer.load(tmp_path)
+    path.write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(ForageError, match="is no file of safetensors"):
+        Transformer.load(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(ForageError, match="holds no weights that Forage reads"):
+        Transformer.load(tmp_path)
+
+
+def test_adapters_in_files(tmp_path):
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    network = drawn(QWEN3)
+    adapted = small.at_once(lambda: lora.adapted(network, jax.random.key(3), 2, 6.0, ("queries", "down")))
+    again = load_adapters(network, save_adapters(adapted, tmp_path))
+    assert same_bytes(adapted, again) and again.blocks[1].down.scale == 3.0
+    path = tmp_path / "adapter_config.json"
+    config = json.loads(path.read_text())
+    for change, sentence in (
+        ({"peft_type": "IA3"}, "names the method 'IA3'; Forage reads 'LORA'"),
+        ({"use_dora": True}, "sets use_dora, which Forage's adapters do not have"),
+        ({"bias": "all"}, "has biases that were learned too"),
+        ({"r": 4}, r"has to have the shape \(4, 8\); it is \(2, 8\)"),
+    ):
+        path.write_text(json.dumps(config | change))
+        with pytest.raises(ForageError, match=sentence):
+            load_adapters(network, tmp_path)
+    with pytest.raises(ForageError, match="This transformer has no adapters to save"):
+        save_adapters(network, tmp_path)
+    path.unlink()
+    with pytest.raises(ForageError, match=r"holds no adapters: it has no adapter_config\.json"):
+        load_adapters(network, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("shape", "positions", "words"),
+    ("change", "sentence"),
     [
-        (Shape(6, 1, 4), "none", "multiple of"),
-        (Shape(8, 1, 4, key_heads=3), "none", "a number that divides"),
-        (Shape(6, 1, 2), "rotary", "is odd"),
-        (Shape(8, 1, 2), "learned", "need a length"),
-        (Shape(8, 1, 2), "nowhere", "no positions 'nowhere'"),
+        ({"heads": 3, "key_heads": 0}, "of width 8 has no 3 equal heads"),
+        ({"key_heads": 3}, "4 heads cannot share 3 of keys"),
+        ({"head_size": 3}, "a head of 3 is odd"),
+        ({"layers": 0}, "layers of a transformer is 1 or more, not 0"),
+        ({"family": "lama"}, "no family of transformers 'lama'. Did you mean 'llama'?"),
+        ({"windows": (0, 3)}, "of the family llama cannot have windows"),
+        ({"family": "qwen3", "mlp_bias": True}, "of the family qwen3 cannot have biases in its MLPs"),
+        ({"family": "qwen2", "attention_bias": False}, "cannot have attention_bias=False"),
+        ({"rotated": (True, False)}, "of the family llama cannot have layers without positions"),
+        ({"windows": (3,)}, "windows has an entry for each of the 2 layers, or none"),
+        ({"rope": Rope(kind="yarn")}, "Rotary positions of the kind 'yarn' are unknown"),
+        ({"rope": Rope(kind="llama3")}, "'llama3' need original > 0"),
     ],
+    ids=str,
 )
-def test_sizes_that_do_not_go_together_are_refused(shape, positions, words):
-    with pytest.raises(ForageError, match=words):
-        Transformer(KEY, shape, positions)
+def test_sizes_that_do_not_fit(change, sentence):
+    with pytest.raises(ForageError) as error:
+        LLAMA._replace(mlp_bias=False)._replace(**change).check()
+    assert sentence in str(error.value)
+
+
+def test_what_cannot_be_written():
+    network = jax.eval_shape(lambda: Transformer(jax.random.key(0), QWEN3))
+    asked = {
+        "fit into the 32 that this transformer reads; write at most 27": {"new": 30},
+        "new, how many tokens are written, is 1 or more": {"new": 0},
+        "Tokens are drawn with a key": {"key": None},
+        "top_p of a sampler": {"sampling": Sampling(top_p=2.0)},
+        "Prompts are token ids, `batch time`": {"tokens": np.zeros(3, np.int32)},
+        r"padded first, by left_padded\(prompts\)": {"tokens": [[1], [1, 2]]},
+        "A prompt has the token 11, and this transformer knows 11": {"tokens": np.array([[1, 11]])},
+        "A prompt has one token or more that is no padding": {"mask": np.zeros((1, 5), bool)},
+        r"has their shape, \(1, 5\), and not \(1, 4\)": {"mask": np.ones((1, 4), bool)},
+        "allowed says which of the 11 tokens may be drawn": {"allowed": np.zeros(11, bool)},
+    }
+    usual = {"tokens": np.ones((1, 5), np.int32), "key": jax.random.key(0), "new": 4}
+    for sentence, change in asked.items():
+        with pytest.raises(ForageError, match=sentence):
+            generate(network, **{**usual, **change})
+    with pytest.raises(ForageError, match="There is no text to read"):
+        left_padded([[1], []])
+    with pytest.raises(ForageError, match="A text of 3 tokens does not fit into 2"):
+        left_padded([[1, 2, 3]], 2)
+    with pytest.raises(ForageError, match="is too long for this transformer, which reads 32"):
+        jax.eval_shape(lambda: network(jnp.zeros((1, 33), jnp.int32)))
+    with pytest.raises(ForageError, match=r"A block has no projection 'query'\. Did you mean 'queries'"):
+        lora.adapted(network, jax.random.key(0), projections=("query",))

@@ -214,7 +214,7 @@ def test_agents_say_whether_they_learn_to_draw():
     policy_gradients |= {"stream-ac"}
     soft = {"sac", "redq", "droq", "tqc", "sac-n", "edac", "sac-rnd", "iq-learn-sac", "sac-discrete", "maxinfo-sac"}
     soft |= {"rlpd", "wsrl", "adaptive-ratio-sac", "cql", "cal-ql", "mdpo-off", "ro2o", "h2o", "residual-sac"}
-    soft |= {"crossq", "simba", "bro", "recurrent-sac", "sac-flow"}
+    soft |= {"crossq", "simba", "simba-v2", "bro", "recurrent-sac", "sac-flow"}
     assert drawing == policy_gradients | soft | {"mex", "bc", "iql", "f-dvl", "o-dice", "recoil", "iq-learn"}
 
 

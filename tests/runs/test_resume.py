@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -187,6 +188,28 @@ CASES |= {
     for name in registry.PORTS["rewards"]
     if name not in NAMED
 }
+
+
+ELSEWHERE = {
+    "data/test_offline.py": (
+        *("bc", "iql", "td3-bc", "rebrac", "cql", "cal-ql", "discrete-cql", "discrete-bcq", "f-dvl", "recoil"),
+        *("sac-rnd", "o-dice", "cfpi", "decision-transformer", "trajectory-transformer", "guided-flows"),
+    ),
+    "agents/test_residual_agents.py": ("residual-sac", "residual-td3", "residual-ppo", "dsrl"),
+    "agents/test_iq_learn.py": ("iq-learn", "iq-learn-sac"),
+    "agents/test_ppo_imitation.py": ("ppo-imitation",),
+    "agents/test_procedure_cloning.py": ("procedure-cloning",),
+}
+"""The agents that need a file or another run to learn from, and which tests stop and resume them."""
+
+
+def test_every_agent_is_stopped_and_resumed():
+    here = [small.AGENTS[case.agent][0] for case in CASES.values()]
+    assert sorted({*here, *(name for names in ELSEWHERE.values() for name in names)}) == sorted(registry.PORTS["agent"])
+    for file, names in ELSEWHERE.items():
+        text = (Path(__file__).parents[1] / file).read_text()
+        assert "def test_resumed_is_as_if_never_stopped" in text
+        assert [name for name in names if name not in text and name != "procedure-cloning"] == []
 
 
 def setup_of(case: Case) -> Setup:

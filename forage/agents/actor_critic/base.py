@@ -32,6 +32,7 @@ from forage.core.spaces import check_bounded, describe, seen, split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.critics import (
     ActionValue,
+    Atoms,
     Bins,
     CriticReport,
     Quantiles,
@@ -44,6 +45,7 @@ from forage.nn.critics import (
 )
 from forage.nn.dormant import recycled, share_dormant
 from forage.nn.encoders import is_image
+from forage.nn.hypersphere import on_sphere
 from forage.nn.networks import Style, input_size
 from forage.nn.normalise import normalised, norms_for, read_after, updated
 from forage.nn.residual import one_width
@@ -103,7 +105,7 @@ class ActorCritic(Agent):
     encoder: str | type | None = equinox.field(static=True, default=None)
     optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
     torso: str = equinox.field(static=True, default="mlp")  # what the networks of policy and critics are: mlp, or
-    # residual ones, simba or bro, whose sizes are one width, once for each block
+    # residual ones, simba, simba-v2 or bro, whose sizes are one width, once for each block
     normalise_observation: bool = equinox.field(static=True, default=False)
     policy_delay: int = equinox.field(static=True, default=1)  # updates of the critics for each one of the policy
     critics: int = equinox.field(static=True, default=2)  # how many critics learn side by side
@@ -158,6 +160,11 @@ class ActorCritic(Agent):
                     f"A {self.torso} torso has its own normalisation and drops nothing; leave layer_norm, critic_norm "
                     f"and dropout out."
                 )
+        if self.torso == "simba-v2" and self.recycle_interval:
+            raise ForageError(
+                "A simba-v2 torso keeps its weights at length one, and recycling sets some to zero; leave "
+                "recycle_interval out."
+            )
         if self.target_subset > self.critics:
             raise ForageError(
                 f"A target_subset of {self.target_subset} is more than there are critics; have {self.critics} or "
@@ -228,7 +235,7 @@ class ActorCritic(Agent):
         dimensions: int,
         style: Style,
         outputs: int,
-        bins: Bins | Quantiles | None,
+        bins: Bins | Quantiles | Atoms | None,
     ) -> ActionValue:
         """Return one critic."""
         sizes = self.value_sizes or self.hidden_sizes
@@ -239,7 +246,11 @@ class ActorCritic(Agent):
         raise NotImplementedError
 
     def descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate)
+        return self.bounded_steps(named(self.optimiser, self.learning_rate))
+
+    def bounded_steps(self, optimiser: Optimiser) -> Optimiser:
+        """Return an optimiser of networks, by which those of a simba-v2 torso stay on the sphere."""
+        return on_sphere(optimiser) if self.torso == "simba-v2" else optimiser
 
     def policy_descent(self) -> Optimiser:
         """Return the optimiser of the policy and its temperature, where they learn at another rate than the critics."""

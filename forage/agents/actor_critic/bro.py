@@ -167,7 +167,7 @@ class BRO(SAC):
         )
 
     def descent(self) -> Optimiser:
-        return Optimiser(optax.adamw(self.learning_rate, weight_decay=self.weight_decay))
+        return self.bounded_steps(Optimiser(optax.adamw(self.learning_rate, weight_decay=self.weight_decay)))
 
     def temperature_descent(self) -> Optimiser:
         return adam(self.learning_rate, momentum=OF_ADJUSTMENTS)

@@ -49,7 +49,7 @@ from forage.nn.layers import CNN, Activation, Linear, activation, is_large
 from forage.nn.networks import Style, Torso, input_size
 from forage.ops import returns
 from forage.ops.episodes import alive
-from forage.ops.every import when
+from forage.ops.every import alike, when
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, named
 from forage.ops.shift import shifted
@@ -411,12 +411,16 @@ class MRQ(Agent):
 
     def due(self, state: MRQState) -> Int[Array, ""]:
         interval, updates = self.target_interval, self.updates_per_rollout
-        place = state.updates % (2 * interval)
+        place = self.place(state)
         # A burst that was left off, as by a run that goes on from a data set, is finished first.
         unfinished = jnp.where((place > 0) & (place < interval), interval - place, 0)
         left = jnp.where(place == 0, 0, jnp.minimum(2 * interval - place, interval))
         bursts = -(-jnp.maximum(updates - left, 0) // interval)
         return unfinished + updates + interval * bursts
+
+    def place(self, state: MRQState) -> Int[Array, ""]:
+        """Return how many updates were made since targets were copied; seeds that run together all made as many."""
+        return alike(state.updates) % (2 * self.target_interval)
 
     def learn(
         self, state: MRQState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -424,7 +428,7 @@ class MRQ(Agent):
         experience = batch.experience
         action = jax.vmap(jax.vmap(state.actor.actions.heard))(experience.action)
         state = state._replace(drawn=tallied(state.drawn, experience))
-        place = state.updates % (2 * self.target_interval)
+        place = self.place(state)
         state = self.renewed(state, place == 0)
         encodes = place < self.target_interval
         told = jnp.zeros((3,)), jnp.zeros((3,)), jnp.zeros(action.shape[1])

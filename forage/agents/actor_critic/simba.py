@@ -54,7 +54,7 @@ class SimBa(SAC):
             )
 
     def descent(self) -> Optimiser:
-        return Optimiser(optax.adamw(self.learning_rate, weight_decay=self.weight_decay))
+        return self.bounded_steps(Optimiser(optax.adamw(self.learning_rate, weight_decay=self.weight_decay)))
 
     def temperature_descent(self) -> Optimiser:
         return named(self.optimiser, self.learning_rate)

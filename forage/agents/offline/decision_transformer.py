@@ -41,7 +41,7 @@ from forage.nn.distributions import Actions
 from forage.nn.layers import Linear, Norm
 from forage.nn.networks import Style, Torso
 from forage.nn.normalise import Norms, normalised, norms_of, read_after, updated
-from forage.nn.transformer import Shape, Transformer
+from forage.nn.vector_transformer import Shape, VectorTransformer
 from forage.ops.episodes import alive
 from forage.ops.optimiser import Optimiser, named
 
@@ -67,7 +67,7 @@ class SequencePolicy(equinox.Module):
     action: Linear
     times: Float[Array, "length width"]
     norm: Norm
-    transformer: Transformer
+    transformer: VectorTransformer
     head: Linear
     actions: Actions = equinox.field(static=True)
 
@@ -80,7 +80,7 @@ class SequencePolicy(equinox.Module):
         self.action = Linear(keys[3], self.actions.outputs, shape.width)
         self.times = jax.random.normal(keys[4], (length, shape.width))
         self.norm = Norm(shape.width)
-        self.transformer = Transformer(keys[5], shape, "none")
+        self.transformer = VectorTransformer(keys[5], shape, "none")
         self.head = Linear(keys[6], shape.width, self.actions.outputs)
 
     def __call__(self, told: Sequence, key: Key[Array, ""] | None = None) -> Float[Array, "steps outputs"]:

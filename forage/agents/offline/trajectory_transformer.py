@@ -31,12 +31,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent
-from forage.agents.offline.beam import Layout, Search, plan
+from forage.agents.offline.beam import Found, Layout, Search, plan
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
-from forage.nn.transformer import DEVIATION, Cache, Shape, Transformer
+from forage.nn.vector_transformer import DEVIATION, Cache, Shape, VectorTransformer
 from forage.ops.episodes import alive
 from forage.ops.optimiser import Optimiser, named
 
@@ -51,7 +51,7 @@ def layout_of(spec: Spec) -> Layout:
 class TokenModel(equinox.Module):
     """From the tokens of transitions to how likely each next token is. Each place of a transition has its own words."""
 
-    transformer: Transformer
+    transformer: VectorTransformer
     words: Float[Array, "words width"]  # of each place one after another, and what comes behind an episode's end
     places: Float[Array, "length width"]
     heads: Float[Array, "place width tokens"]
@@ -64,7 +64,7 @@ class TokenModel(equinox.Module):
         self.layout = layout_of(spec)
         size = self.layout.size
         keys = jax.random.split(key, 3)
-        self.transformer = Transformer(keys[0], shape, "none")
+        self.transformer = VectorTransformer(keys[0], shape, "none")
         self.words = DEVIATION * jax.random.normal(keys[1], (size * bins + 1, shape.width))
         self.places = jnp.zeros((context * size, shape.width))
         self.heads = DEVIATION * jax.random.normal(keys[2], (size, shape.width, bins + 1))
@@ -292,6 +292,15 @@ class TrajectoryTransformer(OfflineAgent):
         explore: bool,
         noise: Float[Array, " dimensions"] | None = None,
     ) -> tuple[PyTree[Array], Past, PyTree[Array]]:
+        found = self.planned(state, hidden, observation, key)
+        now = self.tokens(state, observation.astype(jnp.float32))
+        hidden = hidden._replace(now=hidden.now.at[: state.network.layout.observation].set(now))
+        return self.action(state, found.action), hidden, ()
+
+    def planned(
+        self, state: TrajectoryTransformerState, hidden: Past, observation: PyTree[Array], key: Key[Array, ""]
+    ) -> Found:
+        """Search for the best plan from an observation on, after what it remembers."""
         network, layout = state.network, state.network.layout
         size, behind = layout.size, self.past * layout.size
         now = self.tokens(state, observation.astype(jnp.float32))
@@ -308,9 +317,7 @@ class TrajectoryTransformer(OfflineAgent):
         search = Search(self.horizon, self.beams, self.expand, self.discount, self.cut)
         # Nothing comes behind an episode's end.
         reward, value = (jnp.append(state.centres[place], 0.0) for place in (-2, -1))
-        found = plan(network.extend, beams[0], beams[1], layout, search, reward, value, key)
-        hidden = hidden._replace(now=hidden.now.at[: layout.observation].set(now))
-        return self.action(state, found.action), hidden, ()
+        return plan(network.extend, beams[0], beams[1], layout, search, reward, value, key)
 
     def action(self, state: TrajectoryTransformerState, tokens: Int[Array, " action"]) -> Array:
         """Return the action that tokens stand for; what stands behind an end is the last of what may be done."""

@@ -116,6 +116,7 @@ class Probe(Environment):
                 [jax.tree.map(np.asarray, self.observe(jnp.int32(s))) for s in path],
                 float(value[state]),
                 None if best[state].sum() == choices[state] else float(actions[best[state]].mean()),
+                path,
             )
             for state, path in sorted(paths.items())
         ]
@@ -128,6 +129,7 @@ class Expected(NamedTuple):
     history: list[PyTree[np.ndarray]]
     value: float
     action: float | None  # the best action, a whole number when actions are discrete; `None` when all are as good
+    states: list[int]  # of the history
 
 
 def draw(key: Key[Array, ""], probabilities: Float[Array, " states"]) -> Int[Array, ""]:

@@ -7,6 +7,7 @@ step. An on-policy agent always acts with what it has just learned. `runner.py` 
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -17,9 +18,9 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.core import prng, spaces, team
 from forage.core.bounds import bounded_leaves
 from forage.core.checkpoint import Bytes
-from forage.core.compiling import Flat, kind, on_host, shared
+from forage.core.compiling import Flat, kind, on_device, on_host, shared
 from forage.core.host import HostEnvironment
-from forage.core.ports import Decision, Hidden, Starts
+from forage.core.ports import Agent, Decision, Hidden, Metrics, Starts
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.host.onlooker import Onlooker
@@ -107,10 +108,27 @@ def judge(learner: Learner, state: LearnerState, rollout: Experience, clock: Clo
     return learner.judge(state, rollout, clock, key)
 
 
-def learn(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """The metrics of one turn of the loop as one array, as each array that a program returns takes time."""
+
+    values: Float[Array, " metric"]
+    names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, metrics: Metrics) -> Measured:
+        names = tuple(sorted(metrics))
+        return cls(jnp.stack([metrics[name] for name in names]), names)
+
+
+def learn(
+    learner: Flat, state: Flat, rollout: Experience, clock: Clock, key: Key[Array, ""]
+) -> tuple[Key[Array, ""], Flat, Measured]:
+    """Learn from a rollout. Learner and state come and go flattened: parts are flattened slowly, at every call."""
     key, learn_key = jax.random.split(key)
-    state, metrics = learner.learn(state, rollout, clock, learn_key)
-    return key, state, metrics
+    learned, metrics = learner.tree.learn(state.tree, rollout, clock, learn_key)
+    return key, Flat.of(learned), Measured.of(metrics)
 
 
 class Way(NamedTuple):
@@ -154,10 +172,41 @@ class HostLoop:
         self.bounded = bool(bounded_leaves(learner.spec.observation_space))
         self.shown: PyTree[np.ndarray] | None = None  # what the newest rollout led to, where it has bounds
         self.key: Any = None
-        self.state: Any = None
+        self.flat = Flat.of(None)  # the state, flattened
         self.hidden: Any = None
         self.pending: Experience | None = None
         self.unwell: int | None = None  # the step before which a metric was not finite, in the newest chunk
+
+    @property
+    def learner(self) -> Learner:
+        return self._learner
+
+    @learner.setter
+    def learner(self, learner: Learner) -> None:
+        # Attributes of parts are looked up slowly, and numbers are handed to the device once.
+        self._learner, self.agent, self.spec = learner, learner.agent, learner.spec
+        self.rollout_length = learner.agent.rollout_length
+        self.versioned = type(learner.agent).version is not Agent.version
+        self.numbers = Flat.of(on_device(learner))
+        self.acting: tuple[Any, Any, int] | None = None  # see `actor`
+
+    @property
+    def state(self) -> Any:
+        return self.flat.tree
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.flat = Flat.of(state)
+
+    def actor(self) -> Flat:
+        """Return what `actor_of` does, of leaves that are flattened already."""
+        structure = self.flat.structure
+        if self.acting is None or self.acting[0] is not structure:
+            whole = self._learner, self.state._replace(rewards=(), memory=())
+            agent, behaviour, *_ = structure.children()
+            self.acting = structure, jax.tree.structure(whole), agent.num_leaves + behaviour.num_leaves
+        _, acting, count = self.acting
+        return Flat((*self.numbers.leaves, *self.flat.leaves[:count]), acting)
 
     def begin(self) -> None:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
@@ -174,7 +223,7 @@ class HostLoop:
         objectives = self.episode_return.shape[1:]
         self.count, self.total, self.length = 0, np.zeros(objectives), 0
         self.infos = {name: np.zeros(2) for name in self.environment.info_names}
-        learned: list[dict[str, Array]] = []
+        learned: list[Measured | None] = []
         began = self.steps
         for _ in range(iterations):
             try:
@@ -183,18 +232,21 @@ class HostLoop:
                 raise
             except ForageError as error:
                 raise self.blamed(error) from error
-        learned = jax.device_get(learned)
-        unwell = [number for number, m in enumerate(learned) if not all(np.isfinite(value) for value in m.values())]
-        each = self.learner.agent.rollout_length * self.environment.num_envs
+        found: list[Measured | None] = jax.device_get(learned)
+        unwell = [number for number, m in enumerate(found) if m and not np.isfinite(m.values).all()]
+        each = self.rollout_length * self.environment.num_envs
         # Only tells where to look, once something was found not to be finite.
         self.unwell = began + unwell[0] * each if unwell else None
-        metrics = [m for m in learned if m]
-        updates = sum(float(m["updates"]) for m in metrics)
+        metrics = [m for m in found if m]
+        updates, means = 0.0, {}
+        if metrics:
+            names = metrics[0].names
+            nothing = np.zeros(len(names), np.float32)
+            weights = [m.values[names.index("updates")] for m in metrics]
+            updates = sum(map(float, weights))
+            total = sum((m.values * weight for m, weight in zip(metrics, weights, strict=True)), nothing)
+            means = dict(zip(names, total / max(updates, 1), strict=True))
         latest = jax.device_get(visits.measures(self.visits)) if isinstance(self.visits, Visits) else {}
-        means = {
-            name: np.float32(sum(m[name] * m["updates"] for m in metrics) / max(updates, 1))
-            for name in (metrics[0] if metrics else {})
-        }
         if self.onlooker is not None:
             latest |= {"taken_over": np.float32(self.onlooker.taken)}
         return Report(
@@ -214,9 +266,9 @@ class HostLoop:
         part, bad = found
         return Unsound(learned_sentence(part, bad, f"before step {self.steps:,}", self.seed))
 
-    def iterate(self) -> dict[str, Array]:
+    def iterate(self) -> Measured | None:
         """Collect one rollout and learn; with overlap, from the rollout before. Return the metrics."""
-        agent, environment = self.learner.agent, self.environment
+        agent, environment, spec = self.agent, self.environment, self.spec
         if agent.whole_episodes and self.episode_length.any():
             self.begin_episodes()
         clock, fresh = self.clock(self.steps), self.episode_length == 0
@@ -224,13 +276,13 @@ class HostLoop:
             self.starts.follow(clock)
         steps: list[Any] = []
         places: list[Any] = []
-        metrics: dict[str, Array] = {}
+        metrics: Measured | None = None
         seen: Flat | None = None
-        for time in range(agent.rollout_length):
+        for time in range(self.rollout_length):
             now = self.clock(self.steps + time * environment.num_envs)
             observation = self.observation
             if seen is None:
-                seen, version = actor_of(self.learner, self.state), self.version()
+                seen, version = self.actor(), self.version()
             self.key, executed, decision = self.act(seen, self.hidden, self.ended, observation, now, self.key)
             self.hidden = decision.hidden
             executed, action, aux, source, memo = on_host(
@@ -241,7 +293,7 @@ class HostLoop:
                 self.hidden = self.acted(seen, self.hidden, action)
             environment.send(executed)
             if self.pending is not None:
-                earlier = self.clock(self.steps - agent.rollout_length * environment.num_envs)
+                earlier = self.clock(self.steps - self.rollout_length * environment.num_envs)
                 metrics = self.learn(self.pending, earlier)
                 self.pending = seen = None  # what acts next has learned more
             result = environment.receive()
@@ -261,7 +313,7 @@ class HostLoop:
                     truncated=step.truncated,
                     source=source,  # type: ignore[arg-type]
                     aux=aux,
-                    info={name: self.for_agents(step.info[name]) for name in self.learner.spec.info_names},
+                    info={name: self.for_agents(step.info[name]) for name in spec.info_names},
                     memo=memo,
                     mark=marks,
                     version=version,  # type: ignore[arg-type]
@@ -271,7 +323,7 @@ class HostLoop:
         rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
         if self.bounded:
             self.shown = rollout.next_observation
-        told = team.as_one(rollout, self.learner.spec.num_agents)
+        told = team.as_one(rollout, spec.num_agents)
         if self.onlooker is not None:
             self.onlooker.count(rollout)
         if self.starts is not None:
@@ -282,20 +334,20 @@ class HostLoop:
             self.starts.report(told, clock, fresh, judgement)
         if isinstance(self.visits, Visits):
             self.visits = count(self.visits, np.stack(places) if environment.places else (), told, clock)
-        self.steps += agent.rollout_length * environment.num_envs
+        self.steps += self.rollout_length * environment.num_envs
         if self.overlap:
             self.pending = rollout
             return metrics
         return self.learn(rollout, clock)
 
-    def learn(self, rollout: Experience, clock: Clock) -> dict[str, Array]:
-        self.key, self.state, metrics = self.learned(self.learner, self.state, rollout, clock, self.key)
+    def learn(self, rollout: Experience, clock: Clock) -> Measured:
+        self.key, self.flat, metrics = self.learned(self.numbers, self.flat, rollout, clock, self.key)
         return metrics
 
     def account(self, step: Any) -> None:
         """Add a step to the running episodes, and those that ended to the totals."""
         self.ended = step.terminated | step.truncated
-        step = team.as_one(step, self.learner.spec.num_agents)
+        step = team.as_one(step, self.spec.num_agents)
         self.episode_return = self.episode_return + step.reward
         self.episode_length = self.episode_length + 1
         over = step.terminated | step.truncated
@@ -313,14 +365,16 @@ class HostLoop:
 
     def marks(self) -> PyTree[np.ndarray]:
         """Return the marks of the episodes under way (leaves `env *agent ...`), for an agent that wants them."""
-        if self.starts is None or not self.learner.agent.marks:
+        if self.starts is None or not self.agent.marks:
             return ()
         marks, agents = jax.tree.map(np.asarray, self.starts.state.marks), self.learner.spec.num_agents
         return marks if agents == 1 else jax.tree.map(lambda x: np.repeat(x[:, None], agents, 1), marks)
 
     def version(self) -> Int[np.ndarray, "env *agent"] | tuple[()]:
         """Return the version of the policy that acts next, for an agent that wants it."""
-        version = on_host(self.learner.agent.version(self.state.agent))
+        if not self.versioned:
+            return ()
+        version = on_host(self.agent.version(self.state.agent))
         return jax.tree.map(lambda x: np.broadcast_to(x, self.flags), version)
 
     @property
@@ -333,12 +387,12 @@ class HostLoop:
     @property
     def flags(self) -> tuple[int, ...]:
         """Return the shape of what says whether an episode ended."""
-        agents = self.learner.spec.num_agents
+        agents = self.spec.num_agents
         return (self.environment.num_envs,) if agents == 1 else (self.environment.num_envs, agents)
 
     def for_agents(self, values: Any) -> Any:
         """Return what each environment has as what each of its agents has."""
-        return values if self.learner.spec.num_agents == 1 else np.broadcast_to(values[:, None], self.flags)
+        return values if self.spec.num_agents == 1 else np.broadcast_to(values[:, None], self.flags)
 
     def clock(self, steps: int) -> Clock:
         return Clock(np.int32(steps), np.float32(self.total_steps))  # type: ignore[arg-type]

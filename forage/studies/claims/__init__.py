@@ -23,6 +23,7 @@ CLAIMS = {
     "i-dqn": ("iterated-dqn",),
     "bc": ("weighted-cloning",),
     "iql": ("iql", "action-free", "transported-rewards"),
+    "cal-ql": ("cal-ql", "cal-ql-online"),
     "gumbel-search": ("gumbel-search",),
     "episodic-control": ("state-aggregation",),
     "vdn": ("value-decomposition",),

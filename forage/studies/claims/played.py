@@ -51,6 +51,11 @@ def pump(observation: Float[Array, "observation=2"]) -> Array:
     return jnp.where(observation[1] < 0, 0, 2).astype(jnp.int32)
 
 
+def steer(observation: Float[Array, "observation=6"]) -> Float[Array, "action=2"]:
+    """Push the ball of maze:Open straight to its goal, and brake."""
+    return jnp.clip(2.0 * (observation[4:] - observation[:2]) - observation[2:4], -1.0, 1.0)
+
+
 @functools.cache
 def played(environment: str, rule: PlayedBy, random: Sequence[float], seed: int = 0) -> str:
     """Return the file of episodes that a rule plays; play and write them where they are not there.
@@ -59,7 +64,7 @@ def played(environment: str, rule: PlayedBy, random: Sequence[float], seed: int 
     """
     told = f"{environment} {inspect.getsource(rule)} {tuple(random)} {seed}"  # pyrefly: ignore[bad-argument-type]
     mark = hashlib.sha256(told.encode()).hexdigest()[:8]
-    file = FOLDER / f"{environment.partition('-')[0].lower()}-{mark}.npz"
+    file = FOLDER / f"{environment.partition('-')[0].lower().replace(':', '-')}-{mark}.npz"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         setup = make_setup("ppo", environment, seeds=1)

@@ -10,6 +10,11 @@ so a policy's value is lowered no further than the value of the one that was rec
 as before. The update and the numbers are those of the authors' program (nakamotoo/Cal-QL: JaxCQL/conservative_sac.py;
 its mazes: scripts/run_antmaze.sh, which learns the multiplier); there the multiplier's goal is `conservatism` times
 0.8, and here `target_gap` is that product. The paper's tables could not be looked up.
+
+Online the agent goes on with the same losses, as there (conservative_sac_main.py, whose weight of the gap stays what it
+was unless `cql_min_q_weight_online` says another): half of each batch is from the data (`mixing_ratio` 0.5 in both
+scripts), the other half from its own episodes that are over, with their returns (sampler.py). They make as many updates
+as an episode has steps once it is over; here one follows each step.
 """
 
 from __future__ import annotations
@@ -25,11 +30,13 @@ from forage.core.types import Experience
 
 
 class CalQL(CQL):
-    """CQL bounded by the data set's returns (Nakamoto et al., 2023, arXiv 2303.05479), from a data set.
+    """CQL bounded by the data set's returns (Nakamoto et al., 2023, arXiv 2303.05479), from a data set, and online.
+
+    With `--from RUN --memory mixed --memory.data FILE` it goes on online, bounded by its own returns too.
 
     After a truncation the last reward counts as going on for ever, as the authors have it for episodes that do not end
     and for those that never succeed. Returns are of the rewards that are learned from, and computed once, when the data
-    set is opened.
+    set is opened or an episode is over.
     """
 
     example: ClassVar[str] = "forage train cal-ql Pendulum-v1 --data mixed.npz"

@@ -63,7 +63,11 @@ class Sampled(NamedTuple):
 
 
 class CQL(SAC):
-    """SAC with conservative critics (Kumar et al., 2020, arXiv 2006.04779, CQL(H)), from a data set."""
+    """SAC with conservative critics (Kumar et al., 2020, arXiv 2006.04779, CQL(H)), from a data set.
+
+    With `--from RUN --memory mixed --memory.data FILE` it goes on online with the same losses, half of each batch from
+    the data.
+    """
 
     example: ClassVar[str] = "forage train cql Pendulum-v1 --data mixed.npz"
     ranges: ClassVar[Ranges] = {
@@ -75,6 +79,7 @@ class CQL(SAC):
     }
 
     offline: ClassVar[bool] = True
+    fine_tunes: ClassVar[bool] = True
 
     conservatism: float = 5.0  # weight of the gap between sampled actions and the data's; larger lowers values more; 5
     # or 10 for the authors' locomotion tasks
@@ -97,7 +102,7 @@ class CQL(SAC):
         return CQLState(**super().init(key, spec)._asdict(), **more)
 
     def policy_descent(self) -> Optimiser:
-        return named(self.optimiser, self.policy_learning_rate)
+        return self.bounded_steps(named(self.optimiser, self.policy_learning_rate))
 
     def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
         assert key is not None
@@ -164,14 +169,26 @@ class CQL(SAC):
     ) -> tuple[Float[Array, ""], tuple[CriticReport, Float[Array, " critic"]]]:
         """Compute the critics' loss; beside it what they report, and the gap of each."""
         loss, report = self.critic_loss(critics, now.observation, action, target, weight, key)
+        gap = self.gaps(critics, now, action, weight, sampled, key)
+        multiplier = jax.lax.stop_gradient(self.weight(state.log_weight))
+        return 2 * loss + multiplier * jnp.sum(self.conservatism * gap), (report, gap)
+
+    def gaps(
+        self,
+        critics: ActionValue,
+        now: Experience,
+        action: Float[Array, "batch dimensions"],
+        weight: Float[Array, " batch"],
+        sampled: Sampled,
+        key: Key[Array, ""] | None = None,
+    ) -> Float[Array, " critic"]:
+        """Compute the gap of each critic between sampled actions and those that were done."""
         batch, samples, dimensions = sampled.action.shape
         repeated = jax.tree.map(lambda x: jnp.repeat(x, samples, axis=0), now.observation)
         values = each_value(critics, repeated, sampled.action.reshape(-1, dimensions), key=key)
         values = self.bounded(values.reshape(-1, batch, samples), sampled, now)
         pushed = jax.nn.logsumexp(values - sampled.log_density, axis=-1)
-        gap = jnp.mean(weight * (pushed - each_value(critics, now.observation, action, key=key)), axis=1)
-        multiplier = jax.lax.stop_gradient(self.weight(state.log_weight))
-        return 2 * loss + multiplier * jnp.sum(self.conservatism * gap), (report, gap)
+        return jnp.mean(weight * (pushed - each_value(critics, now.observation, action, key=key)), axis=1)
 
     def bounded(
         self, values: Float[Array, "critic batch samples"], sampled: Sampled, now: Experience

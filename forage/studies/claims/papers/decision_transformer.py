@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage.studies.claims.claim import Arm, Claim, Paper, Scale, evaluated
-from forage.studies.claims.played import balance, played
+from forage.studies.claims.claim import FRESH, Arm, Claim, Paper, Scale, evaluated
+from forage.studies.claims.played import played, swing_up
+
+OPTIONS: dict[str, Any] = {"context": 5, "width": 32, "layers": 1, "warmup": 100, "dropout": 0.0}
+OPTIONS |= {"learning_rate": 3e-3, "batch_size": 32}
 
 
 def mixed() -> dict[str, Any]:
-    return {"data": played("CartPole-v1", balance, (0.2,) * 40 + (0.5,) * 40 + (1.0,) * 40)}
+    return {"data": played("Pendulum-v1", swing_up, (0.2,) * 20 + (0.6,) * 20 + (1.0,) * 20)}
 
-
-OPTIONS = {"context": 10, "width": 32, "layers": 2, "warmup": 100, "learning_rate": 1e-3, "dropout": 0.0}
 
 CLAIM = Claim(
     title="Decision Transformer: Reinforcement Learning via Sequence Modeling",
@@ -20,19 +21,19 @@ CLAIM = Claim(
     year=2021,
     arxiv="2106.01345",
     statement="From data of mixed quality, asking a transformer for the best return in it beats imitating all of it.",
-    environment="CartPole-v1",
+    environment="Pendulum-v1",
     arms={
-        "imitation": Arm("bc", {"hidden_sizes": (64, 64), "batch_size": 640, "learning_rate": 1e-3}, mixed),
-        "asked for the worst": Arm("decision-transformer", OPTIONS | {"target_return": 20.0}, mixed),
+        "imitation": Arm("bc", {"hidden_sizes": (64, 64), "batch_size": 128, "learning_rate": 1e-3}, mixed),
         "asked for the best": Arm("decision-transformer", OPTIONS, mixed),
     },
     treatment="asked for the best",
-    baselines=("imitation", "asked for the worst"),
+    baselines=("imitation",),
     measure=evaluated,
     measured="return",
-    laptop=Scale(2000, tuple(range(1000, 1005))),
+    laptop=Scale(3000, FRESH[:5]),
     smoke=Scale(40, (1000, 1001)),
     paper=Paper("gymnasium:Hopper-v5", 100_000, 3, "a GPU and a day", lacks="the data sets of D4RL"),
-    note="A plain controller of CartPole with a fifth, a half and all of its pushes at random in place of D4RL's "
-    "medium data; small networks. The second baseline is the same network asked for little.",
+    note="60 episodes of a rule that swings the pendulum up, with a fifth, three fifths and all of its actions at "
+    "random, in place of D4RL; one small block that reads five steps. An earlier form, in CartPole, was begun twice on "
+    "other seeds and not ended; this one was tried with two others (7100 and 7101).",
 )

@@ -1,0 +1,1 @@
+"""One file for each family of verifiable problems."""

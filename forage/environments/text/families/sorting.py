@@ -1,0 +1,48 @@
+"""Sorting: numbers in order."""
+
+from __future__ import annotations
+
+from bisect import insort
+
+import numpy as np
+
+from forage.environments.text import answers
+from forage.environments.text.draws import number
+from forage.environments.text.problems import Family, Problem
+
+
+def listed(numbers: list[int]) -> str:
+    """Return numbers with spaces between them."""
+    return " ".join(map(str, numbers))
+
+
+class Sorting(Family):
+    """Put numbers in rising or falling order."""
+
+    name = "sorting"
+    levels = tuple(f"{count} numbers below 100" for count in (3, 5, 7, 9, 11))
+    measure = "numbers"
+    bounded = True
+
+    def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
+        numbers = [number(generator, 0, 99) for _ in range(3 + 2 * difficulty)]
+        falling = bool(generator.integers(2))
+        order = "greatest to least" if falling else "least to greatest"
+        answer = listed(sorted(numbers, reverse=falling))
+        data = {"numbers": numbers, "falling": falling}
+        return Problem(f"Sort from {order}: {listed(numbers)}", answer, data)
+
+    def size(self, problem: Problem) -> int:
+        return len(problem.data["numbers"])
+
+    def reason(self, problem: Problem) -> str:
+        """Insert one number after the other where it belongs."""
+        rows, row, sign = [], [], -1 if problem.data["falling"] else 1
+        for value in problem.data["numbers"]:
+            insort(row, sign * value)
+            rows.append(listed([sign * each for each in row]))
+        return " | ".join(rows) + "."
+
+    def read(self, problem: Problem, found: str) -> list[int] | None:
+        """Return the numbers of a list."""
+        return answers.integers(found)

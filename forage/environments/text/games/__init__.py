@@ -1,0 +1,39 @@
+"""Games in text, turn by turn: the small ones of LMRL-Gym that need no data, and a user who follows a script.
+
+Abdulhai, White, Snell, Sun, Hong, Zhai, Xu, Levine, LMRL Gym: Benchmarks for Multi-Turn Reinforcement Learning with
+Language Models, 2023. Rules, rewards and limits are those of the authors' program, github.com/abdulhaim/LMRL-Gym, which
+was read; the paper's own tables could not be. Its games of twenty questions, cities and car dealers need data or a
+trained model that answers, and its full games of chess an engine, so they are not here.
+
+A game is anything with `begin(seed) -> text` and `reply(text) -> (text, reward, ended)` (`game.py`). Its state is plain
+Python, so copying it (`copy.deepcopy`) gives two games that go on from the same turn.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from forage.core.errors import ForageError, nearest
+from forage.environments.text.games.game import Game
+
+GAMES = {
+    "maze": "maze:Maze",
+    "wordle": "wordle:Wordle",
+    "house": "house:House",
+    "endgame": "endgame:Endgame",
+    "user": "user:ScriptedUser",
+}
+"""By name: the module below this folder, and the class."""
+
+
+def make(name: str, **options: Any) -> Game:
+    """Return a game by its name, with options of its class; raise ForageError if there is none of that name."""
+    if name not in GAMES:
+        raise ForageError(f"There is no game {name!r}{nearest(name, GAMES)}")
+    module, _, kind = GAMES[name].partition(":")
+    game = getattr(importlib.import_module(f"{__name__}.{module}"), kind)
+    try:
+        return game(**options)
+    except TypeError as error:
+        raise ForageError(f"The game {name!r} cannot be made of {options}: {error}.") from None

@@ -1,0 +1,188 @@
+"""Verifiers within bounds: one that crashes, hangs or talks nonsense costs that sample and not the run."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import struct
+import subprocess
+import sys
+import threading
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from forage.core.errors import ForageError
+from forage.environments.text.problems import Family, Problem, Verdict
+
+STARTING = 60.0  # seconds in which the process of a verifier has to be ready
+LENGTH = struct.Struct(">Q")
+
+
+def sound(found: Any) -> Verdict:
+    """Return a verdict if it is one, or else the failed verdict that says what came in its place."""
+    if not isinstance(found, tuple) or len(found) != len(Verdict._fields):
+        return failed(f"the verifier returned {found!r:.80} and no verdict")
+    form, truth, failure = found
+    if isinstance(truth, bool) or not isinstance(truth, (int, float)) or not 0 <= truth <= 1:
+        return failed(f"the verifier returned the truth {truth!r:.80}, which is no number from 0 to 1")
+    if not isinstance(form, bool) or not isinstance(failure, str):
+        return failed(f"the verifier returned the format {form!r:.80}, which is neither True nor False")
+    return Verdict(form, float(truth), failure)
+
+
+def failed(reason: str) -> Verdict:
+    """Return the verdict of a sample that could not be judged: it is paid nothing, and the reason is kept."""
+    return Verdict(False, 0.0, reason)
+
+
+def attempt(family: Family, problem: Problem, text: str) -> Verdict:
+    """Verify a text here and now; what is raised becomes the verdict's failure."""
+    try:
+        return sound(family.verify(problem, text))
+    except Exception as error:
+        return failed(f"the verifier raised {type(error).__name__}: {error!s:.200}")
+
+
+class Guard:
+    """A family's verifier, with every failure turned into a verdict that says so.
+
+    A family that is `bounded` is verified in this process. Any other has a process of its own, which is ended when it
+    has not answered within `seconds`, or has died, and is begun anew for the next sample; a hung C function ends as
+    well. That process is no sandbox: it keeps time, not secrets. `failures` counts the reasons. Close a guard after
+    use, or use it in a `with`.
+    """
+
+    def __init__(self, family: Family, seconds: float = 5.0):
+        if not seconds > 0:
+            raise ForageError(f"A verifier needs more than {seconds:g} seconds to judge a text.")
+        self.family, self.seconds = family, seconds
+        self.failures: Counter[str] = Counter()
+        self._worker: Worker | None = None
+        if not family.bounded:
+            self._worker = Worker(family)
+
+    def verify(self, problem: Problem, text: str) -> Verdict:
+        """Return the verdict on a text; one with a `failure` where there is none."""
+        judge = partial(attempt, self.family) if self.family.bounded else self._apart
+        verdict = judge(problem, text)
+        if verdict.failure:
+            self.failures[verdict.failure] += 1
+        return verdict
+
+    def _apart(self, problem: Problem, text: str) -> Verdict:
+        """Ask the verifier's own process."""
+        if self._worker is None:
+            self._worker = Worker(self.family)
+        try:
+            return sound(self._worker.ask(Question(problem, text), self.seconds))
+        except Silent as silent:
+            self.close()
+            return failed(str(silent))
+
+    def close(self) -> None:
+        """End the verifier's own process."""
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None
+
+    def __enter__(self) -> Guard:
+        """Return the guard itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the guard."""
+        self.close()
+
+
+class Question(NamedTuple):
+    """What a verifier's process is asked."""
+
+    problem: Problem
+    text: str
+
+
+class Silent(Exception):
+    """A process that gave no answer, and why."""
+
+
+class Worker:
+    """A process that verifies one text after the other."""
+
+    def __init__(self, family: Family):
+        try:
+            packed = pickle.dumps(family)
+        except Exception as error:
+            raise ForageError(f"The family {family.name!r} cannot be sent to a process of its own: {error}.") from error
+        if type(family).__module__ == "__main__":
+            raise ForageError(f"The family {family.name!r} needs a file of its own, from which its process imports it.")
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "forage.environments.text.apart"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+        self.answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
+        try:
+            self._send(packed)
+            ready = self._answer(STARTING, "did not start")
+        except Silent as silent:
+            self.end()
+            raise ForageError(f"The process that verifies {family.name!r} {silent}.") from None
+        if ready:
+            self.end()
+            raise ForageError(f"The process that verifies {family.name!r} cannot load it: {ready}.")
+
+    def ask(self, question: Question, seconds: float) -> Any:
+        """Return what the verifier answers to a question."""
+        self._send(pickle.dumps(question))
+        return self._answer(seconds, f"the verifier gave no verdict within {seconds:g} seconds")
+
+    def _send(self, packed: bytes) -> None:
+        """Write a message."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(LENGTH.pack(len(packed)) + packed)
+            self.process.stdin.flush()
+        except OSError:
+            raise Silent("the verifier's process had ended") from None
+
+    def _listen(self) -> None:
+        """Read messages until the process ends."""
+        assert self.process.stdout is not None
+        try:
+            while packed := received(self.process.stdout):
+                self.answers.put(pickle.loads(packed))
+        finally:
+            self.answers.put(Silent)
+
+    def _answer(self, seconds: float, late: str) -> Any:
+        """Return the next message."""
+        try:
+            found = self.answers.get(timeout=seconds)
+        except queue.Empty:
+            raise Silent(late) from None
+        if found is Silent:
+            raise Silent(f"the verifier ended its process, with exit code {self.process.wait()}")
+        return found
+
+    def end(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.wait()
+        self.listener.join()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
+def received(pipe: Any) -> bytes:
+    """Return the next message of a pipe; nothing where it has ended."""
+    head = pipe.read(LENGTH.size)
+    return pipe.read(LENGTH.unpack(head)[0]) if len(head) == LENGTH.size else b""

@@ -1,0 +1,33 @@
+"""Tools that a text policy calls over many turns, and what reads its calls.
+
+A tool is anything with a `name`, a `description` and `call(text) -> Answer` (`tool.py`). A `Toolbox` (`toolbox.py`)
+finds the calls in what a policy wrote, asks the tools, and returns what the policy reads.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from forage.core.errors import ForageError, nearest
+from forage.environments.text.tools.tool import Tool
+
+TOOLS = {
+    "calculator": "calculator:Calculator",
+    "sql": "database:Database",
+    "search": "search:Search",
+    "python": "python:Python",
+}
+"""By name: the module below this folder, and the class."""
+
+
+def make(name: str, **options: Any) -> Tool:
+    """Return a tool by its name, with options of its class; raise ForageError if there is none of that name."""
+    if name not in TOOLS:
+        raise ForageError(f"There is no tool {name!r}{nearest(name, TOOLS)}")
+    module, _, kind = TOOLS[name].partition(":")
+    tool = getattr(importlib.import_module(f"{__name__}.{module}"), kind)
+    try:
+        return tool(**options)
+    except TypeError as error:
+        raise ForageError(f"The tool {name!r} cannot be made of {options}: {error}.") from None

@@ -1,0 +1,54 @@
+"""Python for a policy: each call is a program of its own, in the sandbox."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from typing import Any
+
+from forage.environments.text.tools.sandbox.guard import Outcome, Sandbox, guarantee
+from forage.environments.text.tools.tool import Answer
+
+
+@dataclasses.dataclass(frozen=True)
+class Python:
+    """Runs programs, each in a fresh process that keeps nothing for the next.
+
+    Raises ForageError when it is made on a system where programs cannot be confined. What a run keeps of the sandbox's
+    promises is in `record`. Time is measured, so a program near its limit may end otherwise when it is run again.
+    """
+
+    sandbox: Sandbox = dataclasses.field(default_factory=Sandbox)
+
+    name: str = "python"
+    description: str = (
+        "runs a Python program, which has the standard library and no network; print what you want to see."
+    )
+
+    def __post_init__(self) -> None:
+        """Find out at once whether programs can be confined here."""
+        self.sandbox.layers()
+
+    def call(self, text: str) -> Answer:
+        """Return what a program wrote, and how it ended if it did not finish."""
+        first, _, rest = text.partition("\n")
+        program = textwrap.dedent(rest) if not first.strip() else f"{first.lstrip()}\n{rest}"
+        outcome = self.sandbox.run(program)
+        return Answer(say(outcome, self.sandbox), outcome.ended != "finished", outcome.seconds)
+
+    def record(self) -> dict[str, Any]:
+        """Return the limits, and which layers of the sandbox hold here."""
+        return {"limits": dataclasses.asdict(self.sandbox), **guarantee().record()}
+
+
+def say(outcome: Outcome, sandbox: Sandbox) -> str:
+    """Return what a policy reads of an outcome."""
+    ends = {
+        "finished": "" if outcome.text.strip() else "The program wrote nothing.",
+        "failed": "" if outcome.text.strip() else f"The program ended with exit code {outcome.code}.",
+        "time": f"The program was stopped after {sandbox.wall:g} seconds.",
+        "cpu": f"The program was stopped after {sandbox.cpu} seconds of computing.",
+        "output": f"The program was stopped after {sandbox.output:,} bytes of output.",
+        "killed": "The program was ended by the system.",
+    }
+    return "\n".join(part for part in (outcome.text.rstrip("\n"), ends[outcome.ended]) if part)

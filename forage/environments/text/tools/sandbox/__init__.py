@@ -1,0 +1,1 @@
+"""A sandbox for Python programs: who guards, what is confined, and what it was tried against."""

@@ -1,0 +1,200 @@
+"""Find the calls in what a policy wrote, ask the tools, and write what the policy reads.
+
+A call is `<call>name: text</call>` and its answer `<result>...</result>`; `Syntax` says otherwise if need be. Reading
+is strict, and total: whatever was written, `parse` returns calls and complaints and never raises. A complaint is one
+sentence, which the policy reads in the place of an answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from typing import Any
+
+from forage.core.errors import ForageError, nearest
+from forage.environments.text.tools.tool import Answer, Recorded, Remembers, Tool, plain
+
+
+@dataclasses.dataclass(frozen=True)
+class Syntax:
+    """The markers around calls and answers."""
+
+    begin: str = "<call>"
+    end: str = "</call>"
+    answer_begin: str = "<result>"
+    answer_end: str = "</result>"
+
+    def __post_init__(self) -> None:
+        """Refuse markers that cannot be told apart."""
+        markers = self.markers()
+        if any(len(marker) < 2 or marker != marker.strip() for marker in markers):
+            raise ForageError("A marker of calls has at least two characters, and no space around them.")
+        if any(one is not other and one in other for one in markers for other in markers) or len(set(markers)) < 4:
+            raise ForageError(f"The markers of calls must differ, and none may contain another: {', '.join(markers)}.")
+
+    def markers(self) -> tuple[str, ...]:
+        """Return all four."""
+        return self.begin, self.end, self.answer_begin, self.answer_end
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call that can be made."""
+
+    tool: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Complaint:
+    """A sentence about a call that cannot be made."""
+
+    text: str
+
+
+def parse(
+    written: str, names: tuple[str, ...], syntax: Syntax, most: int, longest: int
+) -> tuple[Call | Complaint, ...]:
+    """Return the calls in a text in their order, with a complaint in the place of each that is none.
+
+    `most` calls and complaints are returned; if there are more, one complaint says how many were left out. A call's
+    text has at most `longest` characters.
+    """
+    found: list[Call | Complaint] = []
+    shape = f"{syntax.begin}name: text{syntax.end}"
+    at = 0
+    while True:
+        begin, end = written.find(syntax.begin, at), written.find(syntax.end, at)
+        if begin < 0 and end < 0:
+            break
+        if begin < 0 or 0 <= end < begin:
+            found.append(Complaint(f"{syntax.end} ends no call: a call is written {shape}."))
+            at = end + len(syntax.end)
+            continue
+        inside = begin + len(syntax.begin)
+        again = written.find(syntax.begin, inside)
+        if end < 0 and again < 0:
+            found.append(Complaint(f"The call is not ended by {syntax.end}."))
+            break
+        if end < 0 or 0 <= again < end:
+            found.append(Complaint("A call begins within another, which is left out."))
+            at = again
+            continue
+        found.append(read(written[inside:end], names, shape, longest))
+        at = end + len(syntax.end)
+    if len(found) > most:
+        left = len(found) - most
+        found = [*found[:most], Complaint(f"At most {most} calls are answered in a turn: {left} more were left out.")]
+    return tuple(found)
+
+
+def read(inside: str, names: tuple[str, ...], shape: str, longest: int) -> Call | Complaint:
+    """Return the call between two markers."""
+    name, colon, text = inside.partition(":")
+    name = name.strip()
+    if not colon:
+        return Complaint(f"The call has no colon: a call is written {shape}.")
+    if name not in names:
+        shown = name if re.fullmatch(r"[\w-]{1,30}", name) else "of that name"
+        return Complaint(f"There is no tool {shown}{nearest(name[:30], names)}")
+    if not text.strip():
+        return Complaint(f"The call of {name} has no text after the colon.")
+    if len(text) > longest:
+        return Complaint(f"The text of a call has at most {longest:,} characters, and this one {len(text):,}.")
+    return Call(name, text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reply:
+    """What comes back to the policy after it wrote."""
+
+    text: str  # the answers, each between its markers; empty if nothing was called
+    answers: tuple[Answer, ...]  # the same, one by one
+
+
+@dataclasses.dataclass(frozen=True)
+class Toolbox:
+    """The tools that a policy has, and how many calls and how long answers it may have."""
+
+    tools: tuple[Tool, ...]
+    syntax: Syntax = Syntax()
+    most: int = 4  # calls that are answered in a turn
+    longest: int = 4000  # characters of a call's text
+    limit: int = 1000  # characters of an answer, before it is cut
+
+    def __post_init__(self) -> None:
+        """Check the tools and the limits."""
+        object.__setattr__(self, "tools", tuple(self.tools))
+        for tool in self.tools:
+            if not isinstance(tool, Tool):
+                raise ForageError(f"A tool has a name, a description and `call`, and {tool!r} lacks one of them.")
+            if not re.fullmatch(r"[a-z][a-z0-9_-]*", tool.name):
+                raise ForageError(f"A tool's name is of small letters, digits, _ and -, unlike {tool.name!r}.")
+        names = self.names()
+        if len(set(names)) < len(names) or not names:
+            raise ForageError(f"A toolbox needs tools with different names, and has {', '.join(names) or 'none'}.")
+        for name in ("most", "longest", "limit"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ForageError(f"A toolbox's {name} is a whole number of at least 1, not {value!r}.")
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the tools."""
+        return tuple(tool.name for tool in self.tools)
+
+    def description(self) -> str:
+        """Return what a prompt says about the tools."""
+        syntax = self.syntax
+        lines = [f"Call a tool by {syntax.begin}name: text{syntax.end}. The tools:"]
+        return "\n".join([*lines, *(f"{tool.name}: {tool.description}" for tool in self.tools)])
+
+    def reply(self, written: str) -> Reply:
+        """Return the answers to all calls in what a policy wrote."""
+        answers = []
+        for one in parse(written, self.names(), self.syntax, self.most, self.longest):
+            answers.append(Answer(one.text, True, 0.0) if isinstance(one, Complaint) else self.ask(one))
+        syntax = self.syntax
+        text = "\n".join(f"{syntax.answer_begin}{answer.text}{syntax.answer_end}" for answer in answers)
+        return Reply(text, tuple(answers))
+
+    def ask(self, call: Call) -> Answer:
+        """Return a tool's answer, cut and without markers in it, which could be taken for other answers.
+
+        A tool that raises costs this call and not the run; only a ForageError, which a person has to mend, goes on.
+        """
+        tool = self.tools[self.names().index(call.tool)]
+        start = time.perf_counter()
+        try:
+            answer = tool.call(call.text)
+        except ForageError:
+            raise
+        except Exception as error:
+            said = f"The tool {tool.name} failed: {type(error).__name__}: {error}"
+            answer = Answer(said, True, time.perf_counter() - start)
+        if not isinstance(answer, Answer) or not isinstance(answer.text, str):
+            raise ForageError(f"The tool {tool.name} answered with {answer!r:.60}, and a tool's answer is an Answer.")
+        text = plain(answer.text, self.limit)
+        for marker in self.syntax.markers():
+            text = text.replace(marker, f"{marker[0]} {marker[1:]}")
+        return dataclasses.replace(answer, text=text)
+
+    def begin(self, seed: int) -> None:
+        """Begin an episode: tools that remember forget the last one."""
+        for tool in self.tools:
+            if isinstance(tool, Remembers):
+                tool.begin(seed)
+
+    def save(self) -> dict[str, bytes]:
+        """Return what the tools keep within an episode, by name."""
+        return {tool.name: tool.save() for tool in self.tools if isinstance(tool, Remembers)}
+
+    def restore(self, saved: dict[str, bytes]) -> None:
+        """Go on from what was saved."""
+        for tool in self.tools:
+            if isinstance(tool, Remembers):
+                tool.restore(saved[tool.name])
+
+    def record(self) -> dict[str, Any]:
+        """Return what a run keeps about its tools, such as which promises of the sandbox held."""
+        return {tool.name: tool.record() if isinstance(tool, Recorded) else {} for tool in self.tools}

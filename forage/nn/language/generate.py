@@ -1,0 +1,246 @@
+"""Write tokens with a transformer, and score tokens that were written: one network, one distribution.
+
+The whole of `generate` is one compiled program: it reads the prompts at once, then draws a token and reads it in a loop
+that ends when every row has ended. The cache grows a few times on the way, as half of a step's time and more goes into
+reading columns, also empty ones; each time is one more loop to compile. Noise is drawn before the loop where it is
+small, which changes no number.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from forage.core.errors import ForageError
+from forage.nn.transformer import Cache, Transformer
+from forage.ops import sampling as distribution
+from forage.ops.sampling import PLAIN, Sampling
+
+AT_ONCE = 2**24  # random numbers that are drawn before the loop, at most: 64 MiB
+PAD = 0
+SEGMENTS, SHORTEST = 4, 32  # how often a cache grows at most, and by how many columns at least
+
+
+class Written(NamedTuple):
+    """What a transformer wrote."""
+
+    tokens: Int[Array, "batch new"]  # 0 after the end
+    mask: Bool[Array, "batch new"]  # tokens that were written, with the one that ends a row
+    log_probability: Float[Array, "batch new"]  # of each token, as it was drawn; 0 after the end
+
+
+class Going(NamedTuple):
+    """A text under way."""
+
+    cache: Cache
+    token: Int[Array, " batch"]  # the last one, not in the cache yet
+    ended: Bool[Array, " batch"]
+    written: Written  # time first
+
+
+def left_padded(texts: Sequence[Sequence[int]], length: int = 0) -> tuple[Int[np.ndarray, "batch time"], np.ndarray]:
+    """Return texts side by side, padded in front to `length` or to the longest, and a mask of what is no padding."""
+    if not texts or not all(len(text) for text in texts):
+        raise ForageError("There is no text to read: each needs one token or more.")
+    longest = max(map(len, texts))
+    if length and longest > length:
+        raise ForageError(f"A text of {longest} tokens does not fit into {length}.")
+    tokens = np.full((len(texts), length or longest), PAD, np.int32)
+    mask = np.zeros(tokens.shape, bool)
+    for row, text in enumerate(texts):
+        tokens[row, tokens.shape[1] - len(text) :] = text
+        mask[row, tokens.shape[1] - len(text) :] = True
+    return tokens, mask
+
+
+def generate(
+    network: Transformer,
+    tokens: Int[Array, "*shape"] | Sequence[Sequence[int]],
+    key: Key[Array, ""] | None = None,
+    new: int = 64,
+    sampling: Sampling = PLAIN,
+    mask: Bool[Array, "batch time"] | None = None,
+    stop: Sequence[int] = (),
+    allowed: Bool[Array, " vocabulary"] | None = None,
+) -> Written:
+    """Write up to `new` tokens after each prompt.
+
+    Args:
+        network: What writes.
+        tokens: The prompts, one a row.
+        key: What tokens are drawn with; none is needed at temperature 0.
+        new: Tokens that are written at most.
+        sampling: How they are drawn.
+        mask: Which tokens of the prompts are no padding, wherever that stands.
+        stop: Tokens that end a row; each belongs to the text it ends.
+        allowed: Which tokens may be drawn.
+
+    Raise `ForageError` for a prompt without tokens, for numbers out of range, and where prompt and new tokens are more
+    than the transformer reads.
+    """
+    sampling.check()
+    try:
+        tokens = jnp.asarray(tokens)
+    except (TypeError, ValueError):
+        raise ForageError("Prompts of different lengths are padded first, by left_padded(prompts).") from None
+    if tokens.ndim != 2 or not tokens.size:
+        raise ForageError(f"Prompts are token ids, `batch time`, and not of the shape {tokens.shape}.")
+    if new < 1:
+        raise ForageError(f"new, how many tokens are written, is 1 or more, not {new}.")
+    total, longest = tokens.shape[1] + new, network.architecture.longest
+    if total > longest:
+        raise ForageError(
+            f"A prompt of {tokens.shape[1]} tokens and {new} new ones do not fit into the {longest} that this "
+            f"transformer reads; write at most {max(longest - tokens.shape[1], 0)}."
+        )
+    if key is None:
+        if not (isinstance(sampling.temperature, (int, float)) and sampling.temperature == 0):
+            raise ForageError("Tokens are drawn with a key; without one, set the temperature to 0.")
+        key = jax.random.key(0)
+    mask = jnp.ones(tokens.shape, bool) if mask is None else jnp.asarray(mask)
+    if not any(isinstance(array, jax.core.Tracer) for array in (tokens, mask, allowed)):
+        check_prompts(np.asarray(tokens), np.asarray(mask), allowed, network.architecture.vocabulary)
+    return _generate(network, tokens, mask, key, sampling, allowed, new, tuple(int(token) for token in stop))
+
+
+def check_prompts(tokens: np.ndarray, mask: np.ndarray, allowed: Array | None, vocabulary: int) -> None:
+    """Raise `ForageError` for prompts that cannot be read, and where no token may be drawn."""
+    if mask.shape != tokens.shape:
+        raise ForageError(f"The mask of prompts has their shape, {tokens.shape}, and not {mask.shape}.")
+    if not mask.any(axis=1).all():
+        raise ForageError("A prompt has one token or more that is no padding.")
+    if (outside := tokens[mask & ((tokens < 0) | (tokens >= vocabulary))]).size:
+        raise ForageError(f"A prompt has the token {outside[0]}, and this transformer knows {vocabulary}.")
+    if allowed is not None and (np.shape(allowed) != (vocabulary,) or not np.any(allowed)):
+        raise ForageError(f"allowed says which of the {vocabulary} tokens may be drawn, and one of them may.")
+
+
+@functools.partial(jax.jit, static_argnames=("new", "stop"))
+def _generate(
+    network: Transformer,
+    tokens: Int[Array, "batch time"],
+    mask: Bool[Array, "batch time"],
+    key: Key[Array, ""],
+    sampling: Sampling,
+    allowed: Bool[Array, " vocabulary"] | None,
+    new: int,
+    stop: tuple[int, ...],
+) -> Written:
+    """Write tokens, in one program."""
+    hidden, cache = network.read(network.cache(*tokens.shape), tokens, mask)
+    return write(network, cache, last(hidden, mask), key, new, sampling, stop, allowed, grow=True)[0]
+
+
+def write(
+    network: Transformer,
+    cache: Cache,
+    hidden: Float[Array, "batch width"],
+    key: Key[Array, ""],
+    new: int,
+    sampling: Sampling = PLAIN,
+    stop: tuple[int, ...] = (),
+    allowed: Bool[Array, " vocabulary"] | None = None,
+    grow: bool = False,
+) -> tuple[Written, Cache]:
+    """Return up to `new` tokens that go on from a cache, and the cache with all but the last of their columns.
+
+    `hidden` is what each row's last token was read as. The cache has room for `new` - 1 columns more, or gets it with
+    `grow`. Whoever goes on, such as after a tool's answer, reads the last column of `tokens` with its `mask` first: all
+    others have been read, also those that end rows. Without `stop` the loop has a fixed length, as a program over many
+    seeds wants it.
+    """
+    batch, vocabulary = len(hidden), network.architecture.vocabulary
+    keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(new))
+    noise = None
+    if new * batch * vocabulary <= AT_ONCE:
+        noise = jax.vmap(lambda own: distribution.noise(own, (batch, vocabulary)))(keys)
+
+    def draw(number: Array | int, hidden: Array, ended: Array, written: Written) -> tuple[Array, Array, Written]:
+        log_p = distribution.log_distribution(network.logits(hidden), sampling, allowed)
+        own = distribution.noise(keys[number], (batch, vocabulary)) if noise is None else noise[number]
+        token, log_p = distribution.drawn(log_p, own)
+        token, log_p = jnp.where(ended, PAD, token), jnp.where(ended, 0.0, log_p)
+        news = Written(token, ~ended, log_p)
+        written = jax.tree.map(lambda whole, one: whole.at[number].set(one), written, news)
+        if stop:
+            ended |= jnp.any(token[:, None] == jnp.asarray(stop), axis=1)
+        return token, ended, written
+
+    def step(number: Array, going: Going) -> Going:
+        hidden, cache = network.read(going.cache, going.token[:, None], going.written.mask[number - 1][:, None])
+        return Going(cache, *draw(number, hidden[:, 0], going.ended, going.written))
+
+    shape = new, batch
+    nothing = Written(jnp.full(shape, PAD, jnp.int32), jnp.zeros(shape, bool), jnp.zeros(shape))
+    going = Going(cache, *draw(0, hidden, jnp.zeros(batch, bool), nothing))
+    pieces = max(min(SEGMENTS, new // SHORTEST), 1) if grow else 1
+    until = [new * piece // pieces for piece in range(1, pieces + 1)]
+    number = jnp.int32(1)
+    for before, end in zip([1, *until], until, strict=False):
+        if grow:
+            going = going._replace(cache=network.grown(going.cache, end - before))
+        if stop:
+            number, going = jax.lax.while_loop(
+                lambda pair, end=end: (pair[0] < end) & jnp.any(pair[1].written.mask[pair[0] - 1]),
+                lambda pair: (pair[0] + 1, step(*pair)),
+                (number, going),
+            )
+        else:
+            going = jax.lax.fori_loop(before, end, step, going)
+    return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), going.written), going.cache
+
+
+def last(hidden: Float[Array, "batch time width"], mask: Bool[Array, "batch time"]) -> Float[Array, "batch width"]:
+    """Return what the last token of each row was read as that is no padding."""
+    time = mask.shape[1]
+    place = time - 1 - jnp.argmax(mask[:, ::-1], axis=1)
+    return jnp.take_along_axis(hidden, place[:, None, None], axis=1)[:, 0]
+
+
+def log_probabilities(
+    network: Transformer,
+    tokens: Int[Array, "batch time"],
+    sampling: Sampling = PLAIN,
+    mask: Bool[Array, "batch time"] | None = None,
+    allowed: Bool[Array, " vocabulary"] | None = None,
+    chunk: int = 0,
+    remat: bool = False,
+) -> tuple[Float[Array, "batch time"], Float[Array, "batch time"]]:
+    """Return, from one pass, the log-probability of each token after those before it, and its distribution's entropy.
+
+    Both are 0 for padding and for a row's first token. `chunk`: how many columns become logits at once, 0 for all;
+    where the vocabulary is large, logits take more memory than all else. `remat`: as in `Transformer.hidden`.
+    """
+    mask = jnp.ones(tokens.shape, bool) if mask is None else mask
+    time = tokens.shape[1]
+    hidden = network.hidden(tokens, mask, remat)
+    # What stands before a token is the last one that is no padding, which need not be in the column before it.
+    column = jnp.where(mask, jnp.arange(time), -1)
+    before = jax.lax.cummax(column, axis=1)[:, :-1]
+    hidden = jnp.take_along_axis(hidden, jnp.maximum(before, 0)[..., None], axis=1)
+
+    def scored(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        hidden, token = pair
+        logits = network.logits(hidden)
+        log_p = distribution.log_probability(logits, token, sampling, allowed)
+        return log_p, distribution.entropy(distribution.log_distribution(logits, sampling, allowed))
+
+    after = tokens[:, 1:]
+    if chunk:
+        pieces = -(-(time - 1) // chunk)
+        room = pieces * chunk - (time - 1)
+        parts = jnp.pad(hidden, ((0, 0), (0, room), (0, 0))), jnp.pad(after, ((0, 0), (0, room)))
+        parts = jax.tree.map(lambda x: x.reshape(len(x), pieces, chunk, *x.shape[2:]).swapaxes(0, 1), parts)
+        found = jax.lax.map(jax.checkpoint(scored), parts)
+        log_p, entropy = (x.swapaxes(0, 1).reshape(len(tokens), -1)[:, : time - 1] for x in found)
+    else:
+        log_p, entropy = scored((hidden, after))
+    real = mask[:, 1:] & (before >= 0)
+    log_p, entropy = (jnp.pad(jnp.where(real, x, 0.0), ((0, 0), (1, 0))) for x in (log_p, entropy))
+    return log_p, entropy

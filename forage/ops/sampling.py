@@ -1,0 +1,162 @@
+"""One distribution over tokens, for sampling and for scoring: temperature, top-k, top-p, min-p, allowed tokens.
+
+From logits z, in this order, as in Hugging Face's `generate` (transformers 5.24, generation/utils.py):
+
+    z <- z where allowed, else -inf
+    z <- z / temperature
+    top-k   keeps tokens of which fewer than k others are more probable
+    top-p   keeps tokens while those more probable than they have less than p together (Holtzman et al., 2020, "The
+            Curious Case of Neural Text Degeneration", arXiv 1904.09751)
+    min-p   keeps tokens at least min_p times as probable as the most probable one (Nguyen et al., 2024, "Turning Up the
+            Heat", arXiv 2407.01082)
+    log p = z - log sum of exp(z) over the tokens that are kept
+
+The papers themselves could not be looked up beyond their abstracts; the rules are those of the code named above.
+Equally probable tokens are kept or left out together, so that the result does not depend on how a sort breaks ties.
+
+Sampler and learner call the same function, so truncation is part of the policy: with other trainers the ratio of a
+policy to itself differs from 1 by the probability of what was cut (huggingface/trl#6789).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from forage.core.errors import ForageError
+
+COLDEST = 1e-30  # what divides logits at temperature 0, where the most probable token has probability 1
+BELOW_ALL = -2139095042  # one less than -inf as an ordered whole number
+
+
+class Sampling(NamedTuple):
+    """How tokens are drawn from logits. Numbers may be traced; `None` leaves a rule out."""
+
+    temperature: float | Float[Array, ""] = 1.0  # 0: the most probable token
+    top_k: int | Int[Array, ""] | None = None  # this many of the most probable tokens
+    top_p: float | Float[Array, ""] | None = None  # the most probable tokens with this much probability together
+    min_p: float | Float[Array, ""] | None = None  # tokens with this share of the most probable one's probability
+
+    def check(self) -> None:
+        """Raise `ForageError` for numbers out of range, where they are known."""
+        bounds = {"temperature": (0, None), "top_k": (1, None), "top_p": (0, 1), "min_p": (0, 1)}
+        for name, (low, high) in bounds.items():
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)):
+                continue
+            positive = name != "top_p" or value > 0
+            if not (positive and value >= low and (high is None or value <= high) and value != float("inf")):
+                allowed = {"temperature": "0 or more", "top_k": "a whole number from 1 on"}.get(name)
+                allowed = allowed or ("above 0 and at most 1" if name == "top_p" else "from 0 to 1")
+                raise ForageError(f"{name} of a sampler is {allowed}, not {value}.")
+
+
+PLAIN = Sampling()
+"""The distribution of the logits themselves."""
+
+
+def log_distribution(
+    logits: Float[Array, "*batch vocabulary"],
+    sampling: Sampling = PLAIN,
+    allowed: Bool[Array, "*#batch vocabulary"] | None = None,
+    taken: Int[Array, "*batch"] | None = None,
+) -> Float[Array, "*batch vocabulary"]:
+    """Return the log-probability of every token, -inf for those left out.
+
+    `allowed`: which tokens may be drawn; at least one of each row. `taken`: a token that counts as kept, if allowed.
+    """
+    sampling.check()
+    z = logits.astype(jnp.float32)
+    if allowed is not None:
+        z = jnp.where(allowed, z, -jnp.inf)
+    z = z - jax.lax.stop_gradient(jnp.max(z, axis=-1, keepdims=True))
+    if not (isinstance(sampling.temperature, (int, float)) and sampling.temperature == 1):
+        z = z / jnp.maximum(sampling.temperature, COLDEST)
+    if sampling.top_k is not None or sampling.top_p is not None or sampling.min_p is not None:
+        kept = support(jax.lax.stop_gradient(z), sampling)
+        if taken is not None:
+            kept |= jnp.arange(z.shape[-1]) == taken[..., None]
+        z = jnp.where(kept, z, -jnp.inf)
+    return z - jax.nn.logsumexp(z, axis=-1, keepdims=True)
+
+
+def support(z: Float[Array, "*batch vocabulary"], sampling: Sampling) -> Bool[Array, "*batch vocabulary"]:
+    """Return which tokens are kept. `z`: logits over temperature, of which the greatest is 0."""
+    kept = z > -jnp.inf
+    order = ordered(z)
+    if sampling.top_k is not None:
+        kept &= order >= least(order, kept.astype(jnp.float32), sampling.top_k)
+    if sampling.top_p is not None:
+        probability = jax.nn.softmax(jnp.where(kept, z, -jnp.inf), axis=-1)
+        kept &= (order >= least(order, probability, sampling.top_p)) | (jnp.asarray(sampling.top_p) >= 1)
+    if sampling.min_p is not None:
+        kept &= jnp.exp(z) >= sampling.min_p
+    return kept
+
+
+def ordered(z: Float[Array, "*shape"]) -> Int[Array, "*shape"]:
+    """Return whole numbers in the order of floating-point ones."""
+    bits = jax.lax.bitcast_convert_type(jnp.where(z == 0, 0.0, z), jnp.int32)  # -0 is 0
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+def least(
+    order: Int[Array, "*batch vocabulary"],
+    weight: Float[Array, "*batch vocabulary"],
+    budget: float | int | Array,
+) -> Int[Array, "*batch 1"]:
+    """Return the least value above which there is less than `budget` of the weight.
+
+    It is found by halving the range of whole numbers 31 times, which is exact and cheaper than a sort. The greatest
+    value is taken to be 0, that of the most probable token.
+    """
+    low = jnp.full((*order.shape[:-1], 1), BELOW_ALL, jnp.int32)
+
+    def halve(_: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = bounds
+        middle = low + (high - low) // 2
+        fits = jnp.sum(jnp.where(order > middle, weight, 0.0), axis=-1, keepdims=True) < budget
+        return jnp.where(fits, low, middle), jnp.where(fits, middle, high)
+
+    return jax.lax.fori_loop(0, 31, halve, (low, jnp.zeros_like(low)))[1]
+
+
+def noise(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "*shape"]:
+    """Return Gumbel noise: the most probable token once it is added is a draw (Gumbel, 1954)."""
+    return jax.random.gumbel(key, shape)
+
+
+def drawn(
+    log_probability: Float[Array, "*batch vocabulary"], noise: Float[Array, "*batch vocabulary"]
+) -> tuple[Int[Array, "*batch"], Float[Array, "*batch"]]:
+    """Return a token drawn from its log-probabilities with Gumbel noise, and its log-probability."""
+    token = jnp.argmax(log_probability + noise, axis=-1).astype(jnp.int32)
+    return token, at(log_probability, token)
+
+
+def at(values: Float[Array, "*batch vocabulary"], token: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """Return the value of one token in each row."""
+    return jnp.take_along_axis(values, token[..., None], axis=-1)[..., 0]
+
+
+def log_probability(
+    logits: Float[Array, "*batch vocabulary"],
+    token: Int[Array, "*batch"],
+    sampling: Sampling = PLAIN,
+    allowed: Bool[Array, "*#batch vocabulary"] | None = None,
+) -> Float[Array, "*batch"]:
+    """Return the log-probability with which each token is drawn; -inf where it is not allowed.
+
+    A token counts as kept even if the rules now leave it out: it was kept when it was drawn, and rounding or an update
+    may have moved it past a threshold. Its probability is then that of the kept tokens with it among them.
+    """
+    return at(log_distribution(logits, sampling, allowed, token), token)
+
+
+def entropy(log_probability: Float[Array, "*batch vocabulary"]) -> Float[Array, "*batch"]:
+    """Return -sum p log p over the tokens that can be drawn."""
+    finite = jnp.where(log_probability > -jnp.inf, log_probability, 0.0)
+    return -jnp.sum(jnp.exp(log_probability) * finite, axis=-1)

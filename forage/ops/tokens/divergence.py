@@ -1,0 +1,128 @@
+"""Divergences from a reference policy, estimated from the tokens that were sampled.
+
+With x = log pi(token) - log reference(token) of a token that pi has drawn, the estimators of KL(pi || reference) are
+
+    k1 = x                    unbiased, may be negative
+    k2 = x^2 / 2              biased, never negative
+    k3 = exp(-x) - 1 + x      unbiased, never negative
+
+An estimate of the divergence is not an estimate of its gradient. Differentiated as they stand, as terms of a loss,
+
+    E[grad k1] = 0                          it does nothing but add noise
+    E[grad k2] = grad KL(pi || reference)   the right one
+    E[grad k3] = grad KL(reference || pi)   that of the other direction
+
+because the tokens' distribution moves, too, and automatic differentiation does not see that. As part of the reward,
+where no gradient flows and the score function multiplies it, k1 is right and the others are not. `kl_loss` says which
+it takes.
+
+Source: Schulman, 2020, "Approximating KL Divergence", http://joschu.net/blog/kl-approx.html, for the estimators; the
+gradients are derived in the tests by summing over all tokens.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from forage.core.types import ForageError
+from forage.ops.tokens.masks import kept, known, sequence_sum
+
+ESTIMATORS = ("k1", "k2", "k3")
+"""The estimators above."""
+
+GRADIENTS = ("reverse", "own", "weighted")
+"""What `kl_loss` may differentiate."""
+
+
+def kl_estimate(log_ratio: Float[Array, "*shape"], estimator: str = "k3") -> Float[Array, "*shape"]:
+    """Estimate KL(pi || reference) at each token, `log_ratio` being x above."""
+    known("estimator of the divergence", estimator, ESTIMATORS)
+    if estimator == "k1":
+        return log_ratio
+    if estimator == "k2":
+        return log_ratio**2 / 2
+    return jnp.expm1(-log_ratio) + log_ratio
+
+
+def kl_loss(
+    log_probability: Float[Array, "sequence time"],
+    reference: Float[Array, "sequence time"],
+    mask: Bool[Array, "sequence time"],
+    estimator: str = "k3",
+    gradient: str = "reverse",
+    old_log_probability: Float[Array, "sequence time"] | None = None,
+) -> Float[Array, "sequence time"]:
+    """Return a term of the loss whose value is the estimator, and whose gradient is one of these.
+
+        reverse    x grad log pi: in expectation that of KL(pi || reference), whatever the estimator own        that of
+        the estimator as it stands; with k3 GRPO's penalty, which is that of KL(reference || pi) weighted   that of
+        ratio * estimator, ratio = pi / old, and that is its value, too. With k1 and k3 it is unbiased,
+                   value and gradient, also after several updates on the same tokens.
+
+    `reference` may be a frozen policy or a teacher: distillation on the student's own answers is this with a teacher.
+
+    Sources: Shao et al., 2024, arXiv:2402.03300 (k3 in the loss), and DeepSeek-AI, 2025, arXiv:2512.02556 (weighted),
+    as in TRL 1.16's `grpo_trainer.py` and paper index; the papers' own pages could not be looked up.
+    """
+    known("gradient of the divergence", gradient, GRADIENTS)
+    if (gradient == "weighted") != (old_log_probability is not None):
+        raise ForageError("The gradient 'weighted' needs the old log-probabilities, and no other one takes them.")
+    log_probability = kept(log_probability, mask)
+    log_ratio = log_probability - kept(reference, mask)
+    value = kl_estimate(log_ratio, estimator)
+    if old_log_probability is not None:
+        return jnp.exp(log_probability - kept(old_log_probability, mask)) * value
+    if gradient == "own":
+        return value
+    # The value of the estimator, and the gradient of k2.
+    right = kl_estimate(log_ratio, "k2")
+    return jax.lax.stop_gradient(value - right) + right
+
+
+def kl_in_reward(
+    reward: Float[Array, " sequence"],
+    log_probability: Float[Array, "sequence time"],
+    reference: Float[Array, "sequence time"],
+    mask: Bool[Array, "sequence time"],
+    scale: float = 0.05,
+) -> Float[Array, " sequence"]:
+    """Return reward - scale * sum_t (log pi - log reference), without a gradient: k1, which is right there.
+
+    The advantage is made of it, and the score function does the rest. `scale` is the KL penalty's coefficient; the
+    default is that of RLOO in TRL.
+
+    Source: Ahmadian et al., 2024, "Back to Basics", arXiv:2402.14740, as in TRL 1.16's `rloo_trainer.py`.
+    """
+    return jax.lax.stop_gradient(reward - scale * sequence_sum(log_probability - reference, mask))
+
+
+def certainty(
+    reference: Float[Array, "*batch vocabulary"],
+    exponent: float,
+    measure: str = "largest",
+    intercept: float = 0.0,
+) -> Float[Array, "*batch"]:
+    """Return the weight of the KL penalty at a token: less where the reference does not know what comes next.
+
+        c = p                             `largest`
+        c = 1 + log p / log vocabulary    `negentropy`
+        weight = (1 - intercept) c^exponent + intercept
+
+    with p the greatest probability of the reference, whose log-probabilities are given; 1 where it is certain. Multiply
+    `kl_loss` by it. `intercept` must not be positive.
+
+    Source: Vassoyan, Beau, Plaud, 2025, "Ignore the KL Penalty! Boosting Exploration on Critical Tokens to Enhance RL
+    Fine-Tuning", arXiv:2502.06533, as in the authors' `custom_a2c_policy.py`, which has both measures and the
+    intercept. The paper's pages could not be looked up, so there is no default of the exponent.
+    """
+    known("measure of certainty", measure, ("largest", "negentropy"))
+    if isinstance(intercept, float | int) and intercept > 0:
+        raise ForageError(f"The intercept of the certainty is {intercept}; it must not be positive.")
+    largest = jnp.max(reference, axis=-1)
+    if measure == "largest":
+        found = jnp.exp(largest)
+    else:
+        found = jnp.clip(1.0 + largest / jnp.log(reference.shape[-1]), 0.0, 1.0)
+    return jax.lax.stop_gradient((1.0 - intercept) * found**exponent + intercept)

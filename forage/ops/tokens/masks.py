@@ -1,0 +1,69 @@
+"""Sums and means over the tokens that count, and the ways of making one number of the losses of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from forage.core.types import ForageError
+
+AGGREGATIONS = ("sequence-mean", "token-mean", "constant", "sequence-sum")
+"""The rules of `aggregate`."""
+
+
+def known(what: str, name: str, names: Iterable[str]) -> None:
+    """Raise a `ForageError` that lists the names unless `name` is one of them."""
+    if name not in names:
+        raise ForageError(f"There is no {what} {name!r}; there are {', '.join(names)}.")
+
+
+def kept(x: Float[Array, "sequence time"], mask: Bool[Array, "sequence time"]) -> Float[Array, "sequence time"]:
+    """Return x where the mask is true and 0 elsewhere, with a gradient of exactly 0 there."""
+    return jnp.where(mask, x, 0.0)
+
+
+def sequence_sum(x: Float[Array, "sequence time"], mask: Bool[Array, "sequence time"]) -> Float[Array, " sequence"]:
+    """Return the sum of the tokens of each sequence that count."""
+    return jnp.sum(kept(x, mask), axis=-1)
+
+
+def sequence_mean(x: Float[Array, "sequence time"], mask: Bool[Array, "sequence time"]) -> Float[Array, " sequence"]:
+    """Return the mean of the tokens of each sequence that count, and 0 for a sequence without any."""
+    return sequence_sum(x, mask) / jnp.maximum(jnp.sum(mask, axis=-1), 1)
+
+
+def token_mean(x: Float[Array, "sequence time"], mask: Bool[Array, "sequence time"]) -> Float[Array, ""]:
+    """Return the mean of all tokens that count, and 0 if there are none."""
+    return jnp.sum(kept(x, mask)) / jnp.maximum(jnp.sum(mask), 1)
+
+
+def aggregate(
+    loss: Float[Array, "sequence time"],
+    mask: Bool[Array, "sequence time"],
+    rule: str = "token-mean",
+    length: int | None = None,
+) -> Float[Array, ""]:
+    """Make one number of the losses of tokens.
+
+    With L_i tokens in sequence i of B sequences, each `rule` is
+
+        sequence-mean   1/B sum_i 1/L_i sum_t loss_it    GRPO: every answer counts the same, a token of a long one less
+        token-mean      sum_it loss_it / sum_i L_i       DAPO, Lite PPO: every token counts the same
+        constant        sum_it loss_it / (B length)      Dr. GRPO: `length` is the longest answer allowed
+        sequence-sum    1/B sum_it loss_it               REINFORCE of whole answers, LUSPO
+
+    Sources: Shao et al., 2024, arXiv:2402.03300 (GRPO); Yu et al., 2025, arXiv:2503.14476 (DAPO); Liu et al., 2025,
+    arXiv:2503.20783 (Dr. GRPO); 2026, arXiv:2602.05261 (LUSPO); each as in TRL 1.16's `grpo_trainer.py`. The papers'
+    own pages could not be looked up.
+    """
+    known("aggregation", rule, AGGREGATIONS)
+    if (rule == "constant") != (length is not None):
+        raise ForageError("The aggregation 'constant' needs a length, and no other one takes it.")
+    if rule == "sequence-mean":
+        return jnp.mean(sequence_mean(loss, mask))
+    if rule == "token-mean":
+        return token_mean(loss, mask)
+    total = jnp.sum(kept(loss, mask)) / loss.shape[0]
+    return total if length is None else total / length

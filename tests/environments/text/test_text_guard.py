@@ -1,0 +1,78 @@
+"""A verifier that crashes, hangs or returns 7 costs one sample, and the reason is kept."""
+
+import pytest
+from moody import Moody
+
+from forage.core.errors import ForageError
+from forage.environments.text import sets
+from forage.environments.text.families.addition import Addition
+from forage.environments.text.guard import Guard, attempt, sound
+from forage.environments.text.opening import family
+from forage.environments.text.problems import Verdict
+
+
+class Own(Addition):
+    """A family that says it is bounded, and is wrong."""
+
+    bounded = True
+
+    def verify(self, problem, text):
+        raise ZeroDivisionError("oh")
+
+
+def test_bad_samples_cost_a_sample_each():
+    found = Moody()
+    problem = sets.problem_at(found, 1, 0, 0)
+    right, begun = found.solution(problem), []
+    with Guard(found, seconds=1.0) as guard:
+        for word, reason in (
+            ("seven", "the verifier returned 7 and no verdict"),
+            ("crash", "the verifier raised ValueError: what is this?"),
+            ("much", "the verifier returned the truth 1.5, which is no number from 0 to 1"),
+            ("exit", "the verifier ended its process, with exit code 3"),
+            ("loud", ""),  # what it prints does no harm, and it has a new process
+            ("hang", "the verifier gave no verdict within 1 seconds"),
+        ):
+            expected = Verdict(False, 0.0, reason) if reason else Verdict(True, 1.0)
+            begun.append(guard._worker.process if guard._worker else None)
+            assert guard.verify(problem, f"{word} {right}") == expected
+        assert sum(guard.failures.values()) == len(guard.failures) == 5
+        begun.append(guard._worker and guard._worker.process)
+    assert len(set(begun)) == 3 and begun[-1] is None  # two processes, and none is left
+    assert all(process.poll() is not None for process in begun if process)
+
+
+def test_bounded_families_are_verified_here():
+    problem = sets.problem_at(family("addition"), 1, 0, 0)
+    guard = Guard(family("addition"))
+    assert guard._worker is None and guard.verify(problem, problem.answer) == Verdict(False, 0.0)
+    assert Guard(Own()).verify(problem, "") == Verdict(False, 0.0, "the verifier raised ZeroDivisionError: oh")
+    assert attempt(Own(), problem, "").failure
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (None, "returned None and no verdict"),
+        ((True, 1.0), "and no verdict"),
+        (Verdict(True, float("nan")), "truth nan"),
+        (Verdict(True, -0.1), "truth -0.1"),
+        (Verdict(True, "1"), "truth '1'"),
+        (Verdict(1, 1.0), "format 1"),
+        (Verdict(True, 1.0, None), "format True"),
+    ],
+)
+def test_only_sound_verdicts_pass(found, reason):
+    verdict = sound(found)
+    assert (verdict.format, verdict.truth) == (False, 0.0) and reason in verdict.failure
+    assert sound(Verdict(False, 0.25)) == Verdict(False, 0.25) == sound((False, 0.25, ""))
+
+
+def test_what_cannot_be_sent_is_refused_at_once():
+    class Local(Addition):
+        bounded = False
+
+    with pytest.raises(ForageError, match="'addition' cannot be sent to a process of its own"):
+        Guard(Local())
+    with pytest.raises(ForageError, match="more than 0 seconds"):
+        Guard(family("addition"), seconds=0)
