@@ -64,8 +64,9 @@ def compile_template(template: str) -> Any:
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
     )
     environment.filters["tojson"] = tojson
-    environment.globals["raise_exception"] = refuser(TemplateError)
-    environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+    ours: dict[str, Any] = {"raise_exception": refuser(TemplateError)}
+    ours["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+    environment.globals.update(ours)
     try:
         return environment.from_string(template)
     except TemplateError as error:
