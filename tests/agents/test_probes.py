@@ -367,6 +367,7 @@ ELSEWHERE = {
     "vdn": "Its values are those of a team, and one agent is none; it learns the paper's game in test_vdn.py.",
     "ppo-lagrangian": "It is PPO where nothing costs, and probes have no costs: test_ppo_lagrangian.py.",
     "ppo-imitation": "It is PPO and then the cloning of bc, which have rows: test_ppo_imitation.py.",
+    "ldcq": "It values skills of several steps, which episodes of one or two do not hold: test_ldcq.py.",
     "procedure-cloning": "It sees nothing but pictures of grids: test_procedure_cloning.py.",
 }
 """Agents of the registry without a row, and why a probe cannot tell whether they are right."""

@@ -194,6 +194,7 @@ ELSEWHERE = {
     "data/test_offline.py": (
         *("bc", "iql", "td3-bc", "rebrac", "cql", "cal-ql", "discrete-cql", "discrete-bcq", "f-dvl", "recoil"),
         *("sac-rnd", "o-dice", "cfpi", "decision-transformer", "trajectory-transformer", "guided-flows"),
+        *("sung", "sung-cql", "ldcq"),
     ),
     "agents/test_residual_agents.py": ("residual-sac", "residual-td3", "residual-ppo", "dsrl"),
     "agents/test_iq_learn.py": ("iq-learn", "iq-learn-sac"),
