@@ -514,6 +514,8 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         return "It clones whatever is better than the data on average, which of many actions is not the best."
     if isinstance(trial.agent, ODICE) and probe == "delay":
         return "Its weights are of single steps, so it takes luck, of which the second action has some, for skill."
+    if isinstance(trial.agent, SimBaV2) and probe == "delay":
+        return "It stays at an action between the two, also after 60,000 steps (0.61 for 0.80); why is not known."
     if isinstance(trial.agent, MRQ) and probe in ("coin", "termination"):
         # At `termination` 0.75 (0.5 - 0.2 V) / c = 0.25 ((V - 0.5) / c)^0.4 with c = 0.5: V = 1.43, and 1.43 is found.
         return "Where targets are far apart Huber's loss, drawn by priority, is least elsewhere than at their mean."
