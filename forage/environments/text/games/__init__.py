@@ -11,11 +11,10 @@ Python, so copying it (`copy.deepcopy`) gives two games that go on from the same
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-from forage.core.errors import ForageError, nearest
 from forage.environments.text.games.game import Game
+from forage.environments.text.named import made
 
 GAMES = {
     "maze": "maze:Maze",
@@ -29,11 +28,4 @@ GAMES = {
 
 def make(name: str, **options: Any) -> Game:
     """Return a game by its name, with options of its class; raise ForageError if there is none of that name."""
-    if name not in GAMES:
-        raise ForageError(f"There is no game {name!r}{nearest(name, GAMES)}")
-    module, _, kind = GAMES[name].partition(":")
-    game = getattr(importlib.import_module(f"{__name__}.{module}"), kind)
-    try:
-        return game(**options)
-    except TypeError as error:
-        raise ForageError(f"The game {name!r} cannot be made of {options}: {error}.") from None
+    return made("game", GAMES, __name__, name, options)

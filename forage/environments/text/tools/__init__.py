@@ -6,10 +6,9 @@ finds the calls in what a policy wrote, asks the tools, and returns what the pol
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-from forage.core.errors import ForageError, nearest
+from forage.environments.text.named import made
 from forage.environments.text.tools.tool import Tool
 
 TOOLS = {
@@ -23,11 +22,4 @@ TOOLS = {
 
 def make(name: str, **options: Any) -> Tool:
     """Return a tool by its name, with options of its class; raise ForageError if there is none of that name."""
-    if name not in TOOLS:
-        raise ForageError(f"There is no tool {name!r}{nearest(name, TOOLS)}")
-    module, _, kind = TOOLS[name].partition(":")
-    tool = getattr(importlib.import_module(f"{__name__}.{module}"), kind)
-    try:
-        return tool(**options)
-    except TypeError as error:
-        raise ForageError(f"The tool {name!r} cannot be made of {options}: {error}.") from None
+    return made("tool", TOOLS, __name__, name, options)
