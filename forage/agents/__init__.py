@@ -9,6 +9,7 @@ PARTS = {
     "residual-ppo": "policy_gradient.residual_ppo:ResidualPPO",
     "mdpo": "policy_gradient.mdpo:MDPO",
     "impala": "policy_gradient.impala:IMPALA",
+    "grpo": "language.grpo:GRPO",
     "dqn": "q_learning.dqn:DQN",
     "qr-dqn": "q_learning.qr_dqn:QRDQN",
     "c51": "q_learning.c51:C51",

@@ -57,6 +57,24 @@ def check_collects_nothing(agent: Agent, behaviour: Behaviour, starts: Starts, v
             raise ForageError(f"A run that learns from a data set takes no environment steps; leave out --{what}.")
 
 
+def check_groups(agent: Agent, starts: Starts) -> None:
+    """Raise `ForageError` where episodes do not begin in the groups that the agent compares."""
+    if agent.group == 1:
+        return
+    name = registry.part_name(agent)
+    if starts.group != agent.group:
+        raise ForageError(
+            f"{name} compares {agent.group} episodes with one beginning, and --starts "
+            f"{registry.short_name(starts)} begins {starts.group or 'none'} alike; use --starts groups --starts.size "
+            f"{agent.group}."
+        )
+    if agent.num_envs % agent.group:
+        raise ForageError(
+            f"{name} fills whole groups of {agent.group} episodes, and {agent.num_envs} environments are not a "
+            f"multiple; give num_envs={-(-agent.num_envs // agent.group) * agent.group}."
+        )
+
+
 def check_steps(agent: Agent, spec: Spec, steps: int, offline: bool) -> None:
     """Raise `ForageError` for steps of each seed that no run can take."""
     each = 1 if offline else agent.num_envs * agent.rollout_length

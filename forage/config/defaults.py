@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from forage.config.presets import ATARI, PRESETS, SMALL_IMAGES, SMALL_PPO, Preset, normalised
 from forage.config.registry import PORTS, fields, from_config, part_class, part_name
-from forage.core.ports import Agent, Behaviour, Memory, Rewards
+from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts
 from forage.core.spaces import describe, is_bounded_box, seen
 from forage.core.types import Spec
 from forage.nn.encoders import is_image
@@ -204,6 +204,13 @@ def default_behaviour(agent: Agent) -> Behaviour:
     return cls()
 
 
+def default_starts(agent: Agent) -> Starts:
+    """Return the agent's usual one, in groups as large as it compares; the environment's own where it names none."""
+    if not agent.usual_starts:
+        return Reset()
+    return part_class("starts", agent.usual_starts)(**({"size": agent.group} if agent.group > 1 else {}))
+
+
 def default_memory(agent: Agent) -> Memory:
     """Return the agent's usual one: the last rollout on-policy and uniform replay off-policy where it names none."""
     return part_class("memory", agent.usual_memory or ("rollout" if agent.on_policy else "uniform"))()
@@ -316,7 +323,7 @@ def usual_parts(agent: Agent) -> dict[str, Any]:
         "rewards": EnvironmentReward(),
         "memory": default_memory(agent),
         "tasks": Same(),
-        "starts": Reset(),
+        "starts": default_starts(agent),
     }
 
 

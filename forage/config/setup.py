@@ -13,9 +13,10 @@ import equinox
 import jax
 import numpy as np
 
-from forage.config import registry, teachers
+from forage.config import models, registry, teachers
 from forage.config.checks import (
     check_collects_nothing,
+    check_groups,
     check_learning,
     check_networks,
     check_sizes,
@@ -142,7 +143,7 @@ class Setup:
         behaviour = teachers.with_expert(self.behaviour, self.spec, learns)
         parts = (self.agent, behaviour, self.rewards, memory)
         if learns:
-            parts = teachers.with_weights(demonstrations.opened(parts, self.spec), self.spec)
+            parts = models.with_weights(teachers.with_weights(demonstrations.opened(parts, self.spec), self.spec))
         learner = Learner(*parts, self.spec)
         learner.check(self.environment if isinstance(self.environment, Environment) else None)
         _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
@@ -215,8 +216,8 @@ class Setup:
                 f"{self.name} runs on the host, and a run with --data evaluates in a native environment such as "
                 f"Pendulum-v1."
             )
-        self.check_host()
         learners = vary_learner(self.learner(), numbers, len(seeds))
+        self.check_host()
         for learner in learners:
             learner.check()
             learner.check_judge(self.starts)
@@ -244,6 +245,11 @@ class Setup:
         try:
             for starts in moments(self.starts):
                 starts.check(Hosted(self.spec, batch.places), self.tasks)
+            if self.starts.repeats and not batch.seeded:
+                raise ForageError(
+                    f"{self.name} does not begin alike for the same seed, as {registry.short_name(self.starts)} would "
+                    f"have it; use --starts reset."
+                )
             if not batch.returns:
                 raise ForageError(
                     f"{self.name} cannot be put back to where it was, so its episodes begin with --starts reset."
@@ -354,7 +360,7 @@ def make_setup(
         under = chosen(agent, name, spec, native, options)
         settings_from = under.why
         preset = {key: value for key, value in under.settings.items() if key not in options}
-        agent = teachers.taken(dataclasses.replace(made, **preset))
+        agent = models.taken(teachers.taken(dataclasses.replace(made, **preset)))
         check_sizes(agent, spec, options)
         given = {port: part for port, part in parts.items() if part is not None}
         parts = upon(under.parts, given)
@@ -372,7 +378,8 @@ def make_setup(
         within: dict[str, Any] = {"inner": default_memory(agent)}
         by_port["memory"] = dataclasses.replace(by_port["memory"], **within)
     agent, by_port = demonstrations.sealed(agent), {port: demonstrations.sealed(part) for port, part in by_port.items()}
-    agent, by_port = teachers.taken(agent), {port: teachers.taken(part) for port, part in by_port.items()}
+    agent, by_port = (models.taken(teachers.taken(x)) for x in (agent, by_port))
+    check_groups(agent, by_port["starts"])
     offline = by_port["memory"].offline
     by_port["memory"] = by_port["memory"].sealed()
     if offline:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
-from jaxtyping import Int, PyTree, UInt8
+from jaxtyping import Float, Int, PyTree, UInt8
 
 from forage.core.spaces import check, describe, leaves, unknown
 from forage.core.types import ForageError, Spec, Step
@@ -152,6 +152,34 @@ class HostEnvironment(abc.ABC):
         next is drawn anew, and not as it was when the state was taken.
         """
         return self._guard("beginning an episode", self._put, index, state)
+
+    @property
+    def seeded(self) -> bool:
+        """Return whether `begin` works here, so that several episodes can begin alike."""
+        return False
+
+    @property
+    def numbered(self) -> int:
+        """Return how many different beginnings there are, such as levels or problems; 0 where they have no numbers."""
+        return 0
+
+    @property
+    def difficulty(self) -> Float[np.ndarray, " number"]:
+        """Return how hard each numbered beginning is thought to be, from 0 to 1."""
+        return np.zeros(self.numbered, np.float32)
+
+    def begin(self, index: int, seed: int, number: int | None = None) -> PyTree[np.ndarray]:
+        """Begin a new episode in environment `index`, and return what is seen there, without the environment axis.
+
+        It begins alike for the same seed, where `seeded`, and with `number` as that one of the `numbered` beginnings.
+        """
+        return self._guard("beginning an episode", self._begin, index, seed, number)
+
+    def examine(self) -> None:  # noqa: B027 (most have one kind of episode)
+        """Turn to the episodes that evaluation plays, such as problems held out from training, from the next reset."""
+
+    def _begin(self, index: int, seed: int, number: int | None) -> PyTree[np.ndarray]:
+        raise ForageError(f"{self.name} does not begin alike for the same seed; use --starts reset.")
 
     def _take(self, index: int) -> bytes:
         raise ForageError(f"{self.name} cannot go back to a state; let its episodes begin with --starts reset.")

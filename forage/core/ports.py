@@ -207,6 +207,14 @@ class Starts(Part):
     on_host: ClassVar[bool] = False
     """It only keeps states and hands them out again, and so works where a state is a ticket for a simulator's."""
 
+    repeats: ClassVar[bool] = False
+    """It resets an environment with one key several times, to get the same beginning."""
+
+    @property
+    def group(self) -> int:
+        """Return how many episodes, one after another, share a beginning."""
+        return 1
+
     def check(self, environment: Environment, tasks: Tasks) -> None:
         """Raise `ForageError` when episodes cannot begin so."""
 
@@ -261,6 +269,9 @@ class Agent(Part):
 
     usual_memory: ClassVar[str] = ""
     """The memory it is used with unless another is named; where there is none, the last rollout or uniform replay."""
+
+    usual_starts: ClassVar[str] = ""
+    """The starts it is used with unless others are named; where there are none, the environment's own."""
 
     whole_episodes: ClassVar[bool] = False
     """Every rollout begins with a new episode in each environment, and what still runs at its end is dropped."""
@@ -320,6 +331,11 @@ class Agent(Part):
     def learning_starts(self) -> int:
         """Environment steps before the first update; 2^31 - 1, as many as a run can have, to learn nothing at all."""
         return 0
+
+    @property
+    def group(self) -> int:
+        """Return how many episodes with one beginning it compares (`Starts.group`); 1: none."""
+        return 1
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -29,26 +29,31 @@ ENORMOUS = 1e18
 class Tokens(spaces.MultiDiscrete):
     """A sequence of `length` token ids, `int32[length]`: words, characters, instructions.
 
-    Ids run from 1 to `vocabulary - 1`; 0 is the pad, which fills the places that a shorter sequence leaves.
+    Ids run from 1 to `vocabulary - 1`; 0 is the pad, which fills the places that a shorter sequence leaves. `end` is
+    the id that ends a text, where one does.
     """
 
     PAD = 0
 
-    def __init__(self, length: int, vocabulary: int, seed: int | np.random.Generator | None = None):
+    def __init__(
+        self, length: int, vocabulary: int, seed: int | np.random.Generator | None = None, end: int | None = None
+    ):
         """`vocabulary` counts the pad. Raises `ForageError` for less than one place or two ids."""
         if length < 1 or vocabulary < 2:
             raise ForageError(
                 f"Tokens need a length of 1 or more and a vocabulary of 2 or more, the pad counted; "
                 f"got length={length} and vocabulary={vocabulary}."
             )
-        self.length, self.vocabulary = int(length), int(vocabulary)
+        self.length, self.vocabulary, self.end = int(length), int(vocabulary), end
         super().__init__(np.full(self.length, self.vocabulary), np.int32, seed)  # pyrefly: ignore[no-matching-overload]
 
     def __repr__(self) -> str:
         return f"Tokens({self.length}, {self.vocabulary})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tokens) and (self.length, self.vocabulary) == (other.length, other.vocabulary)
+        return isinstance(other, Tokens) and all(
+            getattr(self, name) == getattr(other, name) for name in ("length", "vocabulary", "end")
+        )
 
 
 def example(space: spaces.Space[Any]) -> PyTree[Array]:
@@ -380,7 +385,8 @@ def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
     if isinstance(space, spaces.Discrete):
         return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, Tokens):
-        return {"kind": "tokens", "length": space.length, "vocabulary": space.vocabulary}
+        end = {} if space.end is None else {"end": space.end}
+        return {"kind": "tokens", "length": space.length, "vocabulary": space.vocabulary, **end}
     if isinstance(space, spaces.MultiDiscrete):
         start = {"start": space.start.tolist()} if space.start.any() else {}
         return {"kind": "multi-discrete", "nvec": space.nvec.tolist(), **start}
@@ -401,7 +407,7 @@ def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
     if kind == "discrete":
         return spaces.Discrete(data["n"], start=data["start"])
     if kind == "tokens":
-        return Tokens(data["length"], data["vocabulary"])
+        return Tokens(data["length"], data["vocabulary"], end=data.get("end"))
     if kind == "multi-discrete":
         return spaces.MultiDiscrete(data["nvec"], start=data.get("start"))
     if kind == "multi-binary":

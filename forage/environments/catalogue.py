@@ -102,6 +102,14 @@ SUITES: Mapping[str, Suite] = {
         names="adapters.gymnasium.ids",
         example="HalfCheetah-v5",
     ),
+    "text": Suite(
+        "text.environment:TextEnvironment",
+        "forage",
+        "",
+        "Problems in text with a verifier, with tools or without, and games; for agents of language.",
+        host=True,
+        example="addition",
+    ),
     "envpool": Suite(
         "adapters.envpool:EnvPoolEnvironment",
         "envpool",

@@ -286,7 +286,7 @@ def _suite_id(id: str, prefix: str, rest: str) -> str:
         except ForageError as error:
             if suite.extra or ":" in rest:  # its library, or a module that was named, has said what it has
                 raise
-            raise _unknown(id) from error
+            raise _unknown(id, [f"{prefix}:{name}" for name in names.ids()]) from error
     spelled = {name.lower(): name for name in names.ids()}
     if rest.lower() not in spelled:
         raise _unknown(id, [f"{prefix}:{name}" for name in names.ids()])

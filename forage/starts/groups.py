@@ -33,11 +33,18 @@ class Groups(Starts):
 
     example: ClassVar[str] = "forage train reinforce language:Reverse-2 --starts groups --baseline group"
 
+    on_host: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
+
     size: int = equinox.field(static=True, default=8)  # episodes that share a start; RLOO has 2 and 4, GRPO 64
 
     def __check_init__(self):
         if self.size < 1:
             raise ForageError(f"A group of {self.size} episodes has no start to share; give a size of 1 or more.")
+
+    @property
+    def group(self) -> int:
+        return self.size
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> Key[Array, ""]:
         return key

@@ -368,6 +368,7 @@ ELSEWHERE = {
     "ppo-lagrangian": "It is PPO where nothing costs, and probes have no costs: test_ppo_lagrangian.py.",
     "ppo-imitation": "It is PPO and then the cloning of bc, which have rows: test_ppo_imitation.py.",
     "ldcq": "It values skills of several steps, which episodes of one or two do not hold: test_ldcq.py.",
+    "grpo": "It writes text, which probes do not take: language/test_grpo.py.",
     "procedure-cloning": "It sees nothing but pictures of grids: test_procedure_cloning.py.",
 }
 """Agents of the registry without a row, and why a probe cannot tell whether they are right."""

@@ -200,6 +200,7 @@ ELSEWHERE = {
     "agents/test_iq_learn.py": ("iq-learn", "iq-learn-sac"),
     "agents/test_ppo_imitation.py": ("ppo-imitation",),
     "agents/test_procedure_cloning.py": ("procedure-cloning",),
+    "agents/language/test_grpo.py": ("grpo",),
 }
 """The agents that need a file or another run to learn from, and which tests stop and resume them."""
 

@@ -216,6 +216,8 @@ class HostLoop:
         self.episode_return = np.zeros((num_envs, len(names)) if names else num_envs, np.float32)
         self.episode_length = np.zeros(num_envs, np.int32)
         self.observation = self.environment.reset(self.seed)
+        if self.starts is not None:
+            self.observation = self.starts.first(self.observation)
         if self.onlooker is not None:
             self.onlooker.begin()
 

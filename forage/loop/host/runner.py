@@ -171,6 +171,7 @@ class HostRunner:
             self._evaluation = None
         if self._evaluation is None:
             self._evaluation = self.build(count)
+            self._evaluation.examine()
         return play(loop, self._evaluation, episodes, max_steps, seed, sampled)
 
     @property

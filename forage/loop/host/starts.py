@@ -28,6 +28,7 @@ class Ticket(NamedTuple):
 
     number: Int[Array, "*shape"]
     place: Int[Array, "*shape"]  # on the environment's map
+    seed: Int[Array, "*shape"] | tuple[()] = ()  # of a reset that can be repeated
 
 
 Seen = tuple[Ticket, Bool[np.ndarray, " env"]]
@@ -39,6 +40,7 @@ class Hosted(Environment):
 
     spec: Spec = equinox.field(static=True)
     map: tuple[int, ...] | None = equinox.field(static=True, default=None)
+    seeded: bool = equinox.field(static=True, default=False)  # tickets for a reset say with which seed
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
@@ -72,7 +74,8 @@ class Hosted(Environment):
 
     def reset(self, key: Key[Array, ""]) -> tuple[Ticket, PyTree[Array]]:
         seen = team.repeat(spaces.example(self.observation_space), self.num_agents)
-        return Ticket(jnp.int32(FRESH), jnp.int32(0)), seen
+        seed = jax.random.randint(key, (), 0, jnp.iinfo(jnp.int32).max) if self.seeded else ()
+        return Ticket(jnp.int32(FRESH), jnp.int32(0), seed), seen
 
     def step(self, state: Ticket, action: PyTree[Array], key: Key[Array, ""]) -> tuple[Ticket, Step]:
         raise ForageError("What runs on the host cannot be stepped by a starts part; use one that only goes back.")
@@ -125,7 +128,7 @@ class HostStarts:
     def __init__(self, part: Starts, environment: HostEnvironment, spec: Spec, seed: int):
         self.part, self.environment = part, environment
         self.now = held(part, 0.0)  # the part as it is in this rollout
-        self.world = Hosted(spec, environment.places)
+        self.world = Hosted(spec, environment.places, part.repeats)
         same = kind((part, self.world))
         self.begin = shared(same, begin)
         self.reported, self.cut = shared(same, report, donate_argnums=1), shared(same, cut)
@@ -138,8 +141,14 @@ class HostStarts:
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
         key, part_key = jax.random.split(jax.random.fold_in(key, prng.STARTS))
         part = self.now.init(part_key, self.world, self.world.spec, self.num_envs)
-        key, _, marks = self.begin(self.now, part, self.world, key, jnp.arange(self.num_envs))
-        return HostStartsState(part, marks, jnp.int32(0), key, jnp.int32(self.num_envs))  # type: ignore[arg-type]
+        key, _, marks = begin(self.now, part, self.world, key, jnp.arange(self.num_envs))
+        begun = 0 if self.part.repeats else self.num_envs
+        return HostStartsState(part, marks, jnp.int32(0), key, jnp.int32(begun))  # type: ignore[arg-type]
+
+    def first(self, observation: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
+        """Return what is seen where a run begins, in place of what the environments' own reset shows."""
+        every = np.ones(self.num_envs, bool)
+        return self.begin_anew(observation, every, ~every) if self.part.repeats else observation
 
     def restore(self, state: HostStartsState, saved: bytes) -> None:
         self.state = state
@@ -178,7 +187,8 @@ class HostStarts:
         for index in np.flatnonzero(~gone):
             self.saved[first + int(index)] = self.environment.take(int(index))
         self.state = self.state._replace(next=np.int32(first + self.num_envs))  # pyrefly: ignore[bad-argument-type]
-        return Ticket(number, place), gone  # type: ignore[arg-type]
+        seed = np.zeros_like(number) if self.part.repeats else ()
+        return Ticket(number, place, seed), gone  # type: ignore[arg-type]
 
     def begin_anew(
         self, observation: PyTree[np.ndarray], over: Bool[np.ndarray, " env"], stands: Bool[np.ndarray, " env"]
@@ -192,9 +202,12 @@ class HostStarts:
         observation = jax.tree.map(np.copy, observation)
         for index in np.flatnonzero(over).tolist():
             number = int(ticket.number[index])
-            if number == FRESH and not stands[index]:
+            if number == FRESH and not (stands[index] or self.part.repeats):
                 continue
-            seen = self.environment.put(index, None if number == FRESH else unpacked(self.saved[number]))
+            if number == FRESH and self.part.repeats:
+                seen = self.environment.begin(index, int(ticket.seed[index]))
+            else:
+                seen = self.environment.put(index, None if number == FRESH else unpacked(self.saved[number]))
             for batch, one in zip(jax.tree.leaves(observation), jax.tree.leaves(seen), strict=True):
                 batch[index] = one
         marks = jax.tree.map(

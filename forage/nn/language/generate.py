@@ -147,13 +147,14 @@ def write(
     stop: tuple[int, ...] = (),
     allowed: Bool[Array, " vocabulary"] | None = None,
     grow: bool = False,
+    silent: Bool[Array, " batch"] | None = None,
 ) -> tuple[Written, Cache]:
     """Return up to `new` tokens that go on from a cache, and the cache with all but the last of their columns.
 
     `hidden` is what each row's last token was read as. The cache has room for `new` - 1 columns more, or gets it with
     `grow`. Whoever goes on, such as after a tool's answer, reads the last column of `tokens` with its `mask` first: all
     others have been read, also those that end rows. Without `stop` the loop has a fixed length, as a program over many
-    seeds wants it.
+    seeds wants it. Rows that are `silent` write nothing.
     """
     batch, vocabulary = len(hidden), network.architecture.vocabulary
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(new))
@@ -178,7 +179,8 @@ def write(
 
     shape = new, batch
     nothing = Written(jnp.full(shape, PAD, jnp.int32), jnp.zeros(shape, bool), jnp.zeros(shape))
-    going = Going(cache, *draw(0, hidden, jnp.zeros(batch, bool), nothing))
+    silent = jnp.zeros(batch, bool) if silent is None else silent
+    going = Going(cache, *draw(0, hidden, silent, nothing))
     pieces = max(min(SEGMENTS, new // SHORTEST), 1) if grow else 1
     until = [new * piece // pieces for piece in range(1, pieces + 1)]
     number = jnp.int32(1)

@@ -22,6 +22,7 @@ GAMES = {
     "house": "house:House",
     "endgame": "endgame:Endgame",
     "user": "user:ScriptedUser",
+    "guess": "guess:Guess",
 }
 """By name: the module below this folder, and the class."""
 

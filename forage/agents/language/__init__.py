@@ -1,0 +1,1 @@
+"""Agents whose policy is a language model."""

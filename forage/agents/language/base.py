@@ -1,0 +1,241 @@
+"""What agents of language share: a transformer that writes a turn at once, and scores what was written.
+
+An observation has the token ids of all that was said so far, and an action those of the policy's answer; both count
+from 1, and 0 is no token (`forage.environments.text.environment`). Whoever samples and whoever learns use one
+distribution: temperature and truncation are part of the policy. The temperature of each answer is kept with it, so a
+behaviour may change it from answer to answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from gymnasium import spaces
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.core.ports import Agent
+from forage.core.ranges import Range, Ranges
+from forage.core.spaces import Tokens
+from forage.core.types import Batch, ForageError, Spec
+from forage.nn.language import lora
+from forage.nn.language.generate import last, log_probabilities, write
+from forage.nn.language.pretrained import Pretrained, as_pretrained
+from forage.nn.transformer import Transformer
+from forage.ops.optimiser import Optimiser, named
+from forage.ops.sampling import Sampling
+
+LOWEST = 1e-6  # a temperature below it is 0: the most probable token
+
+
+class LanguageState(NamedTuple):
+    """What an agent of language keeps."""
+
+    network: Transformer  # with adapters, where these learn
+    optimiser: Any
+    reference: Transformer | tuple[()]  # the policy at the beginning, where it is compared with that
+    end: Int[Array, ""]  # the token that ends an answer
+    known: Bool[Array, " vocabulary"]  # tokens that may be written
+
+
+class Aux(NamedTuple):
+    """What is kept of an answer beside its tokens."""
+
+    log_probability: Float[Array, " time"]  # of each token, as it was drawn
+    temperature: Float[Array, ""]
+
+
+class Rows(NamedTuple):
+    """Answers to learn from, one a row."""
+
+    tokens: Int[Array, "row time"]  # what was read, then what was written
+    there: Bool[Array, "row time"]  # tokens that are no padding
+    wrote: Bool[Array, "row new"]  # tokens of the answer
+    sampled: Float[Array, "row new"]  # log-probability of each, as it was drawn
+    temperature: Float[Array, " row"]
+
+
+class LanguageAgent(Agent):
+    """An agent whose policy is a language model."""
+
+    on_policy: ClassVar[bool] = True
+    stochastic: ClassVar[bool] = True
+    whole_episodes: ClassVar[bool] = True
+    ranges: ClassVar[Ranges] = {
+        "temperature": Range(0),
+        "top_p": Range(0, 1),
+        "min_p": Range(0, 1),
+        "top_k": Range(1),
+        "rank": Range(0),
+        "epochs": Range(1),
+        "minibatches": Range(1),
+    }
+
+    model: str | Pretrained = equinox.field(default="forage", converter=as_pretrained)  # what learning begins from: the
+    # base model `forage`, a directory of Hugging Face's or a run's
+    learning_rate: float = 3e-4  # step size of Adam; for models of a million parameters, and 1e-6 for those of billions
+    final_learning_rate: float = 1.0  # reached linearly at the end of the run, as a share of learning_rate
+    max_gradient_norm: float = 1.0  # longer gradients are cut to this length
+    temperature: float = 1.0  # what logits are divided by; above 1 answers differ more
+    top_p: float | None = None  # the most probable tokens with this much probability together may be drawn; none: all
+    min_p: float | None = None  # tokens with this share of the most probable one's may be drawn; none: all
+    num_envs: int = equinox.field(static=True, default=64)  # answers to a rollout; whole groups of them
+    rollout_length: int = equinox.field(static=True, default=1)  # turns of an episode, the environment's horizon; by
+    # name it is that unless given
+    epochs: int = equinox.field(static=True, default=1)  # passes over each rollout
+    minibatches: int = equinox.field(static=True, default=1)  # equal parts that a rollout is cut into, each for a step
+    optimiser: str = equinox.field(static=True, default="adam")  # one of Optax by its name, such as adamw or lion
+    top_k: int | None = equinox.field(static=True, default=None)  # this many of the most probable tokens may be drawn;
+    # none: all
+    rank: int = equinox.field(static=True, default=0)  # of adapters that learn in place of all weights (LoRA); 0: all
+
+    @property
+    def pretrained(self) -> Pretrained:
+        assert isinstance(self.model, Pretrained)
+        return self.model
+
+    @property
+    def referred(self) -> bool:
+        """Return whether the policy at the beginning is kept to compare with."""
+        return False
+
+    def check(self, spec: Spec) -> None:
+        name = type(self).__name__
+        reads, writes = spec.observation_space, spec.action_space
+        if not (
+            isinstance(reads, spaces.Dict) and {"context", "reference"} == set(reads) and isinstance(writes, Tokens)
+        ):
+            raise ForageError(
+                f"{name} writes text, and {spec.name} takes something else; use text:addition or the like."
+            )
+        architecture, source, context = self.pretrained.architecture, self.pretrained.source, reads["context"]
+        assert isinstance(context, Tokens)
+        if writes.vocabulary - 1 > architecture.vocabulary:
+            raise ForageError(
+                f"The tokenizer of {spec.name} has {writes.vocabulary - 1} tokens, and the model {source} knows "
+                f"{architecture.vocabulary}; give the environment that model's tokenizer, with --env.tokenizer."
+            )
+        longest = context.length + writes.length
+        if longest > architecture.longest:
+            raise ForageError(
+                f"{spec.name} has texts of {longest} tokens, and the model {source} reads "
+                f"{architecture.longest}; give a smaller --env.context or --env.response."
+            )
+        if writes.end is None:
+            raise ForageError(f"{spec.name} has no token that ends an answer.")
+        if self.rollout_length != (spec.horizon or self.rollout_length):
+            raise ForageError(
+                f"{name} learns from whole conversations, and those of {spec.name} take {spec.horizon} turns; give it "
+                f"a rollout_length of {spec.horizon}."
+            )
+        rows = self.num_envs * self.rollout_length
+        if rows % self.minibatches:
+            raise ForageError(
+                f"{rows} answers cannot be cut into {self.minibatches} equal parts; give minibatches that divide them."
+            )
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> LanguageState:
+        network = self.pretrained.first()
+        reference = network if self.referred else ()
+        if self.rank:
+            network = lora.adapted(network, key, self.rank, float(2 * self.rank), lora.ALL)
+        assert isinstance(spec.action_space, Tokens)
+        known = jnp.arange(network.architecture.vocabulary) < spec.action_space.vocabulary - 1
+        end = jnp.int32((spec.action_space.end or 1) - 1)
+        return LanguageState(network, self.steps(1.0).init(self.apart(network)[0]), reference, end, known)
+
+    def steps(self, learning_rate: Any) -> Optimiser:
+        return named(self.optimiser, learning_rate, self.max_gradient_norm)
+
+    def apart(self, network: Transformer) -> tuple[Transformer, Transformer | None]:
+        """Return what learns, and what does not."""
+        return lora.split(network) if self.rank else (network, None)
+
+    def sampling(self, temperature: Any) -> Sampling:
+        """Return how tokens are drawn at a temperature."""
+        return Sampling(temperature, self.top_k, self.top_p, self.min_p)
+
+    def act(
+        self,
+        state: LanguageState,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, "*noise"] | None = None,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        """Write an answer. Where many act side by side, all write in one pass of the model."""
+        temperature = jnp.asarray(self.temperature if explore else 0.0, jnp.float32)
+        new = observation["reference"].shape[-1]
+        sampling = self.sampling(0.0)
+
+        def many(state: LanguageState, context: Array, keys: Array, temperature: Array) -> tuple[Array, Array]:
+            return answers(state, context, keys, sampling._replace(temperature=temperature[:, None]), new)
+
+        @jax.custom_batching.custom_vmap
+        def one(state: LanguageState, context: Array, key: Array, temperature: Array) -> tuple[Array, Array]:
+            tokens, log_p = many(state, context[None], key[None], temperature[None])
+            return tokens[0], log_p[0]
+
+        @one.def_vmap
+        def _(size: int, batched: Any, state: LanguageState, context: Array, key: Array, temperature: Array) -> Any:
+            def laid(x: Array, along: bool) -> Array:
+                return x if along else jnp.broadcast_to(x, (size, *x.shape))
+
+            if any(jax.tree.leaves(batched[0])):
+                raise ForageError("The policies of several seeds write in turn; train them on the host.")
+            each = (laid(x, along) for x, along in zip((context, key, temperature), batched[1:], strict=True))
+            return many(state, *each), (True, True)
+
+        acting = state._replace(optimiser=(), reference=())
+        tokens, log_p = one(acting, observation["context"], jax.random.key_data(key), temperature)
+        return tokens, hidden, Aux(log_p, temperature)
+
+    def rows(self, batch: Batch) -> Rows:
+        """Return the answers of a rollout, turn after turn, one a row."""
+        flat = jax.tree.map(
+            lambda x: x.reshape(-1, *x.shape[2:]),
+            (batch.experience.observation["context"], batch.experience.action, batch.experience.aux),
+        )
+        context, action, aux = flat
+        whole = jnp.concatenate([context, action], axis=1)
+        wrote = action != Tokens.PAD
+        return Rows(jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, aux.log_probability, aux.temperature)
+
+    def scored(
+        self, network: Transformer, state: LanguageState, rows: Rows
+    ) -> tuple[Float[Array, "row new"], Float[Array, "row new"]]:
+        """Return the log-probability of each token that was written, and the entropy of what it was drawn from."""
+        new = rows.wrote.shape[1]
+        warm = jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[:, None, None]
+        log_p, entropy = log_probabilities(network, rows.tokens, self.sampling(warm), rows.there, state.known)
+        return log_p[:, -new:], entropy[:, -new:]
+
+
+def answers(
+    state: LanguageState,
+    context: Int[Array, "row time"],
+    keys: Array,
+    sampling: Sampling,
+    new: int,
+) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
+    """Write an answer to each context, and return its tokens, counted from 1, and their log-probabilities."""
+    there, tokens = context != Tokens.PAD, jnp.maximum(context - 1, 0)
+    network = state.network
+    hidden, cache = network.read(network.cache(*tokens.shape), tokens, there)
+    key = jax.random.wrap_key_data(keys[0])
+    written, _ = write(
+        network,
+        cache,
+        last(hidden, there),
+        key,
+        new,
+        sampling,
+        (state.end,),  # type: ignore[arg-type]
+        state.known,
+        grow=True,
+        silent=~there.any(1),
+    )
+    return jnp.where(written.mask, written.tokens + 1, Tokens.PAD), written.log_probability

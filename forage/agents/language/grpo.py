@@ -1,0 +1,228 @@
+"""GRPO and its relatives: answers to one prompt are compared with one another.
+
+Shao, Wang, Zhu et al. (2024), "DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models",
+arXiv 2402.03300. A group of G answers to one prompt gets the rewards r_1 ... r_G; the advantage of every token of
+answer i is
+
+    A_i = (r_i - mean r) / deviation r
+
+and with ratio = pi(token) / pi_old(token) each update goes down
+
+    -mean_i mean_t min(ratio A_i, clip(ratio, 1 - low, 1 + high) A_i)  +  divergence KL(pi || pi_first)
+
+The fields name an advantage, a loss of tokens, a rule that makes one number of them and a rule for groups whose answers
+all have one reward (`forage/ops/tokens/`, docs/tokens.md): each published relative is a choice of these. An episode of
+several turns has one reward, and each of its turns the episode's advantage.
+
+The old policy is scored anew before the first update by the program that learns, so that the first ratio is 1; what was
+recorded while sampling, token by token, tells how far sampler and learner differ (`sampler_gap`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+from forage.agents.language.base import LanguageAgent, LanguageState, Rows
+from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
+from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
+from forage.nn.transformer import Transformer
+from forage.ops.minibatches import shuffled
+from forage.ops.tokens.advantages import ADVANTAGES, GROUPS, all_alike, group_advantage, group_weight
+from forage.ops.tokens.divergence import ESTIMATORS, kl_loss
+from forage.ops.tokens.lengths import overlong
+from forage.ops.tokens.losses import LOSSES, high_entropy, policy_loss
+from forage.ops.tokens.masks import AGGREGATIONS, known, token_mean
+
+
+class Lesson(NamedTuple):
+    """Answers with what is to be learned from them."""
+
+    rows: Rows
+    advantage: Float[Array, "row #new"]
+    weight: Float[Array, " row"]  # 0 for answers that nothing is learned from
+    old: Float[Array, "row new"]  # log-probability of each token under the policy that acted
+    reference: Float[Array, "row new"]  # and under the first policy, where that is kept
+
+
+class GRPO(LanguageAgent):
+    """Group-relative policy optimisation of a language model (Shao et al., 2024, arXiv 2402.03300)."""
+
+    example: ClassVar[str] = "forage train grpo text:addition --env.level 2"
+    usual_starts: ClassVar[str] = "groups"
+    ranges: ClassVar[Ranges] = {
+        **LanguageAgent.ranges,
+        "group_size": Range(2),
+        "low": Range(0),
+        "high": Range(0),
+        "ceiling": Range(0),
+        "divergence": Range(0),
+        "entropy_share": Range(0, 1),
+        "margin": Range(0),
+    }
+
+    low: float | None = None  # how far below 1 a ratio is followed; none: the loss's own, 0.2 of clip
+    high: float | None = None  # how far above 1 a ratio is followed; none: the loss's own, 0.2 of clip
+    ceiling: float | None = None  # the largest ratio that counts where the loss has one; none: the loss's own
+    entropy_coefficient: float = 0.0  # weight of the policy's entropy in the loss; larger explores more
+    group_size: int = equinox.field(static=True, default=8)  # answers to one prompt that are compared
+    advantage: str = equinox.field(static=True, default="grpo")  # how rewards of a group become advantages, by name
+    loss: str = equinox.field(static=True, default="clip")  # the loss of each token, by name
+    aggregation: str = equinox.field(static=True, default="sequence-mean")  # how losses of tokens become one number
+    alike: str = equinox.field(static=True, default="keep")  # groups of one reward are kept, or dropped
+    divergence: float = equinox.field(static=True, default=0.0)  # weight of the divergence from the first policy; GRPO
+    # has 0.04, and most that came after it none
+    estimator: str = equinox.field(static=True, default="k3")  # of that divergence: k1, k2 or k3
+    entropy_share: float = equinox.field(static=True, default=1.0)  # share of the tokens, those of greatest entropy,
+    # that are learned from
+    margin: int = equinox.field(static=True, default=0)  # answers that come nearer than this to the longest are paid
+    # less (DAPO's overlong penalty); 0: none
+    best_of: int = equinox.field(static=True, default=4)  # k, of the advantages pass@k and max@k
+
+    @property
+    def group(self) -> int:
+        return self.group_size
+
+    @property
+    def referred(self) -> bool:
+        return self.divergence > 0
+
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        known("advantage of groups", self.advantage, ADVANTAGES)
+        known("loss of tokens", self.loss, LOSSES)
+        known("aggregation", self.aggregation, AGGREGATIONS)
+        known("rule for groups of one reward", self.alike, GROUPS)
+        known("estimator of the divergence", self.estimator, ESTIMATORS)
+        takes = inspect.signature(LOSSES[self.loss]).parameters
+        for name in ("low", "high", "ceiling"):
+            if getattr(self, name) is not None and name not in takes:
+                raise ForageError(f"The loss {self.loss} has no {name}; leave it out, or take clip.")
+        if self.advantage.endswith("@k") and not 1 < self.best_of <= self.group_size:
+            raise ForageError(
+                f"{self.advantage} looks at the best of 2 to {self.group_size} answers, not {self.best_of}."
+            )
+
+    def learn(
+        self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
+        rows, turns = self.rows(batch), self.rollout_length
+        own = (batch.experience.source == AGENT).reshape(-1)
+        reward = batch.experience.reward.sum(0)
+        if self.margin:
+            lengths = batch.experience.action.shape[-1]
+            wrote = rows.wrote.reshape(turns, -1, lengths)
+            reward = reward + overlong(wrote.sum(-1).max(0), lengths, self.margin)
+        grouped = reward.reshape(-1, self.group_size)
+        advantage, weight = self.compared(grouped)
+        each = jnp.tile(advantage.reshape(-1), turns)[:, None]
+        weight = jnp.tile(weight.reshape(-1), turns) * own
+        lesson = Lesson(rows, each, weight, rows.sampled, jnp.zeros_like(rows.sampled))
+        lesson = self.prepared(state, lesson)
+        # As of the beginning of the rollout, so that the first update uses the full learning rate
+        began = jnp.maximum(clock.steps - self.num_envs * turns, 0)
+        rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
+        state, metrics = self.updated(state, lesson, rate, key)
+        said = {
+            "reward": reward.mean(),
+            "alike": all_alike(grouped).mean(),
+            "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
+        }
+        return state, metrics | said, jnp.abs(advantage).reshape(-1)
+
+    def compared(self, reward: Float[Array, "group answer"]) -> tuple[Float[Array, "group answer"], Array]:
+        """Return the advantage of each answer, and its weight."""
+        numbers: dict[str, Any] = {}
+        if self.advantage == "remax":
+            numbers["baseline"] = reward[:, 0]
+        if self.advantage.endswith("@k"):
+            numbers["k"] = self.best_of
+        advantage = group_advantage(self.advantage, reward, **numbers)
+        weight = group_weight(reward, self.alike)
+        if self.advantage == "remax":  # the first answer, the most probable one, is the others' baseline
+            weight = weight.at[:, 0].set(0.0)
+        return advantage, weight
+
+    def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
+        """Return the lesson with the log-probabilities of the policies that it is compared with."""
+        if self.epochs * self.minibatches > 1:
+            lesson = lesson._replace(old=self.in_parts(state.network, state, lesson.rows))
+        if isinstance(state.reference, Transformer):
+            lesson = lesson._replace(reference=self.in_parts(state.reference, state, lesson.rows))
+        return lesson
+
+    def in_parts(self, network: Transformer, state: LanguageState, rows: Rows) -> Float[Array, "row new"]:
+        """Return the log-probability of each token, scored as many rows at once as an update learns from."""
+        parts = jax.tree.map(lambda x: x.reshape(self.minibatches, -1, *x.shape[1:]), rows)
+        found = jax.lax.map(lambda part: self.scored(network, state, part)[0], parts)
+        return found.reshape(-1, *found.shape[2:])
+
+    def updated(
+        self, state: LanguageState, lesson: Lesson, rate: Float[Array, ""], key: Key[Array, ""]
+    ) -> tuple[LanguageState, Metrics]:
+        """Return the state after `epochs` passes over the lesson in `minibatches`, and means of the metrics."""
+        learned, fixed = self.apart(state.network)
+        optimiser, count = self.steps(rate), len(lesson.weight)
+
+        def step(carry: tuple[Any, Any], item: tuple[Lesson, Bool[Array, ""]]) -> tuple[tuple[Any, Any], Metrics]:
+            learned, inner = carry
+
+            def loss(learned: Transformer) -> tuple[Float[Array, ""], Metrics]:
+                network = learned if fixed is None else equinox.combine(learned, fixed)
+                return self.objective(network, state, *item)
+
+            gradient, metrics = jax.grad(loss, has_aux=True)(learned)
+            return optimiser.step(gradient, inner, learned), metrics
+
+        def order(key: Key[Array, ""]) -> Array:
+            if self.minibatches == 1:
+                return jnp.arange(count)
+            return shuffled(jax.random.bits(key, (count,)))
+
+        orders = jax.vmap(order)(jax.random.split(key, self.epochs)).reshape(self.epochs * self.minibatches, -1)
+        first = jnp.arange(len(orders)) == 0
+
+        def numbered(carry: tuple[Any, Any], item: tuple[Array, Array]) -> tuple[tuple[Any, Any], Metrics]:
+            return step(carry, (jax.tree.map(lambda x: x[item[0]], lesson), item[1]))
+
+        (learned, inner), metrics = jax.lax.scan(numbered, (learned, state.optimiser), (orders, first))
+        network = learned if fixed is None else equinox.combine(learned, fixed)
+        said = jax.tree.map(jnp.mean, metrics)
+        said |= {name: metrics[name][0] for name in ("first_ratio", "sampler_gap")}
+        return state._replace(network=network, optimiser=inner), said
+
+    def objective(
+        self, network: Transformer, state: LanguageState, lesson: Lesson, first: Bool[Array, ""]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """Compute the loss of some answers. `first`: the policy is still the one that acted, so ratios are 1."""
+        rows = lesson.rows
+        now, entropy = self.scored(network, state, rows)
+        old = jnp.where(first, jax.lax.stop_gradient(now), lesson.old)
+        mask = rows.wrote & (lesson.weight > 0)[:, None]
+        if self.entropy_share < 1:
+            mask = high_entropy(jax.lax.stop_gradient(entropy), mask, self.entropy_share)
+        given = {name: getattr(self, name) for name in ("low", "high", "ceiling")}
+        numbers = {name: value for name, value in given.items() if value is not None}
+        length = rows.wrote.shape[1] if self.aggregation == "constant" else None
+        weight = lesson.weight[:, None]
+        loss = policy_loss(
+            self.loss, now, old, lesson.advantage, mask, self.aggregation, length=length, weight=weight, **numbers
+        )
+        ratio = jnp.exp(now - old)
+        metrics = {
+            "policy_loss": loss,
+            "entropy": token_mean(entropy, mask),
+            "first_ratio": jnp.max(jnp.where(mask, jnp.abs(ratio - 1), 0)),
+            "moved": token_mean(jnp.abs(ratio - 1), mask),
+            "sampler_gap": token_mean(jnp.abs(now - rows.sampled), rows.wrote),
+        }
+        if isinstance(state.reference, Transformer):
+            apart = token_mean(kl_loss(now, lesson.reference, mask, self.estimator), mask)
+            loss, metrics = loss + self.divergence * apart, metrics | {"divergence": apart}
+        return loss - self.entropy_coefficient * metrics["entropy"], metrics

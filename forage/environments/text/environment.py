@@ -1,0 +1,349 @@
+"""Text as an environment: a turn is a step, and observations and actions are token ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from jaxtyping import PyTree
+
+from forage.core.errors import ForageError, nearest
+from forage.core.host import HostEnvironment, HostStep
+from forage.core.spaces import Tokens
+from forage.core.text import named
+from forage.core.types import Step
+from forage.environments.text import FAMILIES, worlds
+from forage.environments.text.games import GAMES
+from forage.environments.text.opening import GYM
+from forage.environments.text.sets import SHARE, SPLITS
+from forage.environments.text.worlds import Question, Said, Start
+
+PROBED = 200  # episodes whose texts are looked at to find how many tokens they take
+INFO = ("format", "truth", "turns", "tokens", "overflow")
+UNLIMITED = 2**31 - 1
+
+
+WAITED = Said("", 0.0, False)
+OVERFLOWN = Said("", 0.0, True, 0.0, 0.0)
+
+
+class Slot(NamedTuple):
+    """An episode under way: where it began and what was written since, from which all else follows."""
+
+    start: Start
+    written: tuple[tuple[int, ...], ...] = ()  # the tokens of each turn
+    context: tuple[int, ...] = ()  # what the policy reads; empty where it has nothing left to do
+    turn: int = 0  # steps since the start
+    over: bool = False  # the rest of the steps is waiting
+    said: Said = WAITED  # what came of the last text
+
+
+class TextEnvironment(HostEnvironment):
+    """Problems with a verifier, with or without tools, and games, as conversations.
+
+    - Observation: `context`, all that was said so far, padded in front, and `reference`, what an expert would write
+      next, padded behind, which is not for the policy to read. No token of either where there is nothing left to do.
+    - Action: the tokens that the policy writes, padded behind; an end token ends them.
+    - Of both a token's number is the tokenizer's plus 1, as 0 is no token.
+    - Reward: 1 for a right answer; of a game, what its rules say.
+    - Terminated: after `turns` steps. What is over before that waits, so that episodes that began together end
+      together, and groups of them stay together.
+    - Info, at the last step: `format` and `truth` of the answer apart, `turns` taken, `tokens` written, and `overflow`,
+      1 where what was said no longer fitted into the context and the episode was over for that.
+
+    Evaluation plays problems that are held out from training.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        num_envs: int,
+        name: str | None = None,
+        level: int | str = 0,
+        problems: int = 0,
+        tools: Sequence[str] | str = (),
+        turns: int = 0,
+        context: int = 0,
+        response: int = 0,
+        tokenizer: str = named.FORAGE,
+        chat: bool = False,
+        instruct: bool = False,
+        held_out: float = SHARE,
+        **options: Any,
+    ):
+        """Make `num_envs` conversations of one kind.
+
+        Args:
+            target: A family of problems such as `addition`, `reasoning-gym:NAME`, or a game such as `wordle`.
+            num_envs: How many conversations go on side by side.
+            name: The id, for messages.
+            level: Which level problems are of, or the first and the last as in `0-3`.
+            problems: How many different problems there are to train on; 0 for all that there are.
+            tools: Names of tools that may be called before an answer.
+            turns: Texts that are written in an episode, at most; 0 for 1, 3 with tools, 10 in games.
+            context: Tokens that are read at most; 0 for what the texts take.
+            response: Tokens that are written in a turn, at most; 0 for what the references take.
+            tokenizer: `forage`, or a directory that has one.
+            chat: What is said is put into the tokenizer's chat template.
+            instruct: Prompts say how an answer is given, for models that were not made here.
+            held_out: Share of the problems that evaluation plays and training does not.
+            options: A game's own.
+        """
+        name = name or f"text:{target}"
+        used = tuple(tools.split(",")) if isinstance(tools, str) else tuple(tools)
+        first, last = levels_of(name, level)
+        self.levels, self.problems = range(first, last + 1), int(problems)
+        if self.problems < 0:
+            raise ForageError(f"{name} has {problems} problems to train on; 1 or more work, and 0 for all there are.")
+        self.tokenizer = named.tokenizer(tokenizer)
+        if self.tokenizer.end is None:
+            raise ForageError(f"The tokenizer {tokenizer} has no token that ends a text, and without one none can end.")
+        self.ends, self.chat = self.tokenizer.end, chat
+        self.worlds = [worlds.make(target, used, turns, instruct, held_out, options) for _ in range(max(num_envs, 1))]
+        world = self.worlds[0]
+        if last >= world.levels:
+            raise ForageError(f"{name} has levels 0 to {world.levels - 1}, not {last}; give one of these as level.")
+        self.turns, self.split = world.turns, SPLITS[0]
+        if not (context and response):
+            longest, written = self._sizes()
+            context, response = context or longest, response or written
+        vocabulary, end = self.tokenizer.vocabulary + 1, self.ends + 1
+        observed, action = (Tokens(int(length), vocabulary, end=end) for length in (context, response))
+        space = gymnasium.spaces.Dict({"context": observed, "reference": action})
+        super().__init__(name, space, action, num_envs, horizon=self.turns)
+        self._slots = [Slot(Start(0, 0))] * self.num_envs
+        self._generator = np.random.default_rng(0)
+
+    @property
+    def info_names(self) -> tuple[str, ...]:
+        return INFO if isinstance(self.worlds[0], Question) else INFO[2:]  # a game has no verifier
+
+    @property
+    def info_seen(self) -> tuple[str, ...]:
+        return self.info_names
+
+    @property
+    def returns(self) -> bool:
+        return True
+
+    @property
+    def seeded(self) -> bool:
+        return True
+
+    @property
+    def numbered(self) -> int:
+        return self.problems
+
+    @property
+    def difficulty(self) -> np.ndarray:
+        """Return how hard each of the numbered problems is, from 0 to 1: its level among all."""
+        level = np.array([self._numbered(number).level for number in range(self.problems)], np.float32)
+        return level / max(self.worlds[0].levels - 1, 1)
+
+    def examine(self) -> None:
+        self.split = SPLITS[1]
+
+    def close(self) -> None:
+        for world in self.worlds:
+            world.close()
+
+    # Starts
+
+    def _sizes(self) -> tuple[int, int]:
+        """Return how many tokens the texts of an episode take, and an answer, of references with a fifth to spare."""
+        world, longest, written = self.worlds[0], 1, 1
+        for number in range(PROBED):
+            start = Start(self.levels[number % len(self.levels)], number)
+            context = self._opened(world.begin(start))
+            for _ in range(self.turns):
+                reference = self._encode(world.reference())
+                written = max(written, len(reference) + 1)
+                longest = max(longest, len(context))
+                said = world.reply(world.reference())
+                if said.over:
+                    break
+                context = (*context, *reference, self.ends, *self._next(said.text))
+        return round(longest * (1.2 if self.turns > 1 else 1.1)) + 1, round(written * 1.2) + 1
+
+    def _drawn(self, seed: int | None) -> Start:
+        """Return the start of a seed; without one, the next of this environment's own."""
+        generator = self._generator if seed is None else np.random.default_rng(seed)
+        number = int(generator.integers(self.problems or UNLIMITED))
+        if self.problems and self.split == SPLITS[0]:
+            return self._numbered(number)
+        return Start(int(generator.choice(self.levels)), number, self.split)  # type: ignore[arg-type]
+
+    def _numbered(self, number: int) -> Start:
+        """Return the start of one of the numbered problems; levels take turns."""
+        return Start(self.levels[number % len(self.levels)], number // len(self.levels))
+
+    def _opened(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of what is said first."""
+        if self.chat:
+            return tuple(self.tokenizer.encode(self.tokenizer.chat([{"role": "user", "content": text}])))
+        return self._encode(text + "\n")
+
+    def _next(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of what is said in an episode under way."""
+        if self.chat:
+            return tuple(self.tokenizer.encode("\n" + self.tokenizer.chat([{"role": "user", "content": text}])))
+        return self._encode("\n" + text + "\n")
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode(text))
+
+    def _begin_at(self, index: int, start: Start) -> None:
+        context = self._opened(self.worlds[index].begin(start))
+        if len(context) > self.context:
+            raise ForageError(
+                f"A prompt of {self.name} takes {len(context)} tokens, and the context has room for {self.context}; "
+                f"give a context of {len(context)} or more, or an easier level."
+            )
+        self._slots[index] = Slot(start, (), context)
+
+    @property
+    def context(self) -> int:
+        return self.observation_space["context"].length  # type: ignore[attr-defined,index]
+
+    def _reset(self, seed: int) -> PyTree[np.ndarray]:
+        self._generator = np.random.default_rng([seed, self.split == SPLITS[1]])
+        for index in range(self.num_envs):
+            self._begin_at(index, self._drawn(None))
+        return self._seen(self._slots)
+
+    def _begin(self, index: int, seed: int, number: int | None) -> PyTree[np.ndarray]:
+        self._begin_at(index, self._drawn(seed) if number is None else self._numbered(number))
+        return self._one(index)
+
+    # Steps
+
+    def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
+        rewards = np.zeros(self.num_envs, np.float32)
+        info = {one: np.full(self.num_envs, np.nan, np.float32) for one in INFO}
+        before = list(self._slots)
+        for index, (slot, tokens) in enumerate(zip(before, np.asarray(action), strict=True)):
+            self._at = index
+            self._slots[index] = after = self._advanced(index, slot, tokens)
+            rewards[index] = 0 if slot.over else after.said.reward
+            if after.turn == self.turns:
+                overflow = float(after.said is OVERFLOWN)
+                values = after.said.format, after.said.truth, len(after.written), sum(map(len, after.written)), overflow
+                for one, value in zip(INFO, values, strict=True):
+                    info[one][index] = value
+        ended = np.array([slot.turn == self.turns for slot in self._slots])
+        led = self._seen(self._slots)
+        for index in np.flatnonzero(ended).tolist():
+            self._begin_at(index, self._drawn(None))
+        said = {one: info[one] for one in self.info_names}
+        step = Step(led, rewards, ended, np.zeros(self.num_envs, bool), said)  # type: ignore[arg-type]
+        return HostStep(step, self._seen(self._slots) if ended.any() else led)
+
+    def _advanced(self, index: int, slot: Slot, tokens: np.ndarray) -> Slot:
+        """Return the episode of one environment after a turn's tokens."""
+        slot = slot._replace(turn=slot.turn + 1)
+        if slot.over:
+            return slot
+        own = self._own(tokens)
+        said = self.worlds[index].reply(self._text(own))
+        after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=())
+        if said.over or slot.turn == self.turns:
+            return after
+        ended = () if own[-1:] == (self.ends,) else (self.ends,)
+        context = (*slot.context, *own, *ended, *self._next(said.text))
+        if len(context) > self.context:
+            return after._replace(said=OVERFLOWN, over=True)
+        return after._replace(context=context)
+
+    def _own(self, tokens: np.ndarray) -> tuple[int, ...]:
+        """Return the tokens that were written, up to the one that ends them."""
+        found: list[int] = []
+        for token in tokens.tolist():
+            if token == Tokens.PAD:
+                break
+            found.append(token - 1)
+            if token - 1 == self.ends:
+                break
+        return tuple(found)
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        return self.tokenizer.decode([token for token in tokens if token != self.ends], special=True)
+
+    def _seen(self, slots: Sequence[Slot]) -> dict[str, np.ndarray]:
+        seen = [self._one(index) for index in range(len(slots))]
+        return {name: np.stack([one[name] for one in seen]) for name in ("context", "reference")}
+
+    def _one(self, index: int) -> dict[str, np.ndarray]:
+        context = np.full(self.context, Tokens.PAD, np.int32)
+        response = self.action_space.length  # type: ignore[attr-defined]
+        reference = np.full(response, Tokens.PAD, np.int32)
+        slot = self._slots[index]
+        if slot.context:
+            context[-len(slot.context) :] = np.array(slot.context) + 1
+            known = self._encode(self.worlds[index].reference())
+            if known and len(known) < response:
+                reference[: len(known) + 1] = np.array((*known, self.ends)) + 1
+        return {"context": context, "reference": reference}
+
+    # States
+
+    def _take(self, index: int) -> bytes:
+        return json.dumps(kept(self._slots[index])).encode()
+
+    def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
+        if state is None:
+            self._begin_at(index, self._drawn(None))
+        else:
+            self._again(index, json.loads(state))
+        return self._one(index)
+
+    def _again(self, index: int, saved: dict[str, Any]) -> None:
+        """Bring an episode back to where it was, by saying again what was said."""
+        self._begin_at(index, Start(*saved["start"]))
+        for tokens in saved["written"]:
+            self._slots[index] = self._advanced(index, self._slots[index], np.array(tokens, np.int32) + 1)
+        self._slots[index] = self._slots[index]._replace(turn=saved["turn"])
+
+    def _snapshot(self) -> bytes:
+        state = {"generator": self._generator.bit_generator.state, "slots": [kept(slot) for slot in self._slots]}
+        return json.dumps(state).encode()
+
+    def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
+        state = json.loads(snapshot)
+        self._generator = np.random.default_rng(0)
+        self._generator.bit_generator.state = state["generator"]
+        for index, saved in enumerate(state["slots"]):
+            self._again(index, saved)
+        return self._seen(self._slots)
+
+
+def kept(slot: Slot) -> dict[str, Any]:
+    """Return an episode as JSON: where it began and what was written."""
+    return {"start": list(slot.start), "written": [list(tokens) for tokens in slot.written], "turn": slot.turn}
+
+
+def levels_of(name: str, level: int | str) -> tuple[int, int]:
+    """Return the first and the last level of `0` or `0-3`."""
+    first, _, last = str(level).partition("-")
+    if not (first.isdigit() and (last or "0").isdigit() and int(first) <= int(last or first)):
+        raise ForageError(f"The level of {name} is a whole number or two of them, as in 0-3, and not {level!r}.")
+    return int(first), int(last or first)
+
+
+def ids() -> dict[str, str]:
+    """Return what there is, with a description of each."""
+    from forage.environments.text.opening import family
+
+    found = {name: (family(name).__doc__ or "").split("\n")[0] for name in FAMILIES}
+    return found | {name: (type(worlds.games.make(name)).__doc__ or "").split("\n")[0] for name in GAMES}
+
+
+def canonical(id: str) -> str:
+    """Return an id in its proper spelling. Raise `ForageError` for one that is not there."""
+    if id.lower().startswith(GYM):
+        return id
+    if id.lower() not in {**FAMILIES, **GAMES}:
+        raise ForageError(f"There is no text {id!r}{nearest(id.lower(), {**FAMILIES, **GAMES})}")
+    return id.lower()

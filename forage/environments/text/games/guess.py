@@ -1,0 +1,56 @@
+"""Guessing a number from replies of higher and lower, which halving the rest finds in the fewest tries."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+
+from forage.environments.text.games.game import Turn, running, whole
+
+
+@dataclasses.dataclass
+class Guess:
+    """A hidden number, and as many guesses as are enough for whoever halves what is left: 1 when it is found, else 0.
+
+    Among n numbers that is ceil(log2(n + 1)), as each reply tells one of three things, of which one ends the game. A
+    guess is the last whole number that is written. What holds none costs a guess and is answered by a reminder.
+    """
+
+    numbers: int = 15
+    tries: int = 0  # 0: as many as are enough
+
+    def __post_init__(self) -> None:
+        """Check the range."""
+        whole("A guess's numbers", self.numbers, 2, 10**6)
+        whole("A guess's tries", self.tries, 0, 100)
+        self.tries = self.tries or self.numbers.bit_length()
+        self.over = True
+
+    def begin(self, seed: int) -> str:
+        """Begin a game."""
+        self.secret = random.Random(seed).randint(1, self.numbers)
+        self.low, self.high, self.guesses, self.over = 1, self.numbers, 0, False
+        return f"Guess a number from 1 to {self.numbers} in {self.tries} tries."
+
+    def reply(self, text: str) -> Turn:
+        """Return whether the number is higher or lower than a guess."""
+        running(self.over)
+        self.guesses += 1
+        found = re.findall(r"\d{1,9}", text)
+        guess = int(found[-1]) if found else None
+        right = guess == self.secret
+        self.over = right or self.guesses >= self.tries
+        if guess is None:
+            return "Say a number.", 0.0, self.over
+        if right:
+            return "Right.", 1.0, True
+        if guess < self.secret:
+            self.low = max(self.low, guess + 1)
+            return "higher", 0.0, self.over
+        self.high = min(self.high, guess - 1)
+        return "lower", 0.0, self.over
+
+    def expert(self) -> str:
+        """Return the middle of what is left."""
+        return str((self.low + self.high) // 2)

@@ -1,0 +1,183 @@
+"""Worlds of text: what is said first, and what is said to each thing that a policy writes.
+
+A problem is a world of one turn. With tools it is one of several turns, in which what a policy calls is answered until
+it gives an answer. A game is a world as it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forage.core.errors import ForageError, nearest
+from forage.environments.text import FAMILIES, games, tools
+from forage.environments.text.games import GAMES
+from forage.environments.text.guard import Guard
+from forage.environments.text.opening import GYM, family
+from forage.environments.text.problems import INSTRUCTION, Problem
+from forage.environments.text.sets import SHARE, Split, check_level, problem_at
+from forage.environments.text.tools.toolbox import Toolbox
+
+CALLED = {
+    "calculator": lambda problem: f"<call>calculator: {problem.data['left']} + {problem.data['right']}</call>",
+}
+"""How a problem of two numbers is put to a tool, for demonstrations."""
+
+
+class Start(NamedTuple):
+    """Which episode it is: the same start is the same world."""
+
+    level: int
+    number: int
+    split: Split = "train"
+
+
+class Said(NamedTuple):
+    """What a world says to what was written."""
+
+    text: str  # empty where the episode is over
+    reward: float
+    over: bool
+    format: float = float("nan")  # 1 for an answer that can be read; NaN where no answer is due
+    truth: float = float("nan")  # of the answer
+
+
+class World(ABC):
+    """One conversation at a time. `reply` is deterministic: a start and what was written lead to the same state."""
+
+    levels: int = 1  # from 0, the easiest
+    turns: int = 1  # an episode's longest, counted in texts that the policy writes
+
+    @abstractmethod
+    def begin(self, start: Start) -> str:
+        """Begin an episode, and return what the policy reads first."""
+
+    @abstractmethod
+    def reply(self, written: str) -> Said:
+        """Return what follows from a text."""
+
+    def reference(self) -> str:
+        """Return a text that an expert would write next; empty where no expert is known."""
+        return ""
+
+    def close(self) -> None:  # noqa: B027 (most hold nothing)
+        """Free what the world holds."""
+
+
+class Question(World):
+    """A problem of a family, and its verifier's verdict on the one text that is written."""
+
+    def __init__(self, name: str, instruct: bool = False, share: float = SHARE):
+        self.family = family(name)
+        self.levels = len(self.family.levels)
+        self.guard = Guard(self.family)
+        self.instruct, self.share = instruct, share
+        self.problem: Problem | None = None
+
+    def begin(self, start: Start) -> str:
+        check_level(self.family, start.level)
+        self.problem = problem_at(self.family, start.level, 0, start.number, start.split, self.share)
+        return f"{self.problem.prompt} {INSTRUCTION}" if self.instruct else self.problem.prompt
+
+    def reply(self, written: str) -> Said:
+        assert self.problem is not None
+        verdict = self.guard.verify(self.problem, written)
+        return Said("", verdict.truth, True, float(verdict.format), verdict.truth)
+
+    def reference(self) -> str:
+        assert self.problem is not None
+        return self.family.solution(self.problem)
+
+    def close(self) -> None:
+        self.guard.close()
+
+
+class WithTools(Question):
+    """A problem, and tools that may be called before an answer is given.
+
+    A text that calls is answered; one that does not is taken as the answer, as is the last that there is a turn for.
+    """
+
+    def __init__(self, name: str, toolbox: Toolbox, turns: int = 3, instruct: bool = False, share: float = SHARE):
+        super().__init__(name, instruct, share)
+        self.toolbox, self.turns, self.taken = toolbox, turns, 0
+        self.found = ""  # what the last call brought
+
+    def begin(self, start: Start) -> str:
+        self.toolbox.begin(start.number)
+        self.taken, self.found = 0, ""
+        prompt = super().begin(start)
+        return f"{prompt} {self.toolbox.description()}" if self.instruct else prompt
+
+    def reply(self, written: str) -> Said:
+        self.taken += 1
+        answers = self.toolbox.reply(written)
+        if not answers.answers or self.taken == self.turns:
+            return super().reply(written)
+        self.found = "" if answers.answers[-1].error else answers.answers[-1].text
+        return Said(answers.text, 0.0, False)
+
+    def reference(self) -> str:
+        """Return a call of the first tool where it is known how the problem is put to it, and then what it found."""
+        assert self.problem is not None
+        if self.found:
+            return f"<answer>{self.found}</answer>"
+        name = self.toolbox.names()[0]
+        if name in CALLED and {"left", "right"} <= self.problem.data.keys():
+            return CALLED[name](self.problem)
+        return super().reference()
+
+
+class Play(World):
+    """A game, by the rewards of its own rules."""
+
+    def __init__(self, name: str, turns: int, options: Mapping[str, Any]):
+        self.game = games.make(name, **options)
+        self.turns = turns or getattr(self.game, "tries", TURNS)
+
+    def begin(self, start: Start) -> str:
+        seed = np.random.SeedSequence([start.number, start.split == "held-out"]).generate_state(1)
+        return self.game.begin(int(seed[0]) >> 1)
+
+    def reply(self, written: str) -> Said:
+        text, reward, over = self.game.reply(written)
+        return Said("" if over else text, float(reward), over)
+
+    def reference(self) -> str:
+        expert = getattr(self.game, "expert", None)
+        return expert() if expert else ""
+
+
+def make(
+    name: str,
+    tools_used: Sequence[str] = (),
+    turns: int = 0,
+    instruct: bool = False,
+    share: float = SHARE,
+    options: Mapping[str, Any] | None = None,
+) -> World:
+    """Return a world by the name of a family or a game. Raise `ForageError` where there is none of that name."""
+    options = options or {}
+    if name in GAMES:
+        if tools_used or instruct:
+            raise ForageError(f"{name} is a game, which has neither tools nor instructions; leave them out.")
+        return Play(name, turns, options)
+    if name not in FAMILIES and not name.startswith(GYM):
+        raise ForageError(f"There is no text {name!r}{nearest(name, {**FAMILIES, **GAMES})}")
+    if options:
+        raise ForageError(f"text:{name} has no option {next(iter(options))!r}.")
+    if tools_used:
+        toolbox = Toolbox(tuple(tools.make(tool) for tool in tools_used))
+        return WithTools(name, toolbox, turns or 3, instruct, share)
+    if turns > 1:
+        raise ForageError(
+            f"text:{name} is answered in one turn; name tools to give it more, as in --env.tools calculator."
+        )
+    return Question(name, instruct, share)
+
+
+TURNS = 10
+"""Turns of a game where neither a person nor the game says how many."""

@@ -1,0 +1,89 @@
+"""A transformer that a part begins from: one by name, of a directory, of a run, or an object.
+
+A part names it in a field. When a run begins, its sizes and the hash of its weights are taken, and the weights are read
+when the run is about to learn; whoever learns keeps them in its own state. So checkpoints and evaluation need neither
+the directory nor the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox
+import jax
+import jax.numpy as jnp
+
+from forage.core import prng
+from forage.core.ports import Part
+from forage.core.types import ForageError
+from forage.nn.language.architecture import Architecture, Rope
+from forage.nn.transformer import Transformer
+
+Tree = TypeVar("Tree")
+
+
+class Pretrained(Part):
+    """A transformer by its source, with its sizes once they are known, and its weights once they were read."""
+
+    source: str = equinox.field(static=True, default="forage")  # the base model `forage`, a directory or a run
+    sha256: str = equinox.field(static=True, default="")  # hash of the weights; taken when a run begins
+    sizes: str = equinox.field(static=True, default="")  # its architecture, as JSON; taken when a run begins
+    weights: Transformer | None = None
+
+    @property
+    def like(self) -> Transformer:
+        """Return its structure, with shapes in place of weights. Raise `ForageError` where it is not known yet."""
+        if self.weights is not None:
+            return jax.eval_shape(lambda: self.weights)
+        if not self.sizes:
+            raise ForageError(f"The model {self.source} has not been read; a run does that when it begins.")
+        return from_sizes(self.sizes)
+
+    @property
+    def architecture(self) -> Architecture:
+        """Return its architecture."""
+        return self.like.architecture
+
+    def first(self) -> Transformer:
+        """Return the weights to keep in a state; where they were not read, zeros of their shapes."""
+        if self.weights is not None:
+            return jax.tree.map(jnp.asarray, self.weights)
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), self.like)
+
+
+def sizes_of(network: Transformer) -> str:
+    """Return what says all of a transformer but its weights, as JSON."""
+    architecture = network.architecture
+    said = {**architecture._asdict(), "rope": architecture.rope._asdict()}
+    return json.dumps({"architecture": said, "dtype": str(network.dtype), "files": network.files})
+
+
+def from_sizes(sizes: str) -> Transformer:
+    """Return the structure that `sizes_of` wrote, with shapes in place of weights."""
+    said = json.loads(sizes)
+    named = said["architecture"]
+    rest = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items() if name != "rope"}
+    architecture = Architecture(**rest, rope=Rope(**named["rope"]))
+    dtype = jnp.dtype(said["dtype"])
+    return jax.eval_shape(lambda: Transformer(prng.key(0), architecture, dtype, said["files"]))
+
+
+def as_pretrained(given: Any) -> Any:
+    """Return what a name, a directory or a transformer stands for."""
+    if isinstance(given, str):
+        return Pretrained(given)
+    if isinstance(given, Transformer):
+        return Pretrained("a transformer", sizes=sizes_of(given), weights=given)
+    return given
+
+
+def is_pretrained(node: Any) -> bool:
+    """Return whether a node of a tree of parts is a pretrained transformer."""
+    return isinstance(node, Pretrained)
+
+
+def each(part: Tree, change: Callable[[Pretrained], Pretrained]) -> Tree:
+    """Return a part with each pretrained transformer that it, or a part within it, holds, changed."""
+    return jax.tree.map(lambda x: change(x) if is_pretrained(x) else x, part, is_leaf=is_pretrained)

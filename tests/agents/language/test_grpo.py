@@ -1,0 +1,168 @@
+"""GRPO: sampler and learner are one distribution, right answers become likelier, and it can be stopped and resumed."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiers import gated
+
+import forage
+from forage.agents.language.grpo import GRPO
+from forage.config.setup import make_setup
+from forage.core.errors import ForageError
+from forage.core.types import Batch, Clock, Experience
+from forage.nn.language.architecture import Architecture
+from forage.nn.transformer import Transformer
+from forage.ops.tokens.losses import LOSSES
+from forage.ops.tokens.masks import AGGREGATIONS
+
+SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)
+CLOCK = Clock(jnp.int32(0), jnp.float32(1000))
+
+
+def model(seed: int = 0) -> Transformer:
+    return Transformer(jax.random.key(seed), SMALL)
+
+
+def setup_of(environment: str = "text:addition", **options):
+    options = {"model": model(), "num_envs": 8, "group_size": 4} | options
+    return make_setup("grpo", environment, agent_options=options, steps=64, seeds=[0])
+
+
+def collected(setup, reward=None, seed: int = 0):
+    """A rollout of the policy as it is, with rewards of one's own."""
+    learner = setup.learner()
+    agent, batch = learner.agent, setup.environment(learner.agent.num_envs)
+    state = agent.init(jax.random.key(seed), learner.spec)
+    observation, steps = batch.reset(seed), []
+    for turn in range(agent.rollout_length):
+        keys = jax.random.split(jax.random.key(seed + turn), agent.num_envs)
+        seen = jax.tree.map(jnp.asarray, observation)
+        action, _, aux = jax.jit(jax.vmap(lambda o, k: agent.act(state, (), o, k, True)))(seen, keys)
+        step = batch.step(np.asarray(action)).step
+        paid = step.reward if reward is None else np.asarray(reward, np.float32)
+        source = np.zeros(agent.num_envs, np.int32)
+        steps.append(
+            Experience(observation, action, paid, step.observation, step.terminated, step.truncated, source, aux)
+        )
+        observation = step.observation
+    experience = jax.tree.map(lambda *x: jnp.stack([jnp.asarray(one) for one in x]), *steps)
+    return agent, state, Batch(experience, jnp.ones(agent.num_envs), jnp.arange(agent.num_envs))
+
+
+def learned(agent, state, batch):
+    return jax.jit(lambda *told: agent.learn(*told, CLOCK, jax.random.key(1)))(state, batch)
+
+
+SAMPLERS = [{}, {"temperature": 0.7}, {"top_k": 5}, {"top_p": 0.8}, {"min_p": 0.05, "temperature": 1.3}]
+
+
+@pytest.mark.parametrize("sampler", gated(SAMPLERS, [SAMPLERS[3]]))
+def test_the_sampler_is_the_policy(sampler):
+    agent, state, batch = collected(setup_of(minibatches=2, epochs=2, **sampler))
+    _, metrics, _ = learned(agent, state, batch)
+    assert metrics["first_ratio"] == 0
+    assert metrics["sampler_gap"] < 1e-5
+    rows = agent.rows(batch)
+    assert np.array_equal(rows.sampled != 0, rows.wrote & (np.asarray(rows.sampled) != 0))
+    assert (np.asarray(rows.wrote).sum(1) > 0).all()
+
+
+@pytest.mark.thorough
+def test_answers_side_by_side_are_those_of_one_alone():
+    setup = setup_of(temperature=1.0)
+    learner = setup.learner()
+    state = learner.agent.init(jax.random.key(0), learner.spec)
+    seen = jax.tree.map(jnp.asarray, setup.environment(4).reset(0))
+    keys = jax.random.split(jax.random.key(3), 4)
+    together, _, _ = jax.vmap(lambda o, k: learner.agent.act(state, (), o, k, False))(seen, keys)
+    alone = [learner.agent.act(state, (), jax.tree.map(lambda x, i=i: x[i], seen), keys[i], False)[0] for i in range(4)]
+    assert np.array_equal(together, np.stack(alone))
+
+
+@pytest.mark.parametrize("loss", gated(LOSSES, ["clip"]))
+def test_a_right_answer_becomes_likelier_and_a_wrong_one_less_likely(loss):
+    agent, state, batch = collected(setup_of(loss=loss, learning_rate=1e-3), reward=[1, 0, 0, 0, 0, 0, 0, 0])
+    after, metrics, _ = learned(agent, state, batch)
+    rows = agent.rows(batch)
+    change = (agent.scored(after.network, state, rows)[0] - agent.scored(state.network, state, rows)[0]) * rows.wrote
+    change = np.asarray(change.sum(1))
+    assert change[0] > 0 > change[1:4].mean()
+    assert metrics["alike"] == 0.5
+
+
+@pytest.mark.parametrize("aggregation", gated(AGGREGATIONS, ["constant"]))
+def test_a_group_of_one_reward_teaches_nothing(aggregation):
+    agent, state, batch = collected(setup_of(aggregation=aggregation, alike="drop"), reward=np.ones(8))
+    after, metrics, _ = learned(agent, state, batch)
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), after.network, state.network))
+    assert metrics["alike"] == 1
+
+
+def test_nothing_flows_through_tokens_that_others_wrote():
+    agent, state, batch = collected(setup_of("text:guess"), reward=[1, 0, 0, 0, 1, 0, 0, 0])
+    experience = batch.experience
+    # The same answers, with other words after their end and other references.
+    junk = jnp.where(experience.observation["reference"] > 0, 7, 9)
+    other = experience._replace(observation=experience.observation | {"reference": junk})
+    one = learned(agent, state, batch)[0].network
+    two = learned(agent, state, batch._replace(experience=other))[0].network
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one, two))
+    lesson = agent.rows(batch)
+    assert not np.asarray(lesson.wrote)[np.asarray(experience.action.reshape(lesson.wrote.shape)) == 0].any()
+
+
+@pytest.mark.thorough
+def test_the_first_policy_is_kept_to_compare_with():
+    agent, state, batch = collected(setup_of(divergence=0.1, epochs=3), reward=[1, 0, 0, 0, 0, 0, 0, 0])
+    after, metrics, _ = learned(agent, state, batch)
+    assert metrics["divergence"] > 0
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), after.reference, state.network))
+
+
+def test_adapters_learn_alone():
+    agent, state, batch = collected(setup_of(rank=2, epochs=2), reward=[1, 0, 0, 0, 0, 0, 0, 0])
+    after, _, _ = learned(agent, state, batch)
+    block, before = after.network.blocks[0].queries, state.network.blocks[0].queries
+    assert (block.weight == before.weight).all() and (block.lora_b != before.lora_b).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"advantage": "grop"}, "grpo"),
+        ({"loss": "klip"}, "clip"),
+        ({"loss": "gspo", "ceiling": 2.0}, "gspo has no ceiling"),
+        ({"num_envs": 10}, "12"),
+        ({"minibatches": 3}, "equal parts"),
+        ({"advantage": "pass@k", "best_of": 9}, "2 to 4"),
+        ({"model": "nowhere"}, "nowhere"),
+    ],
+)
+def test_bad_settings_are_one_sentence(options, says):
+    with pytest.raises(ForageError, match=says):
+        setup_of(**options).runner()
+
+
+def test_other_environments_and_starts_are_refused():
+    with pytest.raises(ForageError, match="writes text"):
+        setup_of("gymnasium:CartPole-v1").runner()
+    with pytest.raises(ForageError, match="starts groups"):
+        make_setup("grpo", "text:addition", agent_options={"model": model()}, starts="reset").runner()
+    small = SMALL._replace(vocabulary=99)
+    with pytest.raises(ForageError, match="tokenizer"):
+        setup_of(model=Transformer(jax.random.key(0), small)).runner()
+
+
+def test_resumed_is_as_if_never_stopped(tmp_path):
+    options = {"num_envs": 8, "group_size": 4, "minibatches": 2}
+    given = {"agent": GRPO(model=model(), rollout_length=4, **options), "environment": "text:guess", "seeds": [1, 2]}
+    whole = forage.train(**given, steps=160, directory=tmp_path / "whole", display="quiet")
+    forage.train(**given, steps=96, directory=tmp_path / "parts", display="quiet")
+    parts = forage.resume(tmp_path / "parts", steps=160, agent=given["agent"], display="quiet")
+    for run in (whole, parts):
+        assert run is not None
+    one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
+    assert sorted(one) == sorted(two) and all(
+        np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f"
+    )

@@ -1,0 +1,146 @@
+"""Text as an environment: what is read, written and paid, and that an episode goes on from where it was."""
+
+import numpy as np
+import pytest
+from tiers import gated
+
+from forage.core.errors import ForageError
+from forage.environments.registry import make
+from forage.environments.text import FAMILIES
+from forage.environments.text.environment import TextEnvironment
+
+
+def texts(environment: TextEnvironment, tokens: np.ndarray) -> list[str]:
+    return [environment.tokenizer.decode([t - 1 for t in row if t], special=True) for row in tokens]
+
+
+def silence(environment: TextEnvironment) -> np.ndarray:
+    """Nothing but the end of a text, in each environment."""
+    action = np.zeros((environment.num_envs, environment.action_space.length), np.int32)
+    action[:, 0] = environment.action_space.end
+    return action
+
+
+@pytest.mark.parametrize("name", gated(FAMILIES, ["addition", "countdown", "sql"]))
+def test_the_reference_is_right_and_silence_is_wrong(name):
+    environment = TextEnvironment(name, 2)
+    seen = environment.reset(1)
+    assert environment.turns == environment.spec.horizon == 1
+    result = environment.step(seen["reference"])
+    assert (result.step.reward == 1).all() and (result.step.info["format"] == 1).all()
+    assert result.step.terminated.all() and not result.step.truncated.any()
+    assert (result.step.info["tokens"] == (seen["reference"] > 0).sum(1)).all()
+    assert texts(environment, result.observation["context"]) != texts(environment, seen["context"])
+    result = environment.step(silence(environment))
+    assert (result.step.reward == 0).all() and (result.step.info["truth"] == 0).all()
+    environment.close()
+
+
+def test_evaluation_plays_problems_that_training_does_not():
+    training, evaluation = TextEnvironment("addition", 64), TextEnvironment("addition", 64)
+    evaluation.examine()
+    seen = [set(), set()]
+    for split, environment in zip(seen, (training, evaluation), strict=True):
+        observation = environment.reset(0)
+        for _ in range(20):
+            split.update(texts(environment, observation["context"]))
+            observation = environment.step(silence(environment)).observation
+    assert len(seen[0]) > 50 and len(seen[1]) > 5 and not seen[0] & seen[1]
+
+
+def test_few_problems_are_numbered_and_come_again():
+    environment = TextEnvironment("addition", 8, level="0-1", problems=6)
+    assert environment.numbered == 6 and environment.difficulty.tolist() == pytest.approx([0, 1 / 7] * 3)
+    numbered = [environment.begin(0, 5, number)["context"] for number in range(6)]
+    assert len(set(texts(environment, np.stack(numbered)))) == 6
+    environment.reset(0)
+    met = {
+        text
+        for _ in range(20)
+        for text in texts(environment, environment.step(silence(environment)).observation["context"])
+    }
+    assert met == set(texts(environment, np.stack(numbered)))
+
+
+def test_what_is_over_early_waits_for_the_others():
+    environment = TextEnvironment("guess", 16)
+    observation = environment.reset(0)
+    total, ended = np.zeros(16), []
+    for turn in range(4):
+        over = ~(observation["context"] > 0).any(1)
+        result = environment.step(observation["reference"])
+        assert (result.step.reward[over] == 0).all()
+        total += result.step.reward
+        ended.append(result.step.terminated)
+        observation = result.step.observation
+        assert (observation["context"][over] == 0).all() or turn == 3
+    assert (total == 1).all()  # halving what is left finds one of 15 numbers in 4 tries
+    assert np.array_equal(np.stack(ended), np.array([[False] * 16] * 3 + [[True] * 16]))
+    assert set(result.step.info) == {"turns", "tokens", "overflow"} and set(result.step.info["turns"]) > {4.0}
+    assert (result.observation["context"] > 0).any(1).all()  # the next episodes
+
+
+def test_a_tool_is_answered_within_the_context():
+    environment = TextEnvironment("addition", 1, level=5, tools="calculator")
+    observation = environment.reset(0)
+    (asked,), (call,) = (texts(environment, observation[name]) for name in ("context", "reference"))
+    observation = environment.step(observation["reference"]).observation
+    (read,) = texts(environment, observation["context"])
+    a, b = (int(word.strip(".")) for word in asked.split() if word.strip(".").isdigit())
+    assert read == f"{asked}{call}\n<result>{a + b}</result>\n"
+    assert environment.step(observation["reference"]).step.reward == 1
+
+
+@pytest.mark.parametrize("options", [{"target": "guess"}, {"target": "addition", "tools": "calculator", "level": 3}])
+def test_an_episode_goes_on_from_where_it_was(options):
+    one, other = TextEnvironment(num_envs=3, **options), TextEnvironment(num_envs=3, **options)
+    observation = one.reset(4)
+    other.reset(9)
+    for _ in range(7):
+        again = other.restore(one.snapshot())
+        assert all(np.array_equal(observation[name], again[name]) for name in observation)
+        moved = other.put(0, one.take(1))
+        assert all(np.array_equal(observation[name][1], moved[name]) for name in observation)
+        other.restore(one.snapshot())
+        first, second = one.step(observation["reference"]), other.step(observation["reference"])
+        assert np.array_equal(first.step.reward, second.step.reward)
+        assert np.array_equal(first.observation["context"], second.observation["context"])
+        observation = first.observation
+
+
+def test_the_same_seed_is_the_same_beginning():
+    environment = TextEnvironment("countdown", 2)
+    environment.reset(0)
+    seen = [environment.begin(index, seed)["context"] for index, seed in ((0, 5), (1, 5), (1, 6))]
+    assert np.array_equal(seen[0], seen[1]) and not np.array_equal(seen[0], seen[2])
+
+
+def test_an_episode_whose_context_overflows_is_over():
+    environment = TextEnvironment("guess", 1, context=24)
+    observation = environment.reset(0)
+    wrong = silence(environment)
+    said = [environment.step(wrong).step for _ in range(4)]
+    assert said[-1].info["overflow"] == 1 and said[-1].terminated and not said[0].terminated
+    assert observation is not None
+
+
+@pytest.mark.parametrize(
+    ("id", "options", "says"),
+    [
+        ("text:additon", {}, "addition"),
+        ("text:addition", {"level": 9}, "levels 0 to 7"),
+        ("text:addition", {"level": "3-1"}, "0-3"),
+        ("text:addition", {"turns": 3}, "one turn"),
+        ("text:addition", {"tools": "calculater"}, "calculator"),
+        ("text:addition", {"tokenizer": "nowhere"}, "tokenizer.json"),
+        ("text:addition", {"context": 3}, "3"),
+        ("text:addition", {"problems": -1}, "1 or more"),
+        ("text:addition", {"chat": True}, "chat template"),
+        ("text:addition", {"colour": 1}, "colour"),
+        ("text:guess", {"tools": "calculator"}, "game"),
+        ("text:guess", {"numbers": 1}, "2 to"),
+    ],
+)
+def test_bad_input_is_one_sentence(id, options, says):
+    with pytest.raises(ForageError, match=says):
+        make(id, **options).build(1).reset(0)
