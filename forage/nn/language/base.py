@@ -41,7 +41,7 @@ OFTEN = {"addition": 6, "arithmetic": 4, "countdown": 3, "reversal": 2, "sorting
 """Families that are read more often than others."""
 LEVELS = {"addition": 6}
 """How many levels of a family are read; 3 of all others."""
-STEPS, ROWS, LENGTH = 3000, 24, 192
+STEPS, ROWS, LENGTH = 2000, 24, 192
 LEARNING_RATE, DECAY, LONGEST = 3e-3, 0.1, 1.0
 
 
