@@ -75,7 +75,8 @@ class LanguageAgent(Agent):
 
     model: str | Pretrained = equinox.field(default="forage", converter=as_pretrained)  # what learning begins from: the
     # base model `forage`, a directory of Hugging Face's or a run's
-    learning_rate: float = 3e-4  # step size of Adam; for models of a million parameters, and 1e-6 for those of billions
+    learning_rate: float = 3e-5  # step size of Adam; for models of a million parameters, where 3e-4 unlearns; 1e-6 for
+    # those of billions
     final_learning_rate: float = 1.0  # reached linearly at the end of the run, as a share of learning_rate
     max_gradient_norm: float = 1.0  # longer gradients are cut to this length
     temperature: float = 1.0  # what logits are divided by; above 1 answers differ more
