@@ -19,9 +19,9 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.core.ports import Agent
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
-from forage.core.types import Batch, ForageError, Spec
+from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.language import lora
-from forage.nn.language.generate import last, log_probabilities, write
+from forage.nn.language.generate import before, last, log_probabilities, write
 from forage.nn.language.pretrained import Pretrained, as_pretrained
 from forage.nn.transformer import Transformer
 from forage.ops.optimiser import Optimiser, named
@@ -101,6 +101,11 @@ class LanguageAgent(Agent):
         """Return whether the policy at the beginning is kept to compare with."""
         return False
 
+    @property
+    def firsts(self) -> int:
+        """Return how many answers of each group the first policy writes, with the behaviour `first-policy`."""
+        return 0
+
     def check(self, spec: Spec) -> None:
         name = type(self).__name__
         reads, writes = spec.observation_space, spec.action_space
@@ -149,6 +154,11 @@ class LanguageAgent(Agent):
     def steps(self, learning_rate: Any) -> Optimiser:
         return named(self.optimiser, learning_rate, self.max_gradient_norm)
 
+    def rate(self, clock: Clock) -> Float[Array, ""]:
+        """Return the learning rate, as of the beginning of the rollout, so that the first update uses the full one."""
+        began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
+        return self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
+
     def apart(self, network: Transformer) -> tuple[Transformer, Transformer | None]:
         """Return what learns, and what does not."""
         return lora.split(network) if self.rank else (network, None)
@@ -169,10 +179,9 @@ class LanguageAgent(Agent):
         """Write an answer. Where many act side by side, all write in one pass of the model."""
         temperature = jnp.asarray(self.temperature if explore else 0.0, jnp.float32)
         new = observation["reference"].shape[-1]
-        sampling = self.sampling(0.0)
 
         def many(state: LanguageState, context: Array, keys: Array, temperature: Array) -> tuple[Array, Array]:
-            return answers(state, context, keys, sampling._replace(temperature=temperature[:, None]), new)
+            return self.written(state, context, keys, temperature, new, explore)
 
         @jax.custom_batching.custom_vmap
         def one(state: LanguageState, context: Array, key: Array, temperature: Array) -> tuple[Array, Array]:
@@ -193,6 +202,18 @@ class LanguageAgent(Agent):
         tokens, log_p = one(acting, observation["context"], jax.random.key_data(key), temperature)
         return tokens, hidden, Aux(log_p, temperature)
 
+    def written(
+        self,
+        state: LanguageState,
+        context: Int[Array, "row time"],
+        keys: Array,
+        temperature: Float[Array, " row"],
+        new: int,
+        explore: bool,
+    ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
+        """Return an answer to each context, tokens counted from 1, and their log-probabilities."""
+        return answers(state, context, keys, self.sampling(temperature[:, None]), new)
+
     def rows(self, batch: Batch) -> Rows:
         """Return the answers of a rollout, turn after turn, one a row."""
         flat = jax.tree.map(
@@ -212,6 +233,11 @@ class LanguageAgent(Agent):
         warm = jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[:, None, None]
         log_p, entropy = log_probabilities(network, rows.tokens, self.sampling(warm), rows.there, state.known)
         return log_p[:, -new:], entropy[:, -new:]
+
+    def logits(self, network: Transformer, rows: Rows) -> Float[Array, "row new vocabulary"]:
+        """Return the logits that each token was drawn from, before temperature and truncation."""
+        hidden, _ = before(network, rows.tokens, rows.there)
+        return network.logits(hidden[:, -rows.wrote.shape[1] :])
 
 
 def answers(

@@ -205,6 +205,20 @@ def last(hidden: Float[Array, "batch time width"], mask: Bool[Array, "batch time
     return jnp.take_along_axis(hidden, place[:, None, None], axis=1)[:, 0]
 
 
+def before(
+    network: Transformer, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"], remat: bool = False
+) -> tuple[Float[Array, "batch time-1 width"], Bool[Array, "batch time-1"]]:
+    """Return what stands before each token but the first of a row, as it was read, and where there is anything.
+
+    What stands before a token is the last one that is no padding, which need not be in the column before it.
+    """
+    hidden = network.hidden(tokens, mask, remat)
+    column = jnp.where(mask, jnp.arange(tokens.shape[1]), -1)
+    place = jax.lax.cummax(column, axis=1)[:, :-1]
+    hidden = jnp.take_along_axis(hidden, jnp.maximum(place, 0)[..., None], axis=1)
+    return hidden, mask[:, 1:] & (place >= 0)
+
+
 def log_probabilities(
     network: Transformer,
     tokens: Int[Array, "batch time"],
@@ -221,11 +235,7 @@ def log_probabilities(
     """
     mask = jnp.ones(tokens.shape, bool) if mask is None else mask
     time = tokens.shape[1]
-    hidden = network.hidden(tokens, mask, remat)
-    # What stands before a token is the last one that is no padding, which need not be in the column before it.
-    column = jnp.where(mask, jnp.arange(time), -1)
-    before = jax.lax.cummax(column, axis=1)[:, :-1]
-    hidden = jnp.take_along_axis(hidden, jnp.maximum(before, 0)[..., None], axis=1)
+    hidden, real = before(network, tokens, mask, remat)
 
     def scored(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         hidden, token = pair
@@ -243,6 +253,5 @@ def log_probabilities(
         log_p, entropy = (x.swapaxes(0, 1).reshape(len(tokens), -1)[:, : time - 1] for x in found)
     else:
         log_p, entropy = scored((hidden, after))
-    real = mask[:, 1:] & (before >= 0)
     log_p, entropy = (jnp.pad(jnp.where(real, x, 0.0), ((0, 0), (1, 0))) for x in (log_p, entropy))
     return log_p, entropy
