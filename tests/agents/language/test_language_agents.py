@@ -113,7 +113,7 @@ def test_members_have_opposite_noise_and_the_better_is_followed():
 @pytest.mark.thorough
 def test_members_write_their_own_answers():
     setup = setup_of("language-es", sigma=1.0)
-    agent, state, batch = collected(setup)
+    _, _, batch = collected(setup)
     action = np.asarray(batch.experience.action[0]).reshape(2, 4, -1)
     assert any((action[:, 0] != action[:, other]).any() for other in (1, 2, 3))
     quiet = setup_of("language-es", sigma=1e-9)

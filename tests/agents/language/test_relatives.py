@@ -133,7 +133,7 @@ def test_behaviours_of_text_say_what_they_need(name):
 
 def test_answers_are_short_where_most_are_right():
     """Of two groups only the better one is paid by length; there the longer right answer is worth less."""
-    agent, state, batch = collected(setup_of("grpo-lambda", share=0.5), reward=REWARD)
+    agent, _, batch = collected(setup_of("grpo-lambda", share=0.5), reward=REWARD)
     assert isinstance(agent, GRPOLambda)
     rows = agent.rows(batch)
     wrote = jnp.arange(rows.wrote.shape[1]) < jnp.array([1, 1, 1, 1, 2, 1, 1, 1])[:, None]
@@ -158,7 +158,7 @@ def test_the_regression_moves_by_the_advantage_over_the_value():
 
 
 def test_the_best_answer_is_learned_from():
-    agent, state, batch = collected(setup_of("raft"), reward=[0, 0, 1, 0, 1, 1, 0, 1])
+    agent, *_ = collected(setup_of("raft"), reward=[0, 0, 1, 0, 1, 1, 0, 1])
     assert isinstance(agent, RAFT)
     reward = jnp.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
     assert agent.compared(reward)[1].tolist() == [[0, 0, 1, 0], [1, 0, 0, 0]]
@@ -167,7 +167,7 @@ def test_the_best_answer_is_learned_from():
 
 
 def test_references_stand_behind_the_answers():
-    agent, state, batch = collected(setup_of("rl-plus"), reward=REWARD)
+    agent, _, batch = collected(setup_of("rl-plus"), reward=REWARD)
     assert isinstance(agent, RLPlus)
     lesson = agent.credited(agent.gathered(batch), jnp.array(REWARD, jnp.float32).reshape(2, 4))
     assert lesson.weight.shape == (10,) and lesson.more.tolist() == [0] * 8 + [1] * 2
