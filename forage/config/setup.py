@@ -378,7 +378,7 @@ def make_setup(
         within: dict[str, Any] = {"inner": default_memory(agent)}
         by_port["memory"] = dataclasses.replace(by_port["memory"], **within)
     agent, by_port = demonstrations.sealed(agent), {port: demonstrations.sealed(part) for port, part in by_port.items()}
-    agent, by_port = (models.taken(teachers.taken(x)) for x in (agent, by_port))
+    agent, by_port = models.taken(teachers.taken(agent)), models.taken(teachers.taken(by_port))
     check_groups(agent, by_port["starts"])
     offline = by_port["memory"].offline
     by_port["memory"] = by_port["memory"].sealed()

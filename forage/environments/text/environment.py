@@ -102,8 +102,9 @@ class TextEnvironment(HostEnvironment):
         if self.tokenizer.end is None:
             raise ForageError(f"The tokenizer {tokenizer} has no token that ends a text, and without one none can end.")
         self.ends, self.chat = self.tokenizer.end, chat
-        self.worlds = [worlds.make(target, used, turns, instruct, held_out, options) for _ in range(max(num_envs, 1))]
-        world = self.worlds[0]
+        world = worlds.make(target, used, turns, instruct, held_out, options)
+        rest = (worlds.make(target, used, turns, instruct, held_out, options, world) for _ in range(num_envs - 1))
+        self.worlds = [world, *rest]
         if last >= world.levels:
             raise ForageError(f"{name} has levels 0 to {world.levels - 1}, not {last}; give one of these as level.")
         self.turns, self.split = world.turns, SPLITS[0]

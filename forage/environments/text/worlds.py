@@ -70,10 +70,11 @@ class World(ABC):
 class Question(World):
     """A problem of a family, and its verifier's verdict on the one text that is written."""
 
-    def __init__(self, name: str, instruct: bool = False, share: float = SHARE):
-        self.family = family(name)
+    def __init__(self, name: str, instruct: bool = False, share: float = SHARE, guard: Guard | None = None):
+        """`guard`: another world's verifier, as one is enough for all that take turns."""
+        self.family = guard.family if guard else family(name)
         self.levels = len(self.family.levels)
-        self.guard = Guard(self.family)
+        self.guard = guard or Guard(self.family)
         self.instruct, self.share = instruct, share
         self.problem: Problem | None = None
 
@@ -101,8 +102,16 @@ class WithTools(Question):
     A text that calls is answered; one that does not is taken as the answer, as is the last that there is a turn for.
     """
 
-    def __init__(self, name: str, toolbox: Toolbox, turns: int = 3, instruct: bool = False, share: float = SHARE):
-        super().__init__(name, instruct, share)
+    def __init__(
+        self,
+        name: str,
+        toolbox: Toolbox,
+        turns: int = 3,
+        instruct: bool = False,
+        share: float = SHARE,
+        guard: Guard | None = None,
+    ):
+        super().__init__(name, instruct, share, guard)
         self.toolbox, self.turns, self.taken = toolbox, turns, 0
         self.found = ""  # what the last call brought
 
@@ -158,9 +167,13 @@ def make(
     instruct: bool = False,
     share: float = SHARE,
     options: Mapping[str, Any] | None = None,
+    beside: World | None = None,
 ) -> World:
-    """Return a world by the name of a family or a game. Raise `ForageError` where there is none of that name."""
-    options = options or {}
+    """Return a world by the name of a family or a game. Raise `ForageError` where there is none of that name.
+
+    `beside`: another world of this kind, whose verifier serves this one too.
+    """
+    options, guard = options or {}, getattr(beside, "guard", None)
     if name in GAMES:
         if tools_used or instruct:
             raise ForageError(f"{name} is a game, which has neither tools nor instructions; leave them out.")
@@ -171,12 +184,12 @@ def make(
         raise ForageError(f"text:{name} has no option {next(iter(options))!r}.")
     if tools_used:
         toolbox = Toolbox(tuple(tools.make(tool) for tool in tools_used))
-        return WithTools(name, toolbox, turns or 3, instruct, share)
+        return WithTools(name, toolbox, turns or 3, instruct, share, guard)
     if turns > 1:
         raise ForageError(
             f"text:{name} is answered in one turn; name tools to give it more, as in --env.tools calculator."
         )
-    return Question(name, instruct, share)
+    return Question(name, instruct, share, guard)
 
 
 TURNS = 10

@@ -89,7 +89,7 @@ class EvolutionLoop(DeviceLoop):
 
         # Report
         count, length = jnp.float32(agent.num_envs), episodes.lengths.sum().astype(jnp.float32)
-        metrics = {"best_return": returns.max(), "return_deviation": returns.std(), "updates": jnp.float32(1)}
+        metrics = {"best_return": jnp.max(returns), "return_deviation": jnp.std(returns), "updates": jnp.float32(1)}
         faults = (~finite(returns)).astype(jnp.float32)
         tally = Tally(Episodes(count, episodes.returns.sum(), length), metrics, faults, sums_said(episodes.infos))
         return EvolutionState(key, state.learner._replace(agent=after), played), tally

@@ -31,6 +31,7 @@ from forage.environments.text.opening import family
 from forage.environments.text.sets import problem_at
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
+from forage.ops.optimiser import Optimiser
 
 WEIGHTS = Path(__file__).parent / "base.npz"
 ARCHITECTURE = Architecture(
@@ -41,7 +42,7 @@ OFTEN = {"addition": 6, "arithmetic": 4, "countdown": 3, "reversal": 2, "sorting
 """Families that are read more often than others."""
 LEVELS = {"addition": 6}
 """How many levels of a family are read; 3 of all others."""
-STEPS, ROWS, LENGTH = 3000, 24, 192
+STEPS, ROWS, LENGTH = 2000, 24, 192
 LEARNING_RATE, DECAY, LONGEST = 3e-3, 0.1, 1.0
 
 
@@ -111,13 +112,13 @@ def made(
     network = jax.tree.map(jnp.array, Transformer(jax.random.key(seed), architecture))  # norms share arrays at first
     rate = optax.warmup_cosine_decay_schedule(0.0, LEARNING_RATE, max(steps // 100, 1), steps, LEARNING_RATE / 20)
     chain = optax.chain(optax.clip_by_global_norm(LONGEST), optax.adamw(rate, b2=0.95, weight_decay=DECAY))
-    state = chain.init(network)  # type: ignore[arg-type]
+    optimiser = Optimiser(chain)
+    state = optimiser.init(network)
 
     @functools.partial(jax.jit, donate_argnums=(0, 1))
     def step(network: Transformer, state: Any, tokens: Array) -> tuple[Transformer, Any, Array]:
         value, slope = jax.value_and_grad(loss)(network, tokens)
-        updates, state = chain.update(slope, state, network)
-        return optax.apply_updates(network, updates), state, value  # type: ignore[return-value,arg-type]
+        return *optimiser.step(slope, state, network), value
 
     for number, tokens in zip(range(1, steps + 1), rows(words, seed, ROWS, LENGTH), strict=False):
         network, state, value = step(network, state, tokens)

@@ -64,7 +64,9 @@ def from_sizes(sizes: str) -> Transformer:
     """Return the structure that `sizes_of` wrote, with shapes in place of weights."""
     said = json.loads(sizes)
     named = said["architecture"]
-    rest = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items() if name != "rope"}
+    rest: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in named.items() if name != "rope"
+    }
     architecture = Architecture(**rest, rope=Rope(**named["rope"]))
     dtype = jnp.dtype(said["dtype"])
     return jax.eval_shape(lambda: Transformer(prng.key(0), architecture, dtype, said["files"]))
