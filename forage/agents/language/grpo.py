@@ -134,6 +134,7 @@ class GRPO(LanguageAgent):
         state, metrics = self.updated(state, lesson, self.rate(clock), key)
         said = {
             "reward": reward.mean(),
+            "best": grouped.max(1).mean(),
             "alike": all_alike(grouped).mean(),
             "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
         }
