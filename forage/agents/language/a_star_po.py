@@ -67,8 +67,8 @@ class AStarPO(GRPO):
             )
         if self.rollout_length > 1:
             raise ForageError(f"A*-PO learns from single answers, and {spec.name} has {self.rollout_length} turns.")
-        if self.advantage != "none" or self.divergence > 0:
-            raise ForageError("A*-PO has an advantage and a divergence of its own; leave both out.")
+        if self.advantage != "none" or self.divergence > 0 or self.entropy_share < 1:
+            raise ForageError("A*-PO has a loss of whole answers; leave out advantage, divergence and entropy_share.")
 
     def compared(self, reward: Float[Array, "group answer"]) -> tuple[Float[Array, "group answer"], Array]:
         value = optimal_value(reward[:, : self.value_answers], self.value_temperature)

@@ -229,8 +229,7 @@ class LanguageAgent(Agent):
         self, network: Transformer, state: LanguageState, rows: Rows
     ) -> tuple[Float[Array, "row new"], Float[Array, "row new"]]:
         """Return the log-probability of each token that was written, and the entropy of what it was drawn from."""
-        new = rows.wrote.shape[1]
-        warm = jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[:, None, None]
+        new, warm = rows.wrote.shape[1], warmth(rows)
         log_p, entropy = log_probabilities(network, rows.tokens, self.sampling(warm), rows.there, state.known)
         return log_p[:, -new:], entropy[:, -new:]
 
@@ -238,6 +237,11 @@ class LanguageAgent(Agent):
         """Return the logits that each token was drawn from, before temperature and truncation."""
         hidden, _ = before(network, rows.tokens, rows.there)
         return network.logits(hidden[:, -rows.wrote.shape[1] :])
+
+
+def warmth(rows: Rows) -> Float[Array, "row 1 1"]:
+    """Return what the logits of each answer are divided by; those of the most probable tokens are scored at 1."""
+    return jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[:, None, None]
 
 
 def answers(

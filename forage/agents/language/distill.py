@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 import equinox
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.language.base import LanguageState
+from forage.agents.language.base import LanguageState, warmth
 from forage.agents.language.grpo import GRPO, Lesson
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -82,9 +81,8 @@ class Distill(GRPO):
             return loss, metrics
         rows = lesson.rows
         mask = rows.wrote & (lesson.weight > 0)[:, None]
-        warm = jnp.maximum(rows.temperature, 1e-6)[:, None, None]
         assert isinstance(state.reference, Transformer)
-        student, teacher = (self.logits(one, rows) / warm for one in (network, state.reference))
+        student, teacher = (self.logits(one, rows) / warmth(rows) for one in (network, state.reference))
         apart = token_mean(distillation(student, teacher, mask, self.direction, self.mixture), mask)
         return loss - self.divergence * (metrics["divergence"] - apart), metrics | {"divergence": apart}
 

@@ -6,10 +6,9 @@ from typing import ClassVar
 
 import equinox
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from forage.agents.language.base import LanguageState, Rows
+from forage.agents.language.base import LanguageState, Rows, warmth
 from forage.agents.language.grpo import GRPO, Lesson
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -53,7 +52,7 @@ class ROVER(GRPO):
 
     def warmed(self, network: Transformer, rows: Rows) -> Float[Array, "row new vocabulary"]:
         """Return the logits over the temperature of each answer."""
-        return self.logits(network, rows) / jnp.maximum(rows.temperature, 1e-6)[:, None, None]
+        return self.logits(network, rows) / warmth(rows)
 
     def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
         lesson = super().prepared(state, lesson)

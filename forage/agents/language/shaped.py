@@ -8,7 +8,7 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from forage.agents.language.base import LanguageState, Rows
+from forage.agents.language.base import LanguageState, Rows, warmth
 from forage.agents.language.grpo import GRPO, Lesson
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -182,8 +182,7 @@ class LpReg(GRPO):
         lesson = super().prepared(state, lesson)
 
         def of_proxy(rows: Rows) -> Float[Array, "row new"]:
-            warm = jnp.maximum(rows.temperature, 1e-6)[:, None, None]
-            policy = log_distribution(self.logits(state.network, rows), self.sampling(warm), state.known)
+            policy = log_distribution(self.logits(state.network, rows), self.sampling(warmth(rows)), state.known)
             return at(proxy(policy, self.noise), rows.tokens[:, -rows.wrote.shape[1] :])
 
         return lesson._replace(more=self.mapped(of_proxy, lesson.rows))

@@ -65,7 +65,7 @@ def test_the_first_loss_of_dpo_is_that_of_a_coin():
 
 
 def test_the_bonus_for_exploring_is_of_the_first_policy_s_answer():
-    agent, *_ = collected(setup_of("xpo", optimism=0.5), reward=np.arange(8))
+    agent = setup_of("xpo", optimism=0.5).learner().agent
     now = jnp.array([[-1.0, -2.0], [-3.0, -5.0]])
     pair = Pair(None, now, jnp.ones(2), jnp.array([True, False]))
     assert isinstance(agent, OnlineDPO)

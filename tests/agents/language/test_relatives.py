@@ -82,15 +82,19 @@ def test_the_price_of_a_divergence_by_hand():
 
 
 @pytest.mark.parametrize("charged", gated(["answer", "token"], ["answer"]))
-def test_a_divergence_is_charged_once(charged):
-    """Where the policy still is the first one nothing is charged, in the reward or in the loss."""
+def test_a_divergence_in_the_reward_costs_nothing_at_first(charged):
+    """While the policy is the first one; where it has moved, likelier tokens cost their answers reward."""
     advantage = {"answer": "dr-grpo", "token": "none"}[charged]
-    with_price = setup_of("grpo", divergence=0.5, charged=charged, advantage=advantage)
-    agent, state, batch = collected(with_price, reward=REWARD)
-    free = dataclasses.replace(agent, divergence=0.0, charged="loss")
-    one = learned(agent, state, batch)[0].network
-    two = learned(free, state._replace(reference=()), batch)[0].network
-    assert jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-6)), one, two))
+    setup = setup_of("grpo", divergence=0.5, charged=charged, advantage=advantage)
+    agent, state, batch = collected(setup, reward=REWARD)
+    grouped = jnp.array(REWARD, jnp.float32).reshape(2, 4)
+    lesson = agent.credited(agent.prepared(state, agent.gathered(batch)), grouped)
+    free = dataclasses.replace(agent, divergence=0.0).credited(agent.gathered(batch), grouped)
+    assert np.allclose(lesson.advantage, jnp.where(lesson.advantage == 0, 0, free.advantage), atol=1e-5)
+    gathered = agent.gathered(batch)
+    moved = gathered._replace(old=gathered.old + 0.1 * (jnp.arange(8) == 1)[:, None], reference=gathered.old)
+    each = agent.credited(moved, grouped).advantage[:, 0]
+    assert each[1] < lesson.advantage[1, 0] and each[2] >= lesson.advantage[2, 0] - 1e-5
 
 
 def acted(setup, name: str):
@@ -150,7 +154,7 @@ def test_bounds_move_before_the_first_step():
 
 
 def test_the_regression_moves_by_the_advantage_over_the_value():
-    agent, *_ = collected(setup_of("a-star-po"), reward=REWARD)
+    agent = setup_of("a-star-po").learner().agent
     assert isinstance(agent, AStarPO)
     advantage, weight = agent.compared(jnp.array([[1.0, 0.0, 0.0, 1.0]]))
     value = 0.5 * np.log((np.exp(2) + 1) / 2)
@@ -158,7 +162,7 @@ def test_the_regression_moves_by_the_advantage_over_the_value():
 
 
 def test_the_best_answer_is_learned_from():
-    agent, *_ = collected(setup_of("raft"), reward=[0, 0, 1, 0, 1, 1, 0, 1])
+    agent = setup_of("raft").learner().agent
     assert isinstance(agent, RAFT)
     reward = jnp.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
     assert agent.compared(reward)[1].tolist() == [[0, 0, 1, 0], [1, 0, 0, 0]]
