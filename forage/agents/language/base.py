@@ -212,7 +212,7 @@ class LanguageAgent(Agent):
         explore: bool,
     ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
         """Return an answer to each context, tokens counted from 1, and their log-probabilities."""
-        return answers(state, context, keys, self.sampling(temperature[:, None]), new)
+        return answers(state, context, keys, self.sampling(temperature[..., None]), new)
 
     def rows(self, batch: Batch) -> Rows:
         """Return the answers of a rollout, turn after turn, one a row."""

@@ -111,7 +111,7 @@ class LanguageES(LanguageAgent):
         def one(told: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
             number, context, keys, temperature = told
             one = state._replace(network=self.moved(state.network, state.seed, number))
-            return answers(one, context, keys, self.sampling(temperature[:, None]), new)
+            return answers(one, context, keys, self.sampling(temperature[..., None]), new)
 
         told = jnp.arange(self.population), apart(context), apart(keys), apart(temperature)
         return jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(-1, x.shape[-1]), jax.lax.map(one, told))

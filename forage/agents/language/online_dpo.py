@@ -122,7 +122,7 @@ class OnlineDPO(LanguageAgent):
 
     def whole(self, network: Transformer, state: LanguageState, rows: Rows) -> Float[Array, "pair 2"]:
         """Return the log-probability of each answer, summed over its turns; of `MEANS` over its tokens, on average."""
-        shape = rows.temperature.shape
+        shape = rows.wrote.shape[:3]
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), rows)
         total = sequence_sum(self.scored(network, state, flat)[0], flat.wrote).reshape(shape).sum(-1)
         if self.preference in MEANS:
