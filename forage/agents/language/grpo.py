@@ -84,13 +84,9 @@ class GRPO(LanguageAgent):
     estimator: str = equinox.field(static=True, default="k3")  # of that divergence: k1, k2 or k3
     entropy_share: float = equinox.field(static=True, default=1.0)  # share of the tokens, those of greatest entropy,
     # that are learned from
-    charged: str = equinox.field(
-        static=True, default="loss"
-    )  # where that divergence counts: in the loss, or as a price
-    # that the reward of an answer, or of each token, is less by
-    margin: float = equinox.field(
-        static=True, default=0.0
-    )  # the last share of the longest answer, in which answers are
+    charged: str = equinox.field(static=True, default="loss")  # where that divergence counts: in the loss, or as a
+    # price in the reward of each answer or token
+    margin: float = equinox.field(static=True, default=0.0)  # last share of the longest answer, in which answers are
     # paid less, up to 1 (DAPO's overlong penalty, 0.2 there); 0: none
     best_of: int = equinox.field(static=True, default=4)  # k, of the advantages pass@k and max@k
 
@@ -272,10 +268,10 @@ class GRPO(LanguageAgent):
     ) -> Float[Array, ""]:
         """Return the named loss of all tokens. `bounds` take the place of the agent's own."""
         length = mask.shape[1] if self.aggregation == "constant" else None
-        loss = self.each(now, old, mask, advantage, **bounds) * lesson.weight[:, None]
+        loss = self.token_losses(now, old, mask, advantage, **bounds) * lesson.weight[:, None]
         return aggregate(loss, mask, self.aggregation, length)
 
-    def each(
+    def token_losses(
         self,
         now: Float[Array, "row new"],
         old: Float[Array, "row new"],

@@ -89,7 +89,7 @@ class RLPlus(GRPO):
         mask: Bool[Array, "row new"],
     ) -> tuple[Float[Array, ""], Metrics]:
         given = lesson.more[:, None] > 0
-        own = self.each(now, old, mask, lesson.advantage)
+        own = self.token_losses(now, old, mask, lesson.advantage)
         each = jnp.where(given, external(now, old, lesson.advantage, mask, focus=self.focus), own)
         return aggregate(each * lesson.weight[:, None], mask, self.aggregation), {
             "reference_probability": jnp.exp(token_mean(jax.lax.stop_gradient(now), mask & given))
