@@ -46,7 +46,7 @@ def test_references_are_written_and_become_likelier():
     assert abs(metrics["cross_entropy"] - np.log(512)) < 0.5 and metrics["taught"] == 1
 
 
-@pytest.mark.parametrize("preference", gated([name for name in PREFERENCES if name != "xpo"], ["kto", "cpo"]))
+@pytest.mark.parametrize("preference", gated([name for name in PREFERENCES if name != "xpo"], ["kto"]))
 def test_the_better_answer_gains_on_the_worse(preference):
     agent, state, batch = collected(setup_of("online-dpo", preference=preference), reward=[0, 0, 1, 0, 1, 1, 1, 1])
     after, metrics, _ = learned(agent, state, batch)
@@ -58,6 +58,7 @@ def test_the_better_answer_gains_on_the_worse(preference):
     assert all(np.isfinite(value) for value in metrics.values())
 
 
+@pytest.mark.thorough
 def test_the_first_loss_of_dpo_is_that_of_a_coin():
     agent, state, batch = collected(setup_of("online-dpo"), reward=[0, 0, 1, 0, 1, 1, 1, 0])
     metrics = learned(agent, state, batch)[1]
@@ -139,7 +140,8 @@ def test_bad_settings_are_one_sentence(name, options, says):
         setup_of(name, **options).learner().check()
 
 
-@pytest.mark.parametrize("name", gated(OPTIONS, ["ppo-language"]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", list(OPTIONS))
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
     given = {"agent": setup_of(name).learner().agent, "environment": "text:addition", "seeds": [1]}
     forage.train(**given, steps=40, directory=tmp_path / "whole", display="quiet")
