@@ -338,6 +338,11 @@ class Agent(Part):
         return 1
 
     @property
+    def needed_behaviour(self) -> str:
+        """Return the name of the behaviour without which it would learn something else; none where any will do."""
+        return ""
+
+    @property
     def streams(self) -> tuple[str, ...]:
         """Name the rewards it learns from apart, as `Experience.rewards` has them; `()` when one number is enough.
 

@@ -106,6 +106,10 @@ class LanguageAgent(Agent):
         """Return how many answers of each group the first policy writes, with the behaviour `first-policy`."""
         return 0
 
+    @property
+    def needed_behaviour(self) -> str:
+        return "first-policy" if self.firsts else ""
+
     def check(self, spec: Spec) -> None:
         name = type(self).__name__
         reads, writes = spec.observation_space, spec.action_space

@@ -98,6 +98,10 @@ class GRPO(LanguageAgent):
     def referred(self) -> bool:
         return self.divergence > 0
 
+    @property
+    def needed_behaviour(self) -> str:
+        return "greedy-first" if self.advantage == "remax" else super().needed_behaviour
+
     def check(self, spec: Spec) -> None:
         super().check(spec)
         known("advantage of groups", self.advantage, ADVANTAGES)

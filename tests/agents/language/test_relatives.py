@@ -128,6 +128,13 @@ def test_the_first_policy_writes_the_first_answers():
     assert (np.asarray(decision.action)[:, 0] > 0).all()
 
 
+@pytest.mark.parametrize(("name", "needs"), [("remax", "greedy-first"), ("a-star-po", "first-policy")])
+def test_an_agent_says_which_behaviour_it_needs(name, needs):
+    options = {"model": model()} | SMALL | ({"value_answers": 2} if name == "a-star-po" else {})
+    with pytest.raises(ForageError, match=f"use --behaviour {needs}"):
+        make_setup(name, "text:addition", agent_options=options, behaviour="own", steps=64, seeds=[0])
+
+
 @pytest.mark.parametrize("name", gated(["greedy-first", "first-policy", "worked"], ["greedy-first"]))
 def test_behaviours_of_text_say_what_they_need(name):
     with pytest.raises(ForageError, match="text"):
