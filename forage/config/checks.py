@@ -80,8 +80,8 @@ def check_behaviour(agent: Agent, behaviour: Behaviour) -> None:
     needed, given = agent.needed_behaviour, registry.short_name(behaviour)
     if needed and given != needed:
         raise ForageError(
-            f"{registry.short_name(agent)} learns from what the behaviour {needed} does in each group, and {given} does "
-            f"not; use --behaviour {needed}."
+            f"{registry.short_name(agent)} learns from what the behaviour {needed} does in each group, and {given} "
+            f"does not; use --behaviour {needed}."
         )
 
 
