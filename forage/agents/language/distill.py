@@ -40,8 +40,8 @@ class Distill(GRPO):
     example: ClassVar[str] = "forage train distill text:addition --env.level 2 --teacher runs/teacher --reward-share 0"
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "reward_share": Range(0), "mixture": Range(0, 1)}
 
-    teacher: str | Pretrained = equinox.field(kw_only=True, converter=as_pretrained)  # whom the student comes to
-    # resemble: a directory of Hugging Face's or a run's
+    teacher: str | Pretrained = equinox.field(default="forage", converter=as_pretrained)  # whom the student comes to
+    # resemble: the base model `forage`, a directory of Hugging Face's or a run's
     reward_share: float = 1.0  # weight of what GRPO learns from rewards; 0: distillation alone
     divergence: float = equinox.field(static=True, default=5e-3)
     estimator: str = equinox.field(static=True, default="k2")
@@ -62,6 +62,11 @@ class Distill(GRPO):
         if self.charged != "loss" or not self.divergence > 0:
             raise ForageError("A teacher counts in the loss; leave out charged, and give a divergence above 0.")
         assert isinstance(self.teacher, Pretrained)
+        if self.teacher.sha256 and self.teacher.sha256 == self.pretrained.sha256:
+            raise ForageError(
+                f"The teacher {self.teacher.source} is the model that learning begins from, so there is nothing to "
+                f"learn; name another one with --teacher, or a student with --model."
+            )
         teacher, student = self.teacher.architecture.vocabulary, self.pretrained.architecture.vocabulary
         if teacher != student:
             raise ForageError(

@@ -203,6 +203,11 @@ def test_a_student_comes_to_resemble_its_teacher(over):
         assert again["divergence"] < metrics["divergence"]
 
 
+def test_a_teacher_is_another_one():
+    with pytest.raises(ForageError, match="nothing to learn"):
+        make_setup("distill", "text:addition", steps=64, seeds=[0])
+
+
 @pytest.mark.parametrize("name", gated(RULES, ["rover"]))
 def test_every_rule_learns_from_several_steps(name):
     options = {"epochs": 2, "minibatches": 2} if name != "distill" else {"minibatches": 2}
