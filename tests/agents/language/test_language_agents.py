@@ -66,11 +66,12 @@ def test_the_first_loss_of_dpo_is_that_of_a_coin():
 
 
 def test_the_bonus_for_exploring_is_of_the_first_policy_s_answer():
-    agent = setup_of("xpo", optimism=0.5).learner().agent
+    learner = setup_of("xpo", optimism=0.5).learner()
+    agent, state = learner.agent, learner.agent.init(jax.random.key(0), learner.spec)
     now = jnp.array([[-1.0, -2.0], [-3.0, -5.0]])
     pair = Pair(None, now, jnp.ones(2), jnp.array([True, False]))
     assert isinstance(agent, OnlineDPO)
-    loss = agent.losses(None, None, pair, now)
+    loss = agent.losses(state.network, state, pair, now)
     assert np.allclose(loss, np.log(2) + 0.5 * np.array([-2.0, -3.0]), atol=1e-6)
 
 
