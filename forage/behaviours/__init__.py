@@ -18,5 +18,7 @@ PARTS = {
     "first-policy": "first_policy:FirstPolicy",
     "worked": "worked:Worked",
     "takeover": "takeover:Takeover",
+    "annealed-decoding": "annealed_decoding:AnnealedDecoding",
+    "adaptive-temperature": "adaptive_temperature:AdaptiveTemperature",
 }
 """By name: the module below this folder, and the class."""

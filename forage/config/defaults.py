@@ -13,7 +13,7 @@ from gymnasium import spaces
 from forage.config.presets import ATARI, PRESETS, SMALL_IMAGES, SMALL_PPO, Preset, normalised
 from forage.config.registry import PORTS, fields, from_config, part_class, part_name
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts
-from forage.core.spaces import describe, is_bounded_box, seen
+from forage.core.spaces import Tokens, describe, is_bounded_box, seen
 from forage.core.types import Spec
 from forage.nn.encoders import is_image
 from forage.nn.layers import is_large
@@ -231,6 +231,11 @@ def is_bounded(spec: Spec) -> bool:
 
 SUGGESTIONS: tuple[Suggestion, ...] = (
     Suggestion(
+        "grpo",
+        lambda spec, native: isinstance(spec.action_space, Tokens),
+        "are texts, of which GRPO compares several to one prompt",
+    ),
+    Suggestion(
         "sac",
         lambda spec, native: is_bounded(spec) and (not native or preset("sac", spec.name) is not None),
         "are continuous and bounded, and SAC needs the fewest steps of them",
@@ -280,17 +285,21 @@ LENGTHS: dict[tuple[str, bool], Length] = {
     ("replayed values", False): Length(200, 100_000, 200_000),
     ("replayed actors", True): Length(100, 20_000, 50_000),
     ("replayed actors", False): Length(100, 20_000, 40_000),
+    ("texts", False): Length(20_000, 20_000, 100_000),
 }
 """By what an agent learns from, and whether the environment is native.
 
 Actors learned from replay, as SAC's, make an update at every step: 100 a second over all seeds on two cores (15,000
-steps of Reacher with three seeds take 7 minutes), so that 40,000 steps with three seeds take 15 to 20 minutes.
+steps of Reacher with three seeds take 7 minutes), so that 40,000 steps with three seeds take 15 to 20 minutes. Texts are
+written one after another, and learned from at once.
 """
 USUAL_HORIZON = 1000  # where an environment does not say how long its episodes can be
 
 
 def length_for(agent: Agent, spec: Spec, native: bool) -> Length:
     """Return the row of `LENGTHS` for an agent in an environment."""
+    if isinstance(spec.action_space, Tokens):
+        return LENGTHS["texts", False]
     replayed = "replayed actors" if isinstance(spec.action_space, spaces.Box) else "replayed values"
     return LENGTHS["rollouts" if agent.on_policy else replayed, native]
 

@@ -52,12 +52,14 @@ class Projection(equinox.Module):
     scale: float = equinox.field(static=True, default=1.0)  # of the adapter: alpha / rank
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        *batch, inputs = x.shape
+        x = x.reshape(-1, inputs)  # one matrix: the gradient of a stack of them takes half as long again on the CPU
         y = x @ self.weight
         if self.bias is not None:
             y = y + self.bias
         if self.lora_a is not None and self.lora_b is not None:
             y = y + (self.scale * (x.astype(self.lora_a.dtype) @ self.lora_a @ self.lora_b)).astype(y.dtype)
-        return y
+        return y.reshape(*batch, -1)
 
 
 def normed(x: Float[Array, "*batch size"], scale: Float[Array, " size"], epsilon: float) -> Float[Array, "*batch size"]:
@@ -143,13 +145,13 @@ class Block(equinox.Module):
         now = Past(k.swapaxes(1, 2), v.swapaxes(1, 2))
         if past is not None:
             now = Past(*(jax.lax.dynamic_update_slice(a, b, (0, 0, column, 0)) for a, b in zip(past, now, strict=True)))
-        q = q.reshape(batch, time, architecture.shared, -1, architecture.size)
-        logits = jnp.einsum("btkgs,bkls->bkgtl", q, now.keys, preferred_element_type=jnp.float32)
+        q = q.reshape(batch, time, architecture.shared, -1, architecture.size).transpose(0, 2, 3, 1, 4)
+        logits = jnp.einsum("bkgts,bkls->bkgtl", q, now.keys, preferred_element_type=jnp.float32)
         weight = jax.nn.softmax(logits * architecture.size**-0.5 + unseen[:, None, None], axis=-1)
-        found = jnp.einsum("bkgtl,bkls->btkgs", weight.astype(x.dtype), now.values)
-        x = x + self.out(found.reshape(batch, time, -1))
-        h = normed(x, self.mlp_norm, architecture.epsilon)
-        return x + self.down(jax.nn.silu(self.gate(h)) * self.up(h)), now
+        found = jnp.einsum("bkgtl,bkls->bkgts", weight.astype(x.dtype), now.values)
+        x = x + self.out(found.transpose(0, 3, 1, 2, 4).reshape(batch, time, -1))
+        h = normed(x, self.mlp_norm, architecture.epsilon).reshape(-1, x.shape[-1])
+        return x + self.down(jax.nn.silu(self.gate(h)) * self.up(h)).reshape(x.shape), now
 
 
 def projections(architecture: Architecture) -> dict[str, tuple[int, int, bool]]:

@@ -2,8 +2,8 @@
 
 An observation has the token ids of all that was said so far, and an action those of the policy's answer; both count
 from 1, and 0 is no token (`forage.environments.text.environment`). Whoever samples and whoever learns use one
-distribution: temperature and truncation are part of the policy. The temperature of each answer is kept with it, so a
-behaviour may change it from answer to answer.
+distribution: temperature and truncation are part of the policy. The temperature of each token is kept with it, so a
+behaviour may change it from answer to answer, and along an answer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Aux(NamedTuple):
     """What is kept of an answer beside its tokens."""
 
     log_probability: Float[Array, " time"]  # of each token, as it was drawn
-    temperature: Float[Array, ""]
+    temperature: Float[Array, " time"]
 
 
 class Rows(NamedTuple):
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
     there: Bool[Array, "row time"]  # tokens that are no padding
     wrote: Bool[Array, "row new"]  # tokens of the answer
     sampled: Float[Array, "row new"]  # log-probability of each, as it was drawn
-    temperature: Float[Array, " row"]
+    temperature: Float[Array, "row new"]
 
 
 class LanguageAgent(Agent):
@@ -181,8 +181,8 @@ class LanguageAgent(Agent):
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Write an answer. Where many act side by side, all write in one pass of the model."""
-        temperature = jnp.asarray(self.temperature if explore else 0.0, jnp.float32)
         new = observation["reference"].shape[-1]
+        temperature = jnp.broadcast_to(jnp.asarray(self.temperature if explore else 0.0, jnp.float32), (new,))
 
         def many(state: LanguageState, context: Array, keys: Array, temperature: Array) -> tuple[Array, Array]:
             return self.written(state, context, keys, temperature, new, explore)
@@ -211,7 +211,7 @@ class LanguageAgent(Agent):
         state: LanguageState,
         context: Int[Array, "row time"],
         keys: Array,
-        temperature: Float[Array, " row"],
+        temperature: Float[Array, "row new"],
         new: int,
         explore: bool,
     ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
@@ -233,7 +233,9 @@ class LanguageAgent(Agent):
         self, network: Transformer, state: LanguageState, rows: Rows
     ) -> tuple[Float[Array, "row new"], Float[Array, "row new"]]:
         """Return the log-probability of each token that was written, and the entropy of what it was drawn from."""
-        new, warm = rows.wrote.shape[1], warmth(rows)
+        new = rows.wrote.shape[1]
+        unseen = rows.tokens.shape[1] - 1 - new  # columns of the context that are scored, and not looked at
+        warm = jnp.pad(warmth(rows), ((0, 0), (unseen, 0), (0, 0)), constant_values=1.0)
         log_p, entropy = log_probabilities(network, rows.tokens, self.sampling(warm), rows.there, state.known)
         return log_p[:, -new:], entropy[:, -new:]
 
@@ -243,9 +245,9 @@ class LanguageAgent(Agent):
         return network.logits(hidden[:, -rows.wrote.shape[1] :])
 
 
-def warmth(rows: Rows) -> Float[Array, "row 1 1"]:
-    """Return what the logits of each answer are divided by; those of the most probable tokens are scored at 1."""
-    return jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[:, None, None]
+def warmth(rows: Rows) -> Float[Array, "row new 1"]:
+    """Return what the logits of each token are divided by; the most probable ones are scored at 1."""
+    return jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[..., None]
 
 
 def answers(

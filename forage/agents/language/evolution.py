@@ -97,7 +97,7 @@ class LanguageES(LanguageAgent):
         state: Any,
         context: Int[Array, "row time"],
         keys: Array,
-        temperature: Float[Array, " row"],
+        temperature: Float[Array, "row new"],
         new: int,
         explore: bool,
     ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:

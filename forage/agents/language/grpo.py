@@ -34,7 +34,7 @@ from forage.agents.language.charge import BY_TOKEN, CHARGES, by_token, still_to_
 from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
+from forage.core.types import AGENT, Batch, Clock, ForageError, Replay, Spec
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import ADVANTAGES, GROUPS, all_alike, group_advantage, group_weight
 from forage.ops.tokens.divergence import ESTIMATORS, kl_loss
@@ -51,7 +51,27 @@ class Lesson(NamedTuple):
     weight: Float[Array, " row"]  # 0 for answers that nothing is learned from
     old: Float[Array, "row new"]  # log-probability of each token under the policy that acted
     reference: Float[Array, "row new"]  # and under the first policy, where that is kept
+    older: Bool[Array, " row"] | tuple[()] = ()  # an earlier policy acted, and `old` is what it recorded; (): nowhere
     more: Any = ()  # what a relative keeps of each row beside
+
+    @property
+    def newest(self) -> Bool[Array, "row 1"]:
+        """Return where the policy acted that was the newest one."""
+        return jnp.ones((len(self.weight), 1), bool) if isinstance(self.older, tuple) else ~self.older[:, None]
+
+
+def replayed(
+    batch: Batch, advantage: Float[Array, "group answer"], weight: Float[Array, "group answer"]
+) -> tuple[Float[Array, " env"], Float[Array, " env"], Bool[Array, " env"]]:
+    """Return advantage and weight of each episode, and whether an earlier policy acted in it, as the memory says."""
+    advantage, weight = advantage.reshape(-1), weight.reshape(-1)
+    if not isinstance(batch.replay, Replay):
+        return advantage, weight, jnp.zeros(len(advantage), bool)
+    given, added = batch.replay.advantage, len(batch.weight) - len(advantage)
+    estimated = jnp.isnan(given)
+    advantage = jnp.where(estimated, jnp.pad(advantage, (0, added)), given)
+    weight = jnp.where(estimated, jnp.pad(weight, (0, added)), 1.0) * batch.weight
+    return advantage, weight, batch.replay.older
 
 
 class GRPO(LanguageAgent):
@@ -59,6 +79,7 @@ class GRPO(LanguageAgent):
 
     example: ClassVar[str] = "forage train grpo text:addition --env.level 2"
     usual_starts: ClassVar[str] = "groups"
+    replays: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {
         **LanguageAgent.ranges,
         "group_size": Range(2),
@@ -129,11 +150,11 @@ class GRPO(LanguageAgent):
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
         lesson, rows = self.prepared(state, self.gathered(batch)), self.rows(batch)
         reward = self.rewarded(batch, rows)
-        grouped = reward.reshape(-1, self.group_size)
-        lesson = self.credited(lesson, grouped)
+        grouped = reward[: self.num_envs].reshape(-1, self.group_size)
+        lesson = self.credited(batch, lesson, grouped)
         state, metrics = self.updated(state, lesson, self.rate(clock), key)
         said = {
-            "reward": reward.mean(),
+            "reward": reward[: self.num_envs].mean(),
             "best": grouped.max(1).mean(),
             "alike": all_alike(grouped).mean(),
             "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
@@ -145,8 +166,10 @@ class GRPO(LanguageAgent):
         """Return the answers of a rollout, before they are compared."""
         rows = self.rows(batch)
         own = (batch.experience.source == AGENT).reshape(-1).astype(jnp.float32)
-        nothing = jnp.zeros_like(rows.sampled)
-        return Lesson(rows, nothing[:, :1], own, rows.sampled, nothing)
+        nothing, older = jnp.zeros_like(rows.sampled), jnp.zeros(len(own), bool)
+        if isinstance(batch.replay, Replay):
+            older = jnp.tile(batch.replay.older, self.rollout_length)
+        return Lesson(rows, nothing[:, :1], own, rows.sampled, nothing, older)
 
     def rewarded(self, batch: Batch, rows: Rows) -> Float[Array, " env"]:
         """Return the reward of each conversation, less what it pays for its length."""
@@ -157,7 +180,7 @@ class GRPO(LanguageAgent):
             reward = reward + overlong(wrote.sum(-1).max(0), longest, max(round(self.margin * longest), 1))
         return reward
 
-    def credited(self, lesson: Lesson, reward: Float[Array, "group answer"]) -> Lesson:
+    def credited(self, batch: Batch, lesson: Lesson, reward: Float[Array, "group answer"]) -> Lesson:
         """Return the lesson with the advantage of each row, or of each of its tokens, and its weight."""
         turns = self.rollout_length
         price = jnp.zeros_like(lesson.old)
@@ -166,10 +189,12 @@ class GRPO(LanguageAgent):
         paid = reward
         if self.charged == "answer":
             paid = reward - price[: reward.size, 0].reshape(reward.shape)
-        advantage, weight = self.compared(paid)
-        weight = jnp.tile(weight.reshape(-1), turns) * lesson.weight
-        each = jnp.tile(advantage.reshape(-1), turns)[:, None]
+        advantage, weight, _ = replayed(batch, *self.compared(paid))
+        weight = jnp.tile(weight, turns) * lesson.weight
+        each = jnp.tile(advantage, turns)[:, None]
         if self.charged == "token":
+            if isinstance(batch.replay, Replay):
+                raise ForageError("Older answers have advantages of whole answers; charge a divergence by answer.")
             greedy = jnp.repeat(reward[:, 0], self.group_size)
             mask = lesson.rows.wrote & (weight > 0)[:, None]
             each = by_token(self.advantage, jnp.tile(reward.reshape(-1), turns), price, jnp.tile(greedy, turns), mask)
@@ -191,7 +216,8 @@ class GRPO(LanguageAgent):
     def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
         """Return the lesson with the log-probabilities of the policies that it is compared with."""
         if self.epochs * self.minibatches > 1:
-            lesson = lesson._replace(old=self.in_parts(state.network, state, lesson.rows))
+            anew = self.in_parts(state.network, state, lesson.rows)
+            lesson = lesson._replace(old=jnp.where(lesson.newest, anew, lesson.old))
         if isinstance(state.reference, Transformer):
             lesson = lesson._replace(reference=self.in_parts(state.reference, state, lesson.rows))
         return lesson
@@ -228,17 +254,18 @@ class GRPO(LanguageAgent):
         """Compute the loss of some answers. `first`: the policy is still the one that acted, so ratios are 1."""
         rows = lesson.rows
         now, entropy = self.scored(network, state, rows)
-        old = jnp.where(first, jax.lax.stop_gradient(now), lesson.old)
+        newest = lesson.newest
+        old = jnp.where(first & newest, jax.lax.stop_gradient(now), lesson.old)
         mask = rows.wrote & (lesson.weight > 0)[:, None]
         if self.entropy_share < 1:
             mask = high_entropy(jax.lax.stop_gradient(entropy), mask, self.entropy_share)
         loss, more = self.surrogate(network, lesson, now, old, jax.lax.stop_gradient(entropy), mask)
         ratio = jnp.exp(now - old)
-        drawn = rows.wrote & (lesson.weight > 0)[:, None] & (rows.temperature >= LOWEST)[:, None]
+        drawn = rows.wrote & (lesson.weight > 0)[:, None] & (rows.temperature >= LOWEST) & newest
         metrics = {
             "policy_loss": loss,
             "entropy": token_mean(entropy, mask),
-            "first_ratio": jnp.max(jnp.where(mask, jnp.abs(ratio - 1), 0)),
+            "first_ratio": jnp.max(jnp.where(mask & newest, jnp.abs(ratio - 1), 0)),
             "moved": token_mean(jnp.abs(ratio - 1), mask),
             "sampler_gap": token_mean(jnp.abs(now - rows.sampled), drawn),
         } | more

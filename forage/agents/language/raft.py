@@ -28,6 +28,7 @@ class RAFT(GRPO):
     """
 
     example: ClassVar[str] = "forage train raft text:addition --env.level 2 --selection above"
+    replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = GRPO.ranges
 
     selection: str = equinox.field(static=True, default="best")  # which answers are learned from: the best of each

@@ -35,6 +35,7 @@ class RLPlus(GRPO):
     """
 
     example: ClassVar[str] = "forage train rl-plus text:countdown"
+    replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "focus": Range(0), "share": Range(0)}
 
     focus: float = 0.5  # how much more improbable tokens of the reference count; 0: all alike
@@ -68,12 +69,12 @@ class RLPlus(GRPO):
         lesson = lesson._replace(more=jnp.zeros_like(lesson.weight))
         return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), lesson, extra)
 
-    def credited(self, lesson: Lesson, reward: Float[Array, "group answer"]) -> Lesson:
+    def credited(self, batch: Batch, lesson: Lesson, reward: Float[Array, "group answer"]) -> Lesson:
         own, extra = (
             jax.tree.map(lambda x, part=part: x[part], lesson)
             for part in (slice(0, reward.size), slice(reward.size, None))
         )
-        own = super().credited(own, reward)
+        own = super().credited(batch, own, reward)
         deviation = jnp.std(reward, axis=1, ddof=1)
         advantage = (1 - reward.mean(1)) / (jnp.where(deviation > 0, deviation, 1.0) + 1e-6)
         extra = extra._replace(advantage=advantage[:, None], weight=extra.weight * self.share)

@@ -34,6 +34,7 @@ class ROVER(GRPO):
     """
 
     example: ClassVar[str] = "forage train rover text:countdown"
+    replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "value_temperature": Range(0, above=True)}
 
     value_temperature: float = 1.0  # reward that a nat of log-probability stands for; smaller moves the policy more

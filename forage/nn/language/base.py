@@ -2,8 +2,8 @@
 
 Reinforcement learning of language begins from a model that says something right now and then. No such model can be
 downloaded everywhere, so here is one of a million parameters: `made` trains it in minutes, and its weights, rounded to
-16 bits, come with Forage. It has read all families of `forage.environments.text` at their first three levels, sums of
-up to six digits, and a few conversations with a calculator and about hidden numbers, whose players guess at random.
+16 bits, come with Forage. It has read all families of `forage.environments.text` at their lowest levels, mostly
+arithmetic, and a few conversations with a calculator and about hidden numbers, whose players guess at random.
 
 Texts are laid one after another into rows of equal length, each with the end token behind it, as for GPT-2 (Radford et
 al., 2019); the loss is the cross-entropy of each next token. AdamW (Loshchilov, Hutter, 2019, arXiv 1711.05101) takes
@@ -38,11 +38,11 @@ ARCHITECTURE = Architecture(
     vocabulary=512, width=128, layers=5, heads=4, key_heads=4, inner=384, length=1024, tied=True
 )
 SEED = 1  # of its problems; those of training and evaluation have seed 0
-OFTEN = {"addition": 6, "arithmetic": 4, "countdown": 3, "reversal": 2, "sorting": 2}
+OFTEN = {"addition": 6, "arithmetic": 5, "countdown": 4, "reversal": 2, "sorting": 2}
 """Families that are read more often than others."""
-LEVELS = {"addition": 6}
-"""How many levels of a family are read; 3 of all others."""
-STEPS, ROWS, LENGTH = 2000, 24, 192
+LEVELS = {"addition": 6, "arithmetic": 3, "countdown": 2, "reversal": 3, "sorting": 2}
+"""How many levels of a family are read; of all others the first."""
+STEPS, ROWS, LENGTH = 1500, 16, 128
 LEARNING_RATE, DECAY, LONGEST = 3e-3, 0.1, 1.0
 
 
@@ -58,7 +58,7 @@ def texts(generator: np.random.Generator) -> Iterator[str]:
                 yield talks[place - len(order)](generator)
                 continue
             one = made[order[place]]
-            level = min(int(generator.integers(LEVELS.get(one.name, 3))), len(one.levels) - 1)
+            level = min(int(generator.integers(LEVELS.get(one.name, 1))), len(one.levels) - 1)
             problem = problem_at(one, level, SEED, int(generator.integers(2**31)))
             yield f"{problem.prompt}\n{one.solution(problem)}{end}"
 

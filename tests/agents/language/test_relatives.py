@@ -87,12 +87,12 @@ def test_a_divergence_in_the_reward_costs_nothing_at_first(charged):
     setup = setup_of("grpo", divergence=0.5, charged=charged, advantage=advantage)
     agent, state, batch = collected(setup, reward=REWARD)
     grouped = jnp.array(REWARD, jnp.float32).reshape(2, 4)
-    lesson = agent.credited(agent.prepared(state, agent.gathered(batch)), grouped)
-    free = dataclasses.replace(agent, divergence=0.0).credited(agent.gathered(batch), grouped)
+    lesson = agent.credited(batch, agent.prepared(state, agent.gathered(batch)), grouped)
+    free = dataclasses.replace(agent, divergence=0.0).credited(batch, agent.gathered(batch), grouped)
     assert np.allclose(lesson.advantage, jnp.where(lesson.advantage == 0, 0, free.advantage), atol=1e-5)
     gathered = agent.gathered(batch)
     moved = gathered._replace(old=gathered.old + 0.1 * (jnp.arange(8) == 1)[:, None], reference=gathered.old)
-    each = agent.credited(moved, grouped).advantage[:, 0]
+    each = agent.credited(batch, moved, grouped).advantage[:, 0]
     assert each[1] < lesson.advantage[1, 0] and each[2] >= lesson.advantage[2, 0] - 1e-5
 
 
@@ -116,7 +116,7 @@ def acted(setup, name: str):
 
 def test_the_first_answer_of_a_group_is_greedy():
     decision, _ = acted(setup_of("remax"), "remax")
-    assert decision.aux.temperature.tolist() == [0, 1, 1, 1] * 2
+    assert decision.aux.temperature[:, 0].tolist() == [0, 1, 1, 1] * 2
     assert (np.asarray(decision.source) == AGENT).all()
     assert (np.asarray(decision.aux.log_probability)[::4] == 0).all()
 
@@ -180,12 +180,12 @@ def test_the_best_answer_is_learned_from():
 def test_references_stand_behind_the_answers():
     agent, _, batch = collected(setup_of("rl-plus"), reward=REWARD)
     assert isinstance(agent, RLPlus)
-    lesson = agent.credited(agent.gathered(batch), jnp.array(REWARD, jnp.float32).reshape(2, 4))
+    lesson = agent.credited(batch, agent.gathered(batch), jnp.array(REWARD, jnp.float32).reshape(2, 4))
     assert lesson.weight.shape == (10,) and lesson.more.tolist() == [0] * 8 + [1] * 2
     assert np.allclose(lesson.advantage[8:, 0], [0.75 / 0.5, 0.25 / 0.5], atol=1e-4)
     reference = batch.experience.observation["reference"][0, ::4]
     assert np.array_equal(lesson.rows.wrote[8:], reference > 0)
-    alone = agent.credited(agent.gathered(batch), jnp.zeros((2, 4)))
+    alone = agent.credited(batch, agent.gathered(batch), jnp.zeros((2, 4)))
     assert np.allclose(alone.advantage[8:, 0], 1, atol=1e-4)
 
 
