@@ -205,7 +205,7 @@ def test_a_student_comes_to_resemble_its_teacher(over):
 
 def test_a_teacher_is_another_one():
     with pytest.raises(ForageError, match="nothing to learn"):
-        make_setup("distill", "text:addition", steps=64, seeds=[0])
+        make_setup("distill", "text:addition", steps=64, seeds=[0]).learner().check()
 
 
 @pytest.mark.parametrize("name", gated(RULES, ["rover"]))
