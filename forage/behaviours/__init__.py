@@ -14,6 +14,11 @@ PARTS = {
     "lesson": "lesson:Lesson",
     "dagger": "dagger:DAgger",
     "self-play": "self_play:SelfPlay",
+    "greedy-first": "greedy_first:GreedyFirst",
+    "first-policy": "first_policy:FirstPolicy",
+    "worked": "worked:Worked",
     "takeover": "takeover:Takeover",
+    "annealed-decoding": "annealed_decoding:AnnealedDecoding",
+    "adaptive-temperature": "adaptive_temperature:AdaptiveTemperature",
 }
 """By name: the module below this folder, and the class."""

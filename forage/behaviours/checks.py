@@ -6,6 +6,7 @@ import gymnasium
 
 from forage.core import spaces
 from forage.core.ports import Agent
+from forage.core.spaces import Tokens
 from forage.core.types import ForageError, Spec
 
 
@@ -44,3 +45,17 @@ def check_noise(what: str, agent: Agent, spec: Spec) -> tuple[int, ...]:
             f"continuous, as in Pendulum-v1."
         )
     return shape
+
+
+def check_writes(what: str, agent: Agent, spec: Spec, grouped: bool = True) -> None:
+    """Raise `ForageError` unless the agent writes text; where it is `grouped`, several answers to each prompt."""
+    if not isinstance(spec.action_space, Tokens) or not hasattr(agent, "temperature"):
+        raise ForageError(
+            f"{what} is text, and {type(agent).__name__} in {spec.name} writes none; use it with grpo in text:addition "
+            f"or the like."
+        )
+    if grouped and agent.group < 2:
+        raise ForageError(
+            f"{what} stands beside others to the same prompt, and {type(agent).__name__} compares none; use an agent "
+            f"of groups, such as grpo."
+        )

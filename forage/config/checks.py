@@ -75,6 +75,16 @@ def check_groups(agent: Agent, starts: Starts) -> None:
         )
 
 
+def check_behaviour(agent: Agent, behaviour: Behaviour) -> None:
+    """Raise `ForageError` where an agent's answers are not chosen by the behaviour that it cannot do without."""
+    needed, given = agent.needed_behaviour, registry.short_name(behaviour)
+    if needed and given != needed:
+        raise ForageError(
+            f"{registry.short_name(agent)} learns from what the behaviour {needed} does in each group, and {given} "
+            f"does not; use --behaviour {needed}."
+        )
+
+
 def check_steps(agent: Agent, spec: Spec, steps: int, offline: bool) -> None:
     """Raise `ForageError` for steps of each seed that no run can take."""
     each = 1 if offline else agent.num_envs * agent.rollout_length

@@ -15,6 +15,7 @@ import numpy as np
 
 from forage.config import models, registry, teachers
 from forage.config.checks import (
+    check_behaviour,
     check_collects_nothing,
     check_groups,
     check_learning,
@@ -380,6 +381,7 @@ def make_setup(
     agent, by_port = demonstrations.sealed(agent), {port: demonstrations.sealed(part) for port, part in by_port.items()}
     agent, by_port = models.taken(teachers.taken(agent)), models.taken(teachers.taken(by_port))
     check_groups(agent, by_port["starts"])
+    check_behaviour(agent, by_port["behaviour"])
     offline = by_port["memory"].offline
     by_port["memory"] = by_port["memory"].sealed()
     if offline:

@@ -215,7 +215,9 @@ def test_agents_say_whether_they_learn_to_draw():
     soft = {"sac", "redq", "droq", "tqc", "sac-n", "edac", "sac-rnd", "iq-learn-sac", "sac-discrete", "maxinfo-sac"}
     soft |= {"rlpd", "wsrl", "adaptive-ratio-sac", "cql", "cal-ql", "mdpo-off", "ro2o", "h2o", "residual-sac"}
     soft |= {"crossq", "simba", "simba-v2", "bro", "recurrent-sac", "sac-flow"}
-    assert drawing == policy_gradients | soft | {"mex", "bc", "iql", "f-dvl", "o-dice", "recoil", "iq-learn"}
+    writing = {name for name, target in registry.PORTS["agent"].items() if ".language." in target} - {"language-es"}
+    others = {"mex", "bc", "iql", "f-dvl", "o-dice", "recoil", "iq-learn"}
+    assert drawing == policy_gradients | soft | writing | others
 
 
 def test_a_search_plays_all_trials_one_way(tmp_path):

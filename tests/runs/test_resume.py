@@ -201,6 +201,12 @@ ELSEWHERE = {
     "agents/test_ppo_imitation.py": ("ppo-imitation",),
     "agents/test_procedure_cloning.py": ("procedure-cloning",),
     "agents/language/test_grpo.py": ("grpo",),
+    "agents/language/test_relatives.py": (
+        *("dr-grpo", "dapo", "rloo", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "remax", "gspo", "cispo"),
+        *("lite-ppo", "gmpo", "sapo", "max-rl", "pass-at-k", "max-at-k", "grpo-lambda", "entropy-shaped", "bapo"),
+        *("lp-reg", "a-star-po", "rover", "raft", "rl-plus", "distill"),
+    ),
+    "agents/language/test_language_agents.py": ("sft", "online-dpo", "xpo", "ppo-language", "language-es"),
 }
 """The agents that need a file or another run to learn from, and which tests stop and resume them."""
 

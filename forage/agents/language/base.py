@@ -2,8 +2,8 @@
 
 An observation has the token ids of all that was said so far, and an action those of the policy's answer; both count
 from 1, and 0 is no token (`forage.environments.text.environment`). Whoever samples and whoever learns use one
-distribution: temperature and truncation are part of the policy. The temperature of each answer is kept with it, so a
-behaviour may change it from answer to answer.
+distribution: temperature and truncation are part of the policy. The temperature of each token is kept with it, so a
+behaviour may change it from answer to answer, and along an answer.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.core.ports import Agent
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
-from forage.core.types import Batch, ForageError, Spec
+from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.language import lora
-from forage.nn.language.generate import last, log_probabilities, write
+from forage.nn.language.generate import before, last, log_probabilities, write
 from forage.nn.language.pretrained import Pretrained, as_pretrained
 from forage.nn.transformer import Transformer
 from forage.ops.optimiser import Optimiser, named
@@ -44,7 +44,7 @@ class Aux(NamedTuple):
     """What is kept of an answer beside its tokens."""
 
     log_probability: Float[Array, " time"]  # of each token, as it was drawn
-    temperature: Float[Array, ""]
+    temperature: Float[Array, " time"]
 
 
 class Rows(NamedTuple):
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
     there: Bool[Array, "row time"]  # tokens that are no padding
     wrote: Bool[Array, "row new"]  # tokens of the answer
     sampled: Float[Array, "row new"]  # log-probability of each, as it was drawn
-    temperature: Float[Array, " row"]
+    temperature: Float[Array, "row new"]
 
 
 class LanguageAgent(Agent):
@@ -101,6 +101,15 @@ class LanguageAgent(Agent):
     def referred(self) -> bool:
         """Return whether the policy at the beginning is kept to compare with."""
         return False
+
+    @property
+    def firsts(self) -> int:
+        """Return how many answers of each group the first policy writes, with the behaviour `first-policy`."""
+        return 0
+
+    @property
+    def needed_behaviour(self) -> str:
+        return "first-policy" if self.firsts else ""
 
     def check(self, spec: Spec) -> None:
         name = type(self).__name__
@@ -150,6 +159,11 @@ class LanguageAgent(Agent):
     def steps(self, learning_rate: Any) -> Optimiser:
         return named(self.optimiser, learning_rate, self.max_gradient_norm)
 
+    def rate(self, clock: Clock) -> Float[Array, ""]:
+        """Return the learning rate, as of the beginning of the rollout, so that the first update uses the full one."""
+        began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
+        return self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
+
     def apart(self, network: Transformer) -> tuple[Transformer, Transformer | None]:
         """Return what learns, and what does not."""
         return lora.split(network) if self.rank else (network, None)
@@ -168,12 +182,11 @@ class LanguageAgent(Agent):
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Write an answer. Where many act side by side, all write in one pass of the model."""
-        temperature = jnp.asarray(self.temperature if explore else 0.0, jnp.float32)
         new = observation["reference"].shape[-1]
-        sampling = self.sampling(0.0)
+        temperature = jnp.broadcast_to(jnp.asarray(self.temperature if explore else 0.0, jnp.float32), (new,))
 
         def many(state: LanguageState, context: Array, keys: Array, temperature: Array) -> tuple[Array, Array]:
-            return answers(state, context, keys, sampling._replace(temperature=temperature[:, None]), new)
+            return self.written(state, context, keys, temperature, new, explore)
 
         @jax.custom_batching.custom_vmap
         def one(state: LanguageState, context: Array, key: Array, temperature: Array) -> tuple[Array, Array]:
@@ -194,6 +207,18 @@ class LanguageAgent(Agent):
         tokens, log_p = one(acting, observation["context"], jax.random.key_data(key), temperature)
         return tokens, hidden, Aux(log_p, temperature)
 
+    def written(
+        self,
+        state: LanguageState,
+        context: Int[Array, "row time"],
+        keys: Array,
+        temperature: Float[Array, "row new"],
+        new: int,
+        explore: bool,
+    ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
+        """Return an answer to each context, tokens counted from 1, and their log-probabilities."""
+        return answers(state, context, keys, self.sampling(temperature[..., None]), new)
+
     def rows(self, batch: Batch) -> Rows:
         """Return the answers of a rollout, turn after turn, one a row."""
         flat = jax.tree.map(
@@ -210,9 +235,20 @@ class LanguageAgent(Agent):
     ) -> tuple[Float[Array, "row new"], Float[Array, "row new"]]:
         """Return the log-probability of each token that was written, and the entropy of what it was drawn from."""
         new = rows.wrote.shape[1]
-        warm = jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[:, None, None]
+        unseen = rows.tokens.shape[1] - 1 - new  # columns of the context that are scored, and not looked at
+        warm = jnp.pad(warmth(rows), ((0, 0), (unseen, 0), (0, 0)), constant_values=1.0)
         log_p, entropy = log_probabilities(network, rows.tokens, self.sampling(warm), rows.there, state.known)
         return log_p[:, -new:], entropy[:, -new:]
+
+    def logits(self, network: Transformer, rows: Rows) -> Float[Array, "row new vocabulary"]:
+        """Return the logits that each token was drawn from, before temperature and truncation."""
+        hidden, _ = before(network, rows.tokens, rows.there)
+        return network.logits(hidden[:, -rows.wrote.shape[1] :])
+
+
+def warmth(rows: Rows) -> Float[Array, "row new 1"]:
+    """Return what the logits of each token are divided by; the most probable ones are scored at 1."""
+    return jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[..., None]
 
 
 def answers(

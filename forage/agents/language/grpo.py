@@ -11,8 +11,8 @@ and with ratio = pi(token) / pi_old(token) each update goes down
     -mean_i mean_t min(ratio A_i, clip(ratio, 1 - low, 1 + high) A_i)  +  divergence KL(pi || pi_first)
 
 The fields name an advantage, a loss of tokens, a rule that makes one number of them and a rule for groups whose answers
-all have one reward (`forage/ops/tokens/`, docs/tokens.md): each published relative is a choice of these. An episode of
-several turns has one reward, and each of its turns the episode's advantage.
+all have one reward (`forage/ops/tokens/`, docs/tokens.md): each published relative is a choice of these, in
+`relatives.py`. An episode of several turns has one reward, and each of its turns the episode's advantage.
 
 The old policy is scored anew before the first update by the program that learns, so that the first ratio is 1; what was
 recorded while sampling, token by token, tells how far sampler and learner differ (`sampler_gap`).
@@ -21,6 +21,7 @@ recorded while sampling, token by token, tells how far sampler and learner diffe
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -28,17 +29,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.language.base import LanguageAgent, LanguageState, Rows
+from forage.agents.language.base import LOWEST, LanguageAgent, LanguageState, Rows
+from forage.agents.language.charge import BY_TOKEN, CHARGES, by_token, still_to_come
+from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
+from forage.core.types import AGENT, Batch, Clock, ForageError, Replay, Spec
 from forage.nn.transformer import Transformer
-from forage.ops.minibatches import shuffled
 from forage.ops.tokens.advantages import ADVANTAGES, GROUPS, all_alike, group_advantage, group_weight
 from forage.ops.tokens.divergence import ESTIMATORS, kl_loss
 from forage.ops.tokens.lengths import overlong
-from forage.ops.tokens.losses import LOSSES, high_entropy, policy_loss
-from forage.ops.tokens.masks import AGGREGATIONS, known, token_mean
+from forage.ops.tokens.losses import LOSSES, high_entropy
+from forage.ops.tokens.masks import AGGREGATIONS, aggregate, known, token_mean
 
 
 class Lesson(NamedTuple):
@@ -49,6 +51,27 @@ class Lesson(NamedTuple):
     weight: Float[Array, " row"]  # 0 for answers that nothing is learned from
     old: Float[Array, "row new"]  # log-probability of each token under the policy that acted
     reference: Float[Array, "row new"]  # and under the first policy, where that is kept
+    older: Bool[Array, " row"] | tuple[()] = ()  # an earlier policy acted, and `old` is what it recorded; (): nowhere
+    more: Any = ()  # what a relative keeps of each row beside
+
+    @property
+    def newest(self) -> Bool[Array, "row 1"]:
+        """Return where the policy acted that was the newest one."""
+        return jnp.ones((len(self.weight), 1), bool) if isinstance(self.older, tuple) else ~self.older[:, None]
+
+
+def replayed(
+    batch: Batch, advantage: Float[Array, "group answer"], weight: Float[Array, "group answer"]
+) -> tuple[Float[Array, " env"], Float[Array, " env"], Bool[Array, " env"]]:
+    """Return advantage and weight of each episode, and whether an earlier policy acted in it, as the memory says."""
+    advantage, weight = advantage.reshape(-1), weight.reshape(-1)
+    if not isinstance(batch.replay, Replay):
+        return advantage, weight, jnp.zeros(len(advantage), bool)
+    given, added = batch.replay.advantage, len(batch.weight) - len(advantage)
+    estimated = jnp.isnan(given)
+    advantage = jnp.where(estimated, jnp.pad(advantage, (0, added)), given)
+    weight = jnp.where(estimated, jnp.pad(weight, (0, added)), 1.0) * batch.weight
+    return advantage, weight, batch.replay.older
 
 
 class GRPO(LanguageAgent):
@@ -56,6 +79,7 @@ class GRPO(LanguageAgent):
 
     example: ClassVar[str] = "forage train grpo text:addition --env.level 2"
     usual_starts: ClassVar[str] = "groups"
+    replays: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {
         **LanguageAgent.ranges,
         "group_size": Range(2),
@@ -64,7 +88,7 @@ class GRPO(LanguageAgent):
         "ceiling": Range(0),
         "divergence": Range(0),
         "entropy_share": Range(0, 1),
-        "margin": Range(0),
+        "margin": Range(0, 1),
     }
 
     low: float | None = None  # how far below 1 a ratio is followed; none: the loss's own, 0.2 of clip
@@ -81,8 +105,10 @@ class GRPO(LanguageAgent):
     estimator: str = equinox.field(static=True, default="k3")  # of that divergence: k1, k2 or k3
     entropy_share: float = equinox.field(static=True, default=1.0)  # share of the tokens, those of greatest entropy,
     # that are learned from
-    margin: int = equinox.field(static=True, default=0)  # answers that come nearer than this to the longest are paid
-    # less (DAPO's overlong penalty); 0: none
+    charged: str = equinox.field(static=True, default="loss")  # where that divergence counts: in the loss, or as a
+    # price in the reward of each answer or token
+    margin: float = equinox.field(static=True, default=0.0)  # last share of the longest answer, in which answers are
+    # paid less, up to 1 (DAPO's overlong penalty, 0.2 there); 0: none
     best_of: int = equinox.field(static=True, default=4)  # k, of the advantages pass@k and max@k
 
     @property
@@ -93,6 +119,10 @@ class GRPO(LanguageAgent):
     def referred(self) -> bool:
         return self.divergence > 0
 
+    @property
+    def needed_behaviour(self) -> str:
+        return "greedy-first" if self.advantage == "remax" else super().needed_behaviour
+
     def check(self, spec: Spec) -> None:
         super().check(spec)
         known("advantage of groups", self.advantage, ADVANTAGES)
@@ -100,6 +130,12 @@ class GRPO(LanguageAgent):
         known("aggregation", self.aggregation, AGGREGATIONS)
         known("rule for groups of one reward", self.alike, GROUPS)
         known("estimator of the divergence", self.estimator, ESTIMATORS)
+        known("place of the divergence", self.charged, CHARGES)
+        if self.charged == "token" and self.advantage not in BY_TOKEN:
+            raise ForageError(
+                f"The advantage {self.advantage} is of whole answers, and a divergence charged by token differs along "
+                f"them; charge it by answer, or take one of {', '.join(BY_TOKEN)}."
+            )
         takes = inspect.signature(LOSSES[self.loss]).parameters
         for name in ("low", "high", "ceiling"):
             if getattr(self, name) is not None and name not in takes:
@@ -112,29 +148,57 @@ class GRPO(LanguageAgent):
     def learn(
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
-        rows, turns = self.rows(batch), self.rollout_length
-        own = (batch.experience.source == AGENT).reshape(-1)
-        reward = batch.experience.reward.sum(0)
-        if self.margin:
-            lengths = batch.experience.action.shape[-1]
-            wrote = rows.wrote.reshape(turns, -1, lengths)
-            reward = reward + overlong(wrote.sum(-1).max(0), lengths, self.margin)
-        grouped = reward.reshape(-1, self.group_size)
-        advantage, weight = self.compared(grouped)
-        each = jnp.tile(advantage.reshape(-1), turns)[:, None]
-        weight = jnp.tile(weight.reshape(-1), turns) * own
-        lesson = Lesson(rows, each, weight, rows.sampled, jnp.zeros_like(rows.sampled))
-        lesson = self.prepared(state, lesson)
-        # As of the beginning of the rollout, so that the first update uses the full learning rate
-        began = jnp.maximum(clock.steps - self.num_envs * turns, 0)
-        rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
-        state, metrics = self.updated(state, lesson, rate, key)
+        lesson, rows = self.prepared(state, self.gathered(batch)), self.rows(batch)
+        reward = self.rewarded(batch, rows)
+        grouped = reward[: self.num_envs].reshape(-1, self.group_size)
+        lesson = self.credited(batch, lesson, grouped)
+        state, metrics = self.updated(state, lesson, self.rate(clock), key)
         said = {
-            "reward": reward.mean(),
+            "reward": reward[: self.num_envs].mean(),
+            "best": grouped.max(1).mean(),
             "alike": all_alike(grouped).mean(),
             "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
         }
-        return state, metrics | said, jnp.abs(advantage).reshape(-1)
+        size = jnp.abs(lesson.advantage).mean(1).reshape(self.rollout_length, -1).mean(0)
+        return state, metrics | said, size[: len(reward)]
+
+    def gathered(self, batch: Batch) -> Lesson:
+        """Return the answers of a rollout, before they are compared."""
+        rows = self.rows(batch)
+        own = (batch.experience.source == AGENT).reshape(-1).astype(jnp.float32)
+        nothing, older = jnp.zeros_like(rows.sampled), jnp.zeros(len(own), bool)
+        if isinstance(batch.replay, Replay):
+            older = jnp.tile(batch.replay.older, self.rollout_length)
+        return Lesson(rows, nothing[:, :1], own, rows.sampled, nothing, older)
+
+    def rewarded(self, batch: Batch, rows: Rows) -> Float[Array, " env"]:
+        """Return the reward of each conversation, less what it pays for its length."""
+        reward = batch.experience.reward.sum(0)
+        if self.margin:
+            longest = rows.wrote.shape[1]
+            wrote = rows.wrote.reshape(self.rollout_length, -1, longest)
+            reward = reward + overlong(wrote.sum(-1).max(0), longest, max(round(self.margin * longest), 1))
+        return reward
+
+    def credited(self, batch: Batch, lesson: Lesson, reward: Float[Array, "group answer"]) -> Lesson:
+        """Return the lesson with the advantage of each row, or of each of its tokens, and its weight."""
+        turns = self.rollout_length
+        price = jnp.zeros_like(lesson.old)
+        if self.divergence > 0 and self.charged != "loss":
+            price = self.divergence * still_to_come(lesson.old, lesson.reference, lesson.rows.wrote, turns)
+        paid = reward
+        if self.charged == "answer":
+            paid = reward - price[: reward.size, 0].reshape(reward.shape)
+        advantage, weight, _ = replayed(batch, *self.compared(paid))
+        weight = jnp.tile(weight, turns) * lesson.weight
+        each = jnp.tile(advantage, turns)[:, None]
+        if self.charged == "token":
+            if isinstance(batch.replay, Replay):
+                raise ForageError("Older answers have advantages of whole answers; charge a divergence by answer.")
+            greedy = jnp.repeat(reward[:, 0], self.group_size)
+            mask = lesson.rows.wrote & (weight > 0)[:, None]
+            each = by_token(self.advantage, jnp.tile(reward.reshape(-1), turns), price, jnp.tile(greedy, turns), mask)
+        return lesson._replace(advantage=each, weight=weight)
 
     def compared(self, reward: Float[Array, "group answer"]) -> tuple[Float[Array, "group answer"], Array]:
         """Return the advantage of each answer, and its weight."""
@@ -152,15 +216,20 @@ class GRPO(LanguageAgent):
     def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
         """Return the lesson with the log-probabilities of the policies that it is compared with."""
         if self.epochs * self.minibatches > 1:
-            lesson = lesson._replace(old=self.in_parts(state.network, state, lesson.rows))
+            anew = self.in_parts(state.network, state, lesson.rows)
+            lesson = lesson._replace(old=jnp.where(lesson.newest, anew, lesson.old))
         if isinstance(state.reference, Transformer):
             lesson = lesson._replace(reference=self.in_parts(state.reference, state, lesson.rows))
         return lesson
 
     def in_parts(self, network: Transformer, state: LanguageState, rows: Rows) -> Float[Array, "row new"]:
         """Return the log-probability of each token, scored as many rows at once as an update learns from."""
+        return self.mapped(lambda part: self.scored(network, state, part)[0], rows)
+
+    def mapped(self, function: Callable[[Rows], Array], rows: Rows) -> Array:
+        """Return what a function makes of all rows, as many at once as an update learns from."""
         parts = jax.tree.map(lambda x: x.reshape(self.minibatches, -1, *x.shape[1:]), rows)
-        found = jax.lax.map(lambda part: self.scored(network, state, part)[0], parts)
+        found = jax.lax.map(function, parts)
         return found.reshape(-1, *found.shape[2:])
 
     def updated(
@@ -168,33 +237,15 @@ class GRPO(LanguageAgent):
     ) -> tuple[LanguageState, Metrics]:
         """Return the state after `epochs` passes over the lesson in `minibatches`, and means of the metrics."""
         learned, fixed = self.apart(state.network)
-        optimiser, count = self.steps(rate), len(lesson.weight)
 
-        def step(carry: tuple[Any, Any], item: tuple[Lesson, Bool[Array, ""]]) -> tuple[tuple[Any, Any], Metrics]:
-            learned, inner = carry
+        def loss(learned: Transformer, part: Lesson, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+            network = learned if fixed is None else equinox.combine(learned, fixed)
+            return self.objective(network, state, part, first)
 
-            def loss(learned: Transformer) -> tuple[Float[Array, ""], Metrics]:
-                network = learned if fixed is None else equinox.combine(learned, fixed)
-                return self.objective(network, state, *item)
-
-            gradient, metrics = jax.grad(loss, has_aux=True)(learned)
-            return optimiser.step(gradient, inner, learned), metrics
-
-        def order(key: Key[Array, ""]) -> Array:
-            if self.minibatches == 1:
-                return jnp.arange(count)
-            return shuffled(jax.random.bits(key, (count,)))
-
-        orders = jax.vmap(order)(jax.random.split(key, self.epochs)).reshape(self.epochs * self.minibatches, -1)
-        first = jnp.arange(len(orders)) == 0
-
-        def numbered(carry: tuple[Any, Any], item: tuple[Array, Array]) -> tuple[tuple[Any, Any], Metrics]:
-            return step(carry, (jax.tree.map(lambda x: x[item[0]], lesson), item[1]))
-
-        (learned, inner), metrics = jax.lax.scan(numbered, (learned, state.optimiser), (orders, first))
+        learned, inner, said = descend(
+            loss, learned, state.optimiser, self.steps(rate), lesson, self.epochs, self.minibatches, key
+        )
         network = learned if fixed is None else equinox.combine(learned, fixed)
-        said = jax.tree.map(jnp.mean, metrics)
-        said |= {name: metrics[name][0] for name in ("first_ratio", "sampler_gap")}
         return state._replace(network=network, optimiser=inner), said
 
     def objective(
@@ -203,26 +254,63 @@ class GRPO(LanguageAgent):
         """Compute the loss of some answers. `first`: the policy is still the one that acted, so ratios are 1."""
         rows = lesson.rows
         now, entropy = self.scored(network, state, rows)
-        old = jnp.where(first, jax.lax.stop_gradient(now), lesson.old)
+        newest = lesson.newest
+        old = jnp.where(first & newest, jax.lax.stop_gradient(now), lesson.old)
         mask = rows.wrote & (lesson.weight > 0)[:, None]
         if self.entropy_share < 1:
             mask = high_entropy(jax.lax.stop_gradient(entropy), mask, self.entropy_share)
-        given = {name: getattr(self, name) for name in ("low", "high", "ceiling")}
-        numbers = {name: value for name, value in given.items() if value is not None}
-        length = rows.wrote.shape[1] if self.aggregation == "constant" else None
-        weight = lesson.weight[:, None]
-        loss = policy_loss(
-            self.loss, now, old, lesson.advantage, mask, self.aggregation, length=length, weight=weight, **numbers
-        )
+        loss, more = self.surrogate(network, lesson, now, old, jax.lax.stop_gradient(entropy), mask)
         ratio = jnp.exp(now - old)
+        drawn = rows.wrote & (lesson.weight > 0)[:, None] & (rows.temperature >= LOWEST) & newest
         metrics = {
             "policy_loss": loss,
             "entropy": token_mean(entropy, mask),
-            "first_ratio": jnp.max(jnp.where(mask, jnp.abs(ratio - 1), 0)),
+            "first_ratio": jnp.max(jnp.where(mask & newest, jnp.abs(ratio - 1), 0)),
             "moved": token_mean(jnp.abs(ratio - 1), mask),
-            "sampler_gap": token_mean(jnp.abs(now - rows.sampled), rows.wrote),
-        }
+            "sampler_gap": token_mean(jnp.abs(now - rows.sampled), drawn),
+        } | more
         if isinstance(state.reference, Transformer):
             apart = token_mean(kl_loss(now, lesson.reference, mask, self.estimator), mask)
-            loss, metrics = loss + self.divergence * apart, metrics | {"divergence": apart}
+            metrics |= {"divergence": apart}
+            if self.charged == "loss":
+                loss = loss + self.divergence * apart
         return loss - self.entropy_coefficient * metrics["entropy"], metrics
+
+    def surrogate(
+        self,
+        network: Transformer,
+        lesson: Lesson,
+        now: Float[Array, "row new"],
+        old: Float[Array, "row new"],
+        entropy: Float[Array, "row new"],
+        mask: Bool[Array, "row new"],
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """Return the loss of tokens as one number, and metrics of it. No gradient flows through `old` and `entropy`."""
+        return self.summed(lesson, now, old, mask, lesson.advantage), {}
+
+    def summed(
+        self,
+        lesson: Lesson,
+        now: Float[Array, "row new"],
+        old: Float[Array, "row new"],
+        mask: Bool[Array, "row new"],
+        advantage: Float[Array, "row #new"],
+        **bounds: Any,
+    ) -> Float[Array, ""]:
+        """Return the named loss of all tokens. `bounds` take the place of the agent's own."""
+        length = mask.shape[1] if self.aggregation == "constant" else None
+        loss = self.token_losses(now, old, mask, advantage, **bounds) * lesson.weight[:, None]
+        return aggregate(loss, mask, self.aggregation, length)
+
+    def token_losses(
+        self,
+        now: Float[Array, "row new"],
+        old: Float[Array, "row new"],
+        mask: Bool[Array, "row new"],
+        advantage: Float[Array, "row #new"],
+        **bounds: Any,
+    ) -> Float[Array, "row new"]:
+        """Return the named loss of each token."""
+        given = {name: getattr(self, name) for name in ("low", "high", "ceiling")} | bounds
+        numbers = {name: value for name, value in given.items() if value is not None}
+        return LOSSES[self.loss](now, old, advantage, mask, **numbers)

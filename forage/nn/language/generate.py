@@ -154,7 +154,8 @@ def write(
     `hidden` is what each row's last token was read as. The cache has room for `new` - 1 columns more, or gets it with
     `grow`. Whoever goes on, such as after a tool's answer, reads the last column of `tokens` with its `mask` first: all
     others have been read, also those that end rows. Without `stop` the loop has a fixed length, as a program over many
-    seeds wants it. Rows that are `silent` write nothing.
+    seeds wants it. Rows that are `silent` write nothing. Where the temperature has the axes `batch new 1`, each token
+    has its own.
     """
     batch, vocabulary = len(hidden), network.architecture.vocabulary
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(new))
@@ -163,7 +164,10 @@ def write(
         noise = jax.vmap(lambda own: distribution.noise(own, (batch, vocabulary)))(keys)
 
     def draw(number: Array | int, hidden: Array, ended: Array, written: Written) -> tuple[Array, Array, Written]:
-        log_p = distribution.log_distribution(network.logits(hidden), sampling, allowed)
+        this = sampling
+        if jnp.ndim(sampling.temperature) == 3:
+            this = sampling._replace(temperature=sampling.temperature[:, number])  # type: ignore[index]
+        log_p = distribution.log_distribution(network.logits(hidden), this, allowed)
         own = distribution.noise(keys[number], (batch, vocabulary)) if noise is None else noise[number]
         token, log_p = distribution.drawn(log_p, own)
         token, log_p = jnp.where(ended, PAD, token), jnp.where(ended, 0.0, log_p)
@@ -205,6 +209,20 @@ def last(hidden: Float[Array, "batch time width"], mask: Bool[Array, "batch time
     return jnp.take_along_axis(hidden, place[:, None, None], axis=1)[:, 0]
 
 
+def before(
+    network: Transformer, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"], remat: bool = False
+) -> tuple[Float[Array, "batch time-1 width"], Bool[Array, "batch time-1"]]:
+    """Return what stands before each token but the first of a row, as it was read, and where there is anything.
+
+    What stands before a token is the last one that is no padding, which need not be in the column before it.
+    """
+    hidden = network.hidden(tokens, mask, remat)
+    column = jnp.where(mask, jnp.arange(tokens.shape[1]), -1)
+    place = jax.lax.cummax(column, axis=1)[:, :-1]
+    hidden = jnp.take_along_axis(hidden, jnp.maximum(place, 0)[..., None], axis=1)
+    return hidden, mask[:, 1:] & (place >= 0)
+
+
 def log_probabilities(
     network: Transformer,
     tokens: Int[Array, "batch time"],
@@ -221,11 +239,7 @@ def log_probabilities(
     """
     mask = jnp.ones(tokens.shape, bool) if mask is None else mask
     time = tokens.shape[1]
-    hidden = network.hidden(tokens, mask, remat)
-    # What stands before a token is the last one that is no padding, which need not be in the column before it.
-    column = jnp.where(mask, jnp.arange(time), -1)
-    before = jax.lax.cummax(column, axis=1)[:, :-1]
-    hidden = jnp.take_along_axis(hidden, jnp.maximum(before, 0)[..., None], axis=1)
+    hidden, real = before(network, tokens, mask, remat)
 
     def scored(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         hidden, token = pair
@@ -243,6 +257,5 @@ def log_probabilities(
         log_p, entropy = (x.swapaxes(0, 1).reshape(len(tokens), -1)[:, : time - 1] for x in found)
     else:
         log_p, entropy = scored((hidden, after))
-    real = mask[:, 1:] & (before >= 0)
     log_p, entropy = (jnp.pad(jnp.where(real, x, 0.0), ((0, 0), (1, 0))) for x in (log_p, entropy))
     return log_p, entropy

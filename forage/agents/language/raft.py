@@ -1,0 +1,48 @@
+"""RAFT: the best answers of each group are learned from as if an expert had written them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox
+from jaxtyping import Array, Float
+
+from forage.agents.language.grpo import GRPO
+from forage.core.ranges import Ranges
+from forage.core.types import ForageError, Spec
+from forage.ops.tokens.masks import known
+from forage.ops.tokens.supervised import SELECTIONS, selection
+
+
+class RAFT(GRPO):
+    """Supervised fine-tuning on chosen answers of one's own: the best of each group, or all that are right.
+
+        loss = mean over tokens of chosen answers of -log pi
+
+    `best` is Dong et al. (2023), "RAFT: Reward Ranked FineTuning for Generative Foundation Model Alignment", arXiv
+    2304.06767: of each prompt's answers the one of the highest reward, and the first one where several are equal, even
+    if all are wrong. `above` is rejection sampling, of rewards above 1/2: Yuan et al. (2023), "Scaling Relationship on
+    Learning Mathematical Reasoning with Large Language Models", arXiv 2308.01825. The papers' own pages could not be
+    looked up. There thousands of chosen answers are learned from for several passes before the next are drawn; here
+    each rollout is an iteration of its own, with `epochs` passes.
+    """
+
+    example: ClassVar[str] = "forage train raft text:addition --env.level 2 --selection above"
+    replays: ClassVar[bool] = False
+    ranges: ClassVar[Ranges] = GRPO.ranges
+
+    selection: str = equinox.field(static=True, default="best")  # which answers are learned from: the best of each
+    # group, or all above a reward of 1/2
+    advantage: str = equinox.field(static=True, default="none")
+    loss: str = equinox.field(static=True, default="reinforce")
+    aggregation: str = equinox.field(static=True, default="token-mean")
+
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        known("selection of answers", self.selection, SELECTIONS)
+        if self.advantage != "none" or self.charged != "loss":
+            raise ForageError("RAFT learns alike from all answers that it chooses; leave out advantage and charged.")
+
+    def compared(self, reward: Float[Array, "group answer"]) -> tuple[Float[Array, "group answer"], Array]:
+        chosen = (selection(reward, self.selection) > 0).astype(reward.dtype)
+        return chosen, chosen * super().compared(reward)[1]

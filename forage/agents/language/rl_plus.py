@@ -1,0 +1,97 @@
+"""RL-PLUS: a solution by an expert stands among the answers of each group."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from forage.agents.language.grpo import GRPO, Lesson
+from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
+from forage.core.types import Batch, ForageError, Spec
+from forage.nn.transformer import Transformer
+from forage.ops.tokens.masks import aggregate, token_mean
+from forage.ops.tokens.off_policy import external
+
+
+class RLPlus(GRPO):
+    """RL-PLUS: GRPO, and the reference as one more answer of each group, written by a policy that nobody knows.
+
+        A      = (1 - mean of the group's own rewards) / (their deviation, or 1 where it is 0, + 1e-6)
+        loss_t = -2 pi / (old + (old + 1) / 2) (1 - pi)^focus A        at each token of the reference, which is right
+
+    The denominator is that of multiple importance sampling from the old policy and an estimate of the writer's; the
+    focus turns to tokens that are right and improbable. A prompt without a reference has the group's answers alone.
+
+    Dong et al. (2025), "RL-PLUS: Countering Capability Boundary Collapse of LLMs in Reinforcement Learning with Hybrid-
+    policy Optimization", arXiv 2508.00222, as in the authors' `rlplus_core_alg.py` (`ops/tokens/off_policy.external`),
+    whose focus of 0.5 is the default; mean and deviation are those of own answers there, too, and that a deviation of 0
+    counts as 1 is LUFFY's `compute_grpo_outcome_advantage_split`, which mixes such answers in, too. The paper's own
+    pages could not be looked up. Another `advantage` is for own answers alone.
+    """
+
+    example: ClassVar[str] = "forage train rl-plus text:countdown"
+    replays: ClassVar[bool] = False
+    ranges: ClassVar[Ranges] = {**GRPO.ranges, "focus": Range(0), "share": Range(0)}
+
+    focus: float = 0.5  # how much more improbable tokens of the reference count; 0: all alike
+    share: float = 1.0  # weight of the references beside own answers; 0 is GRPO
+    aggregation: str = equinox.field(static=True, default="token-mean")
+
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        if self.rollout_length > 1:
+            raise ForageError(
+                f"RL-PLUS learns from the solution of a problem, and {spec.name} has {self.rollout_length} turns; use "
+                f"sft there."
+            )
+        if self.aggregation == "constant" or self.charged != "loss":
+            raise ForageError("RL-PLUS takes means of losses; use the aggregation token-mean, and leave out charged.")
+        rows = self.num_envs // self.group_size * (self.group_size + 1)
+        if rows % self.minibatches:
+            raise ForageError(
+                f"{rows} answers and references cannot be cut into {self.minibatches} equal parts; give minibatches "
+                f"that divide them."
+            )
+
+    def gathered(self, batch: Batch) -> Lesson:
+        """Return the answers of a rollout, and behind them the reference of each group."""
+        lesson, experience = super().gathered(batch), batch.experience
+        first = jax.tree.map(lambda x: x[:, :: self.group_size], experience)
+        aux = jax.tree.map(jnp.zeros_like, first.aux)
+        worked = first._replace(action=first.observation["reference"], aux=aux)
+        extra = super().gathered(batch._replace(experience=worked))
+        extra = extra._replace(weight=jnp.where(extra.rows.wrote.any(1), 1.0, 0.0), more=jnp.ones_like(extra.weight))
+        lesson = lesson._replace(more=jnp.zeros_like(lesson.weight))
+        return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), lesson, extra)
+
+    def credited(self, batch: Batch, lesson: Lesson, reward: Float[Array, "group answer"]) -> Lesson:
+        own, extra = (
+            jax.tree.map(lambda x, part=part: x[part], lesson)
+            for part in (slice(0, reward.size), slice(reward.size, None))
+        )
+        own = super().credited(batch, own, reward)
+        deviation = jnp.std(reward, axis=1, ddof=1)
+        advantage = (1 - reward.mean(1)) / (jnp.where(deviation > 0, deviation, 1.0) + 1e-6)
+        extra = extra._replace(advantage=advantage[:, None], weight=extra.weight * self.share)
+        return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), own, extra)
+
+    def surrogate(
+        self,
+        network: Transformer,
+        lesson: Lesson,
+        now: Float[Array, "row new"],
+        old: Float[Array, "row new"],
+        entropy: Float[Array, "row new"],
+        mask: Bool[Array, "row new"],
+    ) -> tuple[Float[Array, ""], Metrics]:
+        given = lesson.more[:, None] > 0
+        own = self.token_losses(now, old, mask, lesson.advantage)
+        each = jnp.where(given, external(now, old, lesson.advantage, mask, focus=self.focus), own)
+        return aggregate(each * lesson.weight[:, None], mask, self.aggregation), {
+            "reference_probability": jnp.exp(token_mean(jax.lax.stop_gradient(now), mask & given))
+        }

@@ -1,0 +1,77 @@
+"""ROVER: the values of the policy that draws all tokens alike are enough, and the policy itself holds them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox
+import jax
+from jaxtyping import Array, Bool, Float
+
+from forage.agents.language.base import LanguageState, Rows, warmth
+from forage.agents.language.grpo import GRPO, Lesson
+from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
+from forage.core.types import ForageError, Spec
+from forage.nn.transformer import Transformer
+from forage.ops.tokens.masks import aggregate
+from forage.ops.tokens.supervised import rover
+
+
+class ROVER(GRPO):
+    """ROVER: random policy valuation, by a squared error at each token (`ops/tokens/supervised.rover`).
+
+        Q_t  = value_temperature (log pi(token_t) - log old(token_t))
+        loss = (Q_t - (A + value_temperature mean over the vocabulary of (log pi - log old) at t + 1))^2
+
+    with A = r - mean of the group. Sampling from pi is sampling in proportion to exp(Q). There is neither a ratio nor a
+    clip. Vocabulary: all that the model has.
+
+    He et al. (2025), "Random Policy Valuation is Enough for LLM Reasoning with Verifiable Rewards", arXiv 2509.24981,
+    as in the authors' `Countdown` (tinnerhrhe/ROVER): temperature 1, 4 steps of each rollout and a mean over tokens are
+    those of `train_rover.sh` and `dp_actor.py`; it has 5 answers to a prompt, and 8 in `rover_qwen3_8b.sh`. The paper's
+    own pages could not be looked up.
+    """
+
+    example: ClassVar[str] = "forage train rover text:countdown"
+    replays: ClassVar[bool] = False
+    ranges: ClassVar[Ranges] = {**GRPO.ranges, "value_temperature": Range(0, above=True)}
+
+    value_temperature: float = 1.0  # reward that a nat of log-probability stands for; smaller moves the policy more
+    advantage: str = equinox.field(static=True, default="dr-grpo")
+    aggregation: str = equinox.field(static=True, default="token-mean")
+    minibatches: int = equinox.field(static=True, default=4)
+
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        if any(limit is not None for limit in (self.top_k, self.top_p, self.min_p)):
+            raise ForageError("ROVER takes means over the whole vocabulary; leave out top_k, top_p and min_p.")
+        if self.loss != "clip" or any(bound is not None for bound in (self.low, self.high, self.ceiling)):
+            raise ForageError("ROVER has a loss of its own, without a clip; leave out loss, low, high and ceiling.")
+        if self.aggregation == "constant":
+            raise ForageError("ROVER takes means; use the aggregation token-mean or sequence-mean.")
+
+    def warmed(self, network: Transformer, rows: Rows) -> Float[Array, "row new vocabulary"]:
+        """Return the logits over the temperature of each answer."""
+        return self.logits(network, rows) / warmth(rows)
+
+    def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
+        lesson = super().prepared(state, lesson)
+        old = self.mapped(lambda rows: self.warmed(state.network, rows), lesson.rows)
+        return lesson._replace(more=old)
+
+    def surrogate(
+        self,
+        network: Transformer,
+        lesson: Lesson,
+        now: Float[Array, "row new"],
+        old: Float[Array, "row new"],
+        entropy: Float[Array, "row new"],
+        mask: Bool[Array, "row new"],
+    ) -> tuple[Float[Array, ""], Metrics]:
+        rows = lesson.rows
+        token = rows.tokens[:, -rows.wrote.shape[1] :]
+        logits = self.warmed(network, rows)
+        loss = rover(logits, lesson.more, token, lesson.advantage, mask, self.value_temperature)
+        error = jax.lax.stop_gradient(aggregate(loss, mask, self.aggregation))
+        return aggregate(loss * lesson.weight[:, None], mask, self.aggregation), {"error": error}

@@ -1,0 +1,65 @@
+"""Supervised fine-tuning: what an expert would write next becomes likelier."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+from forage.agents.language.base import LanguageAgent, LanguageState, Rows
+from forage.agents.language.descent import descend
+from forage.core.ports import Metrics
+from forage.core.types import Batch, Clock, Spec
+from forage.nn.transformer import Transformer
+from forage.ops.tokens.masks import AGGREGATIONS, aggregate, known, token_mean
+from forage.ops.tokens.supervised import cross_entropy
+
+
+class SFT(LanguageAgent):
+    """Supervised fine-tuning on the references of a text environment, by cross-entropy.
+
+    A reference is what an expert would write where the conversation stands. With its usual behaviour, `worked`, the
+    expert's text is also what is written, so that conversations go as the expert's; with `own` the policy writes, and
+    is taught where its own words lead, as in DAgger. Turns without a reference teach nothing. Rewards are not looked
+    at.
+
+    It is the first step of Ouyang et al. (2022), "Training Language Models to Follow Instructions with Human Feedback",
+    arXiv 2203.02155; a mean over all tokens is TRL's `SFTTrainer`.
+    """
+
+    example: ClassVar[str] = "forage train sft text:addition --env.level 2"
+    usual_behaviour: ClassVar[str] = "worked"
+
+    aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number:
+    # token-mean or sequence-mean
+
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        known("aggregation of supervised learning", self.aggregation, [x for x in AGGREGATIONS if x != "constant"])
+
+    def learn(
+        self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
+        experience = batch.experience
+        rows = self.rows(batch._replace(experience=experience._replace(action=experience.observation["reference"])))
+        learned, fixed = self.apart(state.network)
+
+        def loss(learned: Transformer, rows: Rows, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+            network = learned if fixed is None else equinox.combine(learned, fixed)
+            logits, token = self.logits(network, rows), rows.tokens[:, -rows.wrote.shape[1] :]
+            each = cross_entropy(logits, token, rows.wrote)
+            likely = token_mean(jnp.argmax(logits, -1) == token, rows.wrote)
+            return aggregate(each, rows.wrote, self.aggregation), {
+                "cross_entropy": token_mean(each, rows.wrote),
+                "likeliest": jax.lax.stop_gradient(likely),
+            }
+
+        learned, inner, said = descend(
+            loss, learned, state.optimiser, self.steps(self.rate(clock)), rows, self.epochs, self.minibatches, key
+        )
+        network = learned if fixed is None else equinox.combine(learned, fixed)
+        said |= {"reward": experience.reward.sum(0).mean(), "taught": rows.wrote.any(1).mean()}
+        return state._replace(network=network, optimiser=inner), said, jnp.zeros(experience.reward.shape[1])

@@ -1,0 +1,47 @@
+"""Some answers of each group are those of the policy that learning began from."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree
+
+from forage.behaviours.checks import check_writes
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.types import AGENT, GUIDE, ForageError, Spec
+
+
+class FirstPolicy(Behaviour):
+    """The first policy writes the first answers of each group, as many as the agent says (`firsts`).
+
+    A*-PO estimates from them what a prompt is worth (Brantley et al., 2025, arXiv 2505.20686); XPO compares one of them
+    with one of the policy's (Xie et al., 2024, arXiv 2405.21046). Both policies write in turn, so a step takes the time
+    of two.
+    """
+
+    example: ClassVar[str] = "forage train a-star-po text:addition --behaviour first-policy"
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        check_writes("An answer of the first policy", agent, spec)
+        if not getattr(agent, "firsts", 0):
+            raise ForageError(
+                f"{type(agent).__name__} does not learn from answers of its first policy; a-star-po does, and "
+                f"online-dpo with the preference xpo."
+            )
+
+    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        agent: Any = moment.agent
+        first = moment.who % agent.group < agent.firsts
+        now = moment.agent_state
+
+        def answer(network: Any, there: Bool[Array, ""]) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+            """Write an answer where it is asked for; who reads nothing writes nothing."""
+            read = observation | {"context": jnp.where(there, observation["context"], 0)}
+            policy = moment._replace(agent_state=now._replace(network=network))
+            return policy.own(hidden.agent, read, moment.key)
+
+        then, own = answer(now.reference, first), answer(now.network, ~first)
+        action, memory, aux = jax.tree.map(lambda a, b: jnp.where(first, a, b), then, own)
+        return Decision(action, hidden._replace(agent=memory), aux, jnp.where(first, GUIDE, AGENT).astype(jnp.int32))

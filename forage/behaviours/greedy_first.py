@@ -1,0 +1,33 @@
+"""The first answer of each group is the most probable one."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from forage.behaviours.checks import check_writes
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.types import Spec
+
+
+class GreedyFirst(Behaviour):
+    """The first answer of each group is written at temperature 0, all others as the agent writes.
+
+    Its reward is a baseline of the others that costs no critic: Li et al. (2023), "ReMax", arXiv 2310.10505, as in the
+    authors' `remax_trainer.py`. Other agents that compare answers learn from it as from any.
+    """
+
+    example: ClassVar[str] = "forage train remax text:addition --behaviour greedy-first"
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        check_writes("A most probable answer first", agent, spec)
+
+    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        agent: Any = moment.agent
+        first = moment.who % agent.group == 0
+        agent = dataclasses.replace(agent, temperature=jnp.where(first, 0.0, agent.temperature))
+        action, memory, aux = moment._replace(agent=agent).own(hidden.agent, observation, moment.key)
+        return Decision(action, hidden._replace(agent=memory), aux)

@@ -1,0 +1,33 @@
+"""Worked examples: the reference is what is written."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from forage.behaviours.checks import check_writes
+from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.types import GUIDE, Spec
+
+
+class Worked(Behaviour):
+    """An expert's next text, which a text environment tells beside what was said, is written in place of an answer.
+
+    So a conversation goes as the expert's goes, and the agent writes nothing, which saves the time that sampling takes.
+    Where there is no reference nothing is written. It is how a data set of conversations is made, one for each problem:
+    Ouyang et al. (2022), "Training Language Models to Follow Instructions with Human Feedback", arXiv 2203.02155,
+    begins with supervised learning of such.
+    """
+
+    example: ClassVar[str] = "forage train sft text:addition --behaviour worked"
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        check_writes("A reference", agent, spec, grouped=False)
+
+    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        own = jax.eval_shape(lambda o, k: moment.own(hidden.agent, o, k)[2], observation, moment.key)
+        aux = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), own)
+        return Decision(observation["reference"], hidden, aux, jnp.int32(GUIDE))

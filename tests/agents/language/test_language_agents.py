@@ -1,0 +1,154 @@
+"""Agents of language with another kind of learning than GRPO's: supervised, preferences, a critic, evolution."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_grpo import collected, learned, model
+from test_relatives import acted
+from tiers import gated
+
+import forage
+from forage.agents.language.evolution import LanguageES
+from forage.agents.language.online_dpo import OnlineDPO, Pair
+from forage.agents.language.ppo_language import along, back, conversation
+from forage.agents.language.sft import SFT
+from forage.config.setup import make_setup
+from forage.core.errors import ForageError
+from forage.core.types import GUIDE
+from forage.ops.tokens.preferences import PREFERENCES
+
+OPTIONS = {
+    "sft": {},
+    "online-dpo": {"group_size": 4, "learning_rate": 1e-3},
+    "xpo": {},
+    "ppo-language": {"minibatches": 2},
+    "language-es": {"population": 4, "sigma": 0.02, "learning_rate": 0.02},
+}
+
+
+def setup_of(name: str, environment: str = "text:addition", **options):
+    options = {"model": model(), "num_envs": 8} | OPTIONS[name] | options
+    return make_setup(name, environment, agent_options=options, steps=64, seeds=[0])
+
+
+def test_references_are_written_and_become_likelier():
+    setup = setup_of("sft", learning_rate=1e-3)
+    decision, seen = acted(setup, "sft")
+    assert np.array_equal(decision.action, seen["reference"])
+    assert (np.asarray(decision.source) == GUIDE).all()
+    agent, state, batch = collected(setup)
+    assert isinstance(agent, SFT)
+    after, metrics, _ = learned(agent, state, batch)
+    again = learned(agent, after, batch)[1]
+    assert again["cross_entropy"] < metrics["cross_entropy"]
+    # Untrained, every token is about as likely as any.
+    assert abs(metrics["cross_entropy"] - np.log(512)) < 0.5 and metrics["taught"] == 1
+
+
+@pytest.mark.parametrize("preference", gated([name for name in PREFERENCES if name != "xpo"], ["kto"]))
+def test_the_better_answer_gains_on_the_worse(preference):
+    agent, state, batch = collected(setup_of("online-dpo", preference=preference), reward=[0, 0, 1, 0, 1, 1, 1, 1])
+    after, metrics, _ = learned(agent, state, batch)
+    assert metrics["alike"] == 0.5
+    rows = agent.rows(batch)
+    change = (agent.scored(after.network, state, rows)[0] - agent.scored(state.network, state, rows)[0]) * rows.wrote
+    change = np.asarray(change.sum(1))
+    assert change[2] > change[0]
+    assert all(np.isfinite(value) for value in metrics.values())
+
+
+@pytest.mark.thorough
+def test_the_first_loss_of_dpo_is_that_of_a_coin():
+    agent, state, batch = collected(setup_of("online-dpo"), reward=[0, 0, 1, 0, 1, 1, 1, 0])
+    metrics = learned(agent, state, batch)[1]
+    assert np.isclose(metrics["preference_loss"], np.log(2), atol=1e-5) and metrics["alike"] == 0
+
+
+def test_the_bonus_for_exploring_is_of_the_first_policy_s_answer():
+    learner = setup_of("xpo", optimism=0.5).learner()
+    agent, state = learner.agent, learner.agent.init(jax.random.key(0), learner.spec)
+    now = jnp.array([[-1.0, -2.0], [-3.0, -5.0]])
+    pair = Pair(None, now, jnp.ones(2), jnp.array([True, False]))
+    assert isinstance(agent, OnlineDPO)
+    loss = agent.losses(state.network, state, pair, now)
+    assert np.allclose(loss, np.log(2) + 0.5 * np.array([-2.0, -3.0]), atol=1e-6)
+
+
+def test_advantages_along_tokens_by_hand():
+    # Of five columns the third was not written: the first answer's padding, say.
+    wrote = jnp.array([[True, True, False, True]])
+    value, price = jnp.array([[0.5, 0.25, 9.0, 0.75]]), jnp.array([[0.0, 0.1, 9.0, 0.0]])
+    found = along(jnp.array([1.0]), price, value, wrote, 0.5, 0.5)
+    last = 1 - 0.75
+    second = -0.1 + 0.5 * 0.75 - 0.25 + 0.25 * last
+    first = 0.5 * 0.25 - 0.5 + 0.25 * second
+    assert np.allclose(found, [[first, second, 0, last]])
+    rows = jnp.arange(12).reshape(4, 3)
+    assert conversation(rows, 2).tolist() == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]
+    assert np.array_equal(back(conversation(rows, 2), 2), rows)
+
+
+def test_a_critic_learns_what_answers_are_worth():
+    setup = setup_of("ppo-language", value_coefficient=1.0, learning_rate=1e-3, value_clip=10.0, epochs=4)
+    agent, state, batch = collected(setup, reward=np.ones(8))
+    after, metrics, _ = learned(agent, state, batch)
+    assert metrics["first_ratio"] == 0
+    again = learned(agent, after, batch)[1]
+    assert again["value_loss"] < metrics["value_loss"] < 0.5
+
+
+def test_members_have_opposite_noise_and_the_better_is_followed():
+    agent, state, batch = collected(setup_of("language-es"), reward=[1, 0, 0, 0, 1, 0, 0, 0])
+    assert isinstance(agent, LanguageES)
+    first, second = (agent.noised(state.network, state.seed, jnp.int32(number)) for number in (0, 1))
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == -b).all()), first, second))
+    after, metrics, _ = learned(agent, state, batch)
+    assert metrics["best_member"] == 1 and np.isclose(metrics["spread"], np.std([1, 0, 0, 0]))
+    # z is (3, -1, -1, -1) / sqrt 3; of the other pair nothing is left, and of the first 4 / sqrt 3.
+    moved = jax.tree.map(lambda a, b: a - b, after.network, state.network)
+    expected = jax.tree.map(lambda e: 0.02 / 4 * (4 / np.sqrt(3)) * e, first)
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-5)), moved, expected))
+    assert not np.array_equal(after.seed, state.seed)
+
+
+@pytest.mark.thorough
+def test_members_write_their_own_answers():
+    setup = setup_of("language-es", sigma=1.0)
+    _, _, batch = collected(setup)
+    action = np.asarray(batch.experience.action[0]).reshape(2, 4, -1)
+    assert any((action[:, 0] != action[:, other]).any() for other in (1, 2, 3))
+    quiet = setup_of("language-es", sigma=1e-9)
+    action = np.asarray(collected(quiet)[2].experience.action[0]).reshape(2, 4, -1)
+    assert (action == action[:, :1]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("sft", {"aggregation": "constant"}, "token-mean"),
+        ("online-dpo", {"preference": "dop"}, "dpo"),
+        ("online-dpo", {"preference": "xpo"}, "the agent xpo"),
+        ("online-dpo", {"minibatches": 4}, "2 pairs"),
+        ("online-dpo", {"preference": "kto", "minibatches": 2}, "two prompts"),
+        ("xpo", {"group_size": 4}, "2 answers"),
+        ("language-es", {"population": 5, "num_envs": 10}, "odd"),
+        ("language-es", {"epochs": 2}, "once"),
+    ],
+)
+def test_bad_settings_are_one_sentence(name, options, says):
+    with pytest.raises(ForageError, match=says):
+        setup_of(name, **options).learner().check()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", list(OPTIONS))
+def test_resumed_is_as_if_never_stopped(name, tmp_path):
+    given = {"agent": setup_of(name).learner().agent, "environment": "text:addition", "seeds": [1]}
+    forage.train(**given, steps=40, directory=tmp_path / "whole", display="quiet")
+    forage.train(**given, steps=24, directory=tmp_path / "parts", display="quiet")
+    forage.resume(tmp_path / "parts", steps=40, agent=given["agent"], display="quiet")
+    one, two = (np.load(tmp_path / part / "agent.npz") for part in ("whole", "parts"))
+    assert sorted(one) == sorted(two) and all(
+        np.array_equal(one[leaf], two[leaf]) for leaf in one if one[leaf].dtype.kind == "f"
+    )

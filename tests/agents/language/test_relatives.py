@@ -1,0 +1,251 @@
+"""GRPO's relatives: each is GRPO with its fields, or has one rule of its own that is worked by hand here."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_grpo import CLOCK, collected, learned, model
+from tiers import gated
+
+import forage
+from forage.agents.language import relatives
+from forage.agents.language.a_star_po import AStarPO
+from forage.agents.language.charge import by_token, still_to_come
+from forage.agents.language.distill import Distill
+from forage.agents.language.grpo import GRPO
+from forage.agents.language.raft import RAFT
+from forage.agents.language.rl_plus import RLPlus
+from forage.agents.language.shaped import BAPO, GRPOLambda
+from forage.config.registry import part_class
+from forage.config.setup import make_setup
+from forage.core.errors import ForageError
+from forage.core.types import AGENT, GUIDE
+
+CHOICES = [
+    *("dr-grpo", "dapo", "rloo", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "remax", "gspo", "cispo"),
+    *("lite-ppo", "gmpo", "sapo", "max-rl", "pass-at-k", "max-at-k"),
+]
+"""Relatives that change defaults alone."""
+
+RULES = ["grpo-lambda", "entropy-shaped", "bapo", "lp-reg", "a-star-po", "rover", "raft", "rl-plus", "distill"]
+"""Relatives with a rule of their own."""
+
+SMALL = {"num_envs": 8, "group_size": 4, "minibatches": 1, "epochs": 1}
+REWARD = [1, 0, 0, 0, 1, 1, 0, 1]
+
+
+def setup_of(name: str, environment: str = "text:addition", **options):
+    options = {"model": model()} | SMALL | options
+    if name == "distill":
+        options = {"teacher": model(1)} | options
+    if name == "a-star-po":
+        options = {"value_answers": 2} | options
+    return make_setup(name, environment, agent_options=options, steps=64, seeds=[0])
+
+
+def same(one, two) -> bool:
+    return jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), one, two))
+
+
+def test_every_choice_is_a_class_without_methods_of_its_own():
+    classes = {cls for cls in vars(relatives).values() if isinstance(cls, type) and issubclass(cls, GRPO)} - {GRPO}
+    assert {part_class("agent", name) for name in CHOICES} == classes
+    for cls in classes:
+        assert [name for name, what in vars(cls).items() if callable(what) and not name.startswith("__")] == [], cls
+
+
+@pytest.mark.parametrize("name", gated(CHOICES, ["reinforce-plus-plus"]))
+def test_a_relative_is_grpo_with_its_fields(name):
+    agent, state, batch = collected(setup_of(name), reward=REWARD)
+    fields = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}
+    one, two = (learned(each, state, batch) for each in (agent, GRPO(**fields)))
+    assert same(one[0].network, two[0].network) and one[1] == two[1]
+    assert not same(one[0].network, state.network)
+
+
+def test_the_price_of_a_divergence_by_hand():
+    # Two turns of one conversation, two tokens each; the last one of the first turn was not written.
+    old, first = jnp.array([[1.0, 9.0], [2.0, 4.0]]), jnp.array([[0.5, 0.0], [1.0, 1.0]])
+    wrote = jnp.array([[True, False], [True, True]])
+    price = still_to_come(old, first, wrote, turns=2)
+    assert price.tolist() == [[4.5, 4.0], [4.0, 3.0]]
+    reward, baseline = jnp.array([1.0, 1.0]), jnp.array([0.5, 0.5])
+    assert by_token("none", reward, 0.5 * price, baseline, wrote).tolist() == [[-1.25, 0], [-1.0, -0.5]]
+    assert by_token("remax", reward, 0.5 * price, baseline, wrote).tolist() == [[-1.75, 0], [-1.5, -1.0]]
+    whole = by_token("reinforce++", reward, 0.5 * price, baseline, wrote)
+    written = np.array([-1.25, -1.0, -0.5])
+    assert np.allclose(whole[wrote], (written - written.mean()) / written.std(ddof=1), atol=1e-6)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("charged", ["answer", "token"])
+def test_a_divergence_in_the_reward_costs_nothing_at_first(charged):
+    """While the policy is the first one; where it has moved, likelier tokens cost their answers reward."""
+    advantage = {"answer": "dr-grpo", "token": "none"}[charged]
+    setup = setup_of("grpo", divergence=0.5, charged=charged, advantage=advantage)
+    agent, state, batch = collected(setup, reward=REWARD)
+    grouped = jnp.array(REWARD, jnp.float32).reshape(2, 4)
+    lesson = agent.credited(batch, agent.prepared(state, agent.gathered(batch)), grouped)
+    free = dataclasses.replace(agent, divergence=0.0).credited(batch, agent.gathered(batch), grouped)
+    assert np.allclose(lesson.advantage, jnp.where(lesson.advantage == 0, 0, free.advantage), atol=1e-5)
+    gathered = agent.gathered(batch)
+    moved = gathered._replace(old=gathered.old + 0.1 * (jnp.arange(8) == 1)[:, None], reference=gathered.old)
+    each = agent.credited(batch, moved, grouped).advantage[:, 0]
+    assert each[1] < lesson.advantage[1, 0] and each[2] >= lesson.advantage[2, 0] - 1e-5
+
+
+def acted(setup, name: str):
+    """Return the temperature, the source and the tokens of a rollout's answers as its behaviour chooses them."""
+    from forage.core.ports import Hidden, Moment
+
+    learner = setup.learner()
+    agent = learner.agent
+    state = agent.init(jax.random.key(0), learner.spec)
+    seen = jax.tree.map(jnp.asarray, setup.environment(agent.num_envs).reset(0))
+
+    def one(observation, key, who):
+        moment = Moment(agent, state, learner.spec, CLOCK, key, who)
+        return learner.behaviour.act((), Hidden(()), observation, moment)
+
+    keys = jax.random.split(jax.random.key(1), agent.num_envs)
+    decision = jax.jit(jax.vmap(one))(seen, keys, jnp.arange(agent.num_envs))
+    return decision, seen
+
+
+def test_the_first_answer_of_a_group_is_greedy():
+    decision, _ = acted(setup_of("remax"), "remax")
+    assert decision.aux.temperature[:, 0].tolist() == [0, 1, 1, 1] * 2
+    assert (np.asarray(decision.source) == AGENT).all()
+    assert (np.asarray(decision.aux.log_probability)[::4] == 0).all()
+
+
+@pytest.mark.thorough
+def test_the_first_policy_writes_the_first_answers():
+    decision, _ = acted(setup_of("a-star-po"), "a-star-po")
+    assert decision.source.tolist() == [GUIDE, GUIDE, AGENT, AGENT] * 2
+    assert (np.asarray(decision.action)[:, 0] > 0).all()
+
+
+@pytest.mark.parametrize(("name", "needs"), [("remax", "greedy-first"), ("a-star-po", "first-policy")])
+def test_an_agent_says_which_behaviour_it_needs(name, needs):
+    options = {"model": model()} | SMALL | ({"value_answers": 2} if name == "a-star-po" else {})
+    with pytest.raises(ForageError, match=f"use --behaviour {needs}"):
+        make_setup(name, "text:addition", agent_options=options, behaviour="own", steps=64, seeds=[0])
+
+
+@pytest.mark.parametrize("name", gated(["greedy-first", "first-policy", "worked"], ["greedy-first"]))
+def test_behaviours_of_text_say_what_they_need(name):
+    with pytest.raises(ForageError, match="text"):
+        make_setup("ppo", "CartPole-v1", behaviour=name, steps=64, seeds=[0]).learner().check()
+
+
+def test_answers_are_short_where_most_are_right():
+    """Of two groups only the better one is paid by length; there the longer right answer is worth less."""
+    agent, _, batch = collected(setup_of("grpo-lambda", share=0.5), reward=REWARD)
+    assert isinstance(agent, GRPOLambda)
+    rows = agent.rows(batch)
+    wrote = jnp.arange(rows.wrote.shape[1]) < jnp.array([1, 1, 1, 1, 2, 1, 1, 1])[:, None]
+    paid = agent.rewarded(batch, rows._replace(wrote=wrote))
+    assert paid[:4].tolist() == [1, 0, 0, 0]
+    assert paid[6] == 0 and paid[4] < paid[5] < 1 and paid[5] == paid[7]
+
+
+@pytest.mark.thorough
+def test_bounds_move_before_the_first_step():
+    agent, state, batch = collected(setup_of("bapo", target=9.0), reward=[1, 0, 0, 0, 0, 0, 0, 0])
+    assert isinstance(agent, BAPO)
+    _, metrics, _ = learned(agent, state, batch)
+    assert np.isclose(metrics["floor"], agent.last_floor) and np.isclose(metrics["top"], agent.last_top)
+
+
+def test_the_regression_moves_by_the_advantage_over_the_value():
+    agent = setup_of("a-star-po").learner().agent
+    assert isinstance(agent, AStarPO)
+    advantage, weight = agent.compared(jnp.array([[1.0, 0.0, 0.0, 1.0]]))
+    value = 0.5 * np.log((np.exp(2) + 1) / 2)
+    assert np.allclose(advantage[0, 2:], [-value, 1 - value]) and weight.tolist() == [[0, 0, 1, 1]]
+
+
+def test_the_best_answer_is_learned_from():
+    agent = setup_of("raft").learner().agent
+    assert isinstance(agent, RAFT)
+    reward = jnp.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
+    assert agent.compared(reward)[1].tolist() == [[0, 0, 1, 0], [1, 0, 0, 0]]
+    above = dataclasses.replace(agent, selection="above")
+    assert above.compared(reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
+
+
+def test_references_stand_behind_the_answers():
+    agent, _, batch = collected(setup_of("rl-plus"), reward=REWARD)
+    assert isinstance(agent, RLPlus)
+    lesson = agent.credited(batch, agent.gathered(batch), jnp.array(REWARD, jnp.float32).reshape(2, 4))
+    assert lesson.weight.shape == (10,) and lesson.more.tolist() == [0] * 8 + [1] * 2
+    assert np.allclose(lesson.advantage[8:, 0], [0.75 / 0.5, 0.25 / 0.5], atol=1e-4)
+    reference = batch.experience.observation["reference"][0, ::4]
+    assert np.array_equal(lesson.rows.wrote[8:], reference > 0)
+    alone = agent.credited(batch, agent.gathered(batch), jnp.zeros((2, 4)))
+    assert np.allclose(alone.advantage[8:, 0], 1, atol=1e-4)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("over", ["tokens", "vocabulary"])
+def test_a_student_comes_to_resemble_its_teacher(over):
+    setup = setup_of("distill", over=over, reward_share=0.0, divergence=1.0, learning_rate=1e-3, epochs=3)
+    agent, state, batch = collected(setup, reward=np.zeros(8))
+    assert isinstance(agent, Distill)
+    assert same(state.reference, agent.teacher.first())
+    after, metrics, _ = learned(agent, state, batch)
+    again = learned(agent, after, batch)[1]
+    assert metrics["divergence"] > 0
+    if over == "vocabulary":
+        assert again["divergence"] < metrics["divergence"]
+
+
+def test_a_teacher_is_another_one():
+    with pytest.raises(ForageError, match="nothing to learn"):
+        make_setup("distill", "text:addition", steps=64, seeds=[0]).learner().check()
+
+
+@pytest.mark.parametrize("name", gated(RULES, ["rover"]))
+def test_every_rule_learns_from_several_steps(name):
+    options = {"epochs": 2, "minibatches": 2} if name != "distill" else {"minibatches": 2}
+    agent, state, batch = collected(setup_of(name, **options), reward=REWARD)
+    after, metrics, _ = learned(agent, state, batch)
+    assert not same(after.network, state.network)
+    assert all(np.isfinite(value) for value in metrics.values()), metrics
+    assert metrics["first_ratio"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("rloo", {"charged": "token"}, "by answer"),
+        ("grpo", {"charged": "lesson"}, "loss, answer, token"),
+        ("entropy-shaped", {"loss": "gmpo"}, "gmpo"),
+        ("bapo", {"floor": 0.99}, "no less than floor"),
+        ("lp-reg", {"loss": "cispo"}, "leave out loss"),
+        ("a-star-po", {"value_answers": 4}, "group_size"),
+        ("rover", {"top_p": 0.5}, "top_p"),
+        ("raft", {"selection": "worst"}, "best, above"),
+        ("rl-plus", {"minibatches": 4}, "references"),
+        ("distill", {"over": "letters"}, "tokens, vocabulary"),
+    ],
+)
+def test_bad_settings_are_one_sentence(name, options, says):
+    with pytest.raises(ForageError, match=says):
+        setup_of(name, **options).learner().check()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", CHOICES + RULES)
+def test_resumed_is_as_if_never_stopped(name, tmp_path):
+    given = {"agent": setup_of(name).learner().agent, "environment": "text:addition", "seeds": [1]}
+    forage.train(**given, steps=40, directory=tmp_path / "whole", display="quiet")
+    forage.train(**given, steps=24, directory=tmp_path / "parts", display="quiet")
+    forage.resume(tmp_path / "parts", steps=40, agent=given["agent"], display="quiet")
+    one, two = (np.load(tmp_path / part / "agent.npz") for part in ("whole", "parts"))
+    assert sorted(one) == sorted(two) and all(
+        np.array_equal(one[leaf], two[leaf]) for leaf in one if one[leaf].dtype.kind == "f"
+    )
