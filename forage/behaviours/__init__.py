@@ -15,5 +15,7 @@ PARTS = {
     "dagger": "dagger:DAgger",
     "self-play": "self_play:SelfPlay",
     "takeover": "takeover:Takeover",
+    "annealed-decoding": "annealed_decoding:AnnealedDecoding",
+    "adaptive-temperature": "adaptive_temperature:AdaptiveTemperature",
 }
 """By name: the module below this folder, and the class."""

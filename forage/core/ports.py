@@ -285,6 +285,9 @@ class Agent(Part):
     Such an agent keeps the log-probabilities of its actions in `aux`, as its network will be another when it learns.
     """
 
+    replays: ClassVar[bool] = False
+    """It learns as well from older episodes that a memory puts into a rollout, as `Batch.replay` says."""
+
     joint: ClassVar[bool] = False
     """It learns from what a whole team experiences: the leaves of its rollouts and batches are `time batch agent ...`.
 
@@ -677,6 +680,11 @@ class Rewards(Part):
     asks: ClassVar[bool] = False
     """`learn` takes `policy` as well: `(observation, action) -> Agent.log_probability` of the agent as it is."""
 
+    @property
+    def group(self) -> int:
+        """Return how many episodes with one beginning, side by side in a rollout, it compares; 1: none."""
+        return 1
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> State:
         return ()
 
@@ -750,6 +758,11 @@ class Memory(Part):
 
     recomputes_rewards: ClassVar[bool] = False
     """It computes rewards anew as the environment does, which is one function for all tasks."""
+
+    @property
+    def group(self) -> int:
+        """Return how many episodes with one beginning, side by side in a rollout, it compares; 1: none."""
+        return 1
 
     @property
     def transitions(self) -> Experience | None:

@@ -99,6 +99,16 @@ class Label(NamedTuple):
     action: PyTree[Array]
 
 
+class Replay(NamedTuple):
+    """Which segments of a rollout are from earlier ones, for agents that take them (`Agent.replays`).
+
+    Segments beyond the agent's `num_envs` were added, and belong to no group of episodes that are compared.
+    """
+
+    older: Bool[Array, " batch"]  # an earlier policy chose the actions, with the log-probabilities in `aux`
+    advantage: Float[Array, " batch"]  # of all actions of a segment; NaN: as the agent estimates it
+
+
 class Batch(NamedTuple):
     """Experience to learn from: segments of consecutive transitions, time axis first.
 
@@ -109,6 +119,7 @@ class Batch(NamedTuple):
     experience: Experience  # leaves [time, batch, ...]
     weight: Float[Array, " batch"]  # importance weight of each segment, 1 when sampled uniformly
     index: Int[Array, " batch"]  # where the memory found the segment
+    replay: Replay | tuple[()] = ()  # of a memory that puts older episodes into a rollout
 
 
 class Clock(NamedTuple):

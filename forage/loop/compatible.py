@@ -146,6 +146,18 @@ def check_team(agent: Agent, memory: Memory, spec: Spec) -> None:
         )
 
 
+def check_group(agent: Agent, part: Any, port: str) -> None:
+    """Raise `ForageError` where a part, or one within it, compares other groups of episodes than the agent does."""
+    while part is not None:
+        if part.group not in (1, agent.group):
+            has = f"groups of {agent.group}" if agent.group > 1 else "none"
+            raise ForageError(
+                f"{type(part).__name__} compares {part.group} episodes with one beginning, and {type(agent).__name__} "
+                f"has {has}; use an agent of groups such as grpo, and give the {port} its group_size."
+            )
+        part = getattr(part, "inner", None)
+
+
 def check_judge(agent: Agent, part: Any) -> None:
     """Raise `ForageError` where a part needs the agent's judgement and the agent gives none."""
     if part.judged and not agent.judges:

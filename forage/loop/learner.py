@@ -30,6 +30,7 @@ from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, Clock, Exper
 from forage.loop.compatible import (
     check_asked,
     check_ends,
+    check_group,
     check_judge,
     check_paid,
     check_primed,
@@ -61,6 +62,8 @@ class Learner(Part):
         check_streams(self.agent, self.rewards, self.spec)
         check_world(self.agent, self.rewards, self.spec, environment)
         check_ends(self.agent, self.rewards, self.spec)
+        check_group(self.agent, self.rewards, "rewards")
+        check_group(self.agent, self.memory, "memory")
         check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
         self.behaviour.check(self.agent, self.spec)
         check_source(self.agent, self.behaviour, self.memory)

@@ -19,5 +19,7 @@ PARTS = {
     "guided": "guided:Guided",
     "trajectory-weighted": "trajectory_weighted:TrajectoryWeighted",
     "mixed": "mixed:Mixed",
+    "successes": "successes:Successes",
+    "self-imitation": "self_imitation:SelfImitation",
 }
 """By name: the module below this folder, and the class."""

@@ -17,5 +17,10 @@ PARTS = {
     "tracking": "tracking:Tracking",
     "gail": "adversarial.gail:GAIL",
     "airl": "adversarial.airl:AIRL",
+    "format": "verifiers.form:Format",
+    "shorter": "verifiers.shorter:Shorter",
+    "diversity": "verifiers.diversity:Diversity",
+    "text-curiosity": "verifiers.perplexity:TextCuriosity",
+    "representation": "verifiers.representation:Representation",
 }
 """By name: the module below this folder, and the class."""

@@ -2,8 +2,8 @@
 
 An observation has the token ids of all that was said so far, and an action those of the policy's answer; both count
 from 1, and 0 is no token (`forage.environments.text.environment`). Whoever samples and whoever learns use one
-distribution: temperature and truncation are part of the policy. The temperature of each answer is kept with it, so a
-behaviour may change it from answer to answer.
+distribution: temperature and truncation are part of the policy. The temperature of each token is kept with it, so a
+behaviour may change it from answer to answer, and along an answer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Aux(NamedTuple):
     """What is kept of an answer beside its tokens."""
 
     log_probability: Float[Array, " time"]  # of each token, as it was drawn
-    temperature: Float[Array, ""]
+    temperature: Float[Array, " time"]
 
 
 class Rows(NamedTuple):
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
     there: Bool[Array, "row time"]  # tokens that are no padding
     wrote: Bool[Array, "row new"]  # tokens of the answer
     sampled: Float[Array, "row new"]  # log-probability of each, as it was drawn
-    temperature: Float[Array, " row"]
+    temperature: Float[Array, "row new"]
 
 
 class LanguageAgent(Agent):
@@ -168,12 +168,12 @@ class LanguageAgent(Agent):
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Write an answer. Where many act side by side, all write in one pass of the model."""
-        temperature = jnp.asarray(self.temperature if explore else 0.0, jnp.float32)
         new = observation["reference"].shape[-1]
+        temperature = jnp.broadcast_to(jnp.asarray(self.temperature if explore else 0.0, jnp.float32), (new,))
         sampling = self.sampling(0.0)
 
         def many(state: LanguageState, context: Array, keys: Array, temperature: Array) -> tuple[Array, Array]:
-            return answers(state, context, keys, sampling._replace(temperature=temperature[:, None]), new)
+            return answers(state, context, keys, sampling._replace(temperature=temperature[..., None]), new)
 
         @jax.custom_batching.custom_vmap
         def one(state: LanguageState, context: Array, key: Array, temperature: Array) -> tuple[Array, Array]:
@@ -210,7 +210,9 @@ class LanguageAgent(Agent):
     ) -> tuple[Float[Array, "row new"], Float[Array, "row new"]]:
         """Return the log-probability of each token that was written, and the entropy of what it was drawn from."""
         new = rows.wrote.shape[1]
-        warm = jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[:, None, None]
+        before = rows.tokens.shape[1] - 1 - new  # columns of the context that are scored, and not looked at
+        warm = jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)
+        warm = jnp.pad(warm, ((0, 0), (before, 0)), constant_values=1.0)[..., None]
         log_p, entropy = log_probabilities(network, rows.tokens, self.sampling(warm), rows.there, state.known)
         return log_p[:, -new:], entropy[:, -new:]
 

@@ -31,7 +31,7 @@ from jaxtyping import Array, Bool, Float, Key
 from forage.agents.language.base import LanguageAgent, LanguageState, Rows
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
+from forage.core.types import AGENT, Batch, Clock, ForageError, Replay, Spec
 from forage.nn.transformer import Transformer
 from forage.ops.minibatches import shuffled
 from forage.ops.tokens.advantages import ADVANTAGES, GROUPS, all_alike, group_advantage, group_weight
@@ -49,6 +49,21 @@ class Lesson(NamedTuple):
     weight: Float[Array, " row"]  # 0 for answers that nothing is learned from
     old: Float[Array, "row new"]  # log-probability of each token under the policy that acted
     reference: Float[Array, "row new"]  # and under the first policy, where that is kept
+    older: Bool[Array, " row"]  # an earlier policy acted, and `old` is what it recorded
+
+
+def replayed(
+    batch: Batch, advantage: Float[Array, "group answer"], weight: Float[Array, "group answer"]
+) -> tuple[Float[Array, " env"], Float[Array, " env"], Bool[Array, " env"]]:
+    """Return advantage and weight of each episode, and whether an earlier policy acted in it, as the memory says."""
+    advantage, weight = advantage.reshape(-1), weight.reshape(-1)
+    if not isinstance(batch.replay, Replay):
+        return advantage, weight, jnp.zeros(len(advantage), bool)
+    given, added = batch.replay.advantage, len(batch.weight) - len(advantage)
+    estimated = jnp.isnan(given)
+    advantage = jnp.where(estimated, jnp.pad(advantage, (0, added)), given)
+    weight = jnp.where(estimated, jnp.pad(weight, (0, added)), 1.0) * batch.weight
+    return advantage, weight, batch.replay.older
 
 
 class GRPO(LanguageAgent):
@@ -56,6 +71,7 @@ class GRPO(LanguageAgent):
 
     example: ClassVar[str] = "forage train grpo text:addition --env.level 2"
     usual_starts: ClassVar[str] = "groups"
+    replays: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {
         **LanguageAgent.ranges,
         "group_size": Range(2),
@@ -119,11 +135,11 @@ class GRPO(LanguageAgent):
             lengths = batch.experience.action.shape[-1]
             wrote = rows.wrote.reshape(turns, -1, lengths)
             reward = reward + overlong(wrote.sum(-1).max(0), lengths, self.margin)
-        grouped = reward.reshape(-1, self.group_size)
-        advantage, weight = self.compared(grouped)
-        each = jnp.tile(advantage.reshape(-1), turns)[:, None]
-        weight = jnp.tile(weight.reshape(-1), turns) * own
-        lesson = Lesson(rows, each, weight, rows.sampled, jnp.zeros_like(rows.sampled))
+        grouped = reward[: self.num_envs].reshape(-1, self.group_size)
+        advantage, weight, older = replayed(batch, *self.compared(grouped))
+        each = jnp.tile(advantage, turns)[:, None]
+        weight = jnp.tile(weight, turns) * own
+        lesson = Lesson(rows, each, weight, rows.sampled, jnp.zeros_like(rows.sampled), jnp.tile(older, turns))
         lesson = self.prepared(state, lesson)
         # As of the beginning of the rollout, so that the first update uses the full learning rate
         began = jnp.maximum(clock.steps - self.num_envs * turns, 0)
@@ -134,7 +150,7 @@ class GRPO(LanguageAgent):
             "alike": all_alike(grouped).mean(),
             "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
         }
-        return state, metrics | said, jnp.abs(advantage).reshape(-1)
+        return state, metrics | said, jnp.abs(advantage)
 
     def compared(self, reward: Float[Array, "group answer"]) -> tuple[Float[Array, "group answer"], Array]:
         """Return the advantage of each answer, and its weight."""
@@ -152,7 +168,8 @@ class GRPO(LanguageAgent):
     def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
         """Return the lesson with the log-probabilities of the policies that it is compared with."""
         if self.epochs * self.minibatches > 1:
-            lesson = lesson._replace(old=self.in_parts(state.network, state, lesson.rows))
+            anew = self.in_parts(state.network, state, lesson.rows)
+            lesson = lesson._replace(old=jnp.where(lesson.older[:, None], lesson.old, anew))
         if isinstance(state.reference, Transformer):
             lesson = lesson._replace(reference=self.in_parts(state.reference, state, lesson.rows))
         return lesson
@@ -203,7 +220,8 @@ class GRPO(LanguageAgent):
         """Compute the loss of some answers. `first`: the policy is still the one that acted, so ratios are 1."""
         rows = lesson.rows
         now, entropy = self.scored(network, state, rows)
-        old = jnp.where(first, jax.lax.stop_gradient(now), lesson.old)
+        newest = ~lesson.older[:, None]
+        old = jnp.where(first & newest, jax.lax.stop_gradient(now), lesson.old)
         mask = rows.wrote & (lesson.weight > 0)[:, None]
         if self.entropy_share < 1:
             mask = high_entropy(jax.lax.stop_gradient(entropy), mask, self.entropy_share)
@@ -218,9 +236,9 @@ class GRPO(LanguageAgent):
         metrics = {
             "policy_loss": loss,
             "entropy": token_mean(entropy, mask),
-            "first_ratio": jnp.max(jnp.where(mask, jnp.abs(ratio - 1), 0)),
+            "first_ratio": jnp.max(jnp.where(mask & newest, jnp.abs(ratio - 1), 0)),
             "moved": token_mean(jnp.abs(ratio - 1), mask),
-            "sampler_gap": token_mean(jnp.abs(now - rows.sampled), rows.wrote),
+            "sampler_gap": token_mean(jnp.abs(now - rows.sampled), rows.wrote & newest),
         }
         if isinstance(state.reference, Transformer):
             apart = token_mean(kl_loss(now, lesson.reference, mask, self.estimator), mask)

@@ -154,7 +154,8 @@ def write(
     `hidden` is what each row's last token was read as. The cache has room for `new` - 1 columns more, or gets it with
     `grow`. Whoever goes on, such as after a tool's answer, reads the last column of `tokens` with its `mask` first: all
     others have been read, also those that end rows. Without `stop` the loop has a fixed length, as a program over many
-    seeds wants it. Rows that are `silent` write nothing.
+    seeds wants it. Rows that are `silent` write nothing. Where the temperature has the axes `batch new 1`, each token
+    has its own.
     """
     batch, vocabulary = len(hidden), network.architecture.vocabulary
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(new))
@@ -163,7 +164,10 @@ def write(
         noise = jax.vmap(lambda own: distribution.noise(own, (batch, vocabulary)))(keys)
 
     def draw(number: Array | int, hidden: Array, ended: Array, written: Written) -> tuple[Array, Array, Written]:
-        log_p = distribution.log_distribution(network.logits(hidden), sampling, allowed)
+        this = sampling
+        if jnp.ndim(sampling.temperature) == 3:
+            this = sampling._replace(temperature=sampling.temperature[:, number])  # type: ignore[index]
+        log_p = distribution.log_distribution(network.logits(hidden), this, allowed)
         own = distribution.noise(keys[number], (batch, vocabulary)) if noise is None else noise[number]
         token, log_p = distribution.drawn(log_p, own)
         token, log_p = jnp.where(ended, PAD, token), jnp.where(ended, 0.0, log_p)

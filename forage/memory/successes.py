@@ -1,0 +1,130 @@
+"""The last rollout, with an earlier success in the place of one failure of each group that failed as a whole."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from gymnasium import spaces
+from jaxtyping import Array, Bool, Int
+
+from forage.core.ports import Agent, Environment, Memory, Moment
+from forage.core.ranges import Range, Ranges
+from forage.core.types import Batch, Clock, Experience, ForageError, Replay, Spec
+
+
+class Kept(NamedTuple):
+    """The newest successes, and the rollout that is learned from."""
+
+    episodes: Experience  # leaves [capacity, time, ...]
+    count: Int[Array, ""]  # successes so far; the n-th is at place n modulo capacity
+    last: Experience | tuple[()]  # leaves [time, env, ...]; `()` between two turns of the loop
+
+
+class Successes(Memory):
+    """Replays a success into groups of episodes with one beginning that failed as a whole.
+
+    Where all episodes of a group fail, their rewards are equal, their advantages 0, and nothing is learned. If an
+    earlier rollout has a success from the same beginning, the group's first episode gives its place to one of these,
+    drawn at random, so that the group has a reward to compare with. A group has failed where the deviation of its
+    rewards is below `spread` and their mean below `failure`; an episode is a success where its reward is above
+    `success`. Rewards are the environment's. Beginnings are the same where all tokens of the first context are, so it
+    needs problems that come again, as with `--env.problems 64`.
+
+    An older policy wrote the success. With `recorded` its ratio is measured from the log-probabilities that were kept
+    then (importance sampling); without, from those of the policy as it is, as if it had just been written, which is
+    what the authors' program does.
+
+    Source: Lu, Zhong, Liu, Fu, Jia, 2025, "ARPO: End-to-End Policy Optimization for GUI Agents with Experience Replay",
+    arXiv 2505.16282, as in the authors' `replay_buffer.py` and `apply_replay` (read in a fork of their repository),
+    whose bounds these are. There each task keeps its own 8 newest successes; here all share the `capacity`. Not here:
+    leaving out tasks that the first policy never solves.
+    """
+
+    example: ClassVar[str] = "forage train grpo text:countdown --env.problems 64 --memory successes"
+    on_policy: ClassVar[bool] = True
+    ranges: ClassVar[Ranges] = {"capacity": Range(1), "spread": Range(0), "group_size": Range(2)}
+
+    success: float = 0.1  # reward of an episode above which it is kept
+    failure: float = 0.2  # mean reward of a group below which it may have failed
+    spread: float = 0.05  # deviation of a group's rewards below which it has failed as a whole
+    capacity: int = equinox.field(static=True, default=256)  # successes that are kept, of all beginnings together
+    group_size: int = equinox.field(static=True, default=8)  # episodes with one beginning, side by side; the agent's
+    recorded: bool = equinox.field(static=True, default=True)  # ratios are measured from the policy that wrote
+
+    @property
+    def group(self) -> int:
+        return self.group_size
+
+    def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
+        super().check(agent, spec, environment)
+        check_replays("Successes", agent, spec)
+        if self.capacity < agent.num_envs:
+            raise ForageError(
+                f"Successes keeps {self.capacity} episodes, and a rollout may have {agent.num_envs}; give a capacity "
+                f"of {agent.num_envs} or more."
+            )
+
+    def init(
+        self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
+    ) -> Kept:
+        return Kept(blank(example, self.capacity, rollout_length), jnp.int32(0), ())
+
+    def add(self, state: Kept, rollout: Experience, clock: Clock) -> Kept:
+        return state._replace(last=rollout)
+
+    def sample(self, state: Kept, size: int, length: int, moment: Moment) -> Batch:
+        rollout = state.last
+        assert isinstance(rollout, Experience)
+        num_envs = rollout.reward.shape[1]
+        reward = rollout.reward.sum(0).reshape(-1, self.group_size)
+        failed = (reward.std(1) < self.spread) & (reward.mean(1) < self.failure)
+        same = self.same(state, rollout)
+        drawn = jax.random.uniform(moment.key, same.shape)
+        chosen = jnp.argmax(jnp.where(same, drawn, -1.0), 1)
+        replaced = failed & same.any(1)
+
+        def put(x: Array, kept: Array) -> Array:
+            older, place = jnp.moveaxis(kept[chosen], 0, 1), slice(None, None, self.group_size)
+            where = replaced.reshape(1, -1, *(1,) * (x.ndim - 2))
+            return x.at[:, place].set(jnp.where(where, older, x[:, place]))
+
+        mixed = jax.tree.map(put, rollout, state.episodes)
+        older = jnp.zeros(num_envs, bool).at[:: self.group_size].set(replaced & self.recorded)
+        replay = Replay(older, jnp.full(num_envs, jnp.nan))
+        return Batch(mixed, jnp.ones(num_envs), jnp.arange(num_envs), replay)
+
+    def same(self, state: Kept, rollout: Experience) -> Bool[Array, "group kept"]:
+        """Return which successes began where each group of the rollout did."""
+        begins = rollout.observation["context"][0, :: self.group_size]
+        equal = (begins[:, None] == state.episodes.observation["context"][None, :, 0]).all(-1)
+        return equal & (jnp.arange(self.capacity) < state.count)
+
+    def rest(self, state: Kept) -> Kept:
+        """Keep the successes of the rollout that was learned from."""
+        assert isinstance(state.last, Experience)
+        good = state.last.reward.sum(0) > self.success
+        place = jnp.where(good, (state.count + jnp.cumsum(good) - 1) % self.capacity, self.capacity)
+        episodes = jax.tree.map(
+            lambda kept, x: kept.at[place].set(jnp.moveaxis(x, 1, 0), mode="drop"), state.episodes, state.last
+        )
+        return Kept(episodes, state.count + good.sum(), ())
+
+
+def check_replays(what: str, agent: Agent, spec: Spec) -> None:
+    """Raise `ForageError` for an agent that takes no older episodes, and for what is no text."""
+    if not agent.replays:
+        raise ForageError(
+            f"{what} puts older episodes into rollouts, and {type(agent).__name__} takes every episode for one of its "
+            f"newest policy; use --memory rollout, or an agent that replays, such as grpo."
+        )
+    reads = spec.observation_space
+    if not (isinstance(reads, spaces.Dict) and "context" in reads):
+        raise ForageError(f"{what} tells texts by their context, and {spec.name} has none; use text:addition.")
+
+
+def blank(example: Experience, size: int, length: int) -> Experience:
+    """Return room for so many episodes, leaves `episode time ...`."""
+    return jax.tree.map(lambda x: jnp.zeros((size, length, *x.shape), x.dtype), example)
