@@ -26,7 +26,8 @@ def bleu(
     same sum, so that equal short answers have the score 1; without that rule they would have 0. Padding stands behind.
 
     Sources: Papineni, Roukos, Ward, Zhu, 2002, "BLEU: a Method for Automatic Evaluation of Machine Translation";
-    weights and pairs as in DIVER's `diversity_metric.py` (arXiv:2509.26209), which counts words where this counts tokens.
+    weights and pairs as in DIVER's `diversity_metric.py` (arXiv:2509.26209), which counts words, where this counts
+    tokens.
     """
     if not weights or min(weights) <= 0:
         raise ForageError(f"BLEU takes one weight above 0 for each length of n-grams, not {weights}.")

@@ -1,0 +1,128 @@
+"""Rewards of answers in text, of episodes made by hand: two groups of two, of two turns, all numbers worked out."""
+
+from typing import NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forage.core.spaces import Tokens
+from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.nn.language.architecture import Architecture
+from forage.nn.transformer import Transformer
+from forage.rewards.scaling import Scale
+from forage.rewards.shift import Shift
+from forage.rewards.verifiers.diversity import Diversity
+from forage.rewards.verifiers.form import Format
+from forage.rewards.verifiers.perplexity import TextCuriosity
+from forage.rewards.verifiers.representation import Representation
+from forage.rewards.verifiers.shorter import Shorter
+
+SPACE = gymnasium.spaces.Dict({"context": Tokens(3, 30, end=29), "reference": Tokens(4, 30, end=29)})
+SPEC = Spec("text:here", SPACE, Tokens(4, 30, end=29), horizon=2, info_names=("format", "truth"))
+NAN = np.nan
+
+
+class Kept(NamedTuple):
+    log_probability: np.ndarray
+
+
+def rollout_of(reward=(1, 0, 0, 0), log_p=-0.5):
+    """Four episodes: the first and the third are over after a turn, and wait for the others."""
+    action = np.array(
+        [
+            [[1, 2, 0, 0], [1, 2, 3, 4], [5, 0, 0, 0], [5, 6, 0, 0]],
+            [[0, 0, 0, 0], [5, 0, 0, 0], [0, 0, 0, 0], [7, 8, 9, 0]],
+        ],
+        np.int32,
+    )
+    context = np.ones((2, 4, 3), np.int32)
+    context[1, [0, 2]] = 0
+    seen = {"context": context, "reference": np.zeros((2, 4, 4), np.int32)}
+    last = np.array([[0] * 4, [1] * 4], bool)
+    paid = np.zeros((2, 4), np.float32)
+    paid[[0, 1, 0, 1], range(4)] = reward  # at the turn that ends each
+    info = {
+        "format": np.array([[NAN] * 4, [1, 1, 0, 1]], np.float32),
+        "truth": np.array([[NAN] * 4, reward], np.float32),
+    }
+    return Experience(
+        seen, action, paid, seen, last, ~last & False, np.zeros((2, 4), np.int32), Kept(log_p * (action > 0)), info=info
+    )
+
+
+@jax.jit
+def made(rewards, rollout, clock):
+    state = rewards.init(jax.random.key(0), SPEC, 4)
+    state, note, metrics = rewards.learn(state, rollout, clock, jax.random.key(1))
+    found = rewards.relabel(state, rollout._replace(note=note))
+    return found.reward, found.rewards.get("bonus", jnp.zeros((2, 4))), metrics
+
+
+def paid(rewards, rollout, fraction=0.0):
+    """The reward and the bonus, after learning from the rollout, and the metrics."""
+    return jax.device_get(made(rewards, rollout, Clock(np.int32(1000 * fraction), np.float32(1000))))
+
+
+def test_form_is_paid_beside_the_truth_where_the_episode_ends():
+    reward, _, metrics = paid(Format(0.25), rollout_of())
+    np.testing.assert_allclose(reward, [[1.25, 0, 0, 0], [0, 0.25, 0, 0.25]])
+    assert metrics == {"form": 0.75, "truth": 0.25}
+
+
+def test_the_shortest_right_answer_sets_the_length():
+    # Lengths 2, 5, 1, 5: of the first group 2, of the second, where none is right, the mean 3
+    reward, _, _ = paid(Shorter(2.0, 0.1, group_size=2), rollout_of())
+    np.testing.assert_allclose(reward, [[2, 0, -0.2, 0], [0, -0.3, 0, -0.2]], atol=1e-6)
+
+
+def test_right_answers_are_paid_for_being_different():
+    # BLEU of [1 2] against [1 2 3 4 5]: all in it, exp(1 - 5/2) for its length; the other way round, weights 0.02 and
+    # 0.1 grow to 0.9 in all, with p_1 = 2/5 and p_2 = 1/4
+    one = np.exp(1 - 5 / 2)
+    other = np.exp(0.9 * (0.02 * np.log(2 / 5) + 0.1 * np.log(1 / 4)) / 0.12)
+    reward, bonus, metrics = paid(Diversity(0.5, most=1.0, group_size=2), rollout_of())
+    np.testing.assert_allclose(bonus, [[0.5 * (1 - (one + other) / 2), 0, 0, 0], [0, 0, 0, 0]], rtol=1e-5)
+    np.testing.assert_array_equal(reward, rollout_of().reward)
+    assert paid(Diversity(0.5, most=0.2, group_size=2), rollout_of())[1][0, 0] == pytest.approx(0.1, rel=1e-5)
+    late = paid(Diversity(0.5, most=1.0, fraction=0.5, group_size=2), rollout_of(), 0.6)
+    assert not late[1].any() and late[2]["bonus_weight"] == 0
+
+
+def test_improbable_answers_are_paid_up_to_a_share_of_the_reward():
+    _, bonus, metrics = paid(TextCuriosity(share=0.3, scale=0.4), rollout_of())
+    np.testing.assert_allclose(bonus, [[0.2, 0, 0, 0], [0, 0, 0, 0]], rtol=1e-6)
+    assert metrics["surprise"] == pytest.approx(0.5)
+    assert paid(TextCuriosity(share=0.1), rollout_of())[1][0, 0] == pytest.approx(0.1, rel=1e-5)
+    falls = [paid(TextCuriosity(), rollout_of(), at)[2]["bonus_weight"] for at in (0.24, 0.6)]  # stairs
+    assert falls == [1, 0.5]
+    # With -1 for wrong answers, the sure ones among them are worse
+    signed = TextCuriosity(scale=0.4, inner=Scale(2.0, inner=Shift(-0.25)))
+    assert (paid(signed, rollout_of())[1].sum(0) > 0).all()
+
+
+def reader():
+    return Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 1, 8, length=16))
+
+
+@pytest.mark.thorough
+def test_an_answer_read_as_unlike_the_others_is_paid_where_one_of_the_group_is_right():
+    rewards = Representation(reader(), weight=2.0, size=4, group_size=2)
+    _, bonus, metrics = paid(rewards, rollout_of())
+    assert bonus[0, 0] > 0 and bonus[1, 1] > 0
+    assert bonus[0, 0] == pytest.approx(bonus[1, 1], rel=1e-3)  # two answers are equally far from their mean
+    assert not bonus[:, 2:].any() and not bonus[1, 0] and bonus.max() <= 1.0
+    assert metrics["bonus"] == pytest.approx(bonus.sum(0).mean())
+
+
+def test_what_is_no_text_and_has_no_verifier_is_refused():
+    with pytest.raises(ForageError, match="of answers in text"):
+        Shorter().check(Spec("Here", gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)))
+    with pytest.raises(ForageError, match="no verifier"):
+        Format().check(Spec("text:game", SPACE, Tokens(4, 30, end=29)))
+    with pytest.raises(ForageError, match="reads 4"):
+        Representation(Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 1, 8, length=4))).check(SPEC)
+    with pytest.raises(ForageError, match="grpo does"):
+        paid(TextCuriosity(), rollout_of()._replace(aux=()))
