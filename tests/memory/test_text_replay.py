@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from forage.agents.actor_critic.ppo import PPO
+from forage.agents.policy_gradient.ppo import PPO
 
 from forage.core.ports import Moment
 from forage.core.spaces import Tokens

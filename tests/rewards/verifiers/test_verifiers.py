@@ -67,14 +67,14 @@ def paid(rewards, rollout, fraction=0.0):
 
 
 def test_form_is_paid_beside_the_truth_where_the_episode_ends():
-    reward, _, metrics = paid(Format(0.25), rollout_of())
+    reward, _, metrics = paid(Format(weight=0.25), rollout_of())
     np.testing.assert_allclose(reward, [[1.25, 0, 0, 0], [0, 0.25, 0, 0.25]])
     assert metrics == {"form": 0.75, "truth": 0.25}
 
 
 def test_the_shortest_right_answer_sets_the_length():
     # Lengths 2, 5, 1, 5: of the first group 2, of the second, where none is right, the mean 3
-    reward, _, _ = paid(Shorter(2.0, 0.1, group_size=2), rollout_of())
+    reward, _, _ = paid(Shorter(truth=2.0, price=0.1, group_size=2), rollout_of())
     np.testing.assert_allclose(reward, [[2, 0, -0.2, 0], [0, -0.3, 0, -0.2]], atol=1e-6)
 
 
@@ -83,11 +83,11 @@ def test_right_answers_are_paid_for_being_different():
     # 0.1 grow to 0.9 in all, with p_1 = 2/5 and p_2 = 1/4
     one = np.exp(1 - 5 / 2)
     other = np.exp(0.9 * (0.02 * np.log(2 / 5) + 0.1 * np.log(1 / 4)) / 0.12)
-    reward, bonus, metrics = paid(Diversity(0.5, most=1.0, group_size=2), rollout_of())
+    reward, bonus, _ = paid(Diversity(weight=0.5, most=1.0, group_size=2), rollout_of())
     np.testing.assert_allclose(bonus, [[0.5 * (1 - (one + other) / 2), 0, 0, 0], [0, 0, 0, 0]], rtol=1e-5)
     np.testing.assert_array_equal(reward, rollout_of().reward)
-    assert paid(Diversity(0.5, most=0.2, group_size=2), rollout_of())[1][0, 0] == pytest.approx(0.1, rel=1e-5)
-    late = paid(Diversity(0.5, most=1.0, fraction=0.5, group_size=2), rollout_of(), 0.6)
+    assert paid(Diversity(weight=0.5, most=0.2, group_size=2), rollout_of())[1][0, 0] == pytest.approx(0.1, rel=1e-5)
+    late = paid(Diversity(weight=0.5, most=1.0, fraction=0.5, group_size=2), rollout_of(), 0.6)
     assert not late[1].any() and late[2]["bonus_weight"] == 0
 
 
