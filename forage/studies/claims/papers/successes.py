@@ -42,9 +42,9 @@ CLAIM = Claim(
         "UI-TARS-1.5-7B on OSWorld",
         15_360,
         1,
-        "GPUs and 256 desktops",
+        "GPUs and many desktops",
         lacks="desktops and a model of pictures; the number of steps is a rough one",
     ),
-    note="64 problems of Countdown that come again stand for the paper's 128 tasks on a desktop, with the base model "
+    note="64 problems of Countdown that come again stand for the paper's tasks on a desktop, with the base model "
     "of a million parameters in place of one of billions, and 150 updates. Their answers take one turn.",
 )
