@@ -101,9 +101,9 @@ class SelfImitation(Memory):
         room = self.size + num_envs  # fewer than `size` are kept when a rollout comes, or some are left out anyway
         return Kept(
             blank(example, room, rollout_length),
-            jnp.full(room, -1),
+            jnp.full(room, -1, jnp.int32),
             jnp.int32(0),
-            jnp.full(self.history, jnp.nan),
+            jnp.full(self.history, jnp.nan, jnp.float32),
             jnp.int32(0),
             jnp.int32(0),
             jnp.zeros(self.size, jnp.int32),

@@ -146,7 +146,7 @@ class GRPO(LanguageAgent):
         rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
         state, metrics = self.updated(state, lesson, rate, key)
         said = {
-            "reward": reward.mean(),
+            "reward": reward[: self.num_envs].mean(),
             "alike": all_alike(grouped).mean(),
             "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
         }

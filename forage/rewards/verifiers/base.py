@@ -22,7 +22,7 @@ from forage.rewards.environment import EnvironmentReward
 class TextRewards(Rewards):
     """Rewards of episodes in text, made of those that `inner` gives."""
 
-    inner: Rewards = equinox.field(default_factory=EnvironmentReward)
+    inner: Rewards = equinox.field(default_factory=EnvironmentReward, kw_only=True)
 
     def check(self, spec: Spec) -> None:
         self.inner.check(spec)

@@ -104,12 +104,12 @@ def test_improbable_answers_are_paid_up_to_a_share_of_the_reward():
 
 
 def reader():
-    return Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 1, 8, length=16))
+    return Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 8, 16))
 
 
 @pytest.mark.thorough
 def test_an_answer_read_as_unlike_the_others_is_paid_where_one_of_the_group_is_right():
-    rewards = Representation(reader(), weight=2.0, size=4, group_size=2)
+    rewards = Representation(model=reader(), weight=2.0, size=4, group_size=2)
     _, bonus, metrics = paid(rewards, rollout_of())
     assert bonus[0, 0] > 0 and bonus[1, 1] > 0
     assert bonus[0, 0] == pytest.approx(bonus[1, 1], rel=1e-3)  # two answers are equally far from their mean
@@ -123,6 +123,6 @@ def test_what_is_no_text_and_has_no_verifier_is_refused():
     with pytest.raises(ForageError, match="no verifier"):
         Format().check(Spec("text:game", SPACE, Tokens(4, 30, end=29)))
     with pytest.raises(ForageError, match="reads 4"):
-        Representation(Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 1, 8, length=4))).check(SPEC)
+        Representation(model=Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 8, 4))).check(SPEC)
     with pytest.raises(ForageError, match="grpo does"):
         paid(TextCuriosity(), rollout_of()._replace(aux=()))
