@@ -7,8 +7,6 @@ import pytest
 from test_grpo import collected, setup_of
 
 from forage.agents.language.grpo import replayed
-from forage.config.setup import make_setup
-from forage.core.errors import ForageError
 from forage.core.types import Batch, Clock, Replay
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(1000))
@@ -55,11 +53,3 @@ def test_older_answers_have_the_ratio_to_what_was_recorded_and_added_ones_their_
 
     silent, loud = change(weight), change(weight + jnp.arange(12) // 8 * 1.0)
     assert (loud[1:4] > silent[1:4]).all()  # wrong ones of the first group, which the added answers call good
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("memory", ["successes", "self-imitation"])
-def test_it_trains_with_groups_of_the_agent_s_size_and_refuses_others(memory):
-    options = {"model": setup_of().agent.model, "num_envs": 8, "group_size": 4}
-    with pytest.raises(ForageError, match="8 episodes with one beginning"):
-        make_setup("grpo", "text:addition", agent_options=options, memory=memory).runner()
