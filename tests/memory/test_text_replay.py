@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from forage.agents.policy_gradient.ppo import PPO
 
+from forage.agents.policy_gradient.ppo import PPO
 from forage.core.ports import Moment
 from forage.core.spaces import Tokens
 from forage.core.types import Clock, Experience, ForageError, Spec
@@ -97,10 +97,13 @@ def test_good_episodes_are_added_once_with_an_advantage_over_what_is_usual():
 
 def test_episodes_that_are_old_or_no_longer_better_are_left_out():
     good, bad = ([0, 1, 0, 1], [0, 0, 0, 0])
-    old = [rollout_of([1, 2], good if n == 0 else bad, n + 1) for n in range(4)]
-    assert lived(SelfImitation(size=2, group_size=2, age=2), old[:3])[-1].weight[4:].all()
-    late = [*old[:1], *[rollout_of([1, 2], [1, 1, 1, 1], 9)] * 2]
-    assert not lived(SelfImitation(size=2, group_size=2), late)[-1].weight[4:].any()
+    rollouts = [rollout_of([1, 2], reward, 3) for reward in (good, good, bad)]
+    assert lived(SelfImitation(size=4, group_size=2, age=2), rollouts)[-1].weight[4:].all()
+    assert not lived(SelfImitation(size=4, group_size=2, age=1), rollouts)[-1].weight[4:].any()
+    # Better than its group, and then than half of all groups or not
+    for others, replays in ((0, True), (5, False)):
+        rollouts = [rollout_of([1, 2], reward, 3) for reward in ([0, 1, others, others], bad)]
+        assert lived(SelfImitation(size=1, group_size=2), rollouts)[-1].weight[4:].any() == replays
 
 
 @pytest.mark.parametrize("memory", [Successes(group_size=2), SelfImitation(group_size=2)])
