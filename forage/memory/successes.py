@@ -45,7 +45,13 @@ class Successes(Memory):
 
     example: ClassVar[str] = "forage train grpo text:countdown --env.problems 64 --memory successes"
     on_policy: ClassVar[bool] = True
-    ranges: ClassVar[Ranges] = {"capacity": Range(1), "spread": Range(0), "group_size": Range(2)}
+    ranges: ClassVar[Ranges] = {
+        "success": Range(),
+        "failure": Range(),
+        "spread": Range(0),
+        "capacity": Range(1),
+        "group_size": Range(2),
+    }
 
     success: float = 0.1  # reward of an episode above which it is kept
     failure: float = 0.2  # mean reward of a group below which it may have failed

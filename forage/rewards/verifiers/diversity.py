@@ -40,12 +40,13 @@ class Diversity(TextRewards):
     ranges: ClassVar[Ranges] = {
         "weight": Range(0),
         "most": Range(0, 1),
+        "right": Range(),
         "fraction": Range(0, 1),
         "compared": Range(1),
         "group_size": Range(2),
     }
 
-    weight: float = 0.3  # of the bonus beside the reward
+    weight: float = 0.3  # weight of the bonus, which is at most `most`, beside the reward
     most: float = 0.91  # diversity that counts at most
     right: float = 1.0  # reward of an episode from which its answer counts as right
     fraction: float = 1.0  # share of the run in which the bonus is paid

@@ -44,10 +44,10 @@ class TextCuriosity(TextRewards):
         "stairs": Range(0),
     }
 
-    weight: float = 1.0  # of the bonus at the beginning of the run
+    weight: float = 1.0  # weight of the bonus at the beginning of the run
     final_weight: float = 0.0  # weight at the end of the run, as a share of `weight`
     share: float = 0.3  # the bonus is at most this share of the reward's size
-    scale: float = 0.3  # of B, a number of nats a token, beside the reward
+    scale: float = 0.3  # weight of B, in nats a token, before the bound; larger reaches it sooner
     stairs: int = equinox.field(static=True, default=4)  # steps in which the weight falls; 0: it falls all the time
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> CuriosityState:

@@ -45,13 +45,14 @@ class Representation(TextRewards):
     ranges: ClassVar[Ranges] = {
         "weight": Range(0),
         "ridge": Range(0, above=True),
+        "right": Range(),
         "size": Range(1),
         "group_size": Range(2),
     }
 
     model: str | Pretrained = equinox.field(default="forage", converter=as_pretrained)  # what reads the answers: the
     # model that the agent begins from, by name or directory
-    weight: float = 0.01  # of the bonus, which is at most 1, beside the reward
+    weight: float = 0.01  # weight of the bonus, which is at most 1, beside the reward
     ridge: float = 0.01  # multiple of the identity in V; larger pays small differences less
     right: float = 1.0  # reward of an episode from which its answer counts as right
     size: int = equinox.field(static=True, default=32)  # numbers that an answer is read as; 128 for long answers

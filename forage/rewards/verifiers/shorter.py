@@ -25,10 +25,10 @@ class Shorter(TextRewards):
     """
 
     example: ClassVar[str] = "forage train grpo text:countdown --rewards shorter --rewards.price 0.01"
-    ranges: ClassVar[Ranges] = {"truth": Range(0), "price": Range(0), "group_size": Range(2)}
+    ranges: ClassVar[Ranges] = {"truth": Range(0), "price": Range(0), "right": Range(), "group_size": Range(2)}
 
     truth: float = 1.0  # reward of a right answer; the authors' released models have 2
-    price: float = 0.001  # of each token that an answer is longer or shorter than the shortest right one
+    price: float = 0.001  # price of each token that an answer is longer or shorter than the shortest right one
     right: float = 1.0  # reward of an episode from which its answer counts as right
     group_size: int = equinox.field(static=True, default=8)  # answers to one prompt, side by side; the agent's
 
