@@ -127,7 +127,7 @@ def check_replays(what: str, agent: Agent, spec: Spec) -> None:
             f"newest policy; use --memory rollout, or an agent that replays, such as grpo."
         )
     reads = spec.observation_space
-    if not (isinstance(reads, spaces.Dict) and "context" in reads):
+    if not (isinstance(reads, spaces.Dict) and "context" in reads.spaces):
         raise ForageError(f"{what} tells texts by their context, and {spec.name} has none; use text:addition.")
 
 

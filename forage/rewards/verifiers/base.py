@@ -27,7 +27,7 @@ class TextRewards(Rewards):
     def check(self, spec: Spec) -> None:
         self.inner.check(spec)
         reads = spec.observation_space
-        if not (isinstance(reads, spaces.Dict) and "context" in reads and isinstance(spec.action_space, Tokens)):
+        if not (isinstance(reads, spaces.Dict) and "context" in reads.spaces and isinstance(spec.action_space, Tokens)):
             raise ForageError(
                 f"{type(self).__name__} is of answers in text, and {spec.name} takes something else; use "
                 f"text:addition or the like."
