@@ -55,6 +55,7 @@ def test_the_first_rollout_sets_the_entropy_that_is_held():
     del aux.log_probability
 
 
+@pytest.mark.thorough
 def test_the_learner_scores_each_token_at_its_temperature():
     options = {"model": MODEL, "num_envs": 8, "group_size": 4}
     setup = make_setup("grpo", "text:addition", agent_options=options, steps=64, seeds=[0], behaviour="own")
