@@ -71,6 +71,7 @@ def test_a_success_takes_a_place_in_a_group_that_failed_from_the_same_beginning(
     assert (third.experience.action == 5).all()
 
 
+@pytest.mark.thorough
 def test_without_what_was_recorded_a_success_counts_as_new():
     rollouts = [rollout_of([1, 2], [0, 1, 0, 0], 3), rollout_of([1, 2], [0, 0, 0, 0], 4)]
     _, second = lived(Successes(capacity=4, group_size=2, recorded=False), rollouts)
@@ -95,6 +96,7 @@ def test_good_episodes_are_added_once_with_an_advantage_over_what_is_usual():
     assert (fourth.weight[4:] == 0).all()
 
 
+@pytest.mark.thorough
 def test_episodes_that_are_old_or_no_longer_better_are_left_out():
     good, bad = ([0, 1, 0, 1], [0, 0, 0, 0])
     rollouts = [rollout_of([1, 2], reward, 3) for reward in (good, good, bad)]
