@@ -140,6 +140,8 @@ def passing(
             f"Pass@k compares counts of shape (seeds, problems) with (problems,), and got {trained.shape} and "
             f"{first.shape}."
         )
+    if len(first) < 2:
+        raise ForageError("An interval of pass@k needs at least 2 problems, better 100, and there is 1.")
     check_interval(len(first), confidence, resamples)
     ks = tries(drawn)
     ours = np.stack([pass_at(trained, drawn, k) for k in ks])  # k seed problem

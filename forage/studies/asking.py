@@ -20,7 +20,9 @@ from forage.core import prng
 from forage.core.ports import Agent
 from forage.core.spaces import Tokens
 from forage.core.types import ForageError
+from forage.environments import HostFactory
 from forage.environments.text.environment import TextEnvironment
+from forage.loop.host.runner import HostRunner
 from forage.runs.run import Run
 from forage.runs.scoring import load_agents
 
@@ -63,7 +65,7 @@ class Trained:
             raise ForageError(f"{run.directory} is a sweep, whose settings are different agents; ask those of one.")
         runner = setup.runner(learns=False)
         try:
-            if not isinstance(runner.loops[0].environment, TextEnvironment):
+            if not (isinstance(runner, HostRunner) and isinstance(runner.loops[0].environment, TextEnvironment)):
                 raise ForageError(f"{title}, which writes no text; name one of text:addition or the like.")
             load_agents(run, runner)
             agents, agent = runner.agent_states(), runner.learner.agent
@@ -75,12 +77,9 @@ class Trained:
 
     def environment(self, rows: int, **options: Any) -> TextEnvironment:
         """Make the run's environment anew, so many conversations side by side, some of its options changed."""
-        from forage.environments import HostFactory, make
-
-        stored = self.setup.environment_config
-        factory = make(stored["id"], **{**stored.get("options", {}), **options})
+        factory = getattr(self.setup.environment, "__self__", None)
         assert isinstance(factory, HostFactory)
-        environment = factory.build(rows)
+        environment = dataclasses.replace(factory, options={**factory.options, **options}).build(rows)
         assert isinstance(environment, TextEnvironment)
         return environment
 
@@ -117,14 +116,14 @@ def ask(
         begun += [begun[-1]] * (rows - len(part))  # the last rows have nothing to say that counts
         seen = jax.tree.map(lambda *x: np.stack(x), *begun)
         paid, said = np.zeros(rows, np.float32), [[] for _ in part]
+        info: dict[str, Any] = {}
         for _ in range(environment.turns):
             key, own = jax.random.split(key)
             action = np.asarray(write(agent, state, seen, own, not greedy))
             for line, row in zip(said, action, strict=False):
                 line.append(text_of(environment, row))
             result = environment.step(action)
-            paid, seen = paid + result.step.reward, result.observation
-        info = result.step.info
+            paid, seen, info = paid + result.step.reward, result.observation, result.step.info
         for index, (problem, answer) in enumerate(part):
             game = "truth" not in info
             truth[problem, answer] = paid[index] if game else info["truth"][index]
