@@ -149,7 +149,7 @@ def passing(
     random, (seeds, problems) = np.random.default_rng(seed), trained.shape
     of_problems = random.multinomial(problems, np.full(problems, 1 / problems), size=resamples) / problems
     of_seeds = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples) / seeds
-    found = np.sum((ours @ of_problems.T) * of_seeds.T, axis=1)  # k resample
+    both = [np.sum((one @ of_problems.T) * of_seeds.T, axis=1) for one in (ours, ours - theirs[:, None])]  # k resample
     before = theirs @ of_problems.T
     solved, could = trained > 0, first > 0
     boundary = Boundary(
@@ -157,9 +157,9 @@ def passing(
     )
     return Passing(
         ks,
-        _curve(ours.mean((1, 2)), found, confidence),
+        _curve(ours.mean((1, 2)), both[0], confidence),
         _curve(theirs.mean(1), before, confidence),
-        _curve(ours.mean((1, 2)) - theirs.mean(1), found - before, confidence),
+        _curve((ours - theirs[:, None]).mean((1, 2)), both[1], confidence),
         boundary,
         drawn,
         problems,
