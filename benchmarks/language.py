@@ -90,12 +90,17 @@ def train(row: str, seed: int, **also: Any) -> dict[str, Any]:
     from forage.runs.run import Run
     from forage.studies.asking import SIDE_BY_SIDE, Trained, ask, problems_of
 
-    agent, words = rows()[row]
-    words = {"environment_options": OPTIONS, "steps": STEPS, **words}
-    words["agent_options"] = {**words.get("agent_options", {}), **also}
+    agent, own = rows()[row]
+    words: dict[str, Any] = {"environment_options": OPTIONS, "steps": STEPS, **own}
+    words["agent_options"] = {**own.get("agent_options", {}), **also}
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
-        how = {"seeds": [seed], "display": "quiet", "evaluation_actions": "greedy", "evaluation_episodes": 1}
+        how: dict[str, Any] = {
+            "seeds": [seed],
+            "display": "quiet",
+            "evaluation_actions": "greedy",
+            "evaluation_episodes": 1,
+        }
         run = forage.train(agent, TASK, directory=f"{folder}/run", **how, **words)
         seconds = time.monotonic() - began
         trained = Trained.of(Run(run.directory))
@@ -145,8 +150,8 @@ def table(results: dict[str, Any]) -> str:
         f"From the base model `forage` on {TASK}, levels {levels}: {STEPS:,} answers to {OPTIONS['problems']:,}",
         f"problems, and then the most probable answer to each of {HELD_OUT} that are held out. Means over {len(SEEDS)}",
         "seeds with Student's 95 % interval. A verdict is of the difference from plain GRPO, paired over seeds; of so",
-        "many rows one in twenty has an interval that leaves out 0 by chance. Seconds are of training on one core, which",
-        "may have had other work. `python benchmarks/language.py` trains what is missing.",
+        "many rows one in twenty has an interval that leaves out 0 by chance. Seconds are of training on one core,",
+        "which may have had other work. `python benchmarks/language.py` trains what is missing.",
         "",
         "| row | seeds | before | after | tokens before, after | less GRPO's | verdict | seconds |",
         "|---" * 8 + "|",

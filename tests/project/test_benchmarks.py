@@ -48,7 +48,7 @@ def test_rows_name_known_peers_phases_and_rates(harness: ModuleType) -> None:
         labels = [contestant.label for contestant in row.contestants]
         assert len(set(labels)) == len(labels)
         assert labels[0] == harness.REFERENCE
-        assert row.rate in ("steps_per_second", "updates_per_second")
+        assert row.rate in ("steps_per_second", "updates_per_second", "steps_per_core_second")
         for contestant in row.contestants:
             assert contestant.peer in peers
             assert contestant.against in labels
@@ -72,6 +72,9 @@ def test_on_policy_rows_divide_evenly(harness: ModuleType) -> None:
                 json.dumps(settings)
                 if "transitions" in settings:  # from data, without environment steps
                     assert settings["transitions"] >= settings["batch_size"] and settings["updates"] > 0
+                elif "new_tokens" in settings:  # of text: no environment steps but answers
+                    assert settings["prompt_tokens"] + settings["new_tokens"] <= settings["model"]["length"]
+                    assert settings["group"] > 1 and settings["updates"] > 0
                 elif settings["algorithm"] == "ppo":
                     rollout = settings["num_envs"] * settings["rollout_length"]
                     assert rollout % settings["num_minibatches"] == 0
@@ -94,7 +97,7 @@ def test_every_package_is_pinned_and_every_script_parses(harness: ModuleType) ->
 def test_scripts_do_not_hide_the_packages_they_import(harness: ModuleType) -> None:
     # A script's own folder comes first on its path: peers/rejax.py would import itself.
     scripts = {path.stem for path in (BENCHMARKS / "peers").glob("*.py")}
-    assert scripts.isdisjoint({"rejax", "sbx", "stable_baselines3", "forage", "jax"})
+    assert scripts.isdisjoint({"rejax", "sbx", "stable_baselines3", "trl", "forage", "jax"})
 
 
 def record(harness: ModuleType, name: str = "ppo-cartpole", date: str = "2026-01-02") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from forage.agents.language.grpo import GRPO
 from forage.cli.entry import run as command
 from forage.core.types import ForageError
 from forage.environments.text.wordings import in_other_words
+from forage.environments.text.worlds import World
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 from forage.runs.run import Run
@@ -35,10 +36,8 @@ def run(tmp_path_factory):
     return forage.train(agent, "text:addition", directory=folder / "run", evaluation_episodes=1, **given).directory
 
 
-class Judge:
-    """A world in the place of addition's: it says that an answer is right where its tokens are even in number."""
-
-    problem = None
+class Judge(World):
+    """A world in the place of addition's: it says that an answer is right where its letters are even in number."""
 
     def __init__(self, world):
         self.world, self.levels, self.turns = world, world.levels, world.turns
