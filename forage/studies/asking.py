@@ -11,13 +11,13 @@ import functools
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from forage.config.setup import Setup, from_config
 from forage.core import prng
 from forage.core.ports import Agent
+from forage.core.schedule import held
 from forage.core.spaces import Tokens
 from forage.core.types import ForageError
 from forage.environments import HostFactory
@@ -68,7 +68,7 @@ class Trained:
             if not (isinstance(runner, HostRunner) and isinstance(runner.loops[0].environment, TextEnvironment)):
                 raise ForageError(f"{title}, which writes no text; name one of text:addition or the like.")
             load_agents(run, runner)
-            agents, agent = runner.agent_states(), runner.learner.agent
+            agents, agent = runner.agent_states(), held(runner.learner.agent, 1.0)
             first = agent.init(prng.key(0), runner.learner.spec)
             states = [jax.tree.map(lambda leaf, n=n: leaf[n], agents) for n in range(len(setup.seeds))]
         finally:
@@ -152,7 +152,8 @@ def at(agent: Agent, temperature: float | None) -> Agent:
         return agent
     if not temperature > 0:
         raise ForageError(f"Answers are drawn at a temperature above 0, not at {temperature:g}.")
-    return dataclasses.replace(agent, temperature=jnp.float32(temperature))  # type: ignore[call-arg]
+    changed: dict[str, Any] = {"temperature": float(temperature)}
+    return dataclasses.replace(agent, **changed)
 
 
 def data_of(environment: TextEnvironment, problem: int) -> dict[str, Any]:
