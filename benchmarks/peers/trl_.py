@@ -123,7 +123,13 @@ def generate(settings: dict[str, Any]) -> tuple[float, float, float]:
     asked = words(settings)(prompts(settings, settings["prompts"]), return_tensors="pt")
     given = {name: asked[name].repeat_interleave(settings["group"], 0) for name in ("input_ids", "attention_mask")}
     how = transformers.GenerationConfig(
-        max_new_tokens=length, min_new_tokens=length, do_sample=True, top_k=0, pad_token_id=PAD, eos_token_id=END
+        max_new_tokens=length,
+        min_new_tokens=length,
+        do_sample=True,
+        top_k=0,
+        pad_token_id=PAD,
+        eos_token_id=END,
+        disable_compile=True,  # as TRL has it
     )
     with torch.no_grad():
         for number in range(settings["updates"] + 1):
