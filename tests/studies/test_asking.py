@@ -40,7 +40,7 @@ class Judge(World):
     """A world in the place of addition's: it says that an answer is right where its letters are even in number."""
 
     def __init__(self, world):
-        self.world, self.levels, self.turns = world, world.levels, world.turns
+        self.world, self.levels, self.turns, self.verified = world, world.levels, world.turns, world.verified
 
     def begin(self, start):
         return self.world.begin(start)

@@ -75,7 +75,7 @@ class Reworded(World):
 
     def __init__(self, world: World, change: Callable[[str], str]):
         self.world, self.change = world, change
-        self.levels, self.turns = world.levels, world.turns
+        self.levels, self.turns, self.verified = world.levels, world.turns, world.verified
 
     def begin(self, start: Start) -> str:
         return self.change(self.world.begin(start))
