@@ -37,17 +37,17 @@ PLAIN = "agent/grpo"
 
 AGENTS = [
     *("grpo", "dr-grpo", "dapo", "rloo", "remax", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "lite-ppo"),
-    *("gspo", "cispo", "gmpo", "sapo", "max-rl", "pass-at-k", "max-at-k", "grpo-lambda", "entropy-shaped"),
-    *("low-probability", "bapo", "a-star-po", "rover", "sft", "raft", "online-dpo", "ppo-language", "rl-plus"),
-    *("distill", "language-es", "loop"),
+    *("gspo", "cispo", "gmpo", "sapo", "max-rl", "pass-at-k", "max-at-k", "grpo-lambda", "entropy-shaped", "lp-reg"),
+    *("bapo", "a-star-po", "rover", "d3s", "vine-ppo", "fr3e", "tree-rl", "sft", "raft", "online-dpo", "xpo"),
+    *("ppo-language", "rl-plus", "language-es"),
 ]
+"""Agents that learn from one turn; what learns from several turns or from a teacher's run is not asked here."""
 
 PARTS: dict[str, list[str]] = {
-    "tasks": ["filtered", "greso", "adaptive-difficulty", "d3s", "dars", "cdas", "rising", "hints", "seele"],
+    "tasks": ["filtered", "greso", "adaptive-difficulty", "dars", "cdas", "rising", "hints", "seele"],
     "behaviour": ["annealed-decoding", "adaptive-temperature"],
     "rewards": ["format", "shorter", "diversity", "text-curiosity", "representation"],
     "memory": ["successes", "self-imitation"],
-    "starts": ["branches", "vine-ppo", "fr3e", "tree-rl", "attn-rl"],
 }
 """Of each port, what stands beside GRPO in a row of its own."""
 
@@ -59,13 +59,21 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Of GRPO itself."""
 
+ALSO: dict[str, dict[str, Any]] = {
+    **{f"agent/{name}": {"branches": True} for name in ("vine-ppo", "fr3e", "tree-rl")},
+    "tasks/hints": {"hints": 0.75},
+    "tasks/seele": {"hints": 0.9},
+}
+"""Options of the environment that a row's method is about."""
+
 
 def rows() -> dict[str, tuple[str, dict[str, Any]]]:
     """Return each row's agent, and what else `forage.train` is told."""
     found: dict[str, tuple[str, dict[str, Any]]] = {f"agent/{name}": (name, {}) for name in AGENTS}
     found |= {f"settings/{name}": ("grpo", {"agent_options": given}) for name, given in SETTINGS.items()}
     found |= {f"{port}/{name}": ("grpo", {port: name}) for port, names in PARTS.items() for name in names}
-    return found
+    also = {row: {"environment_options": OPTIONS | ALSO.get(row, {})} for row in found}
+    return {row: (agent, also[row] | words) for row, (agent, words) in found.items()}
 
 
 def is_there(row: str) -> bool:
@@ -81,7 +89,7 @@ def cells_of() -> list[str]:
 
 def made_from(row: str) -> str:
     """Return what stands for all that a cell is made from; a cell of another is trained anew."""
-    return cells.fingerprint([TASK, OPTIONS, STEPS, HELD_OUT, DRAWN_FROM, rows()[row]])
+    return cells.fingerprint([TASK, STEPS, HELD_OUT, DRAWN_FROM, rows()[row]])
 
 
 def train(row: str, seed: int, **also: Any) -> dict[str, Any]:
@@ -91,7 +99,7 @@ def train(row: str, seed: int, **also: Any) -> dict[str, Any]:
     from forage.studies.asking import SIDE_BY_SIDE, Trained, ask, problems_of
 
     agent, own = rows()[row]
-    words: dict[str, Any] = {"environment_options": OPTIONS, "steps": STEPS, **own}
+    words: dict[str, Any] = {"steps": STEPS, **own}
     words["agent_options"] = {**own.get("agent_options", {}), **also}
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
