@@ -289,11 +289,36 @@ def from_data(algorithm: str, title: str, updates: int) -> Row:
     )
 
 
+def of_text(name: str, part: str, title: str) -> Row:
+    """Return a row of a language model: a step is a token, and the process is kept to one core."""
+    return Row(
+        name=name,
+        title=f"{title}, Llama of 1.1 million parameters, 8 prompts of 24 tokens, 8 answers of 64 tokens to each",
+        settings={
+            "algorithm": "grpo-text",
+            "part": part,
+            "model": {"vocabulary": 512, "width": 128, "layers": 5, "heads": 4, "inner": 384, "length": 1024},
+            "prompts": 8,
+            "group": 8,
+            "prompt_tokens": 24,
+            "new_tokens": 64,
+            "updates": 20,
+            "learning_rate": 1e-5,
+            "cores": 1,
+        },
+        contestants=(Contestant("forage", "forage-text"), Contestant("trl", "trl")),
+        rate="steps_per_core_second",
+        smoke={"updates": 2},
+    )
+
+
 ROWS: dict[str, Row] = {
     row.name: row
     for row in (
         *(PPO_CARTPOLE, PPO_CARTPOLE_SEEDS, SAC_PENDULUM, DQN_CARTPOLE, PPO_HALFCHEETAH, SAC_HALFCHEETAH),
         *(DROQ_PENDULUM, CROSSQ_PENDULUM, from_data("iql", "IQL", 4000), from_data("td3-bc", "TD3+BC", 4000)),
         from_data("cql", "CQL", 600),
+        of_text("grpo-text", "step", "GRPO, a whole step"),
+        of_text("generate-text", "generate", "Generation alone"),
     )
 }

@@ -190,7 +190,7 @@ def run_row(row: Row, arguments: argparse.Namespace, peers: dict[str, dict[str, 
                     entry["runs"].append({"phase": phase, "repeat": repeat, **run})
                     print(
                         f"{about}: {run['seconds_whole']:.1f} s whole, {run[row.rate]:,.0f} "
-                        f"{row.rate.replace('_per_second', '/s')}, return {statistics.mean(run['final_return']):.1f}",
+                        f"{shown_rate(row.rate)}, return {statistics.mean(run['final_return']):.1f}",
                         flush=True,
                     )
     record["summary"] = summarise(record)
@@ -317,7 +317,7 @@ def table(records: list[dict[str, Any]]) -> str:
     ]
     for record in records:
         where, summary = record["machine"], record["summary"]
-        unit = record["rate"].replace("_per_second", "/s")
+        unit = shown_rate(record["rate"])
         phases = [phase for phase in (COLD, WARM) if any(row[phase] is not None for row in summary.values())]
         columns = [(f"{phase} process, s", phase, "{:.1f}") for phase in phases]
         columns.append((f"steady {unit}", "rate", "{:,.0f}"))
@@ -350,6 +350,11 @@ def table(records: list[dict[str, Any]]) -> str:
             lines += ["", f"The machine was not quiet: others kept up to {max(others):.1f} cores busy during a run."]
         sections.append("\n".join(lines) + "\n")
     return "\n".join(sections)
+
+
+def shown_rate(rate: str) -> str:
+    """`steps/s` for `steps_per_second`."""
+    return rate.replace("_per_core_second", "/core s").replace("_per_second", "/s")
 
 
 def shown(value: float | None, form: str) -> str:

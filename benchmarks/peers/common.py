@@ -9,6 +9,8 @@ Its last line on standard output is one JSON object:
 - `seconds_steady`, `steps`, `updates`: the timed section, compilation excluded, and what happened inside it, over
   all seeds.
 - `steps_per_second`, `updates_per_second`: their quotients.
+- `steps_per_core_second`: steps by the time that all cores together worked for this process in the timed section; only
+  where a script measures it. In rows of language a step is a token.
 - `seconds_outside`: evaluation and, in the steady phase, the untimed first call: no part of a whole process's time.
 - `total_steps`: environment steps learned from in one training run (of each seed).
 - `final_return`: for each seed, the mean undiscounted return of evaluation episodes after training.
@@ -47,6 +49,12 @@ def arguments() -> tuple[str, dict[str, Any]]:
     return sys.argv[1], settings
 
 
+def keep_to(cores: int) -> None:
+    """Keeps this process to so many cores, where the system can do so; call it before what counts them is imported."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
+
+
 def report(
     *,
     seconds_import: float | None,
@@ -59,6 +67,7 @@ def report(
     final_return: Sequence[float],
     packages: Sequence[str],
     episodes: Sequence[tuple[int, float]] | None = None,
+    core_seconds: float | None = None,
 ) -> None:
     """Prints the result line."""
     result = {
@@ -76,4 +85,6 @@ def report(
     }
     if episodes is not None:
         result["episodes"] = episodes
+    if core_seconds is not None:
+        result["steps_per_core_second"] = steps / core_seconds
     print(json.dumps(result), flush=True)

@@ -22,24 +22,37 @@ forage evaluate RUN [OPTIONS]
   --under NAME:VALUE     also play with this wrapper around the environment; again for another (forage list wrappers)
   --wrap NAME:VALUE      play with this wrapper always
   --tasks NAME           other tasks than the run's own, with --tasks.OPTION as in training
+  --pass K               of text: draw K answers to each of --episodes problems, and say how many are solved in k tries
+  --temperature T        of --pass: draw answers at this temperature; as in training
+  --wordings all | NAME  of text: problems trained on, held out, and in other wordings, with commas between several
 
 Against another opponent than its own the score of the run stays as it is, and what was found goes into opponents.json.
 Of a kept checkpoint it goes into checkpoints.json.
 Of a run from a data set of forage data make it prints the normalised score, too.
-With any of the last four the score of the run stays as it is, and what was found goes into robustness.json, and as a
-picture into robustness.png.
+With --grid, --under, --wrap or --tasks the score of the run stays as it is, and what was found goes into
+robustness.json, and as a picture into robustness.png.
+With --pass and --wordings the model that the run began from is asked beside it; into pass.json and pass.png, or
+wordings.json.
 
 Examples
   forage evaluate runs/NAME
   forage evaluate runs/NAME --episodes 20 --actions sampled
   forage evaluate runs/NAME --grid length=0.25:1.0:4 --under action-noise:0.1
+  forage evaluate runs/NAME --pass 64
+  forage evaluate runs/NAME --wordings tags,other-words
 """
+
+OF_TEXT = ("pass", "wordings")
+"""Options that ask a language model."""
 
 
 def run(positional: list[str], words: options.Words) -> None:
     """Do what the words after `forage evaluate` ask for."""
     directory = one_run(positional, "evaluate")
     kind = display(words)
+    if asked := [name for name in OF_TEXT if name in words]:
+        evaluate_text(directory, kind, asked, words)
+        return
     episodes = options.parse("episodes", words.pop("episodes", "100"), int)
     seed = options.parse("seed", words.pop("seed", "0"), int)
     actions = str(words.pop("actions")) if "actions" in words else None
@@ -54,7 +67,7 @@ def run(positional: list[str], words: options.Words) -> None:
     words.pop("grid", None)
     tasks = port_part("tasks", words)
     known = ["episodes", "seed", "actions", "opponent", "checkpoint", "grid", "under", "wrap", "tasks", "json", "quiet"]
-    nothing_left(words, "evaluate", known)
+    nothing_left(words, "evaluate", [*known, *OF_TEXT])
     if axes or tasks is not None or any(elsewhere.values()):
         if opponent is not None:
             raise ForageError("In a changed environment the run's own opponent plays; leave out --opponent.")
@@ -104,3 +117,34 @@ def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: 
         print(result)
         if result.picture is not None:
             print(f"  picture {result.picture}")
+
+
+def evaluate_text(directory: str, kind: str, asked: list[str], words: options.Words) -> None:
+    """Ask a run of text, and the model that it began from, what `--pass` or `--wordings` ask for."""
+    if len(asked) > 1:
+        raise ForageError("--pass and --wordings ask for different things; give one of them.")
+    name, value = asked[0], str(words.pop(asked[0]))
+    given: dict[str, Any] = {
+        "problems": options.parse("episodes", words.pop("episodes", "100"), int),
+        "seed": options.parse("seed", words.pop("seed", "0"), int),
+    }
+    if name == "pass":
+        given["answers"] = options.parse("pass", value, int)
+        if "temperature" in words:
+            given["temperature"] = options.parse("temperature", words.pop("temperature"), float)
+    else:
+        given["wordings"] = () if value == "all" else tuple(value.split(","))
+    known = ["episodes", "seed", "json", "quiet", *(["temperature"] if name == "pass" else [])]
+    nothing_left(words, f"evaluate --{name}", known)
+    from forage.runs.training import use_compilation_cache
+    from forage.studies.passing import pass_at
+    from forage.studies.wordings import reword
+
+    use_compilation_cache()
+    found = (pass_at if name == "pass" else reword)(directory, **given)
+    if kind == "json":
+        say(found.data())
+    elif kind != "quiet":
+        print(found)
+        if (picture := getattr(found, "picture", None)) is not None:
+            print(f"  picture {picture}")

@@ -23,6 +23,8 @@ import numpy as np
 import pytest
 
 from forage.cli.entry import as_command
+from forage.nn.language.architecture import Architecture
+from forage.nn.transformer import Transformer
 from forage.runs import display as progress
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -46,7 +48,7 @@ def test_rows_name_known_peers_phases_and_rates(harness: ModuleType) -> None:
         labels = [contestant.label for contestant in row.contestants]
         assert len(set(labels)) == len(labels)
         assert labels[0] == harness.REFERENCE
-        assert row.rate in ("steps_per_second", "updates_per_second")
+        assert row.rate in ("steps_per_second", "updates_per_second", "steps_per_core_second")
         for contestant in row.contestants:
             assert contestant.peer in peers
             assert contestant.against in labels
@@ -70,6 +72,9 @@ def test_on_policy_rows_divide_evenly(harness: ModuleType) -> None:
                 json.dumps(settings)
                 if "transitions" in settings:  # from data, without environment steps
                     assert settings["transitions"] >= settings["batch_size"] and settings["updates"] > 0
+                elif "new_tokens" in settings:  # of text: no environment steps but answers
+                    assert settings["prompt_tokens"] + settings["new_tokens"] <= settings["model"]["length"]
+                    assert settings["group"] > 1 and settings["updates"] > 0
                 elif settings["algorithm"] == "ppo":
                     rollout = settings["num_envs"] * settings["rollout_length"]
                     assert rollout % settings["num_minibatches"] == 0
@@ -92,7 +97,7 @@ def test_every_package_is_pinned_and_every_script_parses(harness: ModuleType) ->
 def test_scripts_do_not_hide_the_packages_they_import(harness: ModuleType) -> None:
     # A script's own folder comes first on its path: peers/rejax.py would import itself.
     scripts = {path.stem for path in (BENCHMARKS / "peers").glob("*.py")}
-    assert scripts.isdisjoint({"rejax", "sbx", "stable_baselines3", "forage", "jax"})
+    assert scripts.isdisjoint({"rejax", "sbx", "stable_baselines3", "trl", "forage", "jax"})
 
 
 def record(harness: ModuleType, name: str = "ppo-cartpole", date: str = "2026-01-02") -> dict[str, Any]:
@@ -400,3 +405,39 @@ def test_what_a_bonus_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["environment"]["ratio"] == 1 and found["counts"]["microseconds"] > 0
     assert not any(one["host_calls"] for one in found.values())
     assert "| counts |" in cost.page({"small": found}, 2)
+
+
+def test_methods_of_language_are_rows_whether_they_are_there_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    language = from_benchmarks("language", monkeypatch)
+    monkeypatch.setitem(language.PARTS, "tasks", ["same", "not-there"])
+    assert language.is_there("tasks/same") and not language.is_there("tasks/not-there")
+    cells = language.cells_of()
+    assert cells[0] == "agent/grpo/0" and "tasks/same/4" in cells and "tasks/not-there/0" not in cells
+
+    def cell(row: str, accuracy: float) -> dict[str, Any]:
+        end = {"accuracy": accuracy, "format": 1.0, "tokens": 20.0}
+        return {"made": language.made_from(row), "seconds": 9, "before": end | {"accuracy": 0.25}, "after": end}
+
+    results = {f"agent/grpo/{seed}": cell("agent/grpo", 0.5 + 0.1 * seed) for seed in range(5)}
+    # Seeds differ by more than the rows do; paired, the difference is plain.
+    results |= {f"settings/adapters/{seed}": cell("settings/adapters", 0.53 + 0.1 * seed) for seed in range(5)}
+    results["tasks/same/0"] = cell("tasks/same", 0.5) | {"made": "of other settings"}
+    page = language.table(results)
+    assert re.search(r"\| agent/grpo \| 5 \| 0\.25 \| 0\.7 \[.*\| 20\.0, 20\.0 \|  \|  \| 9 \|", page)
+    assert re.search(r"settings/adapters .* 0\.03 \[0\.03, 0\.03\] \| better \|", page)
+    assert "Not in this version: " in page and "tasks/not-there" in page
+    assert "| tasks/same |" not in page  # made with other settings: to be trained anew
+
+
+@pytest.mark.thorough
+def test_a_cell_of_language(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    language = from_benchmarks("language", monkeypatch)
+    small = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)
+    model = Transformer(jax.random.key(0), small)
+    monkeypatch.setattr(language, "STEPS", 16)
+    monkeypatch.setattr(language, "HELD_OUT", 4)
+    monkeypatch.setattr(language, "OPTIONS", {"level": 0, "problems": 8, "response": 8})
+    model.save(tmp_path / "model")
+    found = language.train("agent/grpo", 3, model=str(tmp_path / "model"), num_envs=8, group_size=4)
+    assert found["problems"] == 4 and found["made"] == language.made_from("agent/grpo")
+    assert 0 < found["after"]["tokens"] <= 8 and found["before"]["accuracy"] == 0

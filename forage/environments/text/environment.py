@@ -19,7 +19,7 @@ from forage.environments.text import FAMILIES, worlds
 from forage.environments.text.games import GAMES
 from forage.environments.text.opening import GYM
 from forage.environments.text.sets import SHARE, SPLITS
-from forage.environments.text.worlds import Question, Said, Start
+from forage.environments.text.worlds import Said, Start
 
 PROBED = 200  # episodes whose texts are looked at to find how many tokens they take
 INFO = ("format", "truth", "turns", "tokens", "overflow")
@@ -120,7 +120,7 @@ class TextEnvironment(HostEnvironment):
 
     @property
     def info_names(self) -> tuple[str, ...]:
-        return INFO if isinstance(self.worlds[0], Question) else INFO[2:]  # a game has no verifier
+        return INFO if self.worlds[0].verified else INFO[2:]  # a game has no verifier
 
     @property
     def info_seen(self) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ class World(ABC):
 
     levels: int = 1  # from 0, the easiest
     turns: int = 1  # an episode's longest, counted in texts that the policy writes
+    verified: bool = False  # a verifier says what an answer is worth, and not a game's rules
 
     @abstractmethod
     def begin(self, start: Start) -> str:
@@ -69,6 +70,8 @@ class World(ABC):
 
 class Question(World):
     """A problem of a family, and its verifier's verdict on the one text that is written."""
+
+    verified = True
 
     def __init__(self, name: str, instruct: bool = False, share: float = SHARE, guard: Guard | None = None):
         """`guard`: another world's verifier, as one is enough for all that take turns."""

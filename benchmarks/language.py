@@ -1,0 +1,213 @@
+"""What does each method of language add to plain GRPO? One task, one budget of answers, one table.
+
+    python benchmarks/language.py --list                   # cells: row/seed, and which are done
+    python benchmarks/language.py --jobs 2                 # train all that is missing, two at a time, a core each
+    python benchmarks/language.py --only agent/grpo,tasks  # cells whose names begin so, in this order
+    python benchmarks/language.py --table                  # results/LANGUAGE.md from results/language.json
+
+A row is an agent as it is by name (`agent/dapo`), or GRPO with another part (`tasks/filtered`) or other settings
+(`settings/adapters`). A cell is one seed of it: it learns from the base model `forage`, and then both answer the same
+held-out problems greedily, so that before and after are of the same problems in all cells. Names that this version
+does not know are listed as missing. What is running when the process ends is lost; what is done stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import cells
+import numpy as np
+
+from forage.config.registry import PORTS
+from forage.evaluation.statistics import student_interval
+
+RESULTS = Path(__file__).parent / "results" / "language.json"
+SEEDS = range(5)
+
+TASK = "text:addition"
+OPTIONS: dict[str, Any] = {"level": "3-5", "problems": 3000}  # numbered, so that parts can choose among them
+STEPS = 64 * 64  # answers: 64 updates of 8 prompts with 8 answers each
+HELD_OUT, DRAWN_FROM = 200, 7  # problems, and the seed that they are drawn from
+PLAIN = "agent/grpo"
+
+AGENTS = [
+    *("grpo", "dr-grpo", "dapo", "rloo", "remax", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "lite-ppo"),
+    *("gspo", "cispo", "gmpo", "sapo", "max-rl", "pass-at-k", "max-at-k", "grpo-lambda", "entropy-shaped", "lp-reg"),
+    *("bapo", "a-star-po", "rover", "d3s", "vine-ppo", "fr3e", "tree-rl", "sft", "raft", "online-dpo", "xpo"),
+    *("ppo-language", "rl-plus", "language-es"),
+]
+"""Agents that learn from one turn; what learns from several turns or from a teacher's run is not asked here."""
+
+PARTS: dict[str, list[str]] = {
+    "tasks": ["filtered", "greso", "adaptive-difficulty", "dars", "cdas", "rising", "hints", "seele"],
+    "behaviour": ["annealed-decoding", "adaptive-temperature"],
+    "rewards": ["format", "shorter", "diversity", "text-curiosity", "representation"],
+    "memory": ["successes", "self-imitation"],
+}
+"""Of each port, what stands beside GRPO in a row of its own."""
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "reference": {"divergence": 0.04},
+    "two-epochs": {"epochs": 2, "minibatches": 2},
+    "adapters": {"rank": 8},
+    "entropy": {"entropy_coefficient": 0.003},
+}
+"""Of GRPO itself."""
+
+ALSO: dict[str, dict[str, Any]] = {
+    **{f"agent/{name}": {"branches": True} for name in ("vine-ppo", "fr3e", "tree-rl")},
+    "tasks/hints": {"hints": 0.75},
+    "tasks/seele": {"hints": 0.9},
+}
+"""Options of the environment that a row's method is about."""
+
+
+def rows() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return each row's agent, and what else `forage.train` is told."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {f"agent/{name}": (name, {}) for name in AGENTS}
+    found |= {f"settings/{name}": ("grpo", {"agent_options": given}) for name, given in SETTINGS.items()}
+    found |= {f"{port}/{name}": ("grpo", {port: name}) for port, names in PARTS.items() for name in names}
+    also = {row: {"environment_options": OPTIONS | ALSO.get(row, {})} for row in found}
+    return {row: (agent, also[row] | words) for row, (agent, words) in found.items()}
+
+
+def is_there(row: str) -> bool:
+    """Return whether this version has what a row names."""
+    port, _, name = row.partition("/")
+    return port == "settings" or name in PORTS[port]
+
+
+def cells_of() -> list[str]:
+    """Return the cells that this version can train, seed by seed, so that all rows have some seeds early."""
+    return [f"{row}/{seed}" for seed in SEEDS for row in rows() if is_there(row)]
+
+
+def made_from(row: str) -> str:
+    """Return what stands for all that a cell is made from; a cell of another is trained anew."""
+    return cells.fingerprint([TASK, STEPS, HELD_OUT, DRAWN_FROM, rows()[row]])
+
+
+def train(row: str, seed: int, **also: Any) -> dict[str, Any]:
+    """Train one seed, and let it and the base model answer the held-out problems."""
+    import forage
+    from forage.runs.run import Run
+    from forage.studies.asking import SIDE_BY_SIDE, Trained, ask, problems_of
+
+    agent, own = rows()[row]
+    words: dict[str, Any] = {"steps": STEPS, **own}
+    words["agent_options"] = {**own.get("agent_options", {}), **also}
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        how: dict[str, Any] = {
+            "seeds": [seed],
+            "display": "quiet",
+            "evaluation_actions": "greedy",
+            "evaluation_episodes": 1,
+        }
+        run = forage.train(agent, TASK, directory=f"{folder}/run", **how, **words)
+        seconds = time.monotonic() - began
+        trained = Trained.of(Run(run.directory))
+        environment = trained.environment(SIDE_BY_SIDE)
+        environment.examine()
+        environment.reset(DRAWN_FROM)
+        problems = problems_of(environment, HELD_OUT, DRAWN_FROM)
+        before, after = (
+            ask(trained.agent, state, environment, problems, 1, greedy=True)
+            for state in (trained.first, trained.states[0])
+        )
+        environment.close()
+    found: dict[str, Any] = {"made": made_from(row), "seconds": round(seconds), "problems": len(problems)}
+    for name, heard in (("before", before), ("after", after)):
+        found[name] = {
+            "accuracy": float((heard.truth >= 1).mean()),
+            "format": float(np.nanmean(heard.format)),
+            "tokens": float(heard.tokens.mean()),
+        }
+    return found
+
+
+def done(results: dict[str, Any], row: str) -> dict[int, dict[str, Any]]:
+    """Return what is there of a row, by seed."""
+    named = {seed: results.get(f"{row}/{seed}") for seed in SEEDS}
+    return {seed: cell for seed, cell in named.items() if cell is not None and cell["made"] == made_from(row)}
+
+
+def verdict(here: dict[int, dict[str, Any]], plain: dict[int, dict[str, Any]]) -> tuple[str, str]:
+    """Return how much more accurate a row is than plain GRPO on the seeds that both have, and what that says."""
+    shared = sorted(here.keys() & plain.keys())
+    if len(shared) < 2:
+        return "", f"{len(shared)} of {len(SEEDS)} seeds"
+    gain = np.array([here[seed]["after"]["accuracy"] - plain[seed]["after"]["accuracy"] for seed in shared])
+    low, high = student_interval(gain)
+    if low == high == 0:
+        return cells.with_interval(gain), "the same"
+    return cells.with_interval(gain), "better" if low > 0 else "worse" if high < 0 else "no difference seen"
+
+
+def table(results: dict[str, Any]) -> str:
+    """Return the page: each row beside plain GRPO, and the names that this version does not know."""
+    plain, levels = done(results, PLAIN), OPTIONS["level"]
+    lines = [
+        "# Methods of language",
+        "",
+        f"From the base model `forage` on {TASK}, levels {levels}: {STEPS:,} answers to {OPTIONS['problems']:,}",
+        f"problems, and then the most probable answer to each of {HELD_OUT} that are held out. Means over {len(SEEDS)}",
+        "seeds with Student's 95 % interval. A verdict is of the difference from plain GRPO, paired over seeds; of so",
+        "many rows one in twenty has an interval that leaves out 0 by chance. Seconds are of training on one core,",
+        "which may have had other work. `python benchmarks/language.py` trains what is missing.",
+        "",
+        "| row | seeds | before | after | tokens before, after | less GRPO's | verdict | seconds |",
+        "|---" * 8 + "|",
+    ]
+    for row in rows():
+        here = done(results, row)
+        if not here:
+            continue
+        after = np.array([cell["after"]["accuracy"] for cell in here.values()])
+        shown = cells.with_interval(after) if len(after) > 1 else f"{after.mean():.4g}"
+        first = np.mean([cell["before"]["accuracy"] for cell in here.values()])
+        tokens = [np.mean([cell[when]["tokens"] for cell in here.values()]) for when in ("before", "after")]
+        gain, says = ("", "") if row == PLAIN else verdict(here, plain)
+        seconds = np.median([cell["seconds"] for cell in here.values()])
+        row_cells = [row, f"{len(here)}", f"{first:.4g}", shown, f"{tokens[0]:.1f}, {tokens[1]:.1f}", gain, says]
+        lines.append(f"| {' | '.join(row_cells)} | {seconds:.0f} |")
+    if missing := [row for row in rows() if not is_there(row)]:
+        lines += ["", f"Not in this version: {', '.join(missing)}."]
+    if waiting := [row for row in rows() if is_there(row) and not done(results, row)]:
+        lines += ["", f"Not trained yet: {', '.join(waiting)}."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Read the arguments, and train, list or make the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="how the names of cells begin; several with commas between them")
+    parser.add_argument("--jobs", type=int, default=1, help="how many cells at a time")
+    parser.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true", help="only make the page anew")
+    arguments = parser.parse_args()
+    if arguments.here:
+        row, _, seed = arguments.here.rpartition("/")
+        print(json.dumps({arguments.here: train(row, int(seed))}), flush=True)
+        return
+    results = cells.read(RESULTS)
+    wanted = [cell for start in arguments.only.split(",") for cell in cells_of() if cell.startswith(start)]
+    wanted = list(dict.fromkeys(wanted))
+    finished = {f"{row}/{seed}" for row in rows() for seed in done(results, row)}
+    if arguments.list:
+        print(*(f"{cell} {'done' if cell in finished else ''}".rstrip() for cell in wanted), sep="\n")
+        print(*(f"{row} missing: not in this version" for row in rows() if not is_there(row)), sep="\n")
+        return
+    if not arguments.table:
+        cells.train_all(__file__, RESULTS, [cell for cell in wanted if cell not in finished], arguments.jobs)
+    RESULTS.with_name("LANGUAGE.md").write_text(table(cells.read(RESULTS)))
+
+
+if __name__ == "__main__":
+    main()

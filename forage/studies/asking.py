@@ -1,0 +1,162 @@
+"""Ask a language model problems many times, and hear what its verifier says of each answer.
+
+Pass@k, habits and wordings are all made of this: for each problem some answers, drawn as in training or the most
+probable one, by the policies of a run and by the model that the run began from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+from forage.config.setup import Setup, from_config
+from forage.core import prng
+from forage.core.ports import Agent
+from forage.core.schedule import held
+from forage.core.spaces import Tokens
+from forage.core.types import ForageError
+from forage.environments import HostFactory
+from forage.environments.text.environment import TextEnvironment
+from forage.loop.host.runner import HostRunner
+from forage.runs.run import Run
+from forage.runs.scoring import load_agents
+
+SIDE_BY_SIDE = 128  # answers that are written at once
+DRAWS = 10  # times as many problems as wanted are drawn before it is said that there are no more
+
+
+class Heard(NamedTuple):
+    """The answers to some problems, and what came of them."""
+
+    truth: Float[np.ndarray, "problem answer"]  # the verifier's; of a game what its rules paid
+    format: Float[np.ndarray, "problem answer"]  # 1 where the answer could be read; NaN in games
+    tokens: Int[np.ndarray, "problem answer"]  # written, over all turns
+    texts: list[list[str]]  # of each problem, each answer; turns on lines of their own
+
+    @property
+    def right(self) -> Int[np.ndarray, " problem"]:
+        """Return how many answers to each problem are right."""
+        return (self.truth >= 1).sum(1)
+
+
+@dataclasses.dataclass
+class Trained:
+    """A run of a language model, ready to be asked: its agents, and the model that they began from."""
+
+    run: Run
+    setup: Setup
+    agent: Agent
+    first: Any  # the agent's state before it learned anything
+    states: list[Any]  # the agents' states, one for each seed
+
+    @classmethod
+    def of(cls, run: Run) -> Trained:
+        """Load a run. Raise `ForageError` where it is none of text."""
+        setup = from_config(run.config)
+        title = f"{run.directory} is a run of {run.title}"
+        if setup.native:
+            raise ForageError(f"{title}, which writes no text; name one of text:addition or the like.")
+        if setup.sweep:
+            raise ForageError(f"{run.directory} is a sweep, whose settings are different agents; ask those of one.")
+        runner = setup.runner(learns=False)
+        try:
+            if not (isinstance(runner, HostRunner) and isinstance(runner.loops[0].environment, TextEnvironment)):
+                raise ForageError(f"{title}, which writes no text; name one of text:addition or the like.")
+            load_agents(run, runner)
+            agents, agent = runner.agent_states(), held(runner.learner.agent, 1.0)
+            first = agent.init(prng.key(0), runner.learner.spec)
+            states = [jax.tree.map(lambda leaf, n=n: leaf[n], agents) for n in range(len(setup.seeds))]
+        finally:
+            runner.close()
+        return cls(run, setup, agent, first, states)
+
+    def environment(self, rows: int, **options: Any) -> TextEnvironment:
+        """Make the run's environment anew, so many conversations side by side, some of its options changed."""
+        factory = getattr(self.setup.environment, "__self__", None)
+        assert isinstance(factory, HostFactory)
+        environment = dataclasses.replace(factory, options={**factory.options, **options}).build(rows)
+        assert isinstance(environment, TextEnvironment)
+        return environment
+
+
+def problems_of(environment: TextEnvironment, wanted: int, seed: int) -> list[int]:
+    """Return seeds of different problems, fewer than wanted where there are fewer; the same for the same `seed`."""
+    found: dict[bytes, int] = {}
+    for drawn in (np.random.SeedSequence(seed).generate_state(DRAWS * wanted) >> 1).tolist():
+        if len(found) == wanted:
+            break
+        found.setdefault(environment.begin(0, drawn)["context"].tobytes(), drawn)
+    return list(found.values())
+
+
+def ask(
+    agent: Agent,
+    state: Any,
+    environment: TextEnvironment,
+    problems: list[int],
+    answers: int,
+    seed: int = 0,
+    greedy: bool = False,
+) -> Heard:
+    """Draw so many answers to each problem, or write the most probable one. `problems`: seeds of their beginnings."""
+    rows = environment.num_envs
+    asked = [(problem, answer) for problem in range(len(problems)) for answer in range(answers)]
+    truth, form = (np.full((len(problems), answers), np.nan) for _ in range(2))
+    tokens = np.zeros((len(problems), answers), int)
+    texts = [[""] * answers for _ in problems]
+    key = prng.key(seed)
+    for start in range(0, len(asked), rows):
+        part = asked[start : start + rows]
+        begun = [environment.begin(index, problems[problem]) for index, (problem, _) in enumerate(part)]
+        begun += [begun[-1]] * (rows - len(part))  # the last rows have nothing to say that counts
+        seen = jax.tree.map(lambda *x: np.stack(x), *begun)
+        paid, said = np.zeros(rows, np.float32), [[] for _ in part]
+        info: dict[str, Any] = {}
+        for _ in range(environment.turns):
+            key, own = jax.random.split(key)
+            action = np.asarray(write(agent, state, seen, own, not greedy))
+            for line, row in zip(said, action, strict=False):
+                line.append(text_of(environment, row))
+            result = environment.step(action)
+            paid, seen, info = paid + result.step.reward, result.observation, result.step.info
+        for index, (problem, answer) in enumerate(part):
+            game = "truth" not in info
+            truth[problem, answer] = paid[index] if game else info["truth"][index]
+            form[problem, answer] = np.nan if game else info["format"][index]
+            tokens[problem, answer] = info["tokens"][index]
+            texts[problem][answer] = "\n".join(line for line in said[index] if line)
+    return Heard(truth, form, tokens, texts)
+
+
+@functools.partial(jax.jit, static_argnames="drawn")
+def write(agent: Agent, state: Any, seen: PyTree[Array], key: Array, drawn: bool) -> Int[Array, "row time"]:
+    """Write an answer in every conversation, drawn as in training or the most probable one."""
+    keys = jax.random.split(key, jax.tree.leaves(seen)[0].shape[0])
+    return jax.vmap(lambda observation, key: agent.act(state, (), observation, key, drawn)[0])(seen, keys)
+
+
+def text_of(environment: TextEnvironment, tokens: Int[np.ndarray, " time"]) -> str:
+    """Return the text of an action, without the token that ends it."""
+    written = [token - 1 for token in tokens.tolist() if token != Tokens.PAD]
+    return environment.tokenizer.decode([token for token in written if token != environment.ends], special=True)
+
+
+def at(agent: Agent, temperature: float | None) -> Agent:
+    """Return an agent that draws at another temperature; `None`: at its own."""
+    if temperature is None:
+        return agent
+    if not temperature > 0:
+        raise ForageError(f"Answers are drawn at a temperature above 0, not at {temperature:g}.")
+    changed: dict[str, Any] = {"temperature": float(temperature)}
+    return dataclasses.replace(agent, **changed)
+
+
+def data_of(environment: TextEnvironment, problem: int) -> dict[str, Any]:
+    """Return what a problem's verifier knows of it, such as its numbers and target; nothing of a game."""
+    environment.begin(0, problem)
+    return dict(getattr(getattr(environment.worlds[0], "problem", None), "data", None) or {})
