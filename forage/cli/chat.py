@@ -30,7 +30,7 @@ Examples
   forage chat runs/NAME --temperature 1
   forage chat runs/NAME --problem --number 5
   forage chat forage text:countdown --env.level 1
-  echo "12 + 30 = ?" | forage chat forage
+  echo "Compute 12 + 30." | forage chat forage
 """
 
 

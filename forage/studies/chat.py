@@ -145,7 +145,7 @@ def chat(
     of the best. `checkpoint`: `best`, or the step of one that the run has kept. `tokens`: those of an answer, at most.
 
     Examples:
-        >>> forage.chat("forage").say("3 + 4 = ?")  # doctest: +SKIP
+        >>> forage.chat("forage").say("Compute 3 + 4.")  # doctest: +SKIP
     """
     check_call(chat, locals())
     if tokens is not None and tokens < 1:

@@ -51,7 +51,7 @@ def test_evaluations_leave_their_texts(directory):
     (each,) = run.texts[-1].members
     assert len(each) == 5  # of 6 that were played, in more environments than training has
     for one in each:
-        assert [who for who, _ in one.said] == ["prompt", "answer"] and one.reference.startswith("<answer>")
+        assert [who for who, _ in one.said] == ["prompt", "answer"] and "<answer>" in one.reference
         assert (one.reward == 1) == (one.verdict == "right")
 
 
@@ -74,7 +74,7 @@ def test_an_exported_policy_is_the_same(directory, tmp_path):
     said = json.loads((path / "generation_config.json").read_text())
     assert (said["eos_token_id"], said["pad_token_id"]) == (1, 0) and said["suppress_tokens"] == list(range(512, 520))
     one, other = forage.chat(path, tokens=8), forage.chat(directory / "run", tokens=8)
-    assert one.say("12 + 3 = ?") == other.say("12 + 3 = ?")
+    assert one.say("Compute 12 + 3.") == other.say("Compute 12 + 3.")
 
 
 @pytest.mark.thorough
@@ -84,7 +84,7 @@ def test_transformers_writes_the_same(directory, tmp_path):
     path = forage.export(directory / "run", tmp_path / "exported")
     words = transformers.AutoTokenizer.from_pretrained(path)
     model = transformers.AutoModelForCausalLM.from_pretrained(path)
-    for prompt in ("12 + 3 = ?", "7"):
+    for prompt in ("Compute 12 + 3.", "7"):
         tokens = words(prompt + "\n", add_special_tokens=False, return_tensors="pt")["input_ids"]
         with torch.no_grad():
             written = model.generate(tokens, max_new_tokens=8, do_sample=False)[0, tokens.shape[1] :]
