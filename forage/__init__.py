@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from forage.runs.training import evaluate as evaluate
     from forage.runs.training import resume as resume
     from forage.runs.training import train as train
+    from forage.studies.chat import chat as chat
     from forage.studies.check.checking import check as check
     from forage.studies.claims.running import run as claim  # noqa: F401
     from forage.studies.compare import compare as compare
+    from forage.studies.export import export as export
     from forage.studies.hub import pull as pull
     from forage.studies.hub import push as push
     from forage.studies.report import report as report
@@ -42,6 +44,8 @@ _WHERE = {
     "evaluate": "forage.runs.training",
     "evaluate_under": "forage.studies.robustness",
     "watch": "forage.studies.watch",
+    "chat": "forage.studies.chat",
+    "export": "forage.studies.export",
     "compare": "forage.studies.compare",
     "report": "forage.studies.report",
     "tune": "forage.studies.tuning.tune",

@@ -20,7 +20,7 @@ LEVEL = 1  # of the examples
 BEGINNING = """# Problems in text
 
 Problems that a program makes, solves and verifies, for policies that speak. Written by `docs/make/text.py`.
-Environments that pose them are planned; what follows can be used from Python.
+`text:NAME` is an environment that poses them ([language.md](../language.md)); what follows can be used from Python.
 
 ```python
 from forage.environments.text import sets

@@ -17,6 +17,7 @@ FLAGS = {
     "help",
     "anyway",
     "film",
+    "problem",
     "sample",
     "visits",
     "private",

@@ -66,7 +66,7 @@ complete -c forage -f -a '(__forage)'
 """
 
 SHELLS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
-OF_RUNS = ("resume", "evaluate", "watch", "compare", "report")
+OF_RUNS = ("resume", "evaluate", "watch", "chat", "compare", "report", "export")
 
 
 def run(positional: list[str], words: options.Words) -> None:
@@ -139,6 +139,8 @@ def places(command: str, positional: list[str]) -> dict[str, str]:
     from forage.studies.ledger.rows import ROWS
 
     number = len(positional)
+    if command == "chat" and number:
+        return environments()
     if command in OF_RUNS:
         return {str(path.parent): "" for path in sorted(Path("runs").glob("*/config.json"))}
     if command in ("train", "tune"):

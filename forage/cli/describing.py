@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import textwrap
 from collections.abc import Iterator
@@ -51,11 +52,26 @@ def environment_lines(name: str) -> Iterator[str]:
             allowed = declared(type(made), field.name)
             meaning = f"{field.help} ({allowed.words()})" if allowed else field.help
             yield from option_line(f"--env.{hyphens(field.name)}", getattr(made, field.name), meaning.strip())
+    elif getattr(made, "id", "").startswith("text:"):
+        from forage.environments.text.environment import TextEnvironment
+
+        meanings = argument_meanings(TextEnvironment)
+        for parameter in inspect.signature(TextEnvironment).parameters.values():
+            if parameter.name in meanings and parameter.default is not inspect.Parameter.empty:
+                default = parameter.default if parameter.default not in ((), "") else "none"
+                yield from option_line(f"--env.{hyphens(parameter.name)}", default, meanings[parameter.name])
     elif getattr(made, "id", "").startswith("gymnasium:"):
         from forage.environments.adapters.gymnasium.make import OURS, options_of
 
         for option in dict.fromkeys((*sorted(options_of(made.id.partition(":")[2])), *OURS)):
             yield from option_line(f"--env.{hyphens(option)}", "", "")
+
+
+def argument_meanings(cls: type) -> dict[str, str]:
+    """Return the meaning of each argument that a constructor's docstring explains below `Args:`."""
+    text = inspect.cleandoc(vars(cls)["__init__"].__doc__ or "").partition("Args:\n")[2]
+    found = re.findall(r"^ +(\w+): (.+(?:\n {5,}.+)*)", text, re.MULTILINE)
+    return {name: " ".join(meaning.split()) for name, meaning in found}
 
 
 def training_help(command: str, positional: list[str], words: options.Words) -> str:

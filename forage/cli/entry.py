@@ -24,7 +24,8 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage resume RUN                  continue a run as if it had never stopped; longer, with --steps
   forage evaluate RUN                play fresh episodes and print the score with its interval;
                                      also with other numbers, wrappers and tasks (forage evaluate --help)
-  forage watch RUN                   make a film of the trained agent
+  forage watch RUN                   make a film of the trained agent, or show what it says
+  forage chat RUN                    talk to a language policy, or to the base model: forage chat forage
   forage compare RUN RUN ...         one picture of all curves, and which is better
   forage tune AGENT ENVIRONMENT      search hyper-parameters, and judge the best on seeds that it has not seen
   forage data make ENVIRONMENT       make named data sets, to learn from without an environment; forage data record
@@ -34,6 +35,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage select RUN ... --data FILE  how well off-policy estimates choose among policies (SharpeRatio@k)
   forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
   forage cite [RUN]                  how to cite Forage, a run and the papers of its parts
+  forage export RUN OUTPUT           write a policy for other programs; a language policy as Hugging Face's files
   forage push RUN USER/NAME          share a run on the Hugging Face Hub, with a model card
   forage pull USER/NAME              fetch a run that was shared there
   forage claim [NAME]                run a paper's claim: does it hold here?
@@ -58,12 +60,14 @@ COMMANDS = (
     "resume",
     "evaluate",
     "watch",
+    "chat",
     "compare",
     "tune",
     "data",
     "select",
     "report",
     "cite",
+    "export",
     "push",
     "pull",
     "claim",

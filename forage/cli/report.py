@@ -9,7 +9,7 @@ from forage.core.errors import ForageError
 HELP = """\
 forage report RUN ... [OPTIONS]
 
-Writes one HTML page about runs: curves, scores, profiles, settings, films.
+Writes one HTML page about runs: curves, scores, profiles, settings, films, and what language policies said.
 
   --output FILE          the page; report.html
   --threshold RETURN     also how soon each run reaches this return

@@ -106,6 +106,17 @@ def show_wrapper(name: str) -> None:
     print(f"\nexample {cls.example}\nsource {registry.WRAPPERS[name].replace(':', ' ')}")
 
 
+def show_words(build: Any) -> None:
+    """Print what an environment in words is, and an episode as an expert plays it; nothing of others."""
+    batch = build(1)
+    try:
+        if batch.in_words:
+            print(inspect.cleandoc(type(batch).__doc__ or ""), "an episode, as an expert plays it", sep="\n\n")
+            print(*(f"  {line}" for line in str(batch.played()).splitlines()), "", "options", sep="\n")
+    finally:
+        batch.close()
+
+
 def show_environment(name: str) -> None:
     from forage.cli.describing import environment_lines
     from forage.config.environment import environment_spec, resolve_environment
@@ -133,6 +144,8 @@ def show_environment(name: str) -> None:
     if not callable(environment):
         said = [inspect.cleandoc(one.__doc__ or "") for one in ((maker[0],) if maker else ()) + (type(made),)]
         print(*said, "options", sep="\n\n")
+    else:
+        show_words(environment)
     print(*environment_lines(name), sep="\n")
     print(f"\nobservation {spec.observation_space}\naction      {spec.action_space}")
     print(f"horizon     {spec.horizon or 'none'}")

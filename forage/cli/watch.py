@@ -1,4 +1,4 @@
-"""`forage watch`: make a film of a trained agent."""
+"""`forage watch`: make a film of a trained agent, or show what it says."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from forage.config import options
 
 HELP = """\
 forage watch RUN [OPTIONS]
+
+Of an agent that writes text, prints conversations about problems held out from training.
 
   --output FILE          the film, .gif or .mp4 (pip install 'forage-rl[video]'); otherwise beside the run's files
   --seed N               which seed's agent; the best
@@ -26,6 +28,7 @@ Examples
   forage watch runs/NAME --output film.mp4 --episodes 3
   forage watch runs/NAME --checkpoint best
   forage watch runs/SWEEP --learning-rate 0.001
+  forage watch runs/TEXT --episodes 5
 """
 
 
@@ -50,6 +53,8 @@ def run(positional: list[str], words: options.Words) -> None:
     if kind == "json":
         say({"film": str(path), "returns": returns})
     elif kind != "quiet":
+        if path.suffix == ".txt":
+            print(path.read_text())
         print(f"{path}  (returns {', '.join(f'{value:g}' for value in returns)})")
 
 

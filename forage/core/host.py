@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -42,6 +42,27 @@ class HostStep(NamedTuple):
     observation: PyTree[np.ndarray]  # leaves [env, ...]
 
 
+class Conversation(NamedTuple):
+    """An episode in words."""
+
+    said: tuple[tuple[str, str], ...]  # who, such as `prompt`, `answer` or `reply`, and what, one after the other
+    reward: float  # of the whole episode
+    verdict: str = ""  # what was found of it
+    reference: str = ""  # what an expert would have answered, where one is known
+
+    def __str__(self) -> str:
+        """Return it in lines: who in front, what behind."""
+        rows = [*self.said, *([("reference", self.reference)] if self.reference else [])]
+        rows.append(("reward", f"{self.reward:g}{f', {self.verdict}' if self.verdict else ''}"))
+        width = max(len(who) for who, _ in rows)
+        return "\n".join(f"{who:{width}}  {indented(what, width + 2)}" for who, what in rows)
+
+
+def indented(text: str, width: int) -> str:
+    """Return a text whose lines but the first stand `width` characters to the right."""
+    return text.replace("\n", "\n" + " " * width)
+
+
 class HostEnvironment(abc.ABC):
     """`num_envs` environments that are stepped together and start a new episode by themselves.
 
@@ -57,6 +78,15 @@ class HostEnvironment(abc.ABC):
     A subclass implements `_reset`, `_receive`, and `_send` where its simulation can start at once;
     shapes, dtypes, NaN and infinity are checked here, and whatever it raises reaches people as one sentence.
     """
+
+    evaluation_episodes: ClassVar[int] = 10
+    """Episodes of a score, unless a person says how many."""
+
+    evaluation_envs: ClassVar[int] = 0
+    """Most environments that an evaluation plays side by side, where they are more than training has."""
+
+    in_words: ClassVar[bool] = False
+    """Its episodes can be read: `conversations` tells them."""
 
     def __init__(
         self,
@@ -177,6 +207,19 @@ class HostEnvironment(abc.ABC):
 
     def examine(self) -> None:  # noqa: B027 (most have one kind of episode)
         """Turn to the episodes that evaluation plays, such as problems held out from training, from the next reset."""
+
+    def conversations(self) -> list[Conversation]:
+        """Return the newest episode that ended in each environment, in words; nothing before, and without words."""
+        return []
+
+    def sample(self) -> str | None:
+        """Return what the newest episode that ended looked like, in words; `None` before, and without words."""
+        found = self.conversations()
+        return str(found[0]) if found else None
+
+    def played(self) -> Conversation | None:
+        """Return an episode as an expert plays it, in words; `None` where there are no words."""
+        return None
 
     def _begin(self, index: int, seed: int, number: int | None) -> PyTree[np.ndarray]:
         raise ForageError(f"{self.name} does not begin alike for the same seed; use --starts reset.")

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from forage.core.host import Conversation
 from forage.core.mesh import Shape
 from forage.core.types import Experience
 from forage.loop.learner import Learner, LearnerState, Report
@@ -34,6 +35,9 @@ class Runner(Protocol):
 
     seeds: list[int]
     steps_per_iteration: int
+    usual_episodes: int  # of an evaluation, unless a person says how many
+    in_words: bool  # episodes can be read
+    conversations: list[list[Conversation]]  # of the newest evaluation, each member's episodes; empty without words
 
     @property
     def learner(self) -> Learner: ...
@@ -75,6 +79,10 @@ class Runner(Protocol):
         self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
     ) -> Played:
         """Play as `evaluate` does in each of many environments. Raise `ForageError` on the host."""
+        ...
+
+    def sample(self) -> str | None:
+        """Return the newest episode of training in words; `None` where there is none."""
         ...
 
     def retire(self) -> None:

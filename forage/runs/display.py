@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ class Progress:
         """Be called about once a second with the newest numbers; each value is a list over seeds.
 
         But in a run from a data set, `newest` has the mean return of each seed's last episodes, and `quiet_since` the
-        step since which none has ended, where that is long ago.
+        step since which none has ended, where that is long ago. Where episodes can be read, `sample` is the newest one
+        in words.
         """
 
     def row(self, row: dict[str, Any]) -> None:
@@ -68,6 +70,8 @@ class Plain(Progress):
         if tenth > self.shown or time.monotonic() - self.when > 60:
             self.shown, self.when = tenth, time.monotonic()
             print(f"  {row['steps']:>12,} steps   {summary(row, self.settings)}", flush=True)
+            if "sample" in row:
+                print(indent(row["sample"], " " * 21), flush=True)
 
     def note(self, text: str) -> None:
         print(text, flush=True)
@@ -162,6 +166,8 @@ class Live(Progress):
             if name not in NOT_METRICS and len(finite_values(row[name]))
         ]
         lines.append(Text("  " + "   ".join(shown[:6]), style="dim"))
+        if "sample" in row:
+            lines.append(Padding(Text(row["sample"]), (1, 0, 0, 2)))
         self.live.update(Group(*lines))
 
     def curve(self) -> str:
@@ -182,7 +188,7 @@ class Live(Progress):
             self.console.print(line, highlight=False, markup=False)
 
 
-SHOWN = {"newest", "quiet_since"}
+SHOWN = {"newest", "quiet_since", "sample"}
 """What a row has for displays alone."""
 
 NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "episodes", "updates", *SHOWN}

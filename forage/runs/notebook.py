@@ -50,7 +50,8 @@ class Notebook(Progress):
     def update(self, row: dict[str, Any], seconds_left: float) -> None:
         steps = f"{row['steps']:,} / {self.total:,} steps, {pace(row)}, {duration(seconds_left)} left"
         said = shown_return(row["return"], self.settings) if len(finite_values(row["return"])) else ""
-        self._show([self.title, steps, f"{said} {self.curve()}".strip()], row["steps"])
+        sample = row["sample"].splitlines() if "sample" in row else []
+        self._show([self.title, steps, f"{said} {self.curve()}".strip(), *sample], row["steps"])
 
     def row(self, row: dict[str, Any]) -> None:
         values = finite_values(row["return"])

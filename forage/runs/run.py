@@ -9,6 +9,7 @@ DIRECTORY/agent.npz          the agents alone, to act with
 DIRECTORY/kept/              those of the best evaluation and of every N steps, where that was asked for
 DIRECTORY/evaluation.json    episodes played apart from training, and the score
 DIRECTORY/evaluations.jsonl  the same at points during training, where that was asked for
+DIRECTORY/texts.jsonl        of a run on text, conversations of these evaluations in words
 DIRECTORY/curve.png
 DIRECTORY/visits.npy         how often steps led to each place of the environment's map, where that was asked for
 DIRECTORY/begun.npy          how many episodes began there
@@ -33,6 +34,7 @@ from forage.evaluation.statistics import Score, Statistic, interquartile_mean, s
 from forage.evaluation.sweep_plot import against
 from forage.loop.policy import AUTO, Policy, actions_of
 from forage.runs.curve import Curve, read_rows
+from forage.runs.texts import Texts, read_texts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -131,6 +133,11 @@ class Run:
         The columns are those of `evaluation` with one number for each member, such as what `--env.info` names.
         """
         return read_rows(self.directory / "evaluations.jsonl")
+
+    @property
+    def texts(self) -> list[Texts]:
+        """Return what the policy said in evaluations, oldest first; empty where episodes are not in words."""
+        return read_texts(self.directory)
 
     @property
     def parent(self) -> dict[str, Any] | None:

@@ -32,6 +32,7 @@ from forage.runs.run import Run, write_json
 from forage.runs.scoring import cut_sentence, evaluate_agents, score_agents, step_limit
 from forage.runs.starting import Inheritance
 from forage.runs.summary import conclude, device_failure
+from forage.runs.texts import FILE, row_of
 
 POINTS = 100  # on the curve
 
@@ -56,6 +57,7 @@ class Session:
         every = settings.get("evaluation_every")
         self.evaluate_every = every and -(-every // runner.steps_per_iteration)  # iterations between evaluations
         self.rows, self.evaluations = Rows(directory / "metrics.jsonl"), Rows(directory / "evaluations.jsonl")
+        self.texts = Rows(directory / FILE)  # what evaluations said, where there are words
         self.totals = Totals()  # since the last point
         self.points: list[dict[str, Any]] = []  # of the curve, so far
         self.earlier = 0.0  # seconds of earlier sittings
@@ -100,6 +102,7 @@ class Session:
             seconds = self.seconds
             self.runner.retire()
             evaluation = score_agents(self.runner, self.setup, self.settings["evaluation_episodes"])
+            self.keep_texts()
             result, lines = conclude(self.directory, self.setup, self.runner, evaluation, seconds, self.stopped)
             self.track_evaluation(evaluation)
             for tracker in self.trackers:
@@ -209,6 +212,7 @@ class Session:
         found = evaluate_agents(self.runner, self.setup, episodes, seed, actions)
         self.newest = found
         self.append(self.evaluations, {"steps": self.runner.steps, "cut": found["cut"]} | columns(found))
+        self.keep_texts()
         self.track_evaluation(found)
         shown = progress.shown_return(found["return"], self.setup.settings)
         cut = f" ({cut_sentence(found)})" if found["cut"] else ""
@@ -216,6 +220,11 @@ class Session:
         if self.settings.get("parent", {}).get("offline"):
             self.compare_with_handover()
         return time.monotonic() - began
+
+    def keep_texts(self) -> None:
+        """Write what the newest evaluation said, where there are words."""
+        if self.runner.conversations:
+            self.append(self.texts, row_of(self.runner.steps, self.runner.conversations))
 
     def compare_with_handover(self) -> None:
         """Record how evaluations compare with the first one, of an offline run's policy, and say when they fall."""
@@ -294,9 +303,14 @@ class Session:
                 self.display.note(f"{error} Training goes on and will try again.")
 
     def shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row as displays get it: with each member's newest episodes, and since when none has ended."""
+        """Return a row as displays get it: with each member's newest episodes, and since when none has ended.
+
+        Where episodes can be read, with the newest one in words.
+        """
         if self.setup.offline:
             return row
+        if (sample := self.runner.sample()) is not None:
+            row = row | {"sample": sample}
         rows = [*self.points, row]
         return row | {"newest": newest(rows), "quiet_since": quiet_since(rows)}
 
@@ -310,7 +324,7 @@ class Session:
         """Write a checkpoint and the agents. A full disk does not stop the run while it can go on and try again."""
         steps = self.runner.steps
         try:
-            for rows in (self.rows, self.evaluations):
+            for rows in (self.rows, self.evaluations, self.texts):
                 rows.flush(durable=True)  # a checkpoint never knows of points that the curve lacks
             self.checkpoints.save({"steps": steps, "seconds": self.seconds, "since": self.totals.plain()})
         except NotFinite as error:
@@ -328,7 +342,7 @@ class Session:
         A run that was stopped before its first checkpoint is left to begin.
         """
         header = self.checkpoints.load(run)
-        for rows in (self.rows, self.evaluations):
+        for rows in (self.rows, self.evaluations, self.texts):
             rows.drop_after(-1 if header is None else header["steps"])
         self.points = read_rows(self.rows.path)
         if header is None:

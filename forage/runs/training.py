@@ -172,8 +172,10 @@ def train(
     # Offline no episodes of training make a curve, and after it a fall is to be noticed.
     if (setup.offline or handed_over) and evaluation_every is None:
         evaluation_every = -(-setup.steps // 10)
+    if runner.in_words and evaluation_every is None:  # so that people can read how answers change
+        evaluation_every = -(-setup.steps // 4)
     settings = check_keeping(stop_at, keep, keep_every, evaluation_every) | {
-        "evaluation_episodes": evaluation_episodes or (32 if setup.native else 10),
+        "evaluation_episodes": evaluation_episodes or runner.usual_episodes,
         "evaluation_every": evaluation_every,
         "checkpoint_seconds": checkpoint_seconds,
         "track": trackers,

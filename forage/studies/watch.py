@@ -1,4 +1,4 @@
-"""A film of a trained agent at play (`forage watch`)."""
+"""A film of a trained agent at play, or what it said, where it writes text (`forage watch`)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import numpy as np
 from forage.config.kinds import check_call
 from forage.config.saved import load
 from forage.config.setup import from_config
+from forage.core import checkpoint as checkpoints
 from forage.core import prng
 from forage.core.errors import ForageError
-from forage.core.host import HostEnvironment
+from forage.core.host import Conversation, HostEnvironment
 from forage.core.ports import Environment, World
 from forage.core.sweep import told
 from forage.core.team import as_one
@@ -40,6 +41,7 @@ def watch(
 ) -> tuple[Path, list[float]]:
     """Film `episodes` episodes of at most `steps` steps each. Return the file and each episode's return.
 
+    Of an environment in words the film is a .txt file with its conversations, of problems held out from training.
     The film plays at the environment's own rate, and has below its pictures the return so far, the step and the seed.
     `output` ends in .mp4 (which needs the extra `video`), .webp or .gif; unless said, it is the first of these that can
     be made, in the run's directory. `megabytes`: the film is reduced in size until it is within so many.
@@ -50,30 +52,38 @@ def watch(
     """
     check_call(watch, {name: value for name, value in locals().items() if name not in ("environment", "progress")})
     run = Run(directory)
-    name = "agent" if checkpoint is None else f"agent-{checkpoint}"
-    path = Path(output) if output is not None else run.directory / f"{name}{default_suffix()}"
     for what, number in (("episode", episodes), ("step", steps)):
         if number < 1:
             raise ForageError(f"A film has 1 {what} or more, not {number}.")
     if not megabytes > 0:
         raise ForageError(f"The size of a film is above 0 megabytes, not {megabytes:g}.")
-    prepare(path)
-    policy = load(run.directory, seed, actions, checkpoint=checkpoint, **(settings or {}))
     setup = from_config(run.config, environment)
-    film = Film(path, USUAL, told(policy.member), progress)
-    if not isinstance(setup.environment, Environment):
-        host = setup.environment(1)
-        film.per_second = host.frames_per_second or USUAL
-        try:
+    host = None if isinstance(setup.environment, Environment) else setup.environment(1)
+    in_words = host is not None and host.in_words
+    try:
+        name = "agent" if checkpoint is None else f"agent-{checkpoint}"
+        path = run.directory / f"{name}{'.txt' if in_words else default_suffix()}" if output is None else Path(output)
+        (prepare_text if in_words else prepare)(path)
+        policy = load(run.directory, seed, actions, checkpoint=checkpoint, **(settings or {}))
+        if host is not None and in_words:
+            found = [converse(policy, host, steps, episode) for episode in range(episodes)]
+            text = "\n\n".join(str(one) for one in found) + "\n"
+            checkpoints.write_atomically(path, lambda file: file.write(text.encode()))
+            return path, [one.reward for one in found]
+        film = Film(path, USUAL, told(policy.member), progress)
+        if host is not None:
+            film.per_second = host.frames_per_second or USUAL
             returns = [play_host(policy, host, steps, episode, film) for episode in range(episodes)]
-        finally:
+        else:
+            native = setup.environment
+            assert isinstance(native, Environment)
+            film.per_second = native.frames_per_second or USUAL
+            returns = [play_native(policy, native, steps, episode, film) for episode in range(episodes)]
+    except NotImplementedError:
+        raise ForageError(f"{setup.name} cannot be drawn; a film needs its method render(state).") from None
+    finally:
+        if host is not None:
             host.close()
-    else:
-        film.per_second = setup.environment.frames_per_second or USUAL
-        try:
-            returns = [play_native(policy, setup.environment, steps, episode, film) for episode in range(episodes)]
-        except NotImplementedError:
-            raise ForageError(f"{setup.name} cannot be drawn; a film needs its method render(state).") from None
     film.write(megabytes)
     return path, returns
 
@@ -118,3 +128,27 @@ def play_host(policy: Policy, environment: HostEnvironment, steps: int, episode:
             break
         film.take(environment.render, time, total)
     return total
+
+
+def prepare_text(path: Path) -> None:
+    """Make the folder of a file of conversations. Raise `ForageError` where none can be written."""
+    if path.suffix != ".txt":
+        raise ForageError(f"Conversations are a .txt file, and {path.name} is none.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ForageError(f"Could not write {path}: {error.strerror or error}.") from error
+
+
+def converse(policy: Policy, environment: HostEnvironment, steps: int, episode: int) -> Conversation:
+    """Play an episode in words, of those held out from training. Raise `ForageError` where `steps` do not end it."""
+    environment.examine()
+    observation = environment.reset(prng.WATCH + episode)
+    policy.reset(episode)
+    for _ in range(steps):
+        action = policy.act(jax.tree.map(lambda x: x[0], observation))
+        step, observation = environment.step(jax.tree.map(lambda x: np.asarray(x)[None], action))
+        policy.paid(step.reward[0])
+        if step.terminated[0] or step.truncated[0]:
+            return environment.conversations()[0]
+    raise ForageError(f"A conversation of {environment.name} is not over after {steps} steps; allow more of them.")

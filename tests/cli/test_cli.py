@@ -143,6 +143,17 @@ def test_an_environment_can_be_shown(capsys, name):
     assert "action " in out
 
 
+def test_text_is_shown_with_an_episode_and_its_options(capsys):
+    code, out, err = small.here(capsys, "show", "text:addition")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    prompt, answer, reward = (
+        next(x for x in lines if x.startswith(f"  {who} ")) for who in ("prompt", "answer", "reward")
+    )
+    assert "+" in prompt and "<answer>" in answer and reward.split() == ["reward", "1,", "right"]
+    assert any(line.split()[:2] == ["--env.level", "0"] and "Which level" in line for line in lines)
+
+
 @pytest.mark.parametrize("name", registry.WRAPPERS)
 def test_every_wrapper_can_be_shown(capsys, name):
     code, out, err = small.here(capsys, "show", name)

@@ -64,7 +64,7 @@ def test_runs_are_completed(tmp_path, monkeypatch):
     (tmp_path / "runs" / "one").mkdir(parents=True)
     (tmp_path / "runs" / "empty").mkdir()
     (tmp_path / "runs" / "one" / "config.json").write_text("{}")
-    for command in ("resume", "evaluate", "watch", "compare", "report"):
+    for command in ("resume", "evaluate", "watch", "chat", "compare", "report", "export"):
         assert set(candidates(f"forage {command} ")) == {"runs/one"}
 
 

@@ -1,5 +1,7 @@
-"""The code of docs/language.md runs, from its first line to its last."""
+"""The code of docs/language.md runs, from its first line to its last, and functions that it names are there."""
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -17,3 +19,16 @@ def test_code(tmp_path, monkeypatch):
     names: dict[str, object] = {}
     exec("\n".join(code), names)
     assert len(code) >= 5 and {path.name for path in tmp_path.iterdir()} == {"small", "merged", "talker"}
+
+
+def test_functions_that_the_page_says_are_shared_exist():
+    table = TEXT[TEXT.index("<!-- shared") : TEXT.index("<!-- end of shared")]
+    rows = re.findall(r"^\| `(forage[\w.]+)` \| (.+) \|$", table, re.MULTILINE)
+    assert len(rows) > 5
+    for module, names in rows:
+        for name in re.findall(r"`([\w.]+)`", names):
+            found = importlib.import_module(module)
+            for part in name.split("."):
+                found = inspect.getattr_static(found, part)
+    shared = {f"{module}.{name}" for module, names in rows for name in re.findall(r"`([\w.]+)`", names)}
+    assert {"forage.loop.learner.Learner.learn", "forage.ops.optimiser.Optimiser.step"} <= shared

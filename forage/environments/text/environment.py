@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
 from jaxtyping import PyTree
 
 from forage.core.errors import ForageError, nearest
-from forage.core.host import HostEnvironment, HostStep
+from forage.core.host import Conversation, HostEnvironment, HostStep
 from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.core.types import Step
 from forage.environments.text import FAMILIES, worlds
+from forage.environments.text.form import Form
 from forage.environments.text.games import GAMES
 from forage.environments.text.opening import GYM
+from forage.environments.text.record import Record
 from forage.environments.text.sets import SHARE, SPLITS
 from forage.environments.text.worlds import Said, Start
 
@@ -56,6 +58,10 @@ class TextEnvironment(HostEnvironment):
 
     Evaluation plays problems that are held out from training.
     """
+
+    evaluation_episodes: ClassVar[int] = 100
+    evaluation_envs: ClassVar[int] = 128
+    in_words: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -101,7 +107,7 @@ class TextEnvironment(HostEnvironment):
         self.tokenizer = named.tokenizer(tokenizer)
         if self.tokenizer.end is None:
             raise ForageError(f"The tokenizer {tokenizer} has no token that ends a text, and without one none can end.")
-        self.ends, self.chat = self.tokenizer.end, chat
+        self.ends, self.form = self.tokenizer.end, Form(self.tokenizer, chat)
         world = worlds.make(target, used, turns, instruct, held_out, options)
         rest = (worlds.make(target, used, turns, instruct, held_out, options, world) for _ in range(num_envs - 1))
         self.worlds = [world, *rest]
@@ -116,6 +122,7 @@ class TextEnvironment(HostEnvironment):
         space = gymnasium.spaces.Dict({"context": observed, "reference": action})
         super().__init__(name, space, action, num_envs, horizon=self.turns)
         self._slots = [Slot(Start(0, 0))] * self.num_envs
+        self._records = [Record() for _ in range(self.num_envs)]
         self._generator = np.random.default_rng(0)
 
     @property
@@ -146,6 +153,16 @@ class TextEnvironment(HostEnvironment):
 
     def examine(self) -> None:
         self.split = SPLITS[1]
+
+    def conversations(self) -> list[Conversation]:
+        return [record.ended for record in self._records if record.ended is not None]
+
+    def played(self) -> Conversation:
+        observation: Any = self.reset(0)
+        while True:
+            step, observation = self.step(observation["reference"])
+            if step.terminated[0]:
+                return self.conversations()[0]
 
     def close(self) -> None:
         for world in self.worlds:
@@ -183,21 +200,19 @@ class TextEnvironment(HostEnvironment):
 
     def _opened(self, text: str) -> tuple[int, ...]:
         """Return the tokens of what is said first."""
-        if self.chat:
-            return tuple(self.tokenizer.encode(self.tokenizer.chat([{"role": "user", "content": text}])))
-        return self._encode(text + "\n")
+        return self.form.opened(text)
 
     def _next(self, text: str) -> tuple[int, ...]:
         """Return the tokens of what is said in an episode under way."""
-        if self.chat:
-            return tuple(self.tokenizer.encode("\n" + self.tokenizer.chat([{"role": "user", "content": text}])))
-        return self._encode("\n" + text + "\n")
+        return self.form.following(text)
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text))
 
     def _begin_at(self, index: int, start: Start) -> None:
-        context = self._opened(self.worlds[index].begin(start))
+        prompt = self.worlds[index].begin(start)
+        self._records[index].begin(prompt)
+        context = self._opened(prompt)
         if len(context) > self.context:
             raise ForageError(
                 f"A prompt of {self.name} takes {len(context)} tokens, and the context has room for {self.context}; "
@@ -208,6 +223,11 @@ class TextEnvironment(HostEnvironment):
     @property
     def context(self) -> int:
         return self.observation_space["context"].length  # type: ignore[attr-defined,index]
+
+    @property
+    def answer(self) -> int:
+        """Return how many tokens are written in a turn at most."""
+        return self.action_space.length  # type: ignore[attr-defined]
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         self._generator = np.random.default_rng([seed, self.split == SPLITS[1]])
@@ -237,6 +257,8 @@ class TextEnvironment(HostEnvironment):
         ended = np.array([slot.turn == self.turns for slot in self._slots])
         led = self._seen(self._slots)
         for index in np.flatnonzero(ended).tolist():
+            last = self._slots[index].said
+            self._records[index].end(self.worlds[index], last, last is OVERFLOWN)
             self._begin_at(index, self._drawn(None))
         said = {one: info[one] for one in self.info_names}
         step = Step(led, rewards, ended, np.zeros(self.num_envs, bool), said)  # type: ignore[arg-type]
@@ -248,7 +270,7 @@ class TextEnvironment(HostEnvironment):
         if slot.over:
             return slot
         own = self._own(tokens)
-        said = self.worlds[index].reply(self._text(own))
+        said = self._reply(index, self._text(own))
         after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=())
         if said.over or slot.turn == self.turns:
             return after
@@ -257,6 +279,12 @@ class TextEnvironment(HostEnvironment):
         if len(context) > self.context:
             return after._replace(said=OVERFLOWN, over=True)
         return after._replace(context=context)
+
+    def _reply(self, index: int, text: str) -> Said:
+        """Return what a world says to a text, and keep both in words."""
+        said = self.worlds[index].reply(text)
+        self._records[index].add(text, said)
+        return said
 
     def _own(self, tokens: np.ndarray) -> tuple[int, ...]:
         """Return the tokens that were written, up to the one that ends them."""

@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import checkpoint, mesh, prng
 from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known, terminating
+from forage.core.host import Conversation
 from forage.core.ports import Evolver
 from forage.core.types import Clock, Experience
 from forage.loop import soundness, visits
@@ -239,6 +240,8 @@ class DeviceRunner:
         self.steps = 0
         self.state: DeviceState | None = None  # leaves `place ...`
         self.agents: PyTree[Array] | None = None  # likewise; without the rest of a state, they can only be evaluated
+        self.usual_episodes, self.in_words = 32, False
+        self.conversations: list[list[Conversation]] = []
         self._keys = jax.vmap(prng.key)(jnp.array(seeds)[self.places])
         self._jitted = functools.partial(jitted, kind(varied), self.mesh)
         self._init = self._jitted(init, (True,), True, once=True)
@@ -341,6 +344,10 @@ class DeviceRunner:
         keys = prng.folded(self._keys, seed)
         play = self._jitted(evaluate_points, (True, True, False, False), True, settings=(episodes, max_steps))
         return self._seeds(jax.device_get(play(self.varied, alone(self._agents()), keys, points, np.bool_(sampled))))
+
+    def sample(self) -> str | None:
+        """Return nothing: native environments have no words."""
+        return None
 
     def retire(self) -> None:
         """Do nothing: the environments are part of the state."""

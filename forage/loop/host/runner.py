@@ -13,7 +13,7 @@ from jaxtyping import Array, PyTree
 
 from forage.core import checkpoint, prng, team
 from forage.core.compiling import on_host
-from forage.core.host import HostEnvironment
+from forage.core.host import Conversation, HostEnvironment
 from forage.core.mesh import Shape
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import soundness
@@ -45,10 +45,14 @@ class HostRunner:
         self.loops: list[HostLoop] = []
         self._open: list[HostEnvironment] = []
         self._evaluation: HostEnvironment | None = None
+        self.conversations: list[list[Conversation]] = []
+        self.usual_episodes, self.in_words = HostEnvironment.evaluation_episodes, HostEnvironment.in_words
         try:
             for learner, seed in zip(learners, seeds, strict=True):
                 self._open.append(build(agent.num_envs))
                 self.loops.append(HostLoop(learner, self._open[-1], seed, total_steps, way))
+            self.usual_episodes = self._open[0].evaluation_episodes
+            self.in_words = self._open[0].in_words
         except BaseException:
             self.close()
             raise
@@ -153,8 +157,13 @@ class HostRunner:
         """Do nothing: what an evaluation compiles here is small."""
 
     def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
-        """Play `episodes` evaluation episodes for every seed, in at most `num_envs` environments of their own."""
-        results = [self.evaluate_one(e, episodes, max_steps, seed, sampled) for e in self.loops]
+        """Play `episodes` evaluation episodes for every seed, in environments of their own."""
+        results, self.conversations = [], []
+        for loop in self.loops:
+            results.append(self.evaluate_one(loop, episodes, max_steps, seed, sampled))
+            assert self._evaluation is not None
+            if found := self._evaluation.conversations():
+                self.conversations.append(found)
         return Played(*jax.tree.map(lambda *x: np.stack(x), *results))
 
     def evaluate_points(
@@ -164,8 +173,11 @@ class HostRunner:
         raise ForageError(f"{self.learner.spec.name} is stepped on the host, where its numbers cannot be set.")
 
     def evaluate_one(self, loop: HostLoop, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
-        """Play `episodes` evaluation episodes for one of the seeds (leaves `episode ...`)."""
-        count = min(episodes, self.num_envs)
+        """Play `episodes` evaluation episodes for one of the seeds (leaves `episode ...`), side by side.
+
+        At most in as many environments as training has, or as the environment says where those are more.
+        """
+        count = min(episodes, max(self.num_envs, loop.environment.evaluation_envs))
         if self._evaluation is not None and self._evaluation.num_envs != count:
             self._evaluation.close()
             self._evaluation = None
@@ -179,6 +191,10 @@ class HostRunner:
         """Return what the newest rollouts led to, leaves `seed time env ...`; `None` before the first."""
         shown = [loop.shown for loop in self.loops]
         return None if any(one is None for one in shown) else jax.tree.map(lambda *x: np.stack(x), *shown)
+
+    def sample(self) -> str | None:
+        """Return the newest episode of training, of the first seed, in words; `None` where there is none."""
+        return self.loops[0].environment.sample()
 
     def retire(self) -> None:
         """Free the environments of training, before an evaluation after which there is none: some open only once."""

@@ -23,6 +23,7 @@ from forage.studies.compare import Compared, actions_of, cut_of, gather, reward_
 from forage.studies.film import MOST
 from forage.studies.report.charts import learning, profiles
 from forage.studies.report.settings import differing
+from forage.studies.report.texts import HEAD, tables
 from forage.studies.watch import watch
 
 HERE = Path(__file__).parent
@@ -62,7 +63,8 @@ def report(
         section("How many seeds score how high", profiles(runs)),
         section("What differs" if len(runs) > 1 else "Settings", configurations(runs)),
         section("Changed on the way", changes(runs)),
-        section("Films", films(runs, film)),
+        section("Texts", texts(runs)),
+        section("Films", films([one for one in runs if not one.run.texts], film)),
         section("As a paper would print it", "".join(f"<blockquote>{escape(s)}</blockquote>" for s in printed(runs))),
         section("Made with", table(*made_with(runs))),
     ]
@@ -167,6 +169,16 @@ def changes(runs: Sequence[Compared]) -> str:
     """Return which run each came from, and what was changed in it on the way; nothing where nothing was."""
     rows = [[one.label, said] for one in runs for said in sentences(one.run)]
     return table(["run", "what"], rows) if rows else ""
+
+
+def texts(runs: Sequence[Compared]) -> str:
+    """Show what each policy said at the first, the middle and the last evaluation, where episodes are in words."""
+    parts = [
+        f"<p>{escape(one.label)} {escape(title)}</p>{table(HEAD, rows)}"
+        for one in runs
+        for title, rows in tables(one.run)
+    ]
+    return f'<div class="texts">{"".join(parts)}</div>' if parts else ""
 
 
 def films(runs: Sequence[Compared], film: bool) -> str:

@@ -157,6 +157,7 @@ def test_other_environments_and_starts_are_refused():
 def test_resumed_is_as_if_never_stopped(tmp_path):
     options = {"num_envs": 8, "group_size": 4, "minibatches": 2}
     given = {"agent": GRPO(model=model(), rollout_length=4, **options), "environment": "text:guess", "seeds": [1, 2]}
+    given["evaluation_episodes"] = 4
     whole = forage.train(**given, steps=160, directory=tmp_path / "whole", display="quiet")
     forage.train(**given, steps=96, directory=tmp_path / "parts", display="quiet")
     parts = forage.resume(tmp_path / "parts", steps=160, agent=given["agent"], display="quiet")

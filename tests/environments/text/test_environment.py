@@ -144,3 +144,37 @@ def test_an_episode_whose_context_overflows_is_over():
 def test_bad_input_is_one_sentence(id, options, says):
     with pytest.raises(ForageError, match=says):
         make(id, **options).build(1).reset(0)
+
+
+def test_conversations_tell_what_was_said():
+    environment = TextEnvironment("addition", 2)
+    seen = environment.reset(1)
+    assert environment.conversations() == [] and environment.sample() is None
+    action = seen["reference"].copy()
+    action[1] = silence(environment)[1]
+    prompts = texts(environment, seen["context"])
+    environment.step(action)
+    right, silent = environment.conversations()
+    assert (right.reward, right.verdict, silent.reward, silent.verdict) == (1, "right", 0, "no answer that can be read")
+    assert [right.said[0][1] + "\n", silent.said[0][1] + "\n"] == prompts
+    assert right.said[1][1] == right.reference != "" and silent.said[1] == ("answer", "")
+    assert environment.sample() == str(right)
+    lines = str(right).splitlines()
+    assert lines[0].split()[0] == "prompt" and lines[-1].split() == ["reward", "1,", "right"]
+
+
+def test_conversations_of_several_turns_go_on_after_a_snapshot():
+    one, two = TextEnvironment("guess", 1), TextEnvironment("guess", 1)
+    for seed in range(20):  # until the first guess is wrong
+        seen = one.step(one.reset(seed)["reference"]).observation
+        if seen["context"].any():
+            break
+    again = two.restore(one.snapshot() or b"")
+    assert (again["context"] == seen["context"]).all()
+    for environment in (one, two):
+        observation = {name: value.copy() for name, value in seen.items()}
+        while not environment.conversations():
+            observation = environment.step(observation["reference"]).observation
+    (told,) = one.conversations()
+    assert one.conversations() == two.conversations()
+    assert [who for who, _ in told.said][:4] == ["prompt", "answer", "reply", "answer"] and told.reward > 0

@@ -1,0 +1,97 @@
+"""`forage chat`: talk to a language model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from forage.cli.arguments import checkpoint_of, nothing_left
+from forage.config import options
+from forage.core.errors import ForageError
+
+HELP = """\
+forage chat RUN | forage | DIRECTORY [ENVIRONMENT] [OPTIONS]
+
+Talks to the policy of a run on text, to the base model `forage`, or to a model in a Hugging Face directory: a line is a
+prompt, and the answer follows. An empty line begins a new conversation; the end of input, Ctrl-D, ends. With an
+environment, or --problem, it poses problems that training has not seen, and shows answer and verdict.
+
+  --problem              pose the run's own problems
+  --env.OPTION VALUE     any option of the environment whose problems are posed
+  --number N             how many; otherwise one after each Enter, and one where input is no terminal
+  --temperature X        what logits are divided by, 0 for the most probable tokens; otherwise as the run is evaluated
+  --tokens N             the longest answer
+  --seed N               which seed's policy; the best
+  --checkpoint best|N    the policy that the run has kept, of its best evaluation or of step N; otherwise its newest
+
+Examples
+  forage chat runs/NAME
+  forage chat runs/NAME --temperature 1
+  forage chat runs/NAME --problem --number 5
+  forage chat forage text:countdown --env.level 1
+  echo "Compute 12 + 30." | forage chat forage
+"""
+
+
+def run(positional: list[str], words: options.Words) -> None:
+    """Do what the words after `forage chat` ask for."""
+    if not 1 <= len(positional) <= 2:
+        raise ForageError("forage chat takes a run or a model, and perhaps an environment: forage chat runs/NAME.")
+    source, environment = positional[0], positional[1] if len(positional) > 1 else None
+    problem = bool(words.pop("problem", False)) or environment is not None
+    known = {"temperature": float, "tokens": int, "seed": int}
+    values: dict[str, Any] = {
+        name: options.parse(name, words.pop(name), kind) for name, kind in known.items() if name in words
+    }
+    number = options.parse("number", words.pop("number"), int) if "number" in words else None
+    own = {word[4:]: options.guess(words.pop(word)) for word in list(words) if word.startswith("env.")}
+    if own and not problem:
+        raise ForageError(
+            "--env.OPTION is of an environment whose problems are posed; add --problem or an environment."
+        )
+    if number is not None and not problem:
+        raise ForageError("--number is how many problems are posed; add --problem or an environment.")
+    if number is not None and number < 1:
+        raise ForageError(f"Problems to pose are 1 or more, not {number}.")
+    checkpoint = checkpoint_of(words)
+    nothing_left(words, "chat", ["problem", "number", "checkpoint", *known])
+    from forage.runs.training import use_compilation_cache
+    from forage.studies.chat import chat
+
+    use_compilation_cache()
+    talk = chat(source, checkpoint=checkpoint, **values)
+    if problem:
+        for _, one in zip(rounds(number), talk.problems(environment, **own), strict=False):
+            print(one, end="\n\n", flush=True)
+        return
+    for line in lines():
+        if not line:
+            talk.begin()
+            continue
+        try:
+            print(talk.say(line), flush=True)
+        except ForageError as error:
+            if not sys.stdin.isatty():
+                raise
+            print(error, file=sys.stderr)
+
+
+def lines() -> Iterator[str]:
+    """Return what is typed, line by line, until input ends."""
+    while True:
+        try:
+            yield (input("> ") if sys.stdin.isatty() else input()).strip()
+        except EOFError:
+            return
+
+
+def rounds(number: int | None) -> Iterator[int]:
+    """Count problems: so many, or, in a terminal, one more after each Enter; else a single one."""
+    if number is not None:
+        yield from range(number)
+        return
+    yield 0
+    if sys.stdin.isatty():
+        print("Enter for another one, Ctrl-D to end", file=sys.stderr)
+        yield from (count for count, _ in enumerate(lines(), 1))

@@ -1,0 +1,26 @@
+"""The form in which texts are put to a model: what stands around them before they become tokens."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from forage.core.text.tokenizer import Tokenizer
+
+
+class Form(NamedTuple):
+    """A tokenizer, and whether its chat template goes around what is said."""
+
+    tokenizer: Tokenizer
+    chat: bool = False  # otherwise a line break ends what is said
+
+    def opened(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of what is said first."""
+        if self.chat:
+            return tuple(self.tokenizer.encode(self.tokenizer.chat([{"role": "user", "content": text}])))
+        return tuple(self.tokenizer.encode(text + "\n"))
+
+    def following(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of what is said in a conversation under way, behind the end of an answer."""
+        if self.chat:
+            return tuple(self.tokenizer.encode("\n" + self.tokenizer.chat([{"role": "user", "content": text}])))
+        return tuple(self.tokenizer.encode("\n" + text + "\n"))

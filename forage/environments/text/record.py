@@ -1,0 +1,41 @@
+"""What is said in one environment of text, kept in words."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from forage.core.host import Conversation
+from forage.environments.text.worlds import Question, Said, World
+
+
+@dataclasses.dataclass
+class Record:
+    """The episode under way, and the newest that ended."""
+
+    said: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # who said what
+    rewards: list[float] = dataclasses.field(default_factory=list)  # of each answer
+    ended: Conversation | None = None
+
+    def begin(self, prompt: str) -> None:
+        """Begin an episode."""
+        self.said, self.rewards = [("prompt", prompt)], []
+
+    def add(self, answer: str, said: Said) -> None:
+        """Add an answer and what the world said to it."""
+        self.said += [("answer", answer), *([("reply", said.text)] if said.text else [])]
+        self.rewards.append(float(said.reward))
+
+    def end(self, world: World, last: Said, cut: bool) -> None:
+        """End the episode. `last`: what came of it; `cut`: it no longer fitted, and its last answer was not paid."""
+        paid = self.rewards[:-1] if cut else self.rewards
+        # With tools, what an expert would answer at last, rather than what it would call.
+        reference = Question.reference(world) if isinstance(world, Question) else ""
+        words = "no longer fits into the context" if cut else verdict(last)
+        self.ended = Conversation(tuple(self.said), sum(paid), words, reference)
+
+
+def verdict(said: Said) -> str:
+    """Return what came of an answer, in words; nothing where only its reward says that."""
+    if said.truth != said.truth:  # a game, or a problem that was not answered
+        return ""
+    return "right" if said.truth == 1 else "wrong" if said.format else "no answer that can be read"

@@ -1,0 +1,218 @@
+"""Talking to a language model: a run's policy, the base model, or one of a directory (`forage chat`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool
+
+from forage.agents.language.base import LanguageAgent
+from forage.config.environment import resolve_environment
+from forage.config.kinds import check_call
+from forage.config.models import read
+from forage.config.saved import load
+from forage.config.setup import from_config
+from forage.core import prng
+from forage.core.errors import ForageError
+from forage.core.host import Conversation
+from forage.core.ports import Environment
+from forage.core.spaces import Tokens
+from forage.core.text import named
+from forage.environments.text.environment import TextEnvironment
+from forage.environments.text.form import Form
+from forage.loop.policy import Policy
+from forage.nn.language.directory import ends
+from forage.nn.language.generate import generate, left_padded
+from forage.nn.transformer import Transformer
+from forage.ops.sampling import Sampling
+from forage.runs.run import Run
+
+ROOM = 64  # prompts are padded to a multiple of it, as each length is compiled once
+PUT = "tokenizer", "chat", "instruct"  # options of an environment that say how it puts its texts
+LONGEST = 256  # tokens of an answer of a model that was trained in no environment
+
+
+@dataclasses.dataclass(eq=False)
+class Talk:
+    """A dialogue with a language model. What was said is remembered for as many answers as a conversation has."""
+
+    network: Transformer
+    form: Form
+    stop: tuple[int, ...]  # tokens that end an answer
+    new: int  # tokens of an answer, at most
+    sampling: Sampling
+    turns: int | None = 1  # answers of one conversation; `None`: any number
+    allowed: Bool[Array, " vocabulary"] | None = None  # tokens that may be written
+    seed: int = 0  # of what is drawn
+    home: dict[str, Any] | None = None  # the configuration of the environment that it learned in
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)  # how another one is to put its texts
+    said: tuple[int, ...] = ()  # tokens of the conversation so far
+    answers: int = 0  # of this conversation
+    drawn: int = 0  # answers in all
+
+    def say(self, text: str) -> str:
+        """Return the answer to a text. Raise `ForageError` where the conversation has become too long to read."""
+        if self.answers == self.turns:
+            self.begin()
+        tokens = (*self.said, *self.form.following(text)) if self.said else self.form.opened(text)
+        written = self.write(tokens)
+        ended = written if written and written[-1] in self.stop else (*written, self.stop[0])
+        self.said, self.answers = (*tokens, *ended), self.answers + 1
+        return self.text(written)
+
+    def begin(self) -> None:
+        """Forget what was said."""
+        self.said, self.answers = (), 0
+
+    def write(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the tokens of the answer to a context."""
+        most = self.network.architecture.longest - self.new
+        if len(tokens) > most:
+            raise ForageError(
+                f"What was said takes {len(tokens)} tokens, and the model reads {most} before an answer; say less, or "
+                f"begin a new conversation."
+            )
+        prompts, mask = left_padded([tokens], min(-(-len(tokens) // ROOM) * ROOM, most))
+        key = jax.random.fold_in(prng.key(self.seed), self.drawn)
+        self.drawn += 1
+        read = jnp.asarray(prompts), jnp.asarray(mask)
+        written = generate(self.network, read[0], key, self.new, self.sampling, read[1], self.stop, self.allowed)
+        return tuple(np.asarray(written.tokens[0])[np.asarray(written.mask[0])].tolist())
+
+    def text(self, tokens: tuple[int, ...]) -> str:
+        """Return the text of an answer, without the token that ends it."""
+        return self.form.tokenizer.decode([token for token in tokens if token not in self.stop], special=True)
+
+    def problems(self, environment: str | None = None, **options: Any) -> Iterator[Conversation]:
+        """Pose problems that are held out from training, one after the other: those of an environment, or its own.
+
+        `options`: of the environment, such as `level`.
+        """
+        if environment is None and self.home is None:
+            raise ForageError(
+                "This model learned in no environment; name one whose problems to pose, such as text:addition."
+            )
+        config: dict[str, Any] = {"id": environment, "options": self.options}
+        if environment is None and self.home is not None:
+            config = self.home
+        name, build, _ = resolve_environment(config["id"], dict(config["options"]) | options)
+        batch = None if isinstance(build, Environment) else build(1)
+        if not isinstance(batch, TextEnvironment):
+            raise ForageError(f"{name} poses no problems in text; name one such as text:addition.")
+        if batch.form.tokenizer.vocabulary > self.network.architecture.vocabulary:
+            raise ForageError(f"{name} reads and writes with a tokenizer that this model does not know.")
+        return posed(dataclasses.replace(self, new=min(self.new, batch.answer)), batch)
+
+
+def posed(talk: Talk, environment: TextEnvironment) -> Iterator[Conversation]:
+    """Play one conversation after the other, without end."""
+    try:
+        environment.examine()
+        observation: Any = environment.reset(talk.seed)
+        while True:
+            context = observation["context"][0]
+            action = np.full((1, environment.answer), Tokens.PAD, np.int32)
+            if context.any():
+                written = talk.write(tuple((context[context != Tokens.PAD] - 1).tolist()))
+                if written[-1] in talk.stop:  # a model may have several that end a text, and an environment has one
+                    written = (*written[:-1], environment.ends)
+                action[0, : len(written)] = np.array(written, np.int32) + 1
+            step, observation = environment.step(action)
+            if step.terminated[0]:
+                yield environment.conversations()[0]
+    finally:
+        environment.close()
+
+
+def chat(
+    source: str | os.PathLike[str],
+    temperature: float | None = None,
+    seed: int | None = None,
+    checkpoint: str | int | None = None,
+    tokens: int | None = None,
+) -> Talk:
+    """Return a dialogue with a run's policy, with the base model `forage`, or with a model in a directory.
+
+    Texts have the form that the run's environment gave them, and answers are drawn as the run was evaluated.
+    `temperature`: what logits are divided by; 0 for the most probable tokens. `seed`: which seed's policy, else that
+    of the best. `checkpoint`: `best`, or the step of one that the run has kept. `tokens`: those of an answer, at most.
+
+    Examples:
+        >>> forage.chat("forage").say("Compute 3 + 4.")  # doctest: +SKIP
+    """
+    check_call(chat, locals())
+    if tokens is not None and tokens < 1:
+        raise ForageError(f"An answer has 1 token or more, not {tokens}.")
+    if temperature is not None:
+        Sampling(temperature).check()
+    is_run = any((Path(source) / name).exists() for name in ("agent.npz", "versions.json"))
+    found = of_run(Run(source), seed, checkpoint) if is_run else of_model(os.fspath(source))
+    if temperature is not None:
+        found.sampling = found.sampling._replace(temperature=temperature)
+    if tokens is not None:
+        found.new = tokens
+    longest = found.network.architecture.longest
+    if found.new >= longest:
+        raise ForageError(f"An answer of {found.new} tokens leaves no room for a prompt; the model reads {longest}.")
+    return found
+
+
+def language_policy(run: Run, seed: int | None = None, checkpoint: str | int | None = None) -> Policy:
+    """Load the policy of a run that writes text. Raise `ForageError` for one that does not."""
+    policy = load(run.directory, seed, checkpoint=checkpoint)
+    if not isinstance(policy.agent, LanguageAgent):
+        raise ForageError(
+            f"{run.directory} is a run of {type(policy.agent).__name__}, which writes no text; name one of a language "
+            f"model, such as of grpo."
+        )
+    return policy
+
+
+def text_environment(run: Run) -> TextEnvironment:
+    """Return one environment of a run on text, for its tokenizer and the form of its texts."""
+    build = from_config(run.config).environment
+    batch = None if isinstance(build, Environment) else build(1)
+    if not isinstance(batch, TextEnvironment):
+        raise ForageError(f"{run.directory} was trained on {run.config['spec']['name']}, which has no text.")
+    return batch
+
+
+def of_run(run: Run, seed: int | None, checkpoint: str | int | None) -> Talk:
+    """Return a dialogue with the policy of a run."""
+    policy, environment = language_policy(run, seed, checkpoint), text_environment(run)
+    environment.close()
+    assert isinstance(policy.agent, LanguageAgent)
+    sampling = policy.agent.sampling(float(policy.agent.temperature) if policy.sampled else 0.0)
+    home = run.config["environment"] if "id" in run.config["environment"] else None
+    options = {} if home is None else home["options"]
+    return Talk(
+        policy.state.network,
+        environment.form,
+        (environment.ends,),
+        environment.answer,
+        sampling,
+        environment.turns,
+        policy.state.known,
+        home=home,
+        options={name: options[name] for name in PUT if name in options},
+    )
+
+
+def of_model(source: str) -> Talk:
+    """Return a dialogue with a model that is of no run."""
+    network, tokenizer = read(source), named.tokenizer(source)
+    stop = ends(network) or (() if tokenizer.end is None else (tokenizer.end,))
+    if not stop:
+        raise ForageError(f"The model {source} has no token that ends a text, so that no answer would end.")
+    form = Form(tokenizer, tokenizer.template is not None)
+    allowed = jnp.arange(network.architecture.vocabulary) < tokenizer.vocabulary
+    new, turns = min(LONGEST, network.architecture.longest // 2), None if form.chat else 1
+    options = {"tokenizer": source} | ({"chat": True, "instruct": True} if form.chat else {})
+    return Talk(network, form, stop, new, Sampling(0.0), turns, allowed, options=options)

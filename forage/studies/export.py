@@ -1,0 +1,67 @@
+"""A run's policy as files for other programs (`forage export`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from forage.agents.language.base import LanguageAgent
+from forage.config.kinds import check_call
+from forage.config.saved import load
+from forage.core.errors import ForageError
+from forage.core.text.tokenizer import Tokenizer
+from forage.nn.language.directory import with_tokens
+from forage.nn.transformer import Transformer
+from forage.runs.run import Run
+from forage.studies.chat import text_environment
+
+
+def export(
+    directory: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    seed: int | None = None,
+    checkpoint: str | int | None = None,
+    actions: str | None = None,
+) -> Path:
+    """Write the policy of a run to `output`, and return its path.
+
+    A language policy becomes a Hugging Face directory: the transformer, adapters merged into it, and its tokenizer, so
+    that `transformers` loads it and writes the same text. Any other becomes an .npz, .onnx or .safetensors file, by
+    the suffix; see `Policy.export`. `seed`: which seed's policy, else that of the best. `checkpoint`: `best`, or the
+    step of one that the run has kept. `actions`: `greedy` or `sampled`, else as the run was evaluated.
+    """
+    check_call(export, locals())
+    run, path = Run(directory), Path(output)
+    policy = load(run.directory, seed, actions, checkpoint=checkpoint)
+    if not isinstance(policy.agent, LanguageAgent):
+        if not path.suffix:
+            raise ForageError(
+                f"{type(policy.agent).__name__} is no language model, and is exported as a file: .npz, .onnx or "
+                f".safetensors."
+            )
+        return policy.export(path)
+    if path.suffix in (".npz", ".onnx", ".safetensors") or path.is_file():
+        raise ForageError(f"A language policy is exported as a directory, and {path.name} is the name of a file.")
+    environment = text_environment(run)
+    environment.close()
+    return write(policy.state.network, environment.form.tokenizer, path)
+
+
+def write(network: Transformer, tokenizer: Tokenizer, directory: Path) -> Path:
+    """Write a transformer and its tokenizer to a directory, so that both know what ends and fills a text.
+
+    Tokens that the tokenizer does not have are suppressed, as they are where Forage writes.
+    """
+    network = with_tokens(network, tokenizer.end, tokenizer.pad, tokenizer.begin)
+    unknown = list(range(tokenizer.vocabulary, network.architecture.vocabulary))
+    try:
+        network.save(directory)
+        tokenizer.save(directory)
+        if unknown:
+            path = directory / "generation_config.json"
+            said = json.loads(path.read_text(encoding="utf-8")) | {"suppress_tokens": unknown}
+            path.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ForageError(f"Could not write {directory}: {error.strerror or error}.") from error
+    return directory

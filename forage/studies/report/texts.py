@@ -1,0 +1,36 @@
+"""What language policies said at their first, middle and last evaluation, for a report's tables."""
+
+from __future__ import annotations
+
+from forage.core.host import Conversation
+from forage.core.sweep import members_of, told
+from forage.runs.run import Run
+from forage.runs.texts import first_middle_last
+
+HEAD = ["seed", "prompt", "answer", "reference", "reward"]
+MOST = 5  # conversations of one evaluation
+
+
+def tables(run: Run) -> list[tuple[str, list[list[str]]]]:
+    """Return a title and the rows of each of these evaluations; nothing of a run without words."""
+    members = members_of(run.config["sweep"], run.config["seeds"])
+    share = max(1, MOST // len(members))
+    return [
+        (
+            f"after {found.steps:,} steps",
+            [
+                row(told(member).removeprefix("seed "), one)
+                for member, each in zip(members, found.members, strict=False)
+                for one in each[:share]
+            ],
+        )
+        for found in first_middle_last(run.texts)
+    ]
+
+
+def row(member: str, one: Conversation) -> list[str]:
+    """Return one conversation as a row; what follows its prompt is in one cell."""
+    (_, prompt), *rest = one.said
+    answer = rest[0][1] if len(rest) == 1 else "\n".join(f"{who}: {what}" for who, what in rest)
+    reward = f"{one.reward:g}{f', {one.verdict}' if one.verdict else ''}"
+    return [member, prompt, answer, one.reference, reward]
