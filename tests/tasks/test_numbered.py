@@ -100,7 +100,7 @@ def played(starts: HostStarts, environment: Exam, rollouts: int, length: int, ac
         steps, seen, fresh = [], [], age == 0
         for time in range(length):
             actions = np.full(environment.num_envs, action)
-            result = starts.after(environment.step(actions), age, time == length - 1)
+            result = starts.after(environment.step(actions), age, last=time == length - 1)
             over = result.step.terminated
             age = np.where(over, 0, age + 1)
             seen.append(observation[:, 0])

@@ -63,9 +63,8 @@ class Hosted(Environment):
             return cls(spec, environment.places, seeded)
         difficulty: Any = np.asarray(environment.difficulty, np.float32)
         numbers: Any = {"number": np.int32(0), "hint": np.float32(0), "slot": np.int32(0)}
-        return cls(
-            spec, environment.places, True, environment.numbered, environment.hints, difficulty=difficulty, **numbers
-        )
+        numbers |= {"numbered": environment.numbered, "hints": environment.hints}
+        return cls(spec, environment.places, True, difficulty=difficulty, **numbers)
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
