@@ -10,6 +10,7 @@ PARTS = {
     "mdpo": "policy_gradient.mdpo:MDPO",
     "impala": "policy_gradient.impala:IMPALA",
     "grpo": "language.grpo:GRPO",
+    "d3s": "language.d3s:D3S",
     "dqn": "q_learning.dqn:DQN",
     "qr-dqn": "q_learning.qr_dqn:QRDQN",
     "c51": "q_learning.c51:C51",

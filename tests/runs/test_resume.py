@@ -201,6 +201,7 @@ ELSEWHERE = {
     "agents/test_ppo_imitation.py": ("ppo-imitation",),
     "agents/test_procedure_cloning.py": ("procedure-cloning",),
     "agents/language/test_grpo.py": ("grpo",),
+    "agents/language/test_d3s.py": ("d3s",),
 }
 """The agents that need a file or another run to learn from, and which tests stop and resume them."""
 
