@@ -99,7 +99,7 @@ class Numbered(Tasks):
         """Return the share of a problem's solution that is given away; `None` for a part without hints."""
         return None
 
-    def init(self, key: Key[Array, ""], environment: Environment) -> NumberedState:
+    def init(self, key: Key[Array, ""], environment: Any) -> NumberedState:
         own = self.first(environment)
         queue, length = self.queue(own, key, environment, jnp.zeros(environment.numbered, bool))
         return NumberedState(self.owes(own, environment), queue, jnp.int32(0), length, own)

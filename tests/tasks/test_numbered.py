@@ -95,7 +95,9 @@ class InOrder(Numbered):
 def played(starts: HostStarts, environment: Exam, rollouts: int, length: int, action: Any = 1) -> list[Any]:
     """Step through rollouts, and return what was seen before each step, `time env` each."""
     observation, found = starts.first(environment.reset(0)), []
-    age, clock = np.zeros(environment.num_envs, int), Clock(np.int32(0), np.float32(99))
+    age = np.zeros(environment.num_envs, int)
+    now: Any = np.int32(0), np.float32(99)
+    clock = Clock(*now)
     for _ in range(rollouts):
         steps, seen, fresh = [], [], age == 0
         for time in range(length):
@@ -104,9 +106,11 @@ def played(starts: HostStarts, environment: Exam, rollouts: int, length: int, ac
             over = result.step.terminated
             age = np.where(over, 0, age + 1)
             seen.append(observation[:, 0])
-            nothing = np.zeros(over.shape, np.int32)
-            moved = observation, actions, result.step.reward, result.step.observation, over, over & False
-            steps.append(Experience(*moved, nothing, ()))
+            step: Any = result.step
+            nothing: Any = np.zeros(over.shape, np.int32)
+            steps.append(
+                Experience(observation, actions, step.reward, step.observation, over, over & False, nothing, ())
+            )
             observation = result.observation
         starts.report(jax.tree.map(lambda *x: np.stack(x), *steps), clock, fresh)
         observation = starts.renewed(observation)
@@ -147,10 +151,10 @@ def test_the_report_knows_which_problem_each_answer_was_to():
 
 def test_an_episodes_score_is_its_whole_return_cut_at_one():
     hosted = Hosted(Exam(2).spec, numbered=3)
-    reward = np.array([[0.25, 0.5], [0.5, 2.0], [1.0, 0.25]], np.float32)
-    over = np.array([[False, False], [True, True], [False, True]])
+    reward: Any = np.array([[0.25, 0.5], [0.5, 2.0], [1.0, 0.25]], np.float32)
+    over: Any = np.array([[False, False], [True, True], [False, True]])
     number = np.array([[2, 0], [2, 0], [1, 0]])
-    nothing = np.zeros_like(reward)
+    nothing: Any = np.zeros_like(reward)
     rollout = Experience(nothing, nothing, reward, nothing, over, over & False, nothing, ())
     chosen = jax.vmap(jax.vmap(lambda n: task(Hosted.of(Exam(1), Exam(1).spec, tasks=True), n)))(jnp.asarray(number))
     visited = Visited((), (), over, np.ones(2, bool), chosen)  # type: ignore[arg-type]
