@@ -71,6 +71,7 @@ HOW_TO = {
     "Acting, exporting, sharing": "docs/share.md",
     "Exploring": "docs/exploration.md",
     "A language policy": "docs/language.md",
+    "Which problem comes next": "docs/problems.md",
     "Learn from data": "docs/how-to/data.md",
     "Offline agents": "docs/offline.md",
     "Data sets of your own": "docs/data-sets.md",
