@@ -1,10 +1,12 @@
 """D3S: which answers and tokens it learns from, and that it can be stopped and resumed."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_grpo import collected, learned, model, setup_of
+from test_grpo import collected, learned, model, setup_of  # pyrefly: ignore[missing-import]
 
 import forage
 from forage.agents.language.d3s import D3S
@@ -29,7 +31,7 @@ def test_with_all_answers_and_tokens_it_is_grpo():
     late = Clock(jnp.int32(999), jnp.float32(1000))
     rate = plain.learning_rate
     assert agent.learning_rate == rate and agent.final_learning_rate == 1.0
-    two = jax.jit(lambda *told: agent.learn(*told, late, jax.random.key(1)))(state, batch)[0].network
+    two = jax.jit(lambda state, batch: agent.learn(state, batch, late, jax.random.key(1)))(state, batch)[0].network
     assert jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-6)), one, two))
     early = learned(agent, state, batch)[0].network
     assert not jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-6)), one, early))
@@ -37,7 +39,7 @@ def test_with_all_answers_and_tokens_it_is_grpo():
 
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(tmp_path):
-    given = {"agent": D3S(**OPTIONS), "environment": "text:addition", "seeds": [1], "display": "quiet"}
+    given: dict[str, Any] = {"agent": D3S(**OPTIONS), "environment": "text:addition", "seeds": [1], "display": "quiet"}
     forage.train(**given, steps=40, directory=tmp_path / "whole")
     forage.train(**given, steps=24, directory=tmp_path / "parts")
     forage.resume(tmp_path / "parts", steps=40, agent=given["agent"], display="quiet")
