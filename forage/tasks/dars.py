@@ -13,6 +13,7 @@ from forage.core.types import ForageError
 from forage.tasks.numbered import Heard, Numbered
 
 SCHEDULES = ("equal", "hard")
+EPSILON = 1e-6  # rounding of float32 does not ask for one more answer
 
 
 class DARS(Numbered):
@@ -68,9 +69,6 @@ class DARS(Numbered):
 
     def owes(self, own: Int[Array, " number"], environment: Any) -> Int[Array, " number"]:
         return own
-
-
-EPSILON = 1e-6
 
 
 def paid(owed: Int[Array, " number"], slots: Int[Array, ""]) -> Int[Array, " number"]:
