@@ -246,7 +246,7 @@ def test_groups_get_one_context_on_the_device():
         "CartPole-v1",
         steps=1000,
         seeds=[0],
-        agent_options={"num_envs": 8, "rollout_length": 4, "hidden_sizes": (8,), "baseline": "group"},
+        agent_options={"num_envs": 8, "rollout_length": 500, "hidden_sizes": (8,), "baseline": "group"},
         starts=Groups(4),
         tasks=Contexts(("length=0.25:1.0",)),
     )
