@@ -73,6 +73,7 @@ HOW_TO = {
     "A language policy": "docs/language.md",
     "Rewards, behaviours and memory of text": "docs/language-parts.md",
     "Agents that learn to write": "docs/language-agents.md",
+    "Which problem comes next": "docs/problems.md",
     "Learn from data": "docs/how-to/data.md",
     "Offline agents": "docs/offline.md",
     "Data sets of your own": "docs/data-sets.md",

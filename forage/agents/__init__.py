@@ -38,6 +38,7 @@ PARTS = {
     "rl-plus": "language.rl_plus:RLPlus",
     "distill": "language.distill:Distill",
     "language-es": "language.evolution:LanguageES",
+    "d3s": "language.d3s:D3S",
     "dqn": "q_learning.dqn:DQN",
     "qr-dqn": "q_learning.qr_dqn:QRDQN",
     "c51": "q_learning.c51:C51",

@@ -222,36 +222,50 @@ class Setup:
         for learner in learners:
             learner.check()
             learner.check_judge(self.starts)
+            learner.check_judge(self.tasks)
         return HostRunner(learners, self.environment, list(seeds), self.steps, self.way)
 
     @property
     def way(self) -> Way:
         """Return what else a run on the host is asked for."""
-        return Way(None if isinstance(self.starts, Reset) else self.starts, self.visits)
+        tasks = None if isinstance(self.tasks, Same) else self.tasks
+        plain = isinstance(self.starts, Reset) and tasks is None
+        return Way(None if plain else self.starts, self.visits, tasks)
 
     def check_host(self) -> None:
         """Raise `ForageError` where episodes cannot begin on the host as the parts say."""
-        if isinstance(self.starts, Reset) and isinstance(self.tasks, Same):
+        same, reset = isinstance(self.tasks, Same), isinstance(self.starts, Reset)
+        if same and reset:
             return
-        if not (isinstance(self.tasks, Same) and self.starts.on_host):
+        if not ((same or self.tasks.on_host) and (reset or self.starts.on_host)):
             why = f" with {registry.short_name(self.behaviour)}" if self.behaviour.on_host else ""
             raise ForageError(
                 f"{self.name} runs on the host{why}, where episodes begin as it says or where they have been (--starts "
-                f"archive, go-explore, latent-go-explore); other tasks and starts need a native environment such as "
-                f"CartPole-v1{' and a behaviour that does not intervene' if why else ''}."
+                f"archive, go-explore, latent-go-explore), and tasks choose by number (--tasks greso); other tasks and "
+                f"starts need a native environment such as CartPole-v1"
+                f"{' and a behaviour that does not intervene' if why else ''}."
             )
-        check_signatures(self.starts, report="state, rollout, review")
+        if not (same or reset or self.starts.repeats):
+            raise ForageError(
+                f"{registry.short_name(self.tasks)} chooses the problem of each episode, and "
+                f"{registry.short_name(self.starts)} lets episodes go on where another has been; use --starts reset or "
+                f"groups."
+            )
+        for part in (self.tasks, self.starts):
+            check_signatures(part, report="state, rollout, review")
         assert not isinstance(self.environment, Environment)
         batch = self.environment(1)
         try:
-            for starts in moments(self.starts):
-                starts.check(Hosted(self.spec, batch.places), self.tasks)
+            world = Hosted.of(batch, self.spec, tasks=not same)
+            for tasks, starts in moments((self.tasks, self.starts)):
+                tasks.check(world)
+                starts.check(world, tasks)
             if self.starts.repeats and not batch.seeded:
                 raise ForageError(
                     f"{self.name} does not begin alike for the same seed, as {registry.short_name(self.starts)} would "
                     f"have it; use --starts reset."
                 )
-            if not batch.returns:
+            if not (batch.returns or reset):
                 raise ForageError(
                     f"{self.name} cannot be put back to where it was, so its episodes begin with --starts reset."
                 )

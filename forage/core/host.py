@@ -198,12 +198,20 @@ class HostEnvironment(abc.ABC):
         """Return how hard each numbered beginning is thought to be, from 0 to 1."""
         return np.zeros(self.numbered, np.float32)
 
-    def begin(self, index: int, seed: int, number: int | None = None) -> PyTree[np.ndarray]:
+    @property
+    def hints(self) -> float:
+        """Return the largest share of a reference solution that `begin` can give as a hint; 0 where it gives none."""
+        return 0.0
+
+    def begin(self, index: int, seed: int, number: int | None = None, hint: float = 0.0) -> PyTree[np.ndarray]:
         """Begin a new episode in environment `index`, and return what is seen there, without the environment axis.
 
         It begins alike for the same seed, where `seeded`, and with `number` as that one of the `numbered` beginnings.
+        `hint`: the share of a reference solution, at most `hints`, that is given away at the beginning.
         """
-        return self._guard("beginning an episode", self._begin, index, seed, number)
+        if not 0 <= hint <= self.hints:
+            raise ForageError(f"{self.name} gives hints of 0 to {self.hints:g} of a solution, not {hint:g}.")
+        return self._guard("beginning an episode", self._begin, index, seed, number, hint)
 
     def examine(self) -> None:  # noqa: B027 (most have one kind of episode)
         """Turn to the episodes that evaluation plays, such as problems held out from training, from the next reset."""
@@ -221,7 +229,7 @@ class HostEnvironment(abc.ABC):
         """Return an episode as an expert plays it, in words; `None` where there are no words."""
         return None
 
-    def _begin(self, index: int, seed: int, number: int | None) -> PyTree[np.ndarray]:
+    def _begin(self, index: int, seed: int, number: int | None, hint: float) -> PyTree[np.ndarray]:
         raise ForageError(f"{self.name} does not begin alike for the same seed; use --starts reset.")
 
     def _take(self, index: int) -> bytes:

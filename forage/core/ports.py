@@ -145,6 +145,11 @@ class Tasks(Part):
     judged: ClassVar[bool] = False
     """`report` needs the agent's judgement of the rollout; it is computed for nobody else."""
 
+    on_host: ClassVar[bool] = False
+    """It chooses among the numbered beginnings of an environment on the host: its tasks set `Hosted.number`, and may
+    set `Hosted.hint` (see `forage.loop.host.starts`). Episodes of one group (`Starts.group`) get one task.
+    """
+
     def evaluation(self) -> Tasks:
         """Return the tasks that evaluation plays: these, unless there are others for test."""
         return self

@@ -397,6 +397,7 @@ ELSEWHERE = {
     "rl-plus": "Likewise: language/test_relatives.py.",
     "distill": "Likewise: language/test_relatives.py.",
     "language-es": "Likewise: language/test_language_agents.py.",
+    "d3s": "It writes text, which probes do not take: language/test_d3s.py.",
     "procedure-cloning": "It sees nothing but pictures of grids: test_procedure_cloning.py.",
 }
 """Agents of the registry without a row, and why a probe cannot tell whether they are right."""

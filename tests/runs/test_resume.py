@@ -207,6 +207,7 @@ ELSEWHERE = {
         *("lp-reg", "a-star-po", "rover", "raft", "rl-plus", "distill"),
     ),
     "agents/language/test_language_agents.py": ("sft", "online-dpo", "xpo", "ppo-language", "language-es"),
+    "agents/language/test_d3s.py": ("d3s",),
 }
 """The agents that need a file or another run to learn from, and which tests stop and resume them."""
 

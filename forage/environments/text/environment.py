@@ -41,6 +41,8 @@ class Slot(NamedTuple):
     turn: int = 0  # steps since the start
     over: bool = False  # the rest of the steps is waiting
     said: Said = WAITED  # what came of the last text
+    hint: float = 0.0  # the share of the reference that was given away
+    given: tuple[int, ...] = ()  # its tokens, with which the first text begins
 
 
 class TextEnvironment(HostEnvironment):
@@ -57,6 +59,9 @@ class TextEnvironment(HostEnvironment):
       1 where what was said no longer fitted into the context and the episode was over for that.
 
     Evaluation plays problems that are held out from training.
+
+    A hint is the beginning of the reference, behind the prompt: the policy goes on from there, the verifier reads hint
+    and answer as one text, and `tokens` counts the policy's own. Evaluation gives none.
     """
 
     evaluation_episodes: ClassVar[int] = 100
@@ -78,6 +83,7 @@ class TextEnvironment(HostEnvironment):
         chat: bool = False,
         instruct: bool = False,
         held_out: float = SHARE,
+        hints: float = 0.0,
         **options: Any,
     ):
         """Make `num_envs` conversations of one kind.
@@ -96,6 +102,8 @@ class TextEnvironment(HostEnvironment):
             chat: What is said is put into the tokenizer's chat template.
             instruct: Prompts say how an answer is given, for models that were not made here.
             held_out: Share of the problems that evaluation plays and training does not.
+            hints: The largest share of a reference that tasks may give away behind the prompt, from 0 to 1; the context
+                has room for it.
             options: A game's own.
         """
         name = name or f"text:{target}"
@@ -104,6 +112,9 @@ class TextEnvironment(HostEnvironment):
         self.levels, self.problems = range(first, last + 1), int(problems)
         if self.problems < 0:
             raise ForageError(f"{name} has {problems} problems to train on; 1 or more work, and 0 for all there are.")
+        if not 0 <= hints <= 1:
+            raise ForageError(f"Hints of {name} give away a share of 0 to 1 of a reference, not {hints:g}.")
+        self.hinted = float(hints)
         self.tokenizer = named.tokenizer(tokenizer)
         if self.tokenizer.end is None:
             raise ForageError(f"The tokenizer {tokenizer} has no token that ends a text, and without one none can end.")
@@ -114,6 +125,10 @@ class TextEnvironment(HostEnvironment):
         if last >= world.levels:
             raise ForageError(f"{name} has levels 0 to {world.levels - 1}, not {last}; give one of these as level.")
         self.turns, self.split = world.turns, SPLITS[0]
+        if hints:
+            world.begin(Start(self.levels[0], 0))
+            if not world.reference():
+                raise ForageError(f"{name} knows no reference to give hints of; leave out --env.hints.")
         if not (context and response):
             longest, written = self._sizes()
             context, response = context or longest, response or written
@@ -146,6 +161,10 @@ class TextEnvironment(HostEnvironment):
         return self.problems
 
     @property
+    def hints(self) -> float:
+        return self.hinted
+
+    @property
     def difficulty(self) -> np.ndarray:
         """Return how hard each of the numbered problems is, from 0 to 1: its level among all."""
         level = np.array([self._numbered(number).level for number in range(self.problems)], np.float32)
@@ -176,6 +195,7 @@ class TextEnvironment(HostEnvironment):
         for number in range(PROBED):
             start = Start(self.levels[number % len(self.levels)], number)
             context = self._opened(world.begin(start))
+            longest = max(longest, len(context) + len(self._given(world, self.hinted)))
             for _ in range(self.turns):
                 reference = self._encode(world.reference())
                 written = max(written, len(reference) + 1)
@@ -209,16 +229,24 @@ class TextEnvironment(HostEnvironment):
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text))
 
-    def _begin_at(self, index: int, start: Start) -> None:
+    def _given(self, world: worlds.World, hint: float) -> tuple[int, ...]:
+        """Return the tokens of the reference that a hint gives away, a share of all, rounded."""
+        if not hint:
+            return ()
+        known = self._encode(world.reference())
+        return known[: round(hint * len(known))]
+
+    def _begin_at(self, index: int, start: Start, hint: float = 0.0) -> None:
         prompt = self.worlds[index].begin(start)
         self._records[index].begin(prompt)
-        context = self._opened(prompt)
+        given = self._given(self.worlds[index], hint)
+        context = (*self._opened(prompt), *given)
         if len(context) > self.context:
             raise ForageError(
                 f"A prompt of {self.name} takes {len(context)} tokens, and the context has room for {self.context}; "
                 f"give a context of {len(context)} or more, or an easier level."
             )
-        self._slots[index] = Slot(start, (), context)
+        self._slots[index] = Slot(start, (), context, hint=hint, given=given)
 
     @property
     def context(self) -> int:
@@ -235,8 +263,8 @@ class TextEnvironment(HostEnvironment):
             self._begin_at(index, self._drawn(None))
         return self._seen(self._slots)
 
-    def _begin(self, index: int, seed: int, number: int | None) -> PyTree[np.ndarray]:
-        self._begin_at(index, self._drawn(seed) if number is None else self._numbered(number))
+    def _begin(self, index: int, seed: int, number: int | None, hint: float) -> PyTree[np.ndarray]:
+        self._begin_at(index, self._drawn(seed) if number is None else self._numbered(number), hint)
         return self._one(index)
 
     # Steps
@@ -270,7 +298,7 @@ class TextEnvironment(HostEnvironment):
         if slot.over:
             return slot
         own = self._own(tokens)
-        said = self._reply(index, self._text(own))
+        said = self._reply(index, self._text(own if slot.written else (*slot.given, *own)))
         after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=())
         if said.over or slot.turn == self.turns:
             return after
@@ -312,6 +340,7 @@ class TextEnvironment(HostEnvironment):
         if slot.context:
             context[-len(slot.context) :] = np.array(slot.context) + 1
             known = self._encode(self.worlds[index].reference())
+            known = known if slot.written else known[len(slot.given) :]
             if known and len(known) < response:
                 reference[: len(known) + 1] = np.array((*known, self.ends)) + 1
         return {"context": context, "reference": reference}
@@ -330,7 +359,7 @@ class TextEnvironment(HostEnvironment):
 
     def _again(self, index: int, saved: dict[str, Any]) -> None:
         """Bring an episode back to where it was, by saying again what was said."""
-        self._begin_at(index, Start(*saved["start"]))
+        self._begin_at(index, Start(*saved["start"]), saved.get("hint", 0.0))
         for tokens in saved["written"]:
             self._slots[index] = self._advanced(index, self._slots[index], np.array(tokens, np.int32) + 1)
         self._slots[index] = self._slots[index]._replace(turn=saved["turn"])
@@ -350,7 +379,8 @@ class TextEnvironment(HostEnvironment):
 
 def kept(slot: Slot) -> dict[str, Any]:
     """Return an episode as JSON: where it began and what was written."""
-    return {"start": list(slot.start), "written": [list(tokens) for tokens in slot.written], "turn": slot.turn}
+    written = [list(tokens) for tokens in slot.written]
+    return {"start": list(slot.start), "written": written, "turn": slot.turn, "hint": slot.hint}
 
 
 def levels_of(name: str, level: int | str) -> tuple[int, int]:

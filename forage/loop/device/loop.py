@@ -83,6 +83,7 @@ class DeviceState(NamedTuple):
     pool: Pool
     actors: Actors
     visits: Visits | tuple[()] = ()  # where the agent has been, in a run that is asked to measure it
+    groups: Key[Array, ""] | tuple[()] = ()  # the key of each group's task is folded from it, where there are groups
 
 
 class Collected(NamedTuple):
@@ -153,7 +154,9 @@ class DeviceLoop(Part):
         num_envs = self.agent.num_envs
         starts_state = self.starts.init(starts_key, self.environment, self.learner.spec, num_envs)
         # Twice as many starts as environments: the first half begins the run.
-        starts = jax.vmap(functools.partial(self.new_start, tasks_state, starts_state))(
+        grouped = self.tasks.varies and self.starts.group > 1
+        groups = jax.random.fold_in(starts_key, prng.TASKS) if grouped else ()
+        starts = jax.vmap(functools.partial(self.new_start, tasks_state, starts_state, groups))(
             jax.random.split(pool_key, (num_envs + self.pool_size, 2)), jnp.arange(num_envs + self.pool_size)
         )
         mark = jax.tree.map(lambda x: x[0], starts.mark) if self.agent.marks else ()
@@ -168,7 +171,7 @@ class DeviceLoop(Part):
         )
         pool = Pool(jax.tree.map(lambda x: x[num_envs:], starts), jnp.int32(0), jnp.int32(num_envs))
         measured = visits.nothing(self.environment) if self.measured else ()
-        return DeviceState(key, learner_state, tasks_state, starts_state, pool, actors, measured)
+        return DeviceState(key, learner_state, tasks_state, starts_state, pool, actors, measured, groups)
 
     def mark(self) -> PyTree[jax.ShapeDtypeStruct]:
         """Return the shapes of an episode's mark, for an agent that wants them; `()` for others."""
@@ -177,8 +180,17 @@ class DeviceLoop(Part):
         marks = jax.eval_shape(lambda key: self.init(key), prng.key(0)).pool.starts.mark
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), marks)
 
-    def new_start(self, tasks_state: State, starts_state: State, keys: Key[Array, "2"], index: Int[Array, ""]) -> Start:
-        task = self.tasks.next(tasks_state, self.environment, keys[0])
+    def new_start(
+        self,
+        tasks_state: State,
+        starts_state: State,
+        groups: Key[Array, ""] | tuple[()],
+        keys: Key[Array, "2"],
+        index: Int[Array, ""],
+    ) -> Start:
+        """Begin an episode. Those of one group get one task, but where the tasks learn before it is full."""
+        task_key = keys[0] if isinstance(groups, tuple) else jax.random.fold_in(groups, index // self.starts.group)
+        task = self.tasks.next(tasks_state, self.environment, task_key)
         return Start(task, *self.starts.begin(starts_state, equinox.combine(task, self.environment), keys[1], index))
 
     def collect(self, state: DeviceState, clock: Clock, key: Key[Array, ""]) -> Collected:
@@ -300,7 +312,7 @@ class DeviceLoop(Part):
             # The keys depend on the pool, or else XLA would make the starts outside the loop, at every step.
             keys = jax.random.split(jax.random.fold_in(key, pool.used), (self.pool_size, 2))
             index = pool.begun + jnp.arange(self.pool_size)
-            starts = jax.vmap(functools.partial(self.new_start, state.tasks, state.starts))(keys, index)
+            starts = jax.vmap(functools.partial(self.new_start, state.tasks, state.starts, state.groups))(keys, index)
             return Pool(starts, jnp.int32(0), pool.begun)
 
         # A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only while some seed
@@ -344,6 +356,7 @@ class DeviceLoop(Part):
             pool,
             actors,
             visits.hear(state.visits, places, told, clock) if isinstance(state.visits, Visits) else (),
+            state.groups,
         )
         sums = {name: value if name == "updates" else value * metrics["updates"] for name, value in metrics.items()}
         sound = finite((rollout.reward, rollout.next_observation))

@@ -20,7 +20,7 @@ from forage.core.bounds import bounded_leaves
 from forage.core.checkpoint import Bytes
 from forage.core.compiling import Flat, kind, on_device, on_host, shared
 from forage.core.host import HostEnvironment
-from forage.core.ports import Agent, Decision, Hidden, Metrics, Starts
+from forage.core.ports import Agent, Decision, Hidden, Metrics, Starts, Tasks
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.host.onlooker import Onlooker
@@ -136,6 +136,7 @@ class Way(NamedTuple):
 
     starts: Starts | None = None  # where episodes begin; `None`: as the environment resets
     measured: bool = False  # visits are counted
+    tasks: Tasks | None = None  # which of the numbered beginnings; `None`: any. They need `starts`
 
 
 PLAIN = Way()
@@ -159,7 +160,7 @@ class HostLoop:
         self.way = way
         self.starts: HostStarts | None = None
         if way.starts is not None:
-            self.starts = HostStarts(way.starts, environment, learner.spec, seed)
+            self.starts = HostStarts(way.starts, environment, learner.spec, seed, way.tasks)
         self.visits = visits.nothing(Hosted(learner.spec, environment.places)) if way.measured else ()
         self.environment = environment
         self.seed = seed
@@ -301,7 +302,7 @@ class HostLoop:
             result = environment.receive()
             marks = self.marks()  # before other episodes begin
             if self.starts is not None:
-                result = self.starts.after(result, self.episode_length)
+                result = self.starts.after(result, self.episode_length, last=time == self.rollout_length - 1)
             if self.way.measured:
                 places.append(environment.place)
             step, self.observation = result.step, result.observation
@@ -330,10 +331,11 @@ class HostLoop:
             self.onlooker.count(rollout)
         if self.starts is not None:
             judgement = None
-            if self.starts.part.judged:
+            if self.starts.judged:
                 key = jax.random.split(self.key)[1]  # with which an on-policy agent will learn from this rollout
                 judgement = self.judged(self.learner, self.state, rollout, clock, key)
             self.starts.report(told, clock, fresh, judgement)
+            self.observation = self.starts.renewed(self.observation)
         if isinstance(self.visits, Visits):
             self.visits = count(self.visits, np.stack(places) if environment.places else (), told, clock)
         self.steps += self.rollout_length * environment.num_envs

@@ -1,7 +1,12 @@
-"""Starts on the host: a state there is a ticket for what the simulator saved, and parts keep tickets."""
+"""Starts and tasks on the host.
+
+A state is a ticket for what the simulator saved, and starts parts keep tickets. A task is one of the environment's
+numbered beginnings, and may have a hint.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from typing import Any, NamedTuple
 
@@ -10,12 +15,12 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces, team
 from forage.core.compiling import QUICK, kind, known, shared
 from forage.core.host import HostEnvironment, HostStep
-from forage.core.ports import Environment, Judgement, Review, Starts, Visited
+from forage.core.ports import Environment, Judgement, Review, Starts, Tasks, Visited
 from forage.core.schedule import held
 from forage.core.types import Clock, Experience, ForageError, Spec, Step
 
@@ -36,11 +41,30 @@ Seen = tuple[Ticket, Bool[np.ndarray, " env"]]
 
 
 class Hosted(Environment):
-    """What a starts part sees of an environment on the host: spaces, a map, and resets to a fresh ticket."""
+    """What parts see of an environment on the host: spaces, a map, numbers, and resets to a fresh ticket.
+
+    A task is shaped like it: it sets `number`, and `hint` where the environment gives hints; the rest is `None`.
+    """
 
     spec: Spec = equinox.field(static=True)
     map: tuple[int, ...] | None = equinox.field(static=True, default=None)
     seeded: bool = equinox.field(static=True, default=False)  # tickets for a reset say with which seed
+    numbered: int = equinox.field(static=True, default=0)  # how many beginnings there are to choose among
+    hints: float = equinox.field(static=True, default=0.0)  # the largest share of a solution that can be given away
+    difficulty: Float[Array, " number"] | tuple[()] = ()  # of each beginning, from 0 to 1
+    number: Int[Array, ""] | tuple[()] = ()  # which of them an episode begins with
+    hint: Float[Array, ""] | tuple[()] = ()  # the share of its solution that is given away
+    slot: Int[Array, ""] | tuple[()] = ()  # in `next`: how many groups began since the tasks learned; in `report`: all
+
+    @classmethod
+    def of(cls, environment: HostEnvironment, spec: Spec, seeded: bool = False, tasks: bool = False) -> Hosted:
+        """Return what parts see of an environment; its numbers only where `tasks` choose among them."""
+        if not tasks:
+            return cls(spec, environment.places, seeded)
+        difficulty: Any = np.asarray(environment.difficulty, np.float32)
+        numbers: Any = {"number": np.int32(0), "hint": np.float32(0), "slot": np.int32(0)}
+        numbers |= {"numbered": environment.numbered, "hints": environment.hints}
+        return cls(spec, environment.places, True, difficulty=difficulty, **numbers)
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
@@ -81,6 +105,17 @@ class Hosted(Environment):
         raise ForageError("What runs on the host cannot be stepped by a starts part; use one that only goes back.")
 
 
+class TasksState(NamedTuple):
+    """What goes into a checkpoint of tasks. Their leaves are those that a task sets."""
+
+    part: Any
+    key: Key[Array, ""]  # of the run; that of each group is folded from it
+    group: Int[Array, ""]  # the number of the newest group, which may still be filled
+    newest: PyTree[Array | None]  # its task
+    current: PyTree[Array | None]  # of the episodes under way, leaves `env ...`
+    first: Int[Array, ""]  # the first group that began since the part learned
+
+
 class HostStartsState(NamedTuple):
     """What goes into a checkpoint, but for the simulator's states."""
 
@@ -89,15 +124,48 @@ class HostStartsState(NamedTuple):
     next: np.ndarray  # the number of the next ticket
     key: Key[Array, ""]
     begun: np.ndarray  # episodes that began so far
+    tasks: TasksState | tuple[()] = ()  # where tasks choose among numbered beginnings
 
 
 def begin(
-    part: Starts, state: Any, world: Hosted, key: Key[Array, ""], index: Int[Array, " env"]
+    part: Starts, state: Any, world: Hosted, key: Key[Array, ""], index: Int[Array, " env"], task: PyTree[Array] = None
 ) -> tuple[Key[Array, ""], Ticket, PyTree[Array]]:
     key, begin_key = jax.random.split(key)
     keys = jax.random.split(begin_key, index.size)
-    ticket, _, mark = jax.vmap(lambda key, index: part.begin(state, world, key, index))(keys, index)
+
+    def one(key: Key[Array, ""], index: Int[Array, ""], task: PyTree[Array]) -> Any:
+        return part.begin(state, world if task is None else equinox.combine(task, world), key, index)
+
+    ticket, _, mark = jax.vmap(one)(keys, index, task)
     return key, ticket, mark
+
+
+def draw(
+    part: Tasks,
+    state: TasksState,
+    world: Hosted,
+    index: Int[Array, " env"],
+    over: Bool[Array, " env"],
+    size: int,
+) -> TasksState:
+    """Draw the tasks of the episodes that begin where one is `over`: one for each group of `size`.
+
+    A group that was begun before the part learned, and is not full yet, keeps its task.
+    """
+    group = index // size
+
+    def one(group: Int[Array, ""]) -> PyTree[Array | None]:
+        asked = dataclasses.replace(world, slot=group - state.first)
+        return part.next(state.part, asked, jax.random.fold_in(state.key, group))
+
+    def where(condition: Bool[Array, " env"], yes: Array, no: Array) -> Array:
+        return jnp.where(condition.reshape(-1, *[1] * (no.ndim - 1)), yes, no)
+
+    drawn = jax.tree.map(lambda kept, x: where(group == state.group, kept, x), state.newest, jax.vmap(one)(group))
+    current = jax.tree.map(lambda new, old: where(over, new, old), drawn, state.current)
+    last = jnp.argmax(jnp.where(over, index, -1))
+    newest = jax.tree.map(lambda x: x[last], drawn)
+    return state._replace(group=group[last], newest=newest, current=current)
 
 
 def report(
@@ -114,61 +182,102 @@ def report(
     return key, part.report(state, rollout, Review(world, visited, clock, report_key, judgement))
 
 
+def study(
+    part: Tasks,
+    state: Any,
+    world: Hosted,
+    rollout: Experience,
+    visited: Visited,
+    clock: Clock,
+    key: Key[Array, ""],
+    judgement: Judgement | None,
+) -> Any:
+    """Return the state of tasks that learned from a rollout. `key`: the one that `report` gets, too."""
+    _, report_key = jax.random.split(key)
+    review = Review(world, visited, clock, jax.random.fold_in(report_key, prng.TASKS), judgement)
+    return part.report(state, rollout, review)
+
+
 def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
     return jax.vmap(part.cut)(marks, lengths)
 
 
 class HostStarts:
-    """Begins episodes where a part says, in the environments of one seed.
+    """Begins episodes where a part says, in the environments of one seed, and with the tasks that another chooses.
 
     What the part would keep of a state is its ticket. A state is saved when its ticket is made; once a rollout was
     reported, those whose tickets are nowhere in the part's state are forgotten, and the others are compressed.
+
+    Tasks that adapt learn from a rollout before the episodes after it begin, so that these are of what was learned.
     """
 
-    def __init__(self, part: Starts, environment: HostEnvironment, spec: Spec, seed: int):
-        self.part, self.environment = part, environment
-        self.now = held(part, 0.0)  # the part as it is in this rollout
-        self.world = Hosted(spec, environment.places, part.repeats)
-        same = kind((part, self.world))
+    def __init__(self, part: Starts, environment: HostEnvironment, spec: Spec, seed: int, tasks: Tasks | None = None):
+        self.part, self.tasks, self.environment = part, tasks, environment
+        self.now, self.tasks_now = held(part, 0.0), held(tasks, 0.0)  # the parts as they are in this rollout
+        self.world = Hosted.of(environment, spec, part.repeats, tasks is not None)
+        self.anew = part.repeats or tasks is not None  # a reset is one that this class asks for
+        self.size = max(part.group, 1)
+        same = kind((part, tasks, self.world))
         self.begin = shared(same, begin)
         self.reported, self.cut = shared(same, report, donate_argnums=1), shared(same, cut)
+        self.drawn, self.studied = shared(same, draw, static_argnums=5), shared(same, study)
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
         self.state: HostStartsState = jax.jit(self.initial, compiler_options=known(QUICK))(prng.key(seed))
         self.seen: list[Seen] = []
         self.marks: list[PyTree[np.ndarray]] = []  # of the episode that each step belongs to
+        self.played: list[PyTree[np.ndarray]] = []  # the task of that episode
+        self.waiting: tuple[Any, Any] | None = None  # what `begin_anew` is told once the tasks have learned
+
+    @property
+    def judged(self) -> bool:
+        """Return whether a part needs the agent's judgement of each rollout."""
+        return self.part.judged or (self.tasks is not None and self.tasks.judged)
 
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
+        tasks = self.initial_tasks(jax.random.fold_in(key, prng.TASKS))
         key, part_key = jax.random.split(jax.random.fold_in(key, prng.STARTS))
         part = self.now.init(part_key, self.world, self.world.spec, self.num_envs)
-        key, _, marks = begin(self.now, part, self.world, key, jnp.arange(self.num_envs))
-        begun = 0 if self.part.repeats else self.num_envs
-        return HostStartsState(part, marks, jnp.int32(0), key, jnp.int32(begun))  # type: ignore[arg-type]
+        task = tasks.current if isinstance(tasks, TasksState) else None
+        key, _, marks = begin(self.now, part, self.world, key, jnp.arange(self.num_envs), task)
+        begun = 0 if self.anew else self.num_envs
+        return HostStartsState(part, marks, jnp.int32(0), key, jnp.int32(begun), tasks)  # type: ignore[arg-type]
+
+    def initial_tasks(self, key: Key[Array, ""]) -> TasksState | tuple[()]:
+        if self.tasks_now is None:
+            return ()
+        key, part_key = jax.random.split(key)
+        part = self.tasks_now.init(part_key, self.world)
+        example = jax.tree.map(jnp.asarray, self.tasks_now.next(part, self.world, key))
+        current = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.num_envs, *x.shape)), example)
+        return TasksState(part, key, jnp.int32(-1), example, current, jnp.int32(0))
 
     def first(self, observation: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
         """Return what is seen where a run begins, in place of what the environments' own reset shows."""
         every = np.ones(self.num_envs, bool)
-        return self.begin_anew(observation, every, ~every) if self.part.repeats else observation
+        return self.begin_anew(observation, every, ~every) if self.anew else observation
 
     def restore(self, state: HostStartsState, saved: bytes) -> None:
-        self.state = state
+        self.state, self.waiting = state, None
         self.saved = unjoined(saved)
 
     def follow(self, clock: Clock) -> None:
-        """Put the numbers of this moment in place of the part's schedules."""
-        self.now = held(self.part, clock.fraction)
+        """Put the numbers of this moment in place of the parts' schedules."""
+        self.now, self.tasks_now = held(self.part, clock.fraction), held(self.tasks, clock.fraction)
 
     def dump(self) -> bytes:
         """Return the simulator's states, for a checkpoint."""
         return joined(self.saved)
 
-    def after(self, result: HostStep, age: Int[np.ndarray, " env"]) -> HostStep:
+    def after(self, result: HostStep, age: Int[np.ndarray, " env"], last: bool = False) -> HostStep:
         """Return what a step brought, once episodes were cut and those that are over begin anew. `age`: steps before
-        it.
+        it. After the `last` of a rollout, they begin in `renewed` where the tasks adapt.
         """
         step = result.step
         told = team.as_one(step, self.world.num_agents)
         self.marks.append(jax.tree.map(np.asarray, self.state.marks))
+        if isinstance(self.state.tasks, TasksState):
+            self.played.append(jax.tree.map(np.asarray, self.state.tasks.current))
         over = np.asarray(told.terminated | told.truncated)
         cuts = np.zeros(self.num_envs, bool)
         if self.part.cuts:
@@ -177,34 +286,52 @@ class HostStarts:
             self.seen.append(self.visited(over, self.environment.place))
         if cuts.any():
             step = step._replace(truncated=team.truncated(step, cuts))
+        if last and self.tasks is not None and self.tasks.adapts:
+            self.waiting = over | cuts, cuts
+            return HostStep(step, result.observation)
         observation = self.begin_anew(result.observation, over | cuts, cuts)
         return HostStep(step, observation)
 
+    def renewed(self, observation: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
+        """Return what is seen once the episodes that waited for the tasks to learn have begun."""
+        waiting, self.waiting = self.waiting, None
+        return observation if waiting is None else self.begin_anew(observation, *waiting)
+
     def visited(self, gone: Bool[np.ndarray, " env"], place: Int[np.ndarray, " env"]) -> Seen:
         """Tickets for where the environments are now, but for those whose episode is gone already."""
+        if not self.environment.returns:  # nothing but resets is asked for there
+            gone = np.ones_like(gone)
         first = int(self.state.next)
         number = np.where(gone, FRESH, first + np.arange(self.num_envs)).astype(np.int32)
         for index in np.flatnonzero(~gone):
             self.saved[first + int(index)] = self.environment.take(int(index))
         self.state = self.state._replace(next=np.int32(first + self.num_envs))  # pyrefly: ignore[bad-argument-type]
-        seed = np.zeros_like(number) if self.part.repeats else ()
+        seed = np.zeros_like(number) if self.world.seeded else ()
         return Ticket(number, place, seed), gone  # type: ignore[arg-type]
 
     def begin_anew(
         self, observation: PyTree[np.ndarray], over: Bool[np.ndarray, " env"], stands: Bool[np.ndarray, " env"]
     ) -> PyTree[np.ndarray]:
         """Begin the episodes in place of those that are `over`. Where one still `stands`, no reset came yet."""
+        self.waiting = None
         if not over.any():
             return observation
         index = np.asarray(self.state.begun + np.cumsum(over) - 1, np.int32)  # where `over`; of the rest not used
-        key, ticket, marks = self.begin(self.now, self.state.part, self.world, self.state.key, index)
-        ticket, marks = jax.device_get((ticket, marks))
+        tasks = self.state.tasks
+        if isinstance(tasks, TasksState):
+            tasks = self.drawn(self.tasks_now, tasks, self.world, index, over, self.size)
+        task: Any = tasks.current if isinstance(tasks, TasksState) else None
+        key, ticket, marks = self.begin(self.now, self.state.part, self.world, self.state.key, index, task)
+        ticket, marks, task = jax.device_get((ticket, marks, task))
         observation = jax.tree.map(np.copy, observation)
         for index in np.flatnonzero(over).tolist():
             number = int(ticket.number[index])
-            if number == FRESH and not (stands[index] or self.part.repeats):
+            if number == FRESH and not (stands[index] or self.anew):
                 continue
-            if number == FRESH and self.part.repeats:
+            if number == FRESH and task is not None:
+                hint = 0.0 if task.hint is None else round(float(task.hint[index]), 6)
+                seen = self.environment.begin(index, int(ticket.seed[index]), int(task.number[index]), hint)
+            elif number == FRESH and self.anew:
                 seen = self.environment.begin(index, int(ticket.seed[index]))
             else:
                 seen = self.environment.put(index, None if number == FRESH else unpacked(self.saved[number]))
@@ -214,13 +341,13 @@ class HostStarts:
             lambda new, old: np.where(over.reshape(-1, *[1] * (new.ndim - 1)), new, old), marks, self.state.marks
         )
         begun = np.int32(self.state.begun + over.sum())
-        self.state = self.state._replace(key=key, marks=marks, begun=begun)  # pyrefly: ignore[bad-argument-type]
+        self.state = self.state._replace(key=key, marks=marks, begun=begun, tasks=tasks)  # pyrefly: ignore[bad-argument-type]
         return observation
 
     def report(
         self, rollout: Experience, clock: Clock, fresh: Bool[np.ndarray, " env"], judgement: Judgement | None = None
     ) -> None:
-        """Tell the part of a rollout (leaves `time env ...`), and forgets what it does not keep.
+        """Tell the parts of a rollout (leaves `time env ...`), and forgets what starts do not keep.
 
         `fresh`: where its first step began an episode, also because the one before was lost.
         `judgement`: the agent's, for a part that is `judged`.
@@ -229,9 +356,16 @@ class HostStarts:
             self.seen = [self.visited(np.asarray(rollout.ended[-1]), np.zeros(self.num_envs, np.int32))]
         env_states, gone = jax.tree.map(lambda *x: np.stack(x), *self.seen)
         marks = jax.tree.map(lambda *x: np.stack(x), *self.marks)
-        visited = Visited(env_states, marks, gone, fresh)  # type: ignore[arg-type]
-        self.seen, self.marks = [], []
+        played = jax.tree.map(lambda *x: np.stack(x), *self.played) if self.played else None
+        visited = Visited(env_states, marks, gone, fresh, played)  # type: ignore[arg-type]
+        self.seen, self.marks, self.played = [], [], []
         state = self.state
+        if isinstance(tasks := state.tasks, TasksState):
+            groups: Any = np.int32(tasks.group) + 1
+            world = dataclasses.replace(self.world, slot=groups - np.int32(tasks.first))
+            learned = self.studied(self.tasks_now, tasks.part, world, rollout, visited, clock, state.key, judgement)
+            first: Any = np.int32(-(-int(state.begun) // self.size))
+            self.state = state = state._replace(tasks=tasks._replace(part=learned, first=first))
         key, part = self.reported(self.now, state.part, self.world, rollout, visited, clock, state.key, judgement)
         self.state = self.state._replace(part=part, key=key)
         tickets = jax.tree.leaves(part, is_leaf=lambda x: isinstance(x, Ticket))

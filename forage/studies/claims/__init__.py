@@ -30,6 +30,8 @@ CLAIMS = {
     "sac": ("sac-sample-efficiency", "sac-temperature", "resets"),
     "td3": ("td3-delay",),
     "contexts": ("domain-randomisation",),
+    "filtered": ("difficulty-filter",),
+    "hints": ("solution-hints",),
     "levels": ("level-generalisation",),
     "archive": ("restart-distribution",),
     "guide": ("jump-start",),

@@ -1,0 +1,191 @@
+"""The kit of tasks that choose among an environment's numbered problems.
+
+A rollout plays some groups of episodes, each of one problem. A part says which problems come next: those that it owes,
+in the order of their numbers and as many groups as it owes, and then a queue. Either the queue is made anew after each
+rollout, the best problem first; or it is an epoch, in which each problem comes once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.core.ports import Environment, Review, Tasks
+from forage.core.types import Experience, ForageError
+
+EPSILON = 1e-6
+
+
+class Heard(NamedTuple):
+    """The outcome of a rollout, problem by problem. A score is an episode's return, cut at 0 and 1."""
+
+    answers: Float[Array, " number"]  # episodes that ended
+    right: Float[Array, " number"]  # the sum of their scores
+    least: Float[Array, " number"]  # the lowest score; 1 where no episode ended
+    most: Float[Array, " number"]  # the highest; 0 where no episode ended
+
+    @property
+    def met(self) -> Bool[Array, " number"]:
+        """Return which problems had an answer."""
+        return self.answers > 0
+
+    @property
+    def rate(self) -> Float[Array, " number"]:
+        """Return the success rate of each problem; 0 where nothing is known."""
+        return self.right / jnp.maximum(self.answers, 1)
+
+    @property
+    def mean(self) -> Float[Array, ""]:
+        """Return the mean score of all answers."""
+        return self.right.sum() / jnp.maximum(self.answers.sum(), 1)
+
+
+class NumberedState(NamedTuple):
+    """The problems to come, and what a part learned."""
+
+    owed: Int[Array, " number"]  # groups that a problem gets before the queue's
+    queue: Int[Array, " number"]
+    place: Int[Array, ""]  # of the next problem in the queue
+    length: Int[Array, ""]  # places in the queue before what the epoch leaves out
+    own: Any
+
+
+class Numbered(Tasks):
+    """A part that chooses among numbered problems. It says at least one of `rank` and `owes`."""
+
+    on_host: ClassVar[bool] = True
+    adapts: ClassVar[bool] = True
+
+    epochs: ClassVar[bool] = False
+    """Each problem comes once in an epoch; otherwise the best ones come after every rollout."""
+
+    def check(self, environment: Environment) -> None:
+        """Raise `ForageError` for an environment without numbered problems."""
+        name = environment.spec.name if hasattr(environment, "spec") else type(environment).__name__
+        part = type(self).__name__
+        if not getattr(environment, "numbered", 0):
+            raise ForageError(
+                f"{part} chooses among numbered problems, and {name} has none; use text:addition or the like, with "
+                f"their number, as in --env.problems 1000."
+            )
+        if environment.reward_names:
+            raise ForageError(f"{part} learns from one reward, and {name} has {len(environment.reward_names)}.")
+
+    def first(self, environment: Any) -> Any:
+        """Return what the part knows at the beginning; `()` for nothing."""
+        return ()
+
+    def learned(self, own: Any, heard: Heard, environment: Any) -> Any:
+        """Return what the part knows after a rollout."""
+        return own
+
+    def rank(self, own: Any, key: Key[Array, ""], environment: Any) -> Float[Array, " number"]:
+        """Return where each problem stands: lower ones come first. Unless said, in random order."""
+        return jax.random.uniform(key, (environment.numbered,))
+
+    def leaves_out(self, own: Any, key: Key[Array, ""], environment: Any) -> Bool[Array, " number"]:
+        """Return which problems an epoch that begins now leaves out, where there are enough others."""
+        return jnp.zeros(environment.numbered, bool)
+
+    def owes(self, own: Any, environment: Any) -> Int[Array, " number"]:
+        """Return how many groups of each problem come before all others."""
+        return jnp.zeros(environment.numbered, jnp.int32)
+
+    def hint(self, own: Any, number: Int[Array, ""]) -> Float[Array, ""] | None:
+        """Return the share of a problem's solution that is given away; `None` for a part without hints."""
+        return None
+
+    def init(self, key: Key[Array, ""], environment: Any) -> NumberedState:
+        own = self.first(environment)
+        queue, length = self.queue(own, key, environment, jnp.zeros(environment.numbered, bool))
+        return NumberedState(self.owes(own, environment), queue, jnp.int32(0), length, own)
+
+    def queue(
+        self, own: Any, key: Key[Array, ""], environment: Any, ahead: Bool[Array, " number"]
+    ) -> tuple[Int[Array, " number"], Int[Array, ""]]:
+        """Return a new queue, those `ahead` first and what is left out last, and its length without the latter."""
+        order_key, skip_key = jax.random.split(key)
+        out = self.leaves_out(own, skip_key, environment) & ~ahead
+        queue = jnp.lexsort((self.rank(own, order_key, environment), out, ~ahead))
+        return queue.astype(jnp.int32), (~out).sum().astype(jnp.int32)
+
+    def next(self, state: NumberedState, environment: Any, key: Key[Array, ""]) -> PyTree[Array | None]:
+        slot, total = environment.slot, state.owed.sum()
+        again = jnp.searchsorted(jnp.cumsum(state.owed), slot, side="right").astype(jnp.int32)
+        fresh = state.queue[(state.place + slot - total) % environment.numbered]
+        number = jnp.where(slot < total, jnp.minimum(again, environment.numbered - 1), fresh)
+        return task(environment, number, self.hint(state.own, number))
+
+    def report(self, state: NumberedState, rollout: Experience, review: Review) -> NumberedState:
+        environment: Any = review.environment
+        own = self.learned(state.own, heard(rollout, review, environment.numbered), environment)
+        used = environment.slot  # groups that the rollout played
+        place = (state.place + jnp.maximum(used - state.owed.sum(), 0)).astype(jnp.int32)
+        at = jnp.zeros_like(state.queue).at[state.queue].set(jnp.arange(environment.numbered, dtype=jnp.int32))
+        # An epoch is over where too few problems are left for another rollout; these come first in the next one.
+        left = (at >= place) & (at < state.length) & self.epochs
+        over = (place + used > state.length) | (not self.epochs)
+        queue, length = self.queue(own, review.key, environment, left)
+        return NumberedState(
+            self.owes(own, environment),
+            jnp.where(over, queue, state.queue),
+            jnp.where(over, 0, place),
+            jnp.where(over, length, state.length),
+            own,
+        )
+
+
+def task(environment: Any, number: Int[Array, ""], hint: Float[Array, ""] | None = None) -> PyTree[Array | None]:
+    """Return the task of a problem, shaped like the environment, with a hint or without."""
+    blank = jax.tree.map(lambda _: None, environment)
+    chosen = equinox.tree_at(lambda tree: tree.number, blank, jnp.int32(number), is_leaf=lambda x: x is None)
+    if hint is None:
+        return chosen
+    return equinox.tree_at(lambda tree: tree.hint, chosen, jnp.float32(hint), is_leaf=lambda x: x is None)
+
+
+def heard(rollout: Experience, review: Review, numbered: int) -> Heard:
+    """Return the outcome of a rollout. Of an episode that began before it only the rewards from then on are known."""
+    ended, visited = rollout.ended, review.visited
+    number = visited.tasks.number.reshape(-1)  # type: ignore[union-attr]
+
+    def add(total: Float[Array, " env"], step: tuple[Array, Array]) -> tuple[Array, Array]:
+        reward, begins = step
+        total = jnp.where(begins, 0.0, total) + reward
+        return total, total
+
+    nothing = jnp.zeros_like(rollout.reward[0])
+    score = jax.lax.scan(add, nothing, (rollout.reward, visited.begins(ended)))[1]
+    score, ended = jnp.clip(score, 0, 1).reshape(-1), ended.reshape(-1)
+
+    def empty(value: float) -> Float[Array, " number"]:
+        return jnp.full(numbered, value, jnp.float32)
+
+    return Heard(
+        empty(0).at[number].add(ended),
+        empty(0).at[number].add(jnp.where(ended, score, 0)),
+        empty(1).at[number].min(jnp.where(ended, score, 1)),
+        empty(0).at[number].max(jnp.where(ended, score, 0)),
+    )
+
+
+def levels(difficulty: Float[Array, " number"]) -> Int[Array, " number"]:
+    """Return which level each problem is of, counted from 0, where equal difficulties are one level."""
+    ordered = jnp.sort(jnp.asarray(difficulty))
+    level = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(ordered[1:] > ordered[:-1] + EPSILON)])
+    return level[jnp.searchsorted(ordered, difficulty)].astype(jnp.int32)
+
+
+def running(
+    rate: Float[Array, " number"], before: Float[Array, " number"], heard: Heard, keep: float
+) -> Float[Array, " number"]:
+    """Return a running success rate: `keep * rate + (1 - keep) * new`; of problems not met before the new one alone.
+
+    `before`: how many answers each problem had; problems without a new answer stay as they are.
+    """
+    blended = jnp.where(before > 0, keep * rate + (1 - keep) * heard.rate, heard.rate)
+    return jnp.where(heard.met, blended, rate)

@@ -1,0 +1,47 @@
+"""D3S: which answers and tokens it learns from, and that it can be stopped and resumed."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_grpo import collected, learned, model, setup_of  # pyrefly: ignore[missing-import]
+
+import forage
+from forage.agents.language.d3s import D3S
+from forage.core.types import Clock
+
+OPTIONS = {"model": model(), "num_envs": 8, "group_size": 4, "rollout_length": 1}
+
+
+def test_the_answers_that_vary_most_come_first_and_all_at_the_end():
+    agent = D3S(**OPTIONS, answers=0.5)
+    reward = jnp.array([[1.0, 0.5, 0.5, 0.0], [0, 0, 0, 1]])
+    assert agent.compared(reward)[1].tolist()[0] == [1, 0, 0, 1]
+    assert agent.compared(reward)[1][1].sum() == 2 and agent.compared(reward)[1][1, 3] == 1
+    assert (D3S(**OPTIONS, answers=1.0).compared(reward)[1] == 1).all()
+
+
+@pytest.mark.thorough
+def test_with_all_answers_and_tokens_it_is_grpo():
+    plain, state, batch = collected(setup_of(rollout_length=1), reward=[1, 0, 0, 0, 1, 1, 0, 0])
+    agent = D3S(**OPTIONS, until=0.5)
+    one = learned(plain, state, batch)[0].network
+    late = Clock(jnp.int32(999), jnp.float32(1000))
+    rate = plain.learning_rate
+    assert agent.learning_rate == rate and agent.final_learning_rate == 1.0
+    two = jax.jit(lambda state, batch: agent.learn(state, batch, late, jax.random.key(1)))(state, batch)[0].network
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-6)), one, two))
+    early = learned(agent, state, batch)[0].network
+    assert not jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-6)), one, early))
+
+
+@pytest.mark.thorough
+def test_resumed_is_as_if_never_stopped(tmp_path):
+    given: dict[str, Any] = {"agent": D3S(**OPTIONS), "environment": "text:addition", "seeds": [1], "display": "quiet"}
+    forage.train(**given, steps=40, directory=tmp_path / "whole")
+    forage.train(**given, steps=24, directory=tmp_path / "parts")
+    forage.resume(tmp_path / "parts", steps=40, agent=given["agent"], display="quiet")
+    one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
+    assert all(np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f")
