@@ -208,7 +208,8 @@ def default_starts(agent: Agent) -> Starts:
     """Return the agent's usual one, in groups as large as it compares; the environment's own where it names none."""
     if not agent.usual_starts:
         return Reset()
-    return part_class("starts", agent.usual_starts)(**({"size": agent.group} if agent.group > 1 else {}))
+    size = {"size": agent.group} if agent.group > 1 else {}
+    return part_class("starts", agent.usual_starts)(**size, **agent.starts_options)
 
 
 def default_memory(agent: Agent) -> Memory:

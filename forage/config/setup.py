@@ -244,7 +244,8 @@ class Setup:
         batch = self.environment(1)
         try:
             for starts in moments(self.starts):
-                starts.check(Hosted(self.spec, batch.places), self.tasks)
+                written = batch.written if starts.heeds else 0
+                starts.check(Hosted(self.spec, batch.places, starts.repeats, written), self.tasks)
             if self.starts.repeats and not batch.seeded:
                 raise ForageError(
                     f"{self.name} does not begin alike for the same seed, as {registry.short_name(self.starts)} would "

@@ -369,6 +369,10 @@ ELSEWHERE = {
     "ppo-imitation": "It is PPO and then the cloning of bc, which have rows: test_ppo_imitation.py.",
     "ldcq": "It values skills of several steps, which episodes of one or two do not hold: test_ldcq.py.",
     "grpo": "It writes text, which probes do not take: language/test_grpo.py.",
+    "vine-ppo": "Likewise: language/test_trees.py.",
+    "fr3e": "Likewise: language/test_trees.py.",
+    "tree-rl": "Likewise: language/test_trees.py.",
+    "loop": "Likewise: language/test_turns.py.",
     "procedure-cloning": "It sees nothing but pictures of grids: test_procedure_cloning.py.",
 }
 """Agents of the registry without a row, and why a probe cannot tell whether they are right."""

@@ -201,6 +201,8 @@ ELSEWHERE = {
     "agents/test_ppo_imitation.py": ("ppo-imitation",),
     "agents/test_procedure_cloning.py": ("procedure-cloning",),
     "agents/language/test_grpo.py": ("grpo",),
+    "agents/language/test_trees.py": ("vine-ppo", "fr3e", "tree-rl"),
+    "agents/language/test_turns.py": ("loop",),
 }
 """The agents that need a file or another run to learn from, and which tests stop and resume them."""
 

@@ -16,6 +16,7 @@ from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.core.types import Step
 from forage.environments.text import FAMILIES, worlds
+from forage.environments.text.chunks import Chunks
 from forage.environments.text.games import GAMES
 from forage.environments.text.opening import GYM
 from forage.environments.text.sets import SHARE, SPLITS
@@ -39,6 +40,8 @@ class Slot(NamedTuple):
     turn: int = 0  # steps since the start
     over: bool = False  # the rest of the steps is waiting
     said: Said = WAITED  # what came of the last text
+    prefix: tuple[int, ...] = ()  # what the next text begins with; the context ends with it
+    opened: tuple[int, ...] = ()  # the context at the beginning
 
 
 class TextEnvironment(HostEnvironment):
@@ -72,6 +75,10 @@ class TextEnvironment(HostEnvironment):
         chat: bool = False,
         instruct: bool = False,
         held_out: float = SHARE,
+        chunk: int = 0,
+        carry: int = 0,
+        head: int = 0,
+        branches: bool = False,
         **options: Any,
     ):
         """Make `num_envs` conversations of one kind.
@@ -90,6 +97,10 @@ class TextEnvironment(HostEnvironment):
             chat: What is said is put into the tokenizer's chat template.
             instruct: Prompts say how an answer is given, for models that were not made here.
             held_out: Share of the problems that evaluation plays and training does not.
+            chunk: Tokens of an answer that are written at a time, each time from a shortened context; 0 for all.
+            carry: Last tokens of an answer so far that its next chunk sees.
+            head: First tokens of an answer that its later chunks see.
+            branches: Answers may go on from given tokens, for which the context then has room.
             options: A game's own.
         """
         name = name or f"text:{target}"
@@ -107,9 +118,18 @@ class TextEnvironment(HostEnvironment):
         if last >= world.levels:
             raise ForageError(f"{name} has levels 0 to {world.levels - 1}, not {last}; give one of these as level.")
         self.turns, self.split = world.turns, SPLITS[0]
+        given = context
         if not (context and response):
             longest, written = self._sizes()
             context, response = context or longest, response or written
+        self.chunks, self.longest = Chunks(int(chunk), int(carry), int(head)) if chunk else None, int(response)
+        self.branches = bool(branches)
+        if self.chunks:
+            self.chunks.check(name, self.turns == 1 and not branches)
+            self.turns, response = self.chunks.turns(self.longest), self.chunks.size
+            context += 0 if given else self.chunks.head + self.chunks.carry
+        if self.branches and not given:
+            context += response
         vocabulary, end = self.tokenizer.vocabulary + 1, self.ends + 1
         observed, action = (Tokens(int(length), vocabulary, end=end) for length in (context, response))
         space = gymnasium.spaces.Dict({"context": observed, "reference": action})
@@ -202,7 +222,7 @@ class TextEnvironment(HostEnvironment):
                 f"A prompt of {self.name} takes {len(context)} tokens, and the context has room for {self.context}; "
                 f"give a context of {len(context)} or more, or an easier level."
             )
-        self._slots[index] = Slot(start, (), context)
+        self._slots[index] = Slot(start, (), context, opened=context)
 
     @property
     def context(self) -> int:
@@ -247,15 +267,33 @@ class TextEnvironment(HostEnvironment):
         if slot.over:
             return slot
         own = self._own(tokens)
+        if self.chunks:
+            return self._chunk(index, slot, own)
+        if slot.prefix:
+            own = (*slot.prefix, *own)[: self.longest]
         said = self.worlds[index].reply(self._text(own))
-        after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=())
+        after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=(), prefix=())
         if said.over or slot.turn == self.turns:
             return after
         ended = () if own[-1:] == (self.ends,) else (self.ends,)
-        context = (*slot.context, *own, *ended, *self._next(said.text))
+        read = slot.context[: len(slot.context) - len(slot.prefix)]
+        context = (*read, *own, *ended, *self._next(said.text))
         if len(context) > self.context:
             return after._replace(said=OVERFLOWN, over=True)
         return after._replace(context=context)
+
+    def _chunk(self, index: int, slot: Slot, own: tuple[int, ...]) -> Slot:
+        """Return the episode after a chunk of its answer, which is judged once it is whole."""
+        assert self.chunks is not None
+        slot = slot._replace(written=(*slot.written, own))
+        answer = tuple(token for chunk in slot.written for token in chunk)[: self.longest]
+        if own[-1:] == (self.ends,) or len(own) < self.chunks.size or slot.turn == self.turns:
+            said = self.worlds[index].reply(self._text(answer))
+            return slot._replace(said=said, over=True, context=())
+        context = (*slot.opened, *self.chunks.seen(answer))
+        if len(context) > self.context:
+            return slot._replace(said=OVERFLOWN, over=True, context=())
+        return slot._replace(context=context)
 
     def _own(self, tokens: np.ndarray) -> tuple[int, ...]:
         """Return the tokens that were written, up to the one that ends them."""
@@ -282,9 +320,12 @@ class TextEnvironment(HostEnvironment):
         slot = self._slots[index]
         if slot.context:
             context[-len(slot.context) :] = np.array(slot.context) + 1
-            known = self._encode(self.worlds[index].reference())
-            if known and len(known) < response:
-                reference[: len(known) + 1] = np.array((*known, self.ends)) + 1
+            known = () if slot.prefix else self._encode(self.worlds[index].reference())
+            whole = (*known, self.ends) if known else ()
+            if self.chunks:
+                whole = self.chunks.following([token for chunk in slot.written for token in chunk], whole)
+            if len(whole) <= response:
+                reference[: len(whole)] = np.array(whole, np.int32) + 1
         return {"context": context, "reference": reference}
 
     # States
@@ -305,6 +346,28 @@ class TextEnvironment(HostEnvironment):
         for tokens in saved["written"]:
             self._slots[index] = self._advanced(index, self._slots[index], np.array(tokens, np.int32) + 1)
         self._slots[index] = self._slots[index]._replace(turn=saved["turn"])
+        if saved.get("prefix"):
+            self._slots[index] = self._prefixed(self._slots[index], tuple(saved["prefix"]))
+
+    @property
+    def written(self) -> int:
+        return self.longest if self.branches else 0
+
+    def _branch(self, index: int, tokens: np.ndarray) -> PyTree[np.ndarray]:
+        self._slots[index] = self._prefixed(self._slots[index], self._own(tokens))
+        return self._one(index)
+
+    def _prefixed(self, slot: Slot, prefix: tuple[int, ...]) -> Slot:
+        """Return an episode whose next text begins with some tokens, in place of those it began with before."""
+        context = (*slot.context[: len(slot.context) - len(slot.prefix)], *prefix)
+        if not slot.context or prefix[-1:] == (self.ends,):
+            raise ForageError(f"A text of {self.name} that has ended does not go on; keep fewer of its tokens.")
+        if len(context) > self.context:
+            raise ForageError(
+                f"A text of {self.name} that goes on needs a context of {len(context)} tokens, and it has room for "
+                f"{self.context}; give a context of {len(context)} or more."
+            )
+        return slot._replace(context=context, prefix=prefix)
 
     def _snapshot(self) -> bytes:
         state = {"generator": self._generator.bit_generator.state, "slots": [kept(slot) for slot in self._slots]}
@@ -320,8 +383,9 @@ class TextEnvironment(HostEnvironment):
 
 
 def kept(slot: Slot) -> dict[str, Any]:
-    """Return an episode as JSON: where it began and what was written."""
-    return {"start": list(slot.start), "written": [list(tokens) for tokens in slot.written], "turn": slot.turn}
+    """Return an episode as JSON: where it began, what was written, and what the next text begins with."""
+    saved = {"start": list(slot.start), "written": [list(tokens) for tokens in slot.written], "turn": slot.turn}
+    return saved | ({"prefix": list(slot.prefix)} if slot.prefix else {})
 
 
 def levels_of(name: str, level: int | str) -> tuple[int, int]:

@@ -301,7 +301,7 @@ class HostLoop:
             result = environment.receive()
             marks = self.marks()  # before other episodes begin
             if self.starts is not None:
-                result = self.starts.after(result, self.episode_length)
+                result = self.starts.after(result, self.episode_length, action, aux)
             if self.way.measured:
                 places.append(environment.place)
             step, self.observation = result.step, result.observation

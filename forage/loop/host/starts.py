@@ -29,6 +29,7 @@ class Ticket(NamedTuple):
     number: Int[Array, "*shape"]
     place: Int[Array, "*shape"]  # on the environment's map
     seed: Int[Array, "*shape"] | tuple[()] = ()  # of a reset that can be repeated
+    prefix: Int[Array, "*shape time"] | tuple[()] = ()  # tokens that the next answer begins with, padded behind
 
 
 Seen = tuple[Ticket, Bool[np.ndarray, " env"]]
@@ -41,6 +42,7 @@ class Hosted(Environment):
     spec: Spec = equinox.field(static=True)
     map: tuple[int, ...] | None = equinox.field(static=True, default=None)
     seeded: bool = equinox.field(static=True, default=False)  # tickets for a reset say with which seed
+    written: int = equinox.field(static=True, default=0)  # tokens that an answer may begin with; 0: tickets hold none
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
@@ -75,7 +77,8 @@ class Hosted(Environment):
     def reset(self, key: Key[Array, ""]) -> tuple[Ticket, PyTree[Array]]:
         seen = team.repeat(spaces.example(self.observation_space), self.num_agents)
         seed = jax.random.randint(key, (), 0, jnp.iinfo(jnp.int32).max) if self.seeded else ()
-        return Ticket(jnp.int32(FRESH), jnp.int32(0), seed), seen
+        prefix = jnp.zeros(self.written, jnp.int32) if self.written else ()
+        return Ticket(jnp.int32(FRESH), jnp.int32(0), seed, prefix), seen
 
     def step(self, state: Ticket, action: PyTree[Array], key: Key[Array, ""]) -> tuple[Ticket, Step]:
         raise ForageError("What runs on the host cannot be stepped by a starts part; use one that only goes back.")
@@ -114,6 +117,10 @@ def report(
     return key, part.report(state, rollout, Review(world, visited, clock, report_key, judgement))
 
 
+def heed(part: Starts, state: Any, action: PyTree[Array], aux: PyTree[Array]) -> Any:
+    return part.heed(state, action, aux)
+
+
 def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
     return jax.vmap(part.cut)(marks, lengths)
 
@@ -128,10 +135,11 @@ class HostStarts:
     def __init__(self, part: Starts, environment: HostEnvironment, spec: Spec, seed: int):
         self.part, self.environment = part, environment
         self.now = held(part, 0.0)  # the part as it is in this rollout
-        self.world = Hosted(spec, environment.places, part.repeats)
+        self.world = Hosted(spec, environment.places, part.repeats, environment.written if part.heeds else 0)
         same = kind((part, self.world))
         self.begin = shared(same, begin)
         self.reported, self.cut = shared(same, report, donate_argnums=1), shared(same, cut)
+        self.heeded = shared(same, heed)
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
         self.state: HostStartsState = jax.jit(self.initial, compiler_options=known(QUICK))(prng.key(seed))
@@ -162,9 +170,11 @@ class HostStarts:
         """Return the simulator's states, for a checkpoint."""
         return joined(self.saved)
 
-    def after(self, result: HostStep, age: Int[np.ndarray, " env"]) -> HostStep:
+    def after(
+        self, result: HostStep, age: Int[np.ndarray, " env"], action: PyTree[Array] = (), aux: PyTree[Array] = ()
+    ) -> HostStep:
         """Return what a step brought, once episodes were cut and those that are over begin anew. `age`: steps before
-        it.
+        it. `action` and `aux`: what the agent did, for a part that heeds it.
         """
         step = result.step
         told = team.as_one(step, self.world.num_agents)
@@ -177,6 +187,8 @@ class HostStarts:
             self.seen.append(self.visited(over, self.environment.place))
         if cuts.any():
             step = step._replace(truncated=team.truncated(step, cuts))
+        if self.part.heeds:
+            self.state = self.state._replace(part=self.heeded(self.now, self.state.part, action, aux))
         observation = self.begin_anew(result.observation, over | cuts, cuts)
         return HostStep(step, observation)
 
@@ -188,7 +200,8 @@ class HostStarts:
             self.saved[first + int(index)] = self.environment.take(int(index))
         self.state = self.state._replace(next=np.int32(first + self.num_envs))  # pyrefly: ignore[bad-argument-type]
         seed = np.zeros_like(number) if self.part.repeats else ()
-        return Ticket(number, place, seed), gone  # type: ignore[arg-type]
+        prefix = np.zeros((len(number), self.world.written), np.int32) if self.world.written else ()
+        return Ticket(number, place, seed, prefix), gone  # type: ignore[arg-type]
 
     def begin_anew(
         self, observation: PyTree[np.ndarray], over: Bool[np.ndarray, " env"], stands: Bool[np.ndarray, " env"]
@@ -208,6 +221,8 @@ class HostStarts:
                 seen = self.environment.begin(index, int(ticket.seed[index]))
             else:
                 seen = self.environment.put(index, None if number == FRESH else unpacked(self.saved[number]))
+            if self.world.written and np.any(ticket.prefix[index]):
+                seen = self.environment.branch(index, np.asarray(ticket.prefix[index]))
             for batch, one in zip(jax.tree.leaves(observation), jax.tree.leaves(seen), strict=True):
                 batch[index] = one
         marks = jax.tree.map(
