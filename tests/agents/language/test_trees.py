@@ -95,7 +95,7 @@ def test_what_cannot_be_is_one_sentence(options, says):
     given = {"model": model(), "num_envs": 8, "group_size": 4, "rollout_length": 3} | options
     with pytest.raises(ForageError, match=says):
         make_setup(
-            "vine-ppo", environment, agent_options=given, starts=starts, env_options=env, steps=48, seeds=[0]
+            "vine-ppo", environment, agent_options=given, starts=starts, environment_options=env, steps=48, seeds=[0]
         ).runner()
 
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_is_one_sentence(options, says):
 @pytest.mark.parametrize("name", gated(TREES, ["fr3e"]))
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
     agent = TREES[name](model=model(), num_envs=8, group_size=4, rollout_length=3, minibatches=2)
-    given = {"agent": agent, "environment": "text:addition", "env_options": {"branches": True}, "seeds": [1]}
+    given = {"agent": agent, "environment": "text:addition", "environment_options": {"branches": True}, "seeds": [1]}
     forage.train(**given, steps=96, directory=tmp_path / "whole", display="quiet")
     forage.train(**given, steps=48, directory=tmp_path / "parts", display="quiet")
     forage.resume(tmp_path / "parts", steps=96, agent=agent, display="quiet")

@@ -39,7 +39,7 @@ class TreeAgent(GRPO):
     marks: ClassVar[bool] = True
     each: ClassVar[bool] = False  # every answer is branched from, rather than the first of each group
     inert: ClassVar[tuple[str, ...]] = ("advantage", "margin", "best_of")  # options without effect
-    ranges: ClassVar[Ranges] = GRPO.ranges | {"rollout_length": Range(2)}
+    ranges: ClassVar[Ranges] = {**GRPO.ranges, "rollout_length": Range(2)}
 
     rollout_length: int = equinox.field(static=True, default=5)  # answers of each environment in a rollout: one begins
     # with the prompt, the others with prefixes

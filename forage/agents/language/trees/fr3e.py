@@ -34,7 +34,7 @@ class FR3E(TreeAgent):
 
     example: ClassVar[str] = "forage train fr3e text:countdown --env.branches true"
     inert: ClassVar[tuple[str, ...]] = ("margin",)
-    ranges: ClassVar[Ranges] = TreeAgent.ranges | {"modulation": Range(0)}
+    ranges: ClassVar[Ranges] = {**TreeAgent.ranges, "modulation": Range(0)}
 
     low: float | None = 0.22  # how far below 1 a ratio is followed
     high: float | None = 0.28  # how far above 1 a ratio is followed

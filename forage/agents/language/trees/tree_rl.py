@@ -11,9 +11,9 @@ global and local advantage together.
 
 As in the authors' program (THUDM/TreeRL: tree_node.py, `leaf_normalize`, and parallel_mcts.py,
 `path_from_root_to_node`), where every leaf is learned from with all that it shares with others; a part that n leaves
-have stands n times in its batch. Here it is learned from once, with n times the advantage, which makes sqrt(n). The
-program's division by the root happens after a choice of leaves, its subtraction of a mean over all tokens, its penalty
-for repetitions and the filling in of zeros are left out. Published are 6 answers, 2 places and 2 others from each in one
+have stands n times in its batch. Here it is learned from once, with n times the advantage, which makes sqrt(n). All
+leaves are learned from; the program's choice among them, its subtraction of a mean over all tokens, its penalty for
+repetitions and its filling in of zeros are left out. Published are 6 answers, 2 places and 2 others from each in one
 round: `group_size` 6, a `rollout_length` of 5 and `--starts.times 2`. The paper's pages could not be looked up.
 """
 
