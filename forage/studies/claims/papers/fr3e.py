@@ -34,6 +34,6 @@ CLAIM = Claim(
     paper=Paper(
         "mathematical problems", 1_000_000, 1, "GPUs for a language model of 7 billion parameters", lacks="both"
     ),
-    note="Both arms write as many answers to an update, 160, and are trained on all of them. One answer in eight of those "
-    "to a prompt is cut, in four places.",
+    note="Both arms write as many answers to an update, 160, and are trained on all of them. One answer in eight of "
+    "those to a prompt is cut, in four places.",
 )

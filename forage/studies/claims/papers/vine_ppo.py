@@ -32,7 +32,7 @@ CLAIM = Claim(
     laptop=Scale(12_800, tuple(range(5))),
     smoke=Scale(320, (0,)),
     paper=Paper("MATH and GSM8K", 1_000_000, 1, "GPUs for a language model of 1 billion parameters", lacks="both"),
-    note="Both arms write as many answers, 160, to an update, and those that tell values count. The paper cuts at every "
-    "step of reasoning and draws nine answers from each; here there are four cuts, in equal parts, and four answers. "
+    note="Both arms write as many answers, 160, to an update, and those that tell values count. The paper cuts at "
+    "every step of reasoning and draws nine answers from each; here there are four cuts, in equal parts, and four answers. "
     "Its own baseline has a critic.",
 )
