@@ -22,8 +22,8 @@ CLAIM = Claim(
     baselines=("RLOO", "GRPO"),
     measure=evaluated,
     measured="share of held-out games won after training",
-    laptop=Scale(12_800, tuple(range(5))),
-    smoke=Scale(256, (0,)),
+    laptop=Scale(12_800, tuple(range(1000, 1005))),
+    smoke=Scale(256, (1000, 1001)),
     paper=Paper("AppWorld", 1_000_000, 1, "GPUs for a language model of 32 billion parameters", lacks="AppWorld"),
     note="A game of four turns in place of AppWorld's tasks of up to forty.",
 )

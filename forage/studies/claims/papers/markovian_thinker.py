@@ -35,8 +35,8 @@ CLAIM = Claim(
     baselines=("chunks without memory",),
     measure=evaluated,
     measured="share of held-out problems solved after training",
-    laptop=Scale(25_600, tuple(range(5))),
-    smoke=Scale(512, (0,)),
+    laptop=Scale(25_600, tuple(range(1000, 1005))),
+    smoke=Scale(512, (1000, 1001)),
     paper=Paper("AIME and others", 1_000_000, 1, "GPUs for a language model of 1.5 billion parameters", lacks="both"),
     note="The paper compares with whole answers of the same length, which are shown beside it and decide nothing: an "
     "equal result is what it claims of them. A step is a chunk here, so whole answers have several times as many.",

@@ -29,8 +29,8 @@ CLAIM = Claim(
     baselines=("chains",),
     measure=evaluated,
     measured="share of held-out problems solved after training",
-    laptop=Scale(12_600, tuple(range(5))),
-    smoke=Scale(180, (0,)),
+    laptop=Scale(12_600, tuple(range(1000, 1005))),
+    smoke=Scale(180, (1000, 1001)),
     paper=Paper(
         "mathematical problems", 1_000_000, 1, "GPUs for a language model of 9 billion parameters", lacks="both"
     ),

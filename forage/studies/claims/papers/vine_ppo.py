@@ -29,10 +29,10 @@ CLAIM = Claim(
     baselines=("leave-one-out",),
     measure=evaluated,
     measured="share of held-out problems solved after training",
-    laptop=Scale(12_800, tuple(range(5))),
-    smoke=Scale(320, (0,)),
+    laptop=Scale(12_800, tuple(range(1000, 1005))),
+    smoke=Scale(320, (1000, 1001)),
     paper=Paper("MATH and GSM8K", 1_000_000, 1, "GPUs for a language model of 1 billion parameters", lacks="both"),
     note="Both arms write as many answers, 160, to an update, and those that tell values count. The paper cuts at "
-    "every step of reasoning and draws nine answers from each; here there are four cuts, in equal parts, and four answers. "
-    "Its own baseline has a critic.",
+    "every step of reasoning and draws nine answers from each; here there are four cuts, in equal parts, and four "
+    "answers. Its own baseline has a critic.",
 )
