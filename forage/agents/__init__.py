@@ -14,6 +14,7 @@ PARTS = {
     "fr3e": "language.trees.fr3e:FR3E",
     "tree-rl": "language.trees.tree_rl:TreeRL",
     "loop": "language.turns.loop:LOOP",
+    "archer": "language.turns.archer:ArCHer",
     "dqn": "q_learning.dqn:DQN",
     "qr-dqn": "q_learning.qr_dqn:QRDQN",
     "c51": "q_learning.c51:C51",

@@ -373,6 +373,7 @@ ELSEWHERE = {
     "fr3e": "Likewise: language/test_trees.py.",
     "tree-rl": "Likewise: language/test_trees.py.",
     "loop": "Likewise: language/test_turns.py.",
+    "archer": "Likewise: language/test_turns.py.",
     "procedure-cloning": "It sees nothing but pictures of grids: test_procedure_cloning.py.",
 }
 """Agents of the registry without a row, and why a probe cannot tell whether they are right."""

@@ -202,7 +202,7 @@ ELSEWHERE = {
     "agents/test_procedure_cloning.py": ("procedure-cloning",),
     "agents/language/test_grpo.py": ("grpo",),
     "agents/language/test_trees.py": ("vine-ppo", "fr3e", "tree-rl"),
-    "agents/language/test_turns.py": ("loop",),
+    "agents/language/test_turns.py": ("loop", "archer"),
 }
 """The agents that need a file or another run to learn from, and which tests stop and resume them."""
 
