@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import Counter
+from typing import cast
 
 from forage.environments.text.answers import tagged
 from forage.environments.text.games.game import Turn, running, whole
 from forage.environments.text.tools.search import Search, words
+from forage.environments.text.tools.tool import Tool
 from forage.environments.text.tools.toolbox import Toolbox
 
 NAMES = (
@@ -57,7 +59,7 @@ class SearchQA:
         cities = {name: draw.choice(CITIES) for name in people}
         titles = draw.sample(people, len(people))
         documents = {name: f"{name} lives in {cities[name]}. {name} has a friend, {friends[name]}." for name in titles}
-        self.toolbox = Toolbox((Search(documents, results=1),))
+        self.toolbox = Toolbox((cast(Tool, Search(documents, results=1)),))
         start = draw.choice(people)
         self.chain = [start]
         while len(self.chain) < self.hops:
