@@ -53,7 +53,7 @@ def test_killed_between_two_turns_of_a_rollout(tmp_path, capsys):
     process = subprocess.run(arguments, env=small.environment(), cwd=Path(forage.__file__).parents[1], timeout=1200)
     assert process.returncode == -signal.SIGKILL
     saved = [int(path.stem) for path in (killed / "checkpoints").glob("*.npz")]
-    assert 0 < max(saved) <= 96  # three rollouts of 32 steps were over
+    assert saved and max(saved) <= 96  # three rollouts of 32 steps were over
     assert small.here(capsys, "resume", killed, "--quiet")[0] == 0
 
     last = sorted((tmp_path / "whole" / "checkpoints").glob("*.npz"))[-1].name

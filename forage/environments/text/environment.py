@@ -124,6 +124,10 @@ class TextEnvironment(HostEnvironment):
             context, response = context or longest, response or written
         self.chunks, self.longest = Chunks(int(chunk), int(carry), int(head)) if chunk else None, int(response)
         self.branches = bool(branches)
+        if (carry or head) and not chunk:
+            raise ForageError(
+                f"{name} writes whole answers, of which nothing is carried over; give it a chunk as well."
+            )
         if self.chunks:
             self.chunks.check(name, self.turns == 1 and not branches)
             self.turns, response = self.chunks.turns(self.longest), self.chunks.size

@@ -75,6 +75,7 @@ def test_an_answer_goes_on_from_given_tokens():
     ("options", "says"),
     [
         ({"chunk": 4, "carry": 5}, "carries 5"),
+        ({"carry": 5}, "chunk as well"),
         ({"chunk": 4, "tools": "calculator"}, "several turns"),
         ({"chunk": 4, "branches": True}, "several turns"),
     ],
