@@ -61,7 +61,13 @@ def check_groups(agent: Agent, starts: Starts) -> None:
     """Raise `ForageError` where episodes do not begin in the groups that the agent compares."""
     if agent.group == 1:
         return
-    name = registry.part_name(agent)
+    name, wanted = registry.part_name(agent), agent.branching
+    if wanted is not None and wanted != starts.branching:
+        raise ForageError(
+            f"{name} learns from answers that go on from {wanted.prefixes} prefixes of "
+            f"{'each' if wanted.each else 'the first'} of {agent.group}; use --starts branches --starts.size "
+            f"{agent.group} --starts.prefixes {wanted.prefixes} --starts.each {str(wanted.each).lower()}."
+        )
     if starts.group != agent.group:
         raise ForageError(
             f"{name} compares {agent.group} episodes with one beginning, and --starts "

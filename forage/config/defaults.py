@@ -208,7 +208,8 @@ def default_starts(agent: Agent) -> Starts:
     """Return the agent's usual one, in groups as large as it compares; the environment's own where it names none."""
     if not agent.usual_starts:
         return Reset()
-    return part_class("starts", agent.usual_starts)(**({"size": agent.group} if agent.group > 1 else {}))
+    size = {"size": agent.group} if agent.group > 1 else {}
+    return part_class("starts", agent.usual_starts)(**size, **agent.starts_options)
 
 
 def default_memory(agent: Agent) -> Memory:
@@ -290,8 +291,8 @@ LENGTHS: dict[tuple[str, bool], Length] = {
 """By what an agent learns from, and whether the environment is native.
 
 Actors learned from replay, as SAC's, make an update at every step: 100 a second over all seeds on two cores (15,000
-steps of Reacher with three seeds take 7 minutes), so that 40,000 steps with three seeds take 15 to 20 minutes. Texts are
-written one after another, and learned from at once.
+steps of Reacher with three seeds take 7 minutes), so that 40,000 steps with three seeds take 15 to 20 minutes. Texts
+are written one after another, and learned from at once.
 """
 USUAL_HORIZON = 1000  # where an environment does not say how long its episodes can be
 

@@ -256,8 +256,8 @@ class Setup:
         assert not isinstance(self.environment, Environment)
         batch = self.environment(1)
         try:
-            world = Hosted.of(batch, self.spec, tasks=not same)
             for tasks, starts in moments((self.tasks, self.starts)):
+                world = Hosted.of(batch, self.spec, starts.repeats, not same, starts.heeds)
                 tasks.check(world)
                 starts.check(world, tasks)
             if self.starts.repeats and not batch.seeded:

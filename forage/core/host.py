@@ -213,6 +213,22 @@ class HostEnvironment(abc.ABC):
             raise ForageError(f"{self.name} gives hints of 0 to {self.hints:g} of a solution, not {hint:g}.")
         return self._guard("beginning an episode", self._begin, index, seed, number, hint)
 
+    @property
+    def written(self) -> int:
+        """Return with how many tokens at most an answer may begin that `branch` is given; 0 where it does not work."""
+        return 0
+
+    def branch(self, index: int, tokens: Int[np.ndarray, " time"]) -> PyTree[np.ndarray]:
+        """Begin the next answer of environment `index` with some tokens, and return what is seen then.
+
+        The action that follows goes on after them, and both together are the answer. Tokens are those of the action
+        space, padded behind.
+        """
+        return self._guard("going on with an answer", self._branch, index, tokens)
+
+    def _branch(self, index: int, tokens: np.ndarray) -> PyTree[np.ndarray]:
+        raise ForageError(f"{self.name} takes whole answers alone; use text:addition --env.branches true or the like.")
+
     def examine(self) -> None:  # noqa: B027 (most have one kind of episode)
         """Turn to the episodes that evaluation plays, such as problems held out from training, from the next reset."""
 

@@ -197,6 +197,13 @@ class Review(NamedTuple):
     judgement: Judgement | None = None  # for a part that is `judged`
 
 
+class Branching(NamedTuple):
+    """How answers of a rollout are begun anew from the first tokens of earlier ones."""
+
+    prefixes: int  # of an answer: so many steps of a rollout follow the one in which it was written
+    each: bool  # every answer goes on from its own prefixes; otherwise a whole group from those of its first answer
+
+
 class Starts(Part):
     """Where does an episode begin?"""
 
@@ -220,8 +227,20 @@ class Starts(Part):
         """Return how many episodes, one after another, share a beginning."""
         return 1
 
+    heeds: ClassVar[bool] = False
+    """`heed` is told of every step, so that where an episode begins may follow from the same rollout. On the host."""
+
+    @property
+    def branching(self) -> Branching | None:
+        """Return how answers are begun anew from their first tokens; `None` where they are not."""
+        return None
+
     def check(self, environment: Environment, tasks: Tasks) -> None:
         """Raise `ForageError` when episodes cannot begin so."""
+
+    def heed(self, state: State, action: PyTree[Array], aux: PyTree[Array]) -> State:
+        """Return the state after a step of all environments, leaves `env ...`, before other episodes begin."""
+        return state
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> State:
         return ()
@@ -349,6 +368,16 @@ class Agent(Part):
     def needed_behaviour(self) -> str:
         """Return the name of the behaviour without which it would learn something else; none where any will do."""
         return ""
+
+    @property
+    def branching(self) -> Branching | None:
+        """Return which answers of a rollout it needs begun anew from the first tokens of others; `None`: none."""
+        return None
+
+    @property
+    def starts_options(self) -> dict[str, Any]:
+        """Return the options of `usual_starts`, beside the size of its groups."""
+        return {}
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -10,5 +10,6 @@ PARTS = {
     "snapshot": "snapshot:Snapshot",
     "reference": "reference:Reference",
     "go-explore": "go_explore:GoExplore",
+    "branches": "branches:Branches",
 }
 """By name: the module below this folder, and the class."""

@@ -108,7 +108,7 @@ class Talk:
             raise ForageError(f"{name} poses no problems in text; name one such as text:addition.")
         if batch.form.tokenizer.vocabulary > self.network.architecture.vocabulary:
             raise ForageError(f"{name} reads and writes with a tokenizer that this model does not know.")
-        return posed(dataclasses.replace(self, new=min(self.new, batch.answer)), batch)
+        return posed(dataclasses.replace(self, new=min(self.new, batch.longest)), batch)
 
 
 def posed(talk: Talk, environment: TextEnvironment) -> Iterator[Conversation]:
@@ -196,7 +196,7 @@ def of_run(run: Run, seed: int | None, checkpoint: str | int | None) -> Talk:
         policy.state.network,
         environment.form,
         (environment.ends,),
-        environment.answer,
+        environment.longest,
         sampling,
         environment.turns,
         policy.state.known,

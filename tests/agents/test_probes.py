@@ -398,6 +398,11 @@ ELSEWHERE = {
     "distill": "Likewise: language/test_relatives.py.",
     "language-es": "Likewise: language/test_language_agents.py.",
     "d3s": "It writes text, which probes do not take: language/test_d3s.py.",
+    "vine-ppo": "Likewise: language/test_trees.py.",
+    "fr3e": "Likewise: language/test_trees.py.",
+    "tree-rl": "Likewise: language/test_trees.py.",
+    "loop": "Likewise: language/test_turns.py.",
+    "archer": "Likewise: language/test_turns.py.",
     "procedure-cloning": "It sees nothing but pictures of grids: test_procedure_cloning.py.",
 }
 """Agents of the registry without a row, and why a probe cannot tell whether they are right."""

@@ -16,6 +16,7 @@ from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.core.types import Step
 from forage.environments.text import FAMILIES, worlds
+from forage.environments.text.chunks import Chunks
 from forage.environments.text.form import Form
 from forage.environments.text.games import GAMES
 from forage.environments.text.opening import GYM
@@ -43,6 +44,8 @@ class Slot(NamedTuple):
     said: Said = WAITED  # what came of the last text
     hint: float = 0.0  # the share of the reference that was given away
     given: tuple[int, ...] = ()  # its tokens, with which the first text begins
+    prefix: tuple[int, ...] = ()  # what the next text begins with; the context ends with it
+    opened: tuple[int, ...] = ()  # the context at the beginning
 
 
 class TextEnvironment(HostEnvironment):
@@ -84,6 +87,10 @@ class TextEnvironment(HostEnvironment):
         instruct: bool = False,
         held_out: float = SHARE,
         hints: float = 0.0,
+        chunk: int = 0,
+        carry: int = 0,
+        head: int = 0,
+        branches: bool = False,
         **options: Any,
     ):
         """Make `num_envs` conversations of one kind.
@@ -104,6 +111,10 @@ class TextEnvironment(HostEnvironment):
             held_out: Share of the problems that evaluation plays and training does not.
             hints: The largest share of a reference that tasks may give away behind the prompt, from 0 to 1; the context
                 has room for it.
+            chunk: Tokens of an answer that are written at a time, each time from a shortened context; 0 for all.
+            carry: Last tokens of an answer so far that its next chunk sees.
+            head: First tokens of an answer that its later chunks see.
+            branches: Answers may go on from given tokens, for which the context then has room.
             options: A game's own.
         """
         name = name or f"text:{target}"
@@ -129,9 +140,26 @@ class TextEnvironment(HostEnvironment):
             world.begin(Start(self.levels[0], 0))
             if not world.reference():
                 raise ForageError(f"{name} knows no reference to give hints of; leave out --env.hints.")
+            if chunk:
+                raise ForageError(
+                    "A hint is the beginning of an answer, which chunks shorten; leave out one of the two."
+                )
+        given = context
         if not (context and response):
             longest, written = self._sizes()
             context, response = context or longest, response or written
+        self.chunks, self.longest = Chunks(int(chunk), int(carry), int(head)) if chunk else None, int(response)
+        self.branches = bool(branches)
+        if (carry or head) and not chunk:
+            raise ForageError(
+                f"{name} writes whole answers, of which nothing is carried over; give it a chunk as well."
+            )
+        if self.chunks:
+            self.chunks.check(name, self.turns == 1 and not branches)
+            self.turns, response = self.chunks.turns(self.longest), self.chunks.size
+            context += 0 if given else self.chunks.head + self.chunks.carry
+        if self.branches and not given:
+            context += response
         vocabulary, end = self.tokenizer.vocabulary + 1, self.ends + 1
         observed, action = (Tokens(int(length), vocabulary, end=end) for length in (context, response))
         space = gymnasium.spaces.Dict({"context": observed, "reference": action})
@@ -246,7 +274,7 @@ class TextEnvironment(HostEnvironment):
                 f"A prompt of {self.name} takes {len(context)} tokens, and the context has room for {self.context}; "
                 f"give a context of {len(context)} or more, or an easier level."
             )
-        self._slots[index] = Slot(start, (), context, hint=hint, given=given)
+        self._slots[index] = Slot(start, (), context, hint=hint, given=given, opened=context)
 
     @property
     def context(self) -> int:
@@ -298,12 +326,17 @@ class TextEnvironment(HostEnvironment):
         if slot.over:
             return slot
         own = self._own(tokens)
+        if self.chunks:
+            return self._chunk(index, slot, own)
+        if slot.prefix:
+            own = (*slot.prefix, *own)[: self.longest]
         said = self._reply(index, self._text(own if slot.written else (*slot.given, *own)))
-        after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=())
+        after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=(), prefix=())
         if said.over or slot.turn == self.turns:
             return after
         ended = () if own[-1:] == (self.ends,) else (self.ends,)
-        context = (*slot.context, *own, *ended, *self._next(said.text))
+        read = slot.context[: len(slot.context) - len(slot.prefix)]
+        context = (*read, *own, *ended, *self._next(said.text))
         if len(context) > self.context:
             return after._replace(said=OVERFLOWN, over=True)
         return after._replace(context=context)
@@ -313,6 +346,19 @@ class TextEnvironment(HostEnvironment):
         said = self.worlds[index].reply(text)
         self._records[index].add(text, said)
         return said
+
+    def _chunk(self, index: int, slot: Slot, own: tuple[int, ...]) -> Slot:
+        """Return the episode after a chunk of its answer, which is judged once it is whole."""
+        assert self.chunks is not None
+        slot = slot._replace(written=(*slot.written, own))
+        answer = tuple(token for chunk in slot.written for token in chunk)[: self.longest]
+        if own[-1:] == (self.ends,) or len(own) < self.chunks.size or slot.turn == self.turns:
+            said = self._reply(index, self._text(answer))
+            return slot._replace(said=said, over=True, context=())
+        context = (*slot.opened, *self.chunks.seen(answer))
+        if len(context) > self.context:
+            return slot._replace(said=OVERFLOWN, over=True, context=())
+        return slot._replace(context=context)
 
     def _own(self, tokens: np.ndarray) -> tuple[int, ...]:
         """Return the tokens that were written, up to the one that ends them."""
@@ -339,10 +385,13 @@ class TextEnvironment(HostEnvironment):
         slot = self._slots[index]
         if slot.context:
             context[-len(slot.context) :] = np.array(slot.context) + 1
-            known = self._encode(self.worlds[index].reference())
+            known = () if slot.prefix else self._encode(self.worlds[index].reference())
             known = known if slot.written else known[len(slot.given) :]
-            if known and len(known) < response:
-                reference[: len(known) + 1] = np.array((*known, self.ends)) + 1
+            whole = (*known, self.ends) if known else ()
+            if self.chunks:
+                whole = self.chunks.following([token for chunk in slot.written for token in chunk], whole)
+            if len(whole) <= response:
+                reference[: len(whole)] = np.array(whole, np.int32) + 1
         return {"context": context, "reference": reference}
 
     # States
@@ -363,6 +412,28 @@ class TextEnvironment(HostEnvironment):
         for tokens in saved["written"]:
             self._slots[index] = self._advanced(index, self._slots[index], np.array(tokens, np.int32) + 1)
         self._slots[index] = self._slots[index]._replace(turn=saved["turn"])
+        if saved.get("prefix"):
+            self._slots[index] = self._prefixed(self._slots[index], tuple(saved["prefix"]))
+
+    @property
+    def written(self) -> int:
+        return self.longest if self.branches else 0
+
+    def _branch(self, index: int, tokens: np.ndarray) -> PyTree[np.ndarray]:
+        self._slots[index] = self._prefixed(self._slots[index], self._own(tokens))
+        return self._one(index)
+
+    def _prefixed(self, slot: Slot, prefix: tuple[int, ...]) -> Slot:
+        """Return an episode whose next text begins with some tokens, in place of those it began with before."""
+        context = (*slot.context[: len(slot.context) - len(slot.prefix)], *prefix)
+        if not slot.context or prefix[-1:] == (self.ends,):
+            raise ForageError(f"A text of {self.name} that has ended does not go on; keep fewer of its tokens.")
+        if len(context) > self.context:
+            raise ForageError(
+                f"A text of {self.name} that goes on needs a context of {len(context)} tokens, and it has room for "
+                f"{self.context}; give a context of {len(context)} or more."
+            )
+        return slot._replace(context=context, prefix=prefix)
 
     def _snapshot(self) -> bytes:
         state = {"generator": self._generator.bit_generator.state, "slots": [kept(slot) for slot in self._slots]}
@@ -378,9 +449,10 @@ class TextEnvironment(HostEnvironment):
 
 
 def kept(slot: Slot) -> dict[str, Any]:
-    """Return an episode as JSON: where it began and what was written."""
+    """Return an episode as JSON: where it began, what was written, and what the next text begins with."""
     written = [list(tokens) for tokens in slot.written]
-    return {"start": list(slot.start), "written": written, "turn": slot.turn, "hint": slot.hint}
+    saved = {"start": list(slot.start), "written": written, "turn": slot.turn, "hint": slot.hint}
+    return saved | ({"prefix": list(slot.prefix)} if slot.prefix else {})
 
 
 def levels_of(name: str, level: int | str) -> tuple[int, int]:

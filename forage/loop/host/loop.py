@@ -302,7 +302,8 @@ class HostLoop:
             result = environment.receive()
             marks = self.marks()  # before other episodes begin
             if self.starts is not None:
-                result = self.starts.after(result, self.episode_length, last=time == self.rollout_length - 1)
+                last = time == self.rollout_length - 1
+                result = self.starts.after(result, self.episode_length, action, aux, last)
             if self.way.measured:
                 places.append(environment.place)
             step, self.observation = result.step, result.observation

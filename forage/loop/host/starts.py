@@ -34,6 +34,7 @@ class Ticket(NamedTuple):
     number: Int[Array, "*shape"]
     place: Int[Array, "*shape"]  # on the environment's map
     seed: Int[Array, "*shape"] | tuple[()] = ()  # of a reset that can be repeated
+    prefix: Int[Array, "*shape time"] | tuple[()] = ()  # tokens that the next answer begins with, padded behind
 
 
 Seen = tuple[Ticket, Bool[np.ndarray, " env"]]
@@ -51,20 +52,31 @@ class Hosted(Environment):
     seeded: bool = equinox.field(static=True, default=False)  # tickets for a reset say with which seed
     numbered: int = equinox.field(static=True, default=0)  # how many beginnings there are to choose among
     hints: float = equinox.field(static=True, default=0.0)  # the largest share of a solution that can be given away
+    written: int = equinox.field(static=True, default=0)  # tokens that an answer may begin with; 0: tickets hold none
     difficulty: Float[Array, " number"] | tuple[()] = ()  # of each beginning, from 0 to 1
     number: Int[Array, ""] | tuple[()] = ()  # which of them an episode begins with
     hint: Float[Array, ""] | tuple[()] = ()  # the share of its solution that is given away
     slot: Int[Array, ""] | tuple[()] = ()  # in `next`: how many groups began since the tasks learned; in `report`: all
 
     @classmethod
-    def of(cls, environment: HostEnvironment, spec: Spec, seeded: bool = False, tasks: bool = False) -> Hosted:
-        """Return what parts see of an environment; its numbers only where `tasks` choose among them."""
+    def of(
+        cls,
+        environment: HostEnvironment,
+        spec: Spec,
+        seeded: bool = False,
+        tasks: bool = False,
+        heeds: bool = False,
+    ) -> Hosted:
+        """Return what parts see of an environment: its numbers only where `tasks` choose among them, and what answers
+        may begin with where starts heed what was written.
+        """
+        written = environment.written if heeds else 0
         if not tasks:
-            return cls(spec, environment.places, seeded)
+            return cls(spec, environment.places, seeded, written=written)
         difficulty: Any = np.asarray(environment.difficulty, np.float32)
         numbers: Any = {"number": np.int32(0), "hint": np.float32(0), "slot": np.int32(0)}
         numbers |= {"numbered": environment.numbered, "hints": environment.hints}
-        return cls(spec, environment.places, True, difficulty=difficulty, **numbers)
+        return cls(spec, environment.places, True, written=written, difficulty=difficulty, **numbers)
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
@@ -99,7 +111,8 @@ class Hosted(Environment):
     def reset(self, key: Key[Array, ""]) -> tuple[Ticket, PyTree[Array]]:
         seen = team.repeat(spaces.example(self.observation_space), self.num_agents)
         seed = jax.random.randint(key, (), 0, jnp.iinfo(jnp.int32).max) if self.seeded else ()
-        return Ticket(jnp.int32(FRESH), jnp.int32(0), seed), seen
+        prefix = jnp.zeros(self.written, jnp.int32) if self.written else ()
+        return Ticket(jnp.int32(FRESH), jnp.int32(0), seed, prefix), seen
 
     def step(self, state: Ticket, action: PyTree[Array], key: Key[Array, ""]) -> tuple[Ticket, Step]:
         raise ForageError("What runs on the host cannot be stepped by a starts part; use one that only goes back.")
@@ -198,6 +211,10 @@ def study(
     return part.report(state, rollout, review)
 
 
+def heed(part: Starts, state: Any, action: PyTree[Array], aux: PyTree[Array]) -> Any:
+    return part.heed(state, action, aux)
+
+
 def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
     return jax.vmap(part.cut)(marks, lengths)
 
@@ -214,13 +231,14 @@ class HostStarts:
     def __init__(self, part: Starts, environment: HostEnvironment, spec: Spec, seed: int, tasks: Tasks | None = None):
         self.part, self.tasks, self.environment = part, tasks, environment
         self.now, self.tasks_now = held(part, 0.0), held(tasks, 0.0)  # the parts as they are in this rollout
-        self.world = Hosted.of(environment, spec, part.repeats, tasks is not None)
+        self.world = Hosted.of(environment, spec, part.repeats, tasks is not None, part.heeds)
         self.anew = part.repeats or tasks is not None  # a reset is one that this class asks for
         self.size = max(part.group, 1)
         same = kind((part, tasks, self.world))
         self.begin = shared(same, begin)
         self.reported, self.cut = shared(same, report, donate_argnums=1), shared(same, cut)
         self.drawn, self.studied = shared(same, draw, static_argnums=5), shared(same, study)
+        self.heeded = shared(same, heed)
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
         self.state: HostStartsState = jax.jit(self.initial, compiler_options=known(QUICK))(prng.key(seed))
@@ -269,9 +287,17 @@ class HostStarts:
         """Return the simulator's states, for a checkpoint."""
         return joined(self.saved)
 
-    def after(self, result: HostStep, age: Int[np.ndarray, " env"], last: bool = False) -> HostStep:
+    def after(
+        self,
+        result: HostStep,
+        age: Int[np.ndarray, " env"],
+        action: PyTree[Array] = (),
+        aux: PyTree[Array] = (),
+        last: bool = False,
+    ) -> HostStep:
         """Return what a step brought, once episodes were cut and those that are over begin anew. `age`: steps before
-        it. After the `last` of a rollout, they begin in `renewed` where the tasks adapt.
+        it. `action` and `aux`: what the agent did, for a part that heeds it. After the `last` of a rollout, episodes
+        begin in `renewed` where the tasks adapt.
         """
         step = result.step
         told = team.as_one(step, self.world.num_agents)
@@ -286,6 +312,8 @@ class HostStarts:
             self.seen.append(self.visited(over, self.environment.place))
         if cuts.any():
             step = step._replace(truncated=team.truncated(step, cuts))
+        if self.part.heeds:
+            self.state = self.state._replace(part=self.heeded(self.now, self.state.part, action, aux))
         if last and self.tasks is not None and self.tasks.adapts:
             self.waiting = over | cuts, cuts
             return HostStep(step, result.observation)
@@ -307,7 +335,8 @@ class HostStarts:
             self.saved[first + int(index)] = self.environment.take(int(index))
         self.state = self.state._replace(next=np.int32(first + self.num_envs))  # pyrefly: ignore[bad-argument-type]
         seed = np.zeros_like(number) if self.world.seeded else ()
-        return Ticket(number, place, seed), gone  # type: ignore[arg-type]
+        prefix = np.zeros((len(number), self.world.written), np.int32) if self.world.written else ()
+        return Ticket(number, place, seed, prefix), gone  # type: ignore[arg-type]
 
     def begin_anew(
         self, observation: PyTree[np.ndarray], over: Bool[np.ndarray, " env"], stands: Bool[np.ndarray, " env"]
@@ -335,6 +364,8 @@ class HostStarts:
                 seen = self.environment.begin(index, int(ticket.seed[index]))
             else:
                 seen = self.environment.put(index, None if number == FRESH else unpacked(self.saved[number]))
+            if self.world.written and np.any(ticket.prefix[index]):
+                seen = self.environment.branch(index, np.asarray(ticket.prefix[index]))
             for batch, one in zip(jax.tree.leaves(observation), jax.tree.leaves(seen), strict=True):
                 batch[index] = one
         marks = jax.tree.map(

@@ -42,7 +42,7 @@ OFTEN = {"addition": 6, "arithmetic": 5, "countdown": 4, "reversal": 2, "sorting
 """Families that are read more often than others."""
 LEVELS = {"addition": 6, "arithmetic": 3, "countdown": 2, "reversal": 3, "sorting": 2}
 """How many levels of a family are read; of all others the first."""
-STEPS, ROWS, LENGTH = 4000, 16, 128
+STEPS, ROWS, LENGTH = 2500, 16, 128
 LEARNING_RATE, DECAY, LONGEST = 3e-3, 0.1, 1.0
 
 

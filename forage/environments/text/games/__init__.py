@@ -23,6 +23,7 @@ GAMES = {
     "endgame": "endgame:Endgame",
     "user": "user:ScriptedUser",
     "guess": "guess:Guess",
+    "search-qa": "search_qa:SearchQA",
 }
 """By name: the module below this folder, and the class."""
 

@@ -1,0 +1,118 @@
+"""What agents of trees share: a rollout of answers and of others that go on from their first tokens.
+
+The starts `branches` (`forage/starts/branches.py`) begin a rollout's first answers with prompts, G to each, and those
+of step j with the j-th prefix of an earlier one. What the value of a prefix is follows from the answers that go on from
+it; which answers are learned from, and with which advantage at each token, is the method's own choice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from forage.agents.language.base import LanguageState
+from forage.agents.language.grpo import GRPO, Lesson
+from forage.core.ports import Branching, Metrics
+from forage.core.ranges import Range, Ranges
+from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
+
+
+class Tree(NamedTuple):
+    """The answers of a rollout: of each prompt a group that begins with it, and the groups that go on."""
+
+    reward: Float[Array, "depth prompt answer"]  # depth 0: of answers that begin with the prompt
+    length: Int[Array, "depth prompt answer"]  # tokens of the prefix that an answer goes on from; 0 at depth 0
+    wrote: Bool[Array, "depth prompt answer new"]  # tokens that were written after the prefix
+
+
+class TreeAgent(GRPO):
+    """GRPO's updates of a language model, from answers that branch off one another."""
+
+    usual_starts: ClassVar[str] = "branches"
+    whole_episodes: ClassVar[bool] = False  # a rollout has several answers of each environment
+    marks: ClassVar[bool] = True
+    each: ClassVar[bool] = False  # every answer is branched from, rather than the first of each group
+    inert: ClassVar[tuple[str, ...]] = ("advantage", "margin", "best_of", "charged")  # options without effect
+    ranges: ClassVar[Ranges] = {**GRPO.ranges, "rollout_length": Range(2)}
+
+    rollout_length: int = equinox.field(static=True, default=5)  # answers of each environment in a rollout: one begins
+    # with the prompt, the others with prefixes
+
+    @property
+    def branching(self) -> Branching:
+        return Branching(self.rollout_length - 1, self.each)
+
+    @property
+    def starts_options(self) -> dict[str, Any]:
+        return {"prefixes": self.rollout_length - 1, "each": self.each}
+
+    def check(self, spec: Spec) -> None:
+        name = type(self).__name__
+        if spec.horizon != 1:
+            raise ForageError(f"{name} branches answers in one turn, and {spec.name} has {spec.horizon}; use grpo.")
+        super().check(dataclasses.replace(spec, horizon=None))
+        usual = {field.name: field.default for field in dataclasses.fields(self)}
+        for option in self.inert:
+            if getattr(self, option) != usual[option]:
+                raise ForageError(f"{option} has no effect on {name}, whose advantages are its own; leave it out.")
+        if self.learned % self.minibatches:
+            raise ForageError(
+                f"{name} learns from {self.learned} answers of a rollout, which cannot be cut into "
+                f"{self.minibatches} equal parts; give minibatches that divide them."
+            )
+
+    @property
+    def learned(self) -> int:
+        """Return how many answers of a rollout are learned from."""
+        return self.num_envs * self.rollout_length
+
+    @abstractmethod
+    def credit(self, tree: Tree) -> tuple[Float[Array, "depth prompt answer #new"], Array]:
+        """Return the advantage at each token, and the weight of each answer: 0 for what is not learned from."""
+
+    def chosen(self, lesson: Lesson) -> Lesson:
+        """Return what is learned from, of leaves `depth prompt answer ...`, as rows."""
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), lesson)
+
+    def learn(
+        self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
+        shape = (self.rollout_length, -1, self.group_size)
+        rows = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), self.rows(batch))
+        experience, mark = batch.experience, batch.experience.mark
+        tree = Tree(experience.reward.reshape(shape), mark.length.reshape(shape), rows.wrote)
+        advantage, weight = self.credit(tree)
+        # After a failure a rollout may hold the end of one tree and the beginning of another.
+        whole = (mark.depth == jnp.arange(self.rollout_length)[:, None]).all()
+        own = (experience.source == AGENT).reshape(shape)
+        width = jnp.broadcast_to(advantage, (*tree.reward.shape, advantage.shape[-1]))
+        old = rows.sampled
+        lesson = self.chosen(Lesson(rows, width, weight * own * whole, old, jnp.zeros_like(old)))
+        lesson = self.prepared(state, lesson)
+        # As of the beginning of the rollout, so that the first update uses the full learning rate
+        began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
+        rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
+        state, metrics = self.updated(state, lesson, rate, key)
+        value = tree.reward.mean(-1)
+        said = {
+            "reward": value[0].mean(),
+            "prefix_value": value[1:].mean(),
+            "prefix_length": tree.length[1:].mean(),
+            "alike": (tree.reward == tree.reward[..., :1]).all(-1).mean(),
+            "whole": whole.astype(jnp.float32),
+        }
+        return state, metrics | said, jnp.abs(advantage).mean((0, 3)).reshape(-1)
+
+
+def steps_of(length: Int[Array, " prefix"], time: int) -> Int[Array, " time"]:
+    """Return which step each token of an answer belongs to: how many prefixes end before it.
+
+    `length`: tokens of the prefixes, the shortest first.
+    """
+    return (length[:, None] <= jnp.arange(time)).sum(0)

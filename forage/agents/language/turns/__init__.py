@@ -1,0 +1,1 @@
+"""Agents that learn from conversations of several turns."""

@@ -1,0 +1,100 @@
+"""Questions about people that are made up anew, so that they are answered by searching, and by no memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections import Counter
+from typing import cast
+
+from forage.environments.text.answers import tagged
+from forage.environments.text.games.game import Turn, running, whole
+from forage.environments.text.tools.search import Search, words
+from forage.environments.text.tools.tool import Tool
+from forage.environments.text.tools.toolbox import Toolbox
+
+NAMES = (
+    *("Ada", "Bea", "Cem", "Dov", "Eva", "Fay", "Gus", "Hal", "Ida", "Jan", "Kim", "Leo", "Mia"),
+    *("Noa", "Oki", "Pia", "Raj", "Sam", "Tom", "Una", "Vic", "Wim", "Xia", "Yan", "Zoe"),
+)
+CITIES = ("Rome", "Oslo", "Lima", "Cairo", "Kyoto", "Quito", "Delhi", "Turin", "Sofia", "Accra")
+LONGEST = 5  # words of an answer
+
+
+@dataclasses.dataclass
+class SearchQA:
+    """In which city somebody, or the friend of somebody, lives: `hops` documents of a corpus tell it, one by one.
+
+    A text calls the search, `<call>search: words</call>`, and reads what it found, or answers between `<answer>` and
+    `</answer>`, which ends the game, as does the last of `tries` texts. The form is right where every call could be
+    made, nothing was written that looks like what a search brings, and the last text has a short answer. A game earns
+
+        stage 1    0.5 for a search that was made + 0.5 for the right form
+        stage 2    F1 of the answer's words and the right one's - 2 for a wrong form
+
+    Source: Song, Jiang, Min, Chen, Chen, Zhao, Fang, Wen (2025), "R1-Searcher: Incentivizing the Search Capability in
+    LLMs via Reinforcement Learning", arXiv 2503.05592, whose rewards these are, as summaries of it give them; its pages
+    could not be looked up. Its corpus is Wikipedia and its questions are of several hops.
+    """
+
+    hops: int = 2  # documents that an answer needs
+    people: int = 8  # documents of the corpus
+    stage: int = 2  # 1: searching is rewarded, 2: answers are
+    tries: int = 0  # texts; 0: as many as are needed
+
+    def __post_init__(self) -> None:
+        """Check the sizes."""
+        whole("The number of people", self.people, 2, len(NAMES))
+        whole("The number of hops", self.hops, 1, self.people)
+        whole("A stage of rewards", self.stage, 1, 2)
+        whole("The number of texts", self.tries, 0, 100)
+        self.tries = self.tries or self.hops + 1
+        self.over = True
+
+    def begin(self, seed: int) -> str:
+        """Make people up, and ask about one of them."""
+        draw = random.Random(seed)
+        people = draw.sample(NAMES, self.people)
+        friends = dict(zip(people, [*people[1:], people[0]], strict=True))  # a circle: no chain of friends is shorter
+        cities = {name: draw.choice(CITIES) for name in people}
+        titles = draw.sample(people, len(people))
+        documents = {name: f"{name} lives in {cities[name]}. {name} has a friend, {friends[name]}." for name in titles}
+        self.toolbox = Toolbox((cast(Tool, Search(documents, results=1)),))
+        start = draw.choice(people)
+        self.chain = [start]
+        while len(self.chain) < self.hops:
+            self.chain.append(friends[self.chain[-1]])
+        self.answer = cities[self.chain[-1]]
+        self.turn, self.searches, self.right, self.over = 0, 0, True, False
+        return f"Where does {'the friend of ' * (self.hops - 1)}{start} live?"
+
+    def reply(self, text: str) -> Turn:
+        """Return what was found, or judge the answer."""
+        running(self.over)
+        self.turn += 1
+        found = self.toolbox.reply(text)
+        self.searches += sum(not one.error for one in found.answers)
+        syntax = self.toolbox.syntax
+        written = syntax.answer_begin in text or syntax.answer_end in text
+        self.right = self.right and not written and not any(one.error for one in found.answers)
+        answer = tagged(text)
+        if found.answers and answer is None and self.turn < self.tries:
+            return found.text, 0.0, False
+        self.over = True
+        said = words(answer or "")
+        right = self.right and 1 <= len(said) <= LONGEST
+        if self.stage == 1:
+            return "", 0.5 * (self.searches > 0) + 0.5 * right, True
+        return "", overlap(said, words(self.answer)) - (0.0 if right else 2.0), True
+
+    def expert(self) -> str:
+        """Return the next search, and then the answer."""
+        if self.turn < len(self.chain):
+            return f"<call>search: {self.chain[self.turn]}</call>"
+        return f"<answer>{self.answer}</answer>"
+
+
+def overlap(said: list[str], right: list[str]) -> float:
+    """Return the F1 of words: twice those that both have, over those of both."""
+    both = sum((Counter(said) & Counter(right)).values())
+    return 2 * both / (len(said) + len(right)) if said else 0.0

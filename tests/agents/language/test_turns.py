@@ -1,0 +1,110 @@
+"""LOOP compares whole conversations, ArCHer has a critic of turns, and both can be stopped and resumed."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import forage
+from forage.agents.language.base import Aux
+from forage.agents.language.turns.archer import ArCHer, joined, mean
+from forage.agents.language.turns.loop import LOOP
+from forage.config.setup import make_setup
+from forage.core.errors import ForageError
+from forage.core.types import Batch, Clock, Experience
+from forage.nn.language.architecture import Architecture
+from forage.nn.transformer import Transformer
+
+SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)
+
+
+def model() -> Transformer:
+    return Transformer(jax.random.key(0), SMALL)
+
+
+def test_loop_by_hand():
+    """Three conversations of two turns; the reward of the first comes in its first turn, and it wrote three tokens."""
+    action = np.zeros((2, 3, 4), np.int32)  # turn env new
+    action[0, :, 0] = 5
+    action[1, 0, :2] = 6
+    reward = jnp.array([[1.0, 0, 0], [0, 0, 0]])
+    flags = jnp.zeros((2, 3), bool)
+    aux = Aux(jnp.zeros(action.shape), jnp.ones((2, 3)))
+    seen = {"context": jnp.ones((2, 3, 2), jnp.int32), "reference": jnp.zeros(action.shape, jnp.int32)}
+    source = jnp.zeros((2, 3), jnp.int32)
+    experience = Experience(seen, jnp.asarray(action), reward, seen, flags, flags, source, aux)
+    agent = LOOP(model=model(), num_envs=3, group_size=3, rollout_length=2)
+    lesson = agent.lesson(Batch(experience, jnp.ones(3), jnp.arange(3)))
+    np.testing.assert_allclose(lesson.advantage[0], [[1, 0, 0, 0], [1, 1, 0, 0]])  # 1 - mean(0, 0)
+    np.testing.assert_allclose(lesson.advantage[1], [[-0.5, 0, 0, 0], [0, 0, 0, 0]])  # 0 - mean(1, 0)
+    # With the rule `constant` each token counts weight / (env turn new): 1/3 of a conversation for each of three tokens
+    np.testing.assert_allclose(lesson.weight / 24, np.array([[1 / 9] * 2, [1 / 3] * 2, [1 / 3] * 2]), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"), [({"advantage": "grpo"}, "own advantage"), ({"minibatches": 16}, "8 conversations")]
+)
+def test_what_cannot_be_is_one_sentence(options, says):
+    given = {"model": model(), "num_envs": 8, "group_size": 4, "rollout_length": 4} | options
+    with pytest.raises(ForageError, match=says):
+        make_setup("loop", "text:guess", agent_options=given, steps=64, seeds=[0]).runner()
+
+
+def test_texts_are_counted_from_0_and_rows_that_wait_do_not_count():
+    tokens, there = joined(jnp.array([[0, 3], [0, 0]]), jnp.array([[2, 0], [0, 0]]))
+    assert tokens.tolist() == [[0, 2, 1, 0], [0, 0, 0, 0]]
+    assert there.tolist() == [[False, True, True, False], [False] * 4]
+    assert mean(jnp.array([3.0, jnp.nan]), jnp.array([True, False])) == 3
+    assert mean(jnp.array([3.0]), jnp.array([False])) == 0
+
+
+def replayed(agent: Any, state: Any, waiting: float) -> Batch:
+    """Two turns, the last of their games with rewards 1 and 0, and one that waits, with a reward of its own."""
+    context = jnp.array([[0, 5, 6], [4, 5, 7], [0, 0, 0]])[None]
+    action = jnp.array([[8, 9], [9, 2], [0, 0]])[None]
+    seen = {"context": context, "reference": jnp.zeros_like(action)}
+    after = seen | {"context": jnp.zeros_like(context)}
+    flags, reward = jnp.zeros((1, 3), bool), jnp.array([[1.0, 0.0, waiting]])
+    aux = Aux(jnp.zeros(action.shape), jnp.ones((1, 3)))  # type: ignore[arg-type]
+    source = jnp.zeros((1, 3), jnp.int32)
+    return Batch(Experience(seen, action, reward, after, flags, flags, source, aux), jnp.ones(3), jnp.arange(3))
+
+
+@pytest.mark.thorough
+def test_the_critic_of_archer_tells_turns_apart_and_the_policy_waits_for_it():
+    agent = ArCHer(model=model(), hidden_size=16, critic_learning_rate=3e-3, learning_starts=0, warmup=50)
+    spec = make_setup("grpo", "text:guess", agent_options={"model": model(), "num_envs": 8, "group_size": 4}).spec
+    first = state = agent.init(jax.random.key(0), spec)
+    learn = jax.jit(lambda state, batch, steps, key: agent.learn(state, batch, Clock(steps, jnp.float32(1000)), key)[0])
+    for number in range(60):
+        state = learn(state, replayed(agent, state, 0.0), jnp.int32(number // 2), jax.random.key(number))
+    batch = replayed(agent, state, 0.0)
+    told = joined(batch.experience.observation["context"][0], batch.experience.action[0])
+    turn, _ = state.critic.of_turns(*told, 2)
+    assert (turn[:, 0] > turn[:, 1] + 0.5).all()
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), state.network, first.network))
+    one, other = (learn(state, replayed(agent, state, x), jnp.int32(100), jax.random.key(9)) for x in (0.0, 99.0))
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one, other))
+    assert not jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one.network, first.network))
+
+
+TURNS: dict[str, Any] = {
+    "loop": (LOOP, {"rollout_length": 4, "group_size": 4}),
+    "archer": (ArCHer, {"learning_starts": 32, "batch_size": 4, "hidden_size": 8, "warmup": 16}),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", TURNS)
+def test_resumed_is_as_if_never_stopped(name, tmp_path):
+    made, options = TURNS[name]
+    agent = made(model=model(), num_envs=8, **options)
+    given = {"agent": agent, "environment": "text:guess", "seeds": [1]}
+    forage.train(**given, steps=96, directory=tmp_path / "whole", display="quiet")
+    forage.train(**given, steps=64, directory=tmp_path / "parts", display="quiet")
+    forage.resume(tmp_path / "parts", steps=96, agent=agent, display="quiet")
+    one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
+    assert sorted(one) == sorted(two)
+    assert all(np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f")
