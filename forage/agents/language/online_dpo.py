@@ -77,7 +77,7 @@ class OnlineDPO(LanguageAgent):
 
     @property
     def firsts(self) -> int:
-        return 1 if self.preference == "xpo" else 0
+        return 1 if isinstance(self, XPO) else 0
 
     def check(self, spec: Spec) -> None:
         super().check(spec)

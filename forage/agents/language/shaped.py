@@ -172,9 +172,9 @@ class LpReg(GRPO):
     aggregation: str = equinox.field(static=True, default="token-mean")
 
     def check(self, spec: Spec) -> None:
-        super().check(spec)
         if self.loss != "clip" or self.ceiling is not None or self.low is None or self.high is None:
             raise ForageError("Lp-Reg has a loss of its own with the bounds low and high; leave out loss and ceiling.")
+        super().check(spec)
         if self.aggregation == "constant":
             raise ForageError("Lp-Reg takes means; use the aggregation token-mean or sequence-mean.")
 
