@@ -31,7 +31,7 @@ class Hints(Numbered):
     ranges: ClassVar[Ranges] = {"share": Range(0, 1, above=True), "stages": Range(1)}
     epochs: ClassVar[bool] = True
 
-    share: float = 0.25  # of a solution, given away at each stage
+    share: float = 0.25  # part of a solution that is given away at each stage
     stages: int = equinox.field(static=True, default=3)  # hints that a problem gets, one after the other, at most
 
     def check(self, environment: Any) -> None:

@@ -89,6 +89,7 @@ class GRPO(LanguageAgent):
         "divergence": Range(0),
         "entropy_share": Range(0, 1),
         "margin": Range(0, 1),
+        "best_of": Range(2),
     }
 
     low: float | None = None  # how far below 1 a ratio is followed; none: the loss's own, 0.2 of clip
