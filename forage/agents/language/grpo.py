@@ -103,7 +103,7 @@ class GRPO(LanguageAgent):
     alike: str = equinox.field(static=True, default="keep")  # groups of one reward are kept, or dropped
     divergence: float = equinox.field(static=True, default=0.0)  # weight of the divergence from the first policy; GRPO
     # has 0.04, and most that came after it none
-    estimator: str = equinox.field(static=True, default="k3")  # of that divergence: k1, k2 or k3
+    estimator: str = equinox.field(static=True, default="k3")  # how that divergence is estimated: k1, k2 or k3
     entropy_share: float = equinox.field(static=True, default=1.0)  # share of the tokens, those of greatest entropy,
     # that are learned from
     charged: str = equinox.field(static=True, default="loss")  # where that divergence counts: in the loss, or as a
