@@ -96,7 +96,7 @@ class ArCHer(LanguageAgent):
     }
 
     critic_learning_rate: float = 1e-3  # step size of the critics, as in their program
-    discount: float = 0.9  # of a turn, as in their program
+    discount: float = 0.9  # worth of a reward one turn later, as in their program
     target_rate: float = 0.1  # how far the slow critics follow at each update, as in their program
     warmup: int = 1000  # steps of the environment, from the first update on, in which the critics alone learn; the
     # published number depends on the task
