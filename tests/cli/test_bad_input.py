@@ -26,7 +26,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("train", "takes an environment, or an agent and an environment"),
     ("train a b c", "takes an environment, or an agent and an environment"),
     ("train ppo", "ppo is an agent; name an environment too"),
-    ("train pop CartPole-v1", "Unknown agent 'pop'. Did you mean 'ppo'"),
+    ("train ppoo CartPole-v1", "Unknown agent 'ppoo'. Did you mean 'ppo'"),
     ("train nowhere.at:all CartPole-v1", "There is no module nowhere here"),
     ("train forage.agents.policy_gradient.ppo:Nope CartPole-v1", "forage.agents.policy_gradient.ppo has no class Nope"),
     (
@@ -222,7 +222,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("train pop --help", "Unknown agent 'pop'|Unknown environment 'pop'"),
     ("train ppo CartPoel-v1 --help", "Unknown environment 'CartPoel-v1'. Did you mean 'CartPole-v1'"),
     ("train ppo CartPole-v1 --rewards rdn --help", "Unknown rewards part 'rdn'. Did you mean 'rnd'"),
-    ("tune pop CartPole-v1 --help", "Unknown agent 'pop'. Did you mean 'ppo'"),
+    ("tune ppoo CartPole-v1 --help", "Unknown agent 'ppoo'. Did you mean 'ppo'"),
     ("completion", "takes one shell, bash, zsh or fish"),
     ("completion bahs", "Unknown shell 'bahs'. Did you mean 'bash'"),
     ("completion bash zsh", "takes one shell, bash, zsh or fish"),
@@ -230,7 +230,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("completion --line", "--line needs a value"),
     ("show", "takes the name of a part or an environment"),
     ("show nothing-like-this", "Unknown part or environment 'nothing-like-this'; forage list shows all"),
-    ("show pop", "Unknown part or environment 'pop'. Did you mean 'ppo'"),
+    ("show ppoo", "Unknown part or environment 'ppoo'. Did you mean 'ppo'"),
 ]
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -431,7 +432,9 @@ def test_an_evaluation_takes_as_many_environments_as_training_and_shares_no_epis
     monkeypatch.setattr(host, "play_once", play_once)
     runner = HostRunner.__new__(HostRunner)
     runner.num_envs, runner.build, runner._evaluation, runner._open = 4, build, None, []
-    runner.loops = [type("Seed", (), {"seed": seed})() for seed in (0, 1)]
+    runner.loops = [
+        type("Seed", (), {"seed": seed, "environment": SimpleNamespace(evaluation_envs=0)})() for seed in (0, 1)
+    ]
     for number in range(3):
         assert runner.evaluate(10, 5, 500_009 + number).returns.shape == (2, 10)
     assert [batch.num_envs for batch in built] == [4] and len(set(built[0].seeds)) == 3 * 2 * 3

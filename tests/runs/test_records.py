@@ -178,7 +178,7 @@ def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch)
     monkeypatch.setattr(session, "evaluate_agents", lambda *arguments: found)
     tracked = []
     one = session.Session.__new__(session.Session)
-    one.runner = SimpleNamespace(steps=64)
+    one.runner = SimpleNamespace(steps=64, conversations=[])
     one.setup = SimpleNamespace(settings=1, members=found["members"], evaluation_actions="auto")
     one.settings, one.display = {"evaluation_episodes": 2}, progress.Progress()
     one.evaluations, one.trackers = Rows(tmp_path / "evaluations.jsonl"), [SimpleNamespace(write=tracked.append)]

@@ -58,7 +58,7 @@ def test_other_seeds_have_other_groups():
 def test_what_cannot_be_is_refused():
     with pytest.raises(ForageError, match="size of 1 or more"):
         Groups(0)
-    with pytest.raises(ForageError, match="runs on the host"):
+    with pytest.raises(ForageError, match="does not begin alike"):
         make_setup(
             "reinforce",
             "gymnasium:CartPole-v1",

@@ -20,7 +20,7 @@ from forage.agents.language.grpo import GRPO
 
 
 class DrGRPO(GRPO):
-    """Dr. GRPO: r - mean, without the deviation, and sums over tokens divided by one constant length.
+    """GRPO done right (Dr. GRPO): r - mean, without the deviation, and sums over tokens divided by one constant length.
 
     Liu et al. (2025), "Understanding R1-Zero-Like Training: A Critical Perspective", arXiv 2503.20783. 8 answers to a
     prompt and no divergence are those of the authors' repository, as TRL's paper index quotes it.

@@ -100,7 +100,7 @@ class ArCHer(LanguageAgent):
     target_rate: float = 0.1  # how far the slow critics follow at each update, as in their program
     warmup: int = 1000  # steps of the environment, from the first update on, in which the critics alone learn; the
     # published number depends on the task
-    hidden_size: int = equinox.field(static=True, default=256)  # of the critics' heads
+    hidden_size: int = equinox.field(static=True, default=256)  # units of the critics' heads
     rollout_length: int = equinox.field(static=True, default=1)  # turns of each environment between updates
     batch_size: int = equinox.field(static=True, default=64)  # turns that an update replays
     updates_per_rollout: int = equinox.field(static=True, default=1)  # updates of critics and policy
