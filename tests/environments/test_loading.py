@@ -412,6 +412,12 @@ class Still:
         self.seeds.append(seed)
         return np.zeros((self.num_envs, 3), np.float32)
 
+    def examine(self):
+        pass
+
+    def conversations(self):
+        return []
+
     def close(self):
         self.open = False
 
