@@ -56,6 +56,7 @@ class Judge(World):
         self.world.close()
 
 
+@pytest.mark.thorough
 def test_each_answer_is_judged_with_its_own_problem(run):
     trained = Trained.of(Run(run))
     environment = trained.environment(3)

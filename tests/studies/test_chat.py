@@ -128,6 +128,7 @@ def test_what_is_wrong_is_one_sentence(directory, capsys, words, says):
     assert code == 2 and says in error and len(error.strip().splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_another_agent_writes_no_text(tmp_path):
     run = small.train(tmp_path / "run")
     with pytest.raises(ForageError, match="writes no text"):

@@ -89,6 +89,7 @@ def test_advantages_along_tokens_by_hand():
     assert np.array_equal(back(conversation(rows, 2), 2), rows)
 
 
+@pytest.mark.thorough
 def test_a_critic_learns_what_answers_are_worth():
     setup = setup_of("ppo-language", value_coefficient=1.0, learning_rate=1e-3, value_clip=10.0, epochs=4)
     agent, state, batch = collected(setup, reward=np.ones(8))
