@@ -38,7 +38,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
 KINDS = {"agents": "agent", **{port: port for port in registry.PORTS}, "wrappers": "wrappers"}
 KINDS |= {"environments": "environments"}
-MOST = 48  # names of a kind, so that all kinds are on one screen
+MOST = 24  # names of a kind, so that all kinds are on one screen
 
 
 def list_names() -> None:
@@ -56,7 +56,7 @@ def list_names() -> None:
     for group, names in groups.items():
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
         print(filled(f"{group:13}", ", ".join(names[:MOST]) + more))
-    print("\nforage list KIND says what each is, forage list --all of every kind; forage show NAME explains one.")
+    print("forage list KIND says what each is, forage list --all of every kind; forage show NAME explains one.")
 
 
 def filled(left: str, text: str) -> str:

@@ -166,7 +166,7 @@ def test_every_wrapper_can_be_shown(capsys, name):
 
 def test_names_are_listed_on_one_screen(capsys):
     code, out, err = small.here(capsys, "list")
-    assert (code, err) == (0, "") and len(out.splitlines()) <= 48
+    assert (code, err) == (0, "") and len(out.splitlines()) <= 40
     shown = out.replace(",", " ").split()
     for table in (*registry.PORTS.values(), registry.WRAPPERS, ["CartPole-v1", "minatar:Asterix"]):
         assert set(list(table)[:MOST]) <= set(shown)

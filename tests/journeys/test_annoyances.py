@@ -133,7 +133,7 @@ def test_a_list_fits_a_screen(capsys):
     Before (seen again): 150 lines and more, and sentences cut in half.
     Now: names on one screen; with `--all` whole sentences.
     """
-    assert len(answer(capsys, "list").splitlines()) <= 48
+    assert len(answer(capsys, "list").splitlines()) <= 40
     whole = (
         "SAC with information gain (Sukhija et al., 2024, arXiv 2412.12098), its weight tuned as its temperature is."
     )

@@ -90,9 +90,8 @@ class LanguageAgent(Agent):
     optimiser: str = equinox.field(static=True, default="adam")  # one of Optax by its name, such as adamw or lion
     top_k: int | None = equinox.field(static=True, default=None)  # this many of the most probable tokens may be drawn;
     # none: all
-    rank: int = equinox.field(
-        static=True, default=0
-    )  # columns of adapters that learn in place of all weights (LoRA); 0: all learn
+    rank: int = equinox.field(static=True, default=0)  # columns of adapters that learn in place of all weights (LoRA);
+    # 0: all learn
 
     @property
     def pretrained(self) -> Pretrained:
