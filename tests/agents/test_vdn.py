@@ -216,6 +216,7 @@ def test_a_member_that_is_told_its_number_has_values_of_its_own():
         assert bool((first == second).all()) is not identity
 
 
+@pytest.mark.thorough
 def test_memory_within_an_episode_is_each_member_s_own():
     """What a replayed sequence says of every step is what was said when it was acted on."""
     spec = spec_of(TwoStep(), "two steps")

@@ -239,6 +239,7 @@ def test_starts_move_backward_as_episodes_succeed():
     assert judged(after, 10, 0).stage == 3  # never beyond the reset
 
 
+@pytest.mark.thorough
 def test_what_robustifies_begins_near_the_end_of_the_best_way():
     starts = GoExplore(capacity=8, probability=1.0, target=3.0, window=1, trail=4)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
