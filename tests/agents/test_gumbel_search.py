@@ -94,6 +94,7 @@ def test_four_simulations_by_hand():
     assert found.value == pytest.approx(weights @ q, rel=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("simulations", "best"), [(4, 0), (64, 1)])
 def test_an_untrained_network_finds_what_pays_later_with_enough_simulations(simulations, best):
     """The best return is 0.9^2 * 3 = 2.43, three steps ahead, beside 1 at once."""
@@ -143,6 +144,7 @@ def test_the_policy_improves():
         assert found.weights @ reward[0] >= value
 
 
+@pytest.mark.thorough
 def test_actions_that_are_not_allowed_are_not_tried():
     """They pay NaN in this probe, which would be in the value."""
     probe = PROBES["mask"].build(False, masked=True)

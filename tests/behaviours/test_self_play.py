@@ -81,7 +81,7 @@ def games(rollout):
             begin = end + 1
 
 
-@pytest.mark.parametrize("opponents", ["past", "random"])
+@pytest.mark.parametrize("opponents", first(1, ["past", "random"]))
 def test_one_seat_of_each_game_is_the_agents(opponents):
     _, found = played(opponents)
     rollout, own_seats, rivals, returns = found.rollout, [], [], 0.0

@@ -159,6 +159,7 @@ def test_a_run_follows_its_schedule(tmp_path):
     assert float(words.agent.agent.learning_rate) == 0
 
 
+@pytest.mark.thorough
 def test_a_closure_is_asked_for_again(tmp_path):
     run = train(tmp_path / "closure", optax.linear_schedule(1e-3, 0, 1))
     assert run.config["agent"]["learning_rate"]["last"] == 0

@@ -111,6 +111,7 @@ def test_what_is_dropped_keeps_the_mean():
     assert np.array_equal(dropped(x, 0.2, None), x)
 
 
+@pytest.mark.thorough
 def test_critics_drop_different_numbers_only_with_a_key():
     make = lambda key: ActionValue(key, BOX, 2, (32,), Style(layer_norm=True, dropout=0.5))  # noqa: E731
     critics = jax.tree.map(lambda x: x[:1].repeat(3, 0), several(make, prng.key(0)))  # three alike

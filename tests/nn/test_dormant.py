@@ -56,6 +56,7 @@ def test_only_dormant_units_are_drawn_anew():
     assert [int(leaf.sum()) for leaf in jax.tree.leaves(changed)] == [2, 1, 2, 0, 0, 0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("flat", first(1, [False, True]))
 def test_an_optimiser_forgets_what_has_changed_alone(flat):
     parameters = {"a": jnp.ones(2), "b": jnp.ones((2, 2))}

@@ -19,6 +19,7 @@ def test_returns_stand_where_episodes_end():
     assert finished(ended).tolist() == [T, T, T, T, F, F]
 
 
+@pytest.mark.thorough
 def test_groups_are_of_equal_marks():
     marks = {"a": jnp.array([5, 7, 5, 5, 7, 5]), "b": jnp.array([[0.0], [1], [0], [2], [1], [0]])}
     valid = jnp.array([T, T, T, T, T, F])

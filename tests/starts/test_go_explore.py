@@ -172,6 +172,7 @@ def test_an_episode_visits_the_cell_it_began_from_once():
     assert entries(state)[1][2] == 3 and state.archive.chosen[one] == 1
 
 
+@pytest.mark.thorough
 def test_a_better_state_takes_the_place_and_the_old_one_stays_a_parent():
     starts = GoExplore(capacity=16)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))

@@ -52,6 +52,7 @@ def error(values: np.ndarray) -> float:
     return float(values.std() / len(values) ** 0.5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", gated(MDPS, list(MDPS)[:1]))
 def test_without_a_horizon(name):
     mdp, discount, table, policy, log = problem(name)
@@ -137,6 +138,7 @@ def test_features_that_hold_the_values_are_as_good_as_a_table():
         np.testing.assert_allclose(basis, table, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_on_the_behaviour_itself_all_weights_are_one():
     mdp, discount, table, _, _ = problem("chain")
     policy = tabular_policy(table)
