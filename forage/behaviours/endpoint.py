@@ -20,7 +20,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.core.text.completions import Answer, Asked, Reader, complete
-from forage.core.text.server import Lost, Server, checked, each
+from forage.core.text.server import SAID, Lost, Server, checked, each
 from forage.core.types import AGENT, GONE, ForageError, Spec
 from forage.nn.language.export import write
 
@@ -83,8 +83,8 @@ class Endpoint(Behaviour):
     timeout: float = equinox.field(static=True, default=120.0)  # seconds that an answer may take
     retries: int = equinox.field(static=True, default=4)  # more attempts where a reason may pass, after 0.5, 1, 2, 4
     # seconds and so on
-    publish: str = equinox.field(static=True, default="", converter=absolute)  # directory that the policy is written to;
-    # none: the server's weights are left to others
+    publish: str = equinox.field(static=True, default="", converter=absolute)  # directory that the policy is written
+    # to; none: the server's weights are left to others
     every: int = equinox.field(static=True, default=1)  # rollouts from one publication to the next
     reload: str = equinox.field(static=True, default="")  # path at the server that makes it read what was published,
     # such as /update_weights_from_disk; none: nobody tells it
@@ -216,7 +216,8 @@ class Endpoint(Behaviour):
                 f"give one seed."
             )
         assert scene.policy is not None
-        written = write(scene.policy().network, self.reader(scene.spec).tokenizer, directory.with_name(f"{directory.name}.part"))
+        tokenizer, part = self.reader(scene.spec).tokenizer, directory.with_name(f"{directory.name}.part")
+        written = write(scene.policy().network, tokenizer, part)
         try:
             directory.mkdir(parents=True, exist_ok=True)
             for file in written.iterdir():
@@ -231,4 +232,5 @@ class Endpoint(Behaviour):
         except Lost as lost:
             raise ForageError(f"The endpoint {self.url} {lost}, when it was to reload {directory}.") from None
         if isinstance(said, dict) and said.get("success") is False:
-            raise ForageError(f"The endpoint {self.url} did not reload {directory}: {said.get('message', 'no reason')}.")
+            words = str(said.get("message", "it does not say why"))[:SAID].rstrip(".")
+            raise ForageError(f"The endpoint {self.url} did not reload {directory}: {words}.")

@@ -218,7 +218,13 @@ def test_actions_come_into_the_bounds_and_only_those_who_act_are_replaced():
 
 def test_it_may_say_who_acted_and_what_the_agent_learns_from():
     def answer(scene):
-        return scene.action + 1, np.array([True, False]), (), {"log": np.float64([-0.5, np.nan])}, np.array([GONE, GONE])
+        return (
+            scene.action + 1,
+            np.array([True, False]),
+            (),
+            {"log": np.float64([-0.5, np.nan])},
+            np.array([GONE, GONE]),
+        )
 
     _, action, aux, source = asked(FOUR, answer)
     assert action.tolist() == [1, 0] and source.tolist() == [GONE, AGENT]

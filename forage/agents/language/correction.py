@@ -41,7 +41,9 @@ def check_correction(agent: Any, rule: str, floor: Any, ceiling: Any) -> None:
             f"correction, or take an agent that sums losses of tokens, such as grpo, dr-grpo, dapo or gspo."
         )
     if not floor < ceiling:
-        raise ForageError(f"A correction lies between its floor and its ceiling, and {floor:g} is not below {ceiling:g}.")
+        raise ForageError(
+            f"A correction lies between its floor and its ceiling, and {floor:g} is not below {ceiling:g}."
+        )
 
 
 def lost(batch: Batch) -> Bool[Array, " env"]:
