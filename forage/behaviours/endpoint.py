@@ -81,7 +81,7 @@ class Endpoint(Behaviour):
     # temperature: SGLang's are, and vLLM's with --logprobs-mode processed_logprobs
     parallel: int = equinox.field(static=True, default=32)  # requests that are under way at once
     timeout: float = equinox.field(static=True, default=120.0)  # seconds that an answer may take
-    retries: int = equinox.field(static=True, default=4)  # more attempts where a reason may pass, after 0.5, 1, 2, 4
+    retries: int = equinox.field(static=True, default=3)  # more attempts where a reason may pass, after 0.5, 1, 2
     # seconds and so on
     publish: str = equinox.field(static=True, default="", converter=absolute)  # directory that the policy is written
     # to; none: the server's weights are left to others
@@ -151,6 +151,7 @@ class Endpoint(Behaviour):
     def attend(self, spec: Spec, num_envs: int) -> PyTree[np.ndarray]:
         """Greet the server, and begin with nothing lost."""
         self.server.hello()
+        self.server.owner = None
         counts = {name: np.int64(0) for name in ("asked", "failed", "row", "rollouts")}
         return counts | {"lost": np.zeros(num_envs, bool), "published": np.int64(-1)}
 

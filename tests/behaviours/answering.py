@@ -31,7 +31,7 @@ class Served(ThreadingHTTPServer):
 
     def __init__(self, network: Transformer):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.network, self.mood, self.key = network, lambda number: "", ""
+        self.network, self.mood, self.key, self.reloads = network, lambda number: "", "", True
         self.asked: list = []
         self.said: dict = {}  # the answer to each prompt and seed
         self.busy = threading.Lock()
@@ -40,6 +40,9 @@ class Served(ThreadingHTTPServer):
                 network, tokens, key, LONGEST, Sampling(), mask, (TOKENIZER.end,), np.arange(512) < TOKENIZER.vocabulary
             )
         )
+
+    def handle_error(self, request, client_address):
+        """Who hung up is not written about."""
 
     @property
     def url(self) -> str:
@@ -83,8 +86,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/update_weights_from_disk":
-            self.server.network = Transformer.load(body["model_path"])
-            self.send(200, b'{"success": true}')
+            if self.server.reloads:
+                self.server.network = Transformer.load(body["model_path"])
+            self.send(200, json.dumps({"success": self.server.reloads, "message": "no such directory"}).encode())
             return
         number = len(self.server.asked)
         self.server.asked.append(body)

@@ -89,6 +89,8 @@ class Server:
                 pieces.append(piece)
                 if sum(map(len, pieces)) > LARGEST:
                     raise Lost(f"sent more than {LARGEST // 2**20} MiB in answer to one request")
+                if response.isclosed():  # all is there, and the socket may be gone
+                    break
                 if (left := until - time.monotonic()) <= 0:
                     raise TimeoutError
                 socket.settimeout(left)
@@ -122,13 +124,14 @@ class Server:
 
 def checked(url: str) -> str:
     """Return an address. Raise `ForageError` for what is none, and for one that holds a secret."""
+    none = ForageError("The url of an endpoint is one like http://localhost:8000/v1, and what was given is none.")
     try:
         parts = urllib.parse.urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        good = False
+        raise none from None
     if not good or not url.isascii() or not url.isprintable() or " " in url:
-        raise ForageError("The url of an endpoint is one like http://localhost:8000/v1, and what was given is none.")
+        raise none
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ForageError(
             "The url of an endpoint is kept with the run, and so has no name, password or query; put the key into the "

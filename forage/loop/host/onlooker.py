@@ -59,8 +59,8 @@ class Onlooker:
 
         `aux`: what the agent wants back of each action. `policy` returns the agent's state.
         """
-        shown = (read_only(part) for part in (observation, executed, begins))
-        scene = Scene(*shown, self.spec, clock, self.seed, read_only(aux), policy)
+        seen, chosen, fresh = (read_only(part) for part in (observation, executed, begins))
+        scene = Scene(seen, chosen, fresh, self.spec, clock, self.seed, read_only(aux), policy)
         when = f"at step {int(clock.steps):,} with seed {self.seed}"
         answer = self.asked(when, self.behaviour.intervene, self.state, scene)
         given, taken, state = answer[:3]
