@@ -151,7 +151,7 @@ class Endpoint(Behaviour):
     def attend(self, spec: Spec, num_envs: int) -> PyTree[np.ndarray]:
         """Greet the server, and begin with nothing lost."""
         self.server.hello()
-        self.server.owner = None
+        self.server.owner, self.server.told = None, {""}
         counts = {name: np.int64(0) for name in ("asked", "failed", "row", "rollouts")}
         return counts | {"lost": np.zeros(num_envs, bool), "published": np.int64(-1)}
 
@@ -204,7 +204,9 @@ class Endpoint(Behaviour):
                 f"The endpoint {self.url} {reason}, and {row} answers in a row were lost; see to the server, and "
                 f"resume the run."
             )
-        if reason:
+        kind = "".join(letter for letter in reason if not letter.isdigit())
+        if kind not in self.server.told:
+            self.server.told.add(kind)
             warnings.warn(f"An answer was lost: the endpoint {self.url} {reason}.", stacklevel=2)
 
     def hand_over(self, scene: Scene) -> None:

@@ -257,7 +257,8 @@ class GRPO(LanguageAgent):
 
     def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
         """Return the lesson with the log-probabilities of the policies that it is compared with."""
-        if self.epochs * self.minibatches > 1:
+        priced = self.correction is not None and self.charged != "loss"  # by the policy, and not by its sampler
+        if self.epochs * self.minibatches > 1 or priced:
             anew = self.in_parts(state.network, state, lesson.rows)
             lesson = lesson._replace(old=jnp.where(lesson.newest, anew, lesson.old))
         if isinstance(state.reference, Transformer):

@@ -37,6 +37,7 @@ class Server:
         self.parts = urllib.parse.urlsplit(self.url)
         self.model, self.variable = model, variable
         self.owner: int | None = None  # the seed whose policy it has been given
+        self.told = {""}  # for which kinds of reasons a lost answer has been told of already
 
     def key(self) -> str:
         """Return the key, empty where the environment has none. Raise `ForageError` for what cannot be sent."""
