@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from answering import LONGEST, TOKENIZER, model, serving
+from tiers import gated
 
 import forage
 from forage.behaviours.endpoint import Endpoint
@@ -97,6 +98,7 @@ def test_a_server_with_other_weights_has_the_mismatch_that_both_say(served):
     assert metrics["sampler_cut"] == pytest.approx((np.exp(ratio) > 2).mean(), rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_a_server_that_reloads_what_is_published_keeps_up(served, tmp_path):
     served.network = model(1)
     loop = loop_of(served.url, MOVES, publish=str(tmp_path / "it"), reload="/update_weights_from_disk", every=2)
@@ -117,7 +119,10 @@ def test_a_server_that_reloads_what_is_published_keeps_up(served, tmp_path):
 # What goes wrong
 
 
-@pytest.mark.parametrize("mood", [500, "no json", "no log-probabilities"])
+BAD = [500, "no json", "no log-probabilities"]
+
+
+@pytest.mark.parametrize("mood", gated(BAD, BAD[1:2]))
 def test_a_bad_sample_costs_that_sample(served, mood):
     served.mood = lambda number: mood if number < (2 if mood == 500 else 1) else ""  # an error is asked for again
     loop = loop_of(served.url)
@@ -204,6 +209,18 @@ def test_what_may_pass_is_waited_for_and_nothing_without_end(served, mood, words
     with pytest.raises(Lost, match=words):
         complete(one, ASKED, READER)
     assert len(served.asked) == times
+
+
+def test_prompts_go_as_text_where_they_are_read_alike(served):
+    reader, one = READER._replace(in_text=True), Server(served.url, "small", "NO_KEY", 60.0, 0)
+    prompt = tuple(TOKENIZER.encode("Compute 12 + 30.\n"))
+    asked = Asked(prompt, LONGEST, 1.0, 0)
+    assert complete(one, asked, reader) == complete(one, asked, READER)
+    assert [body["prompt"] for body in served.asked] == ["Compute 12 + 30.\n", list(prompt)]
+    apart = next(word for word in map(chr, range(97, 123)) if len(TOKENIZER.encode(word + "e")) == 1)
+    apart = (*TOKENIZER.encode(apart), *TOKENIZER.encode("e"))
+    with pytest.raises(Lost, match="would read a prompt as other tokens"):
+        complete(one, asked._replace(prompt=apart), reader)
 
 
 def test_a_key_is_sent_and_never_said(served, monkeypatch):

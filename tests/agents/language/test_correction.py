@@ -55,7 +55,7 @@ def test_the_loss_is_weighed_by_the_ratio(rule, loss):
 
 def test_a_lost_answer_changes_nothing_for_the_others():
     """It is paid 9, and its group is compared as if it had one answer less."""
-    agent, state, batch = collected(setup_of(correction="uncorrected"), reward=[9, 1, 0, 0, 0, 0, 0, 0])
+    agent, _, batch = collected(setup_of(correction="uncorrected"), reward=[9, 1, 0, 0, 0, 0, 0, 0])
     source = np.asarray(batch.experience.source).copy()
     source[:, 0] = GONE
     batch = batch._replace(experience=batch.experience._replace(source=jnp.asarray(source)))
@@ -66,6 +66,3 @@ def test_a_lost_answer_changes_nothing_for_the_others():
     expected = np.array([0, 2 / 3, -1 / 3, -1 / 3]) / (np.sqrt(1 / 3) + 1e-4)
     np.testing.assert_allclose(told.advantage[:4, 0], expected, rtol=1e-5)
     assert told.weight.tolist() == [0, 1, 1, 1, 1, 1, 1, 1]
-    _, metrics, _ = learned(agent, state, batch)
-    np.testing.assert_allclose([metrics["lost"], metrics["reward"]], [1 / 8, (1 / 3 + 1) / 8], rtol=1e-5)
-    np.testing.assert_allclose(metrics["policy_loss"], -expected.sum() / 8, atol=1e-5)
