@@ -1,5 +1,7 @@
 """A server as sampler: the mismatch is measured, and what it does wrong costs a sample or is one sentence."""
 
+import json
+
 import answering
 import jax.numpy as jnp
 import numpy as np
@@ -291,17 +293,22 @@ def test_agents_that_cannot_correct_are_refused(agent, options, words):
 
 
 @pytest.mark.thorough
-def test_a_run_goes_on_after_a_stop_and_keeps_no_key(served, tmp_path, monkeypatch):
+def test_resumed_is_as_if_never_stopped_by_a_server_that_repeats_itself_and_no_key_is_kept(
+    served, tmp_path, monkeypatch
+):
     monkeypatch.setenv("FORAGE_ENDPOINT_KEY", "sk-never-written")
     served.key = "sk-never-written"
-    setup = setup_of(served.url)
+    setup = setup_of(served.url, MOVES)
     given = {"agent": setup.agent, "environment": "text:addition", "environment_options": ENVIRONMENT, "seeds": [0]}
     given |= {"behaviour": setup.behaviour, "evaluation_episodes": 4, "display": "quiet"}
-    forage.train(**given, steps=16, directory=tmp_path / "run")
-    assert len(served.asked) == 16
-    forage.resume(tmp_path / "run", steps=32, agent=setup.agent, display="quiet")
-    assert len(served.asked) == 32
-    last = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1]
-    assert '"answers_asked": 32' in last
-    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    forage.train(**given, steps=32, directory=tmp_path / "whole")
+    forage.train(**given, steps=16, directory=tmp_path / "parts")
+    forage.resume(tmp_path / "parts", steps=32, agent=setup.agent, display="quiet")
+    first, again = served.asked[:32], served.asked[32:]
+    assert [body["seed"] for body in first] == [body["seed"] for body in again] and len(served.said) == 32
+    one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
+    assert all(np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f")
+    said = json.loads((tmp_path / "parts" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert said["answers_asked"] == [32] and said["answers_lost"] == [0] and said["sampler_gap"][0] > 1e-3
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files and not [path for path in files if b"sk-never" in path.read_bytes()]
