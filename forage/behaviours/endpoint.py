@@ -51,8 +51,8 @@ class Endpoint(Behaviour):
     are lost as there are environments, the run stops in one sentence.
 
     The server's weights are its own. Unless somebody updates them it is a fixed sampler, which the policy moves away
-    from, and no truncated correction helps far from it. `publish` writes the policy to a directory of Hugging Face's
-    before every `every`-th rollout, and with `reload` the server is told to read it, by `{"model_path": directory}` to
+    from; far from it no truncated correction helps. `publish` writes the policy to a directory of Hugging Face's before
+    every `every`-th rollout, and with `reload` the server is told to read it, by `{"model_path": directory}` to
     that path: `/update_weights_from_disk` is SGLang's (docs.sglang.io, "SGLang for RL Systems"). One server has one
     policy, so that `publish` takes one seed.
 
