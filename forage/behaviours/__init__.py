@@ -20,5 +20,6 @@ PARTS = {
     "takeover": "takeover:Takeover",
     "annealed-decoding": "annealed_decoding:AnnealedDecoding",
     "adaptive-temperature": "adaptive_temperature:AdaptiveTemperature",
+    "endpoint": "endpoint:Endpoint",
 }
 """By name: the module below this folder, and the class."""

@@ -404,6 +404,7 @@ def make_setup(
     if getattr(behaviour, "inner", behaviour) is None:
         inner: dict[str, Any] = {"inner": default_behaviour(agent)}
         by_port["behaviour"] = behaviour = dataclasses.replace(behaviour, **inner)
+    agent = completed(agent, behaviour)
     if behaviour.on_host and native and not isinstance(agent, Evolver):
         environment = functools.partial(OnHost, environment, name=name)
     if seeds is None:
@@ -461,6 +462,12 @@ def make_setup(
         visits=visits,
         opponent=against,
     )
+
+
+def completed(agent: Agent, behaviour: Behaviour) -> Agent:
+    """Return the agent with the options that go with a behaviour, where it leaves them at `None`."""
+    told = {name: value for name, value in behaviour.completes(agent).items() if getattr(agent, name) is None}
+    return dataclasses.replace(agent, **told) if told else agent
 
 
 def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:

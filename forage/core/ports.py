@@ -8,6 +8,7 @@ State is always an explicit value that goes in and comes out.
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -626,6 +627,8 @@ class Scene(NamedTuple):
     spec: Spec
     clock: Clock
     seed: int
+    aux: PyTree[np.ndarray] = ()  # what the agent wants back in `learn`
+    policy: Callable[[], State] | None = None  # returns the agent's state that acts now
 
 
 class Intervention(NamedTuple):
@@ -634,6 +637,8 @@ class Intervention(NamedTuple):
     action: PyTree[np.ndarray]  # leaves `env *agent ...`; looked at where `taken`
     taken: Bool[np.ndarray, "env *agent"]
     state: PyTree[np.ndarray]
+    aux: PyTree[np.ndarray] | None = None  # what the agent gets back in `learn` where `taken`; `None`: its own
+    source: Int[np.ndarray, "env *agent"] | None = None  # who chose each action that was taken; `None`: `PERSON`
 
 
 class Behaviour(Part):
@@ -681,9 +686,18 @@ class Behaviour(Part):
         """Take over actions that `act` chose, before the environments take them.
 
         It is called in Python with NumPy, never traced, and may take its time, as people do. `Experience.source` is
-        `PERSON` where an action was taken over, and `Agent.acted` gets the action that was taken.
+        `PERSON` where an action was taken over, unless the intervention says who chose it, and `Agent.acted` gets the
+        action that was taken.
         """
         raise NotImplementedError
+
+    def measured(self, state: PyTree[np.ndarray]) -> dict[str, float]:
+        """Return metrics of what `intervene` remembers; none: a run reports how many steps were taken over."""
+        return {}
+
+    def completes(self, agent: Agent) -> dict[str, Any]:
+        """Return values of the agent's options that go with this behaviour, for those that are left at `None`."""
+        return {}
 
     def truncate(self, state: State, agent: Agent, clock: Clock) -> State:
         """Truncate the episodes under way: they were lost, and the next rollout begins with others.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -10,9 +9,7 @@ from forage.agents.language.base import LanguageAgent
 from forage.config.kinds import check_call
 from forage.config.saved import load
 from forage.core.errors import ForageError
-from forage.core.text.tokenizer import Tokenizer
-from forage.nn.language.directory import with_tokens
-from forage.nn.transformer import Transformer
+from forage.nn.language.export import write
 from forage.runs.run import Run
 from forage.studies.chat import text_environment
 
@@ -46,22 +43,3 @@ def export(
     environment = text_environment(run)
     environment.close()
     return write(policy.state.network, environment.form.tokenizer, path)
-
-
-def write(network: Transformer, tokenizer: Tokenizer, directory: Path) -> Path:
-    """Write a transformer and its tokenizer to a directory, so that both know what ends and fills a text.
-
-    Tokens that the tokenizer does not have are suppressed, as they are where Forage writes.
-    """
-    network = with_tokens(network, tokenizer.end, tokenizer.pad, tokenizer.begin)
-    unknown = list(range(tokenizer.vocabulary, network.architecture.vocabulary))
-    try:
-        network.save(directory)
-        tokenizer.save(directory)
-        if unknown:
-            path = directory / "generation_config.json"
-            said = json.loads(path.read_text(encoding="utf-8")) | {"suppress_tokens": unknown}
-            path.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ForageError(f"Could not write {directory}: {error.strerror or error}.") from error
-    return directory

@@ -171,7 +171,7 @@ def asked(spec: Spec, answer: Any, source: Any = (AGENT, AGENT)) -> Any:
     action = np.zeros((2, *np.shape(spec.action_space.sample())), spec.action_space.dtype)
     own = action.astype(np.int32) if action.dtype.kind == "i" else action
     seen = np.zeros((2, 2), np.float32)
-    return onlooker.ask(seen, own, own, np.int32(source), np.ones(2, bool), CLOCK)
+    return onlooker.ask(seen, own, own, np.int32(source), np.ones(2, bool), CLOCK, aux={"log": np.zeros(2, np.float32)})
 
 
 BOTH = np.ones(2, bool)
@@ -190,6 +190,8 @@ BOTH = np.ones(2, bool)
         (FOUR, lambda s: (np.zeros(3, int), BOTH, ()), r"shape \[3\] instead of \[2\]"),
         (PENDULUM, lambda s: (np.array([[np.nan], [0]]), BOTH, ()), r"Box\(1,\): NaN or infinity"),
         (FOUR, lambda s: (s.action, [1, 0], ()), r"taken of int64\[2\].*bool\[2\]"),
+        (FOUR, lambda s: (s.action, BOTH, (), {"log": np.zeros(3)}), "other numbers for the agent"),
+        (FOUR, lambda s: (s.action, BOTH, (), {"log": np.array([0, np.nan])}), "NaN or infinity for the agent"),
         (FOUR, lambda s: (s.action, BOTH, np.zeros(1)), "remembers another structure"),
         (FOUR, lambda s: (s.action, BOTH, np.array("a")), "remembers <U1 on the host"),
         (
@@ -206,12 +208,27 @@ def test_what_it_may_not_answer(spec, answer, words):
 
 
 def test_actions_come_into_the_bounds_and_only_those_who_act_are_replaced():
-    executed, action, source = asked(PENDULUM, lambda s: (np.array([[5.0], [np.inf]]), np.array([True, False]), ()))
+    executed, action, _, source = asked(PENDULUM, lambda s: (np.array([[5.0], [np.inf]]), np.array([True, False]), ()))
     np.testing.assert_array_equal(executed, [[2], [0]])
     np.testing.assert_array_equal(action, [[2], [0]])
     assert executed.dtype == np.float32 and source.tolist() == [PERSON, AGENT] and source.dtype == np.int32
-    executed, _, source = asked(FOUR, lambda s: (np.array([3, 3]), BOTH, ()), source=(NOBODY, GONE))
+    executed, _, _, source = asked(FOUR, lambda s: (np.array([3, 3]), BOTH, ()), source=(NOBODY, GONE))
     assert executed.tolist() == [0, 0] and source.tolist() == [NOBODY, GONE]
+
+
+def test_it_may_say_who_acted_and_what_the_agent_learns_from():
+    def answer(scene):
+        return (
+            scene.action + 1,
+            np.array([True, False]),
+            (),
+            {"log": np.float64([-0.5, np.nan])},
+            np.array([GONE, GONE]),
+        )
+
+    _, action, aux, source = asked(FOUR, answer)
+    assert action.tolist() == [1, 0] and source.tolist() == [GONE, AGENT]
+    assert aux["log"].tolist() == [-0.5, 0] and aux["log"].dtype == np.float32
 
 
 def test_ctrl_c_while_it_is_asked_stops_the_run():

@@ -34,6 +34,7 @@ class AStarPO(GRPO):
     """
 
     example: ClassVar[str] = "forage train a-star-po text:addition --env.level 2"
+    corrects_sampler: ClassVar[bool] = False
     replays: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "first-policy"
     ranges: ClassVar[Ranges] = {

@@ -33,6 +33,7 @@ class D3S(GRPO):
     """
 
     example: ClassVar[str] = "forage train d3s text:addition --env.level 2"
+    corrects_sampler: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {
         **GRPO.ranges,
         "answers": Range(0, 1, above=True),

@@ -38,6 +38,7 @@ class Distill(GRPO):
     """
 
     example: ClassVar[str] = "forage train distill text:addition --env.level 2 --teacher runs/teacher --reward-share 0"
+    corrects_sampler: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "reward_share": Range(0), "mixture": Range(0, 1)}
 
     teacher: str | Pretrained = equinox.field(default="forage", converter=as_pretrained)  # whom the student comes to

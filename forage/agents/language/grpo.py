@@ -16,6 +16,9 @@ all have one reward (`forage/ops/tokens/`, docs/tokens.md): each published relat
 
 The old policy is scored anew before the first update by the program that learns, so that the first ratio is 1; what was
 recorded while sampling, token by token, tells how far sampler and learner differ (`sampler_gap`).
+
+Where another program draws the answers, with weights that may be older, a `correction` multiplies the loss of each
+token by pi_old / pi_sampler, truncated or masked, of the token or of the whole answer (`correction.py`).
 """
 
 from __future__ import annotations
@@ -31,12 +34,20 @@ from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.language.base import LOWEST, LanguageAgent, LanguageState, Rows
 from forage.agents.language.charge import BY_TOKEN, CHARGES, by_token, still_to_come
+from forage.agents.language.correction import check_correction, corrected, lost
 from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, Batch, Clock, ForageError, Replay, Spec
 from forage.nn.transformer import Transformer
-from forage.ops.tokens.advantages import ADVANTAGES, GROUPS, all_alike, group_advantage, group_weight
+from forage.ops.tokens.advantages import (
+    ADVANTAGES,
+    GROUPS,
+    advantage_of_those_there,
+    all_alike,
+    group_advantage,
+    group_weight,
+)
 from forage.ops.tokens.divergence import ESTIMATORS, kl_loss
 from forage.ops.tokens.lengths import overlong
 from forage.ops.tokens.losses import LOSSES, high_entropy
@@ -53,6 +64,7 @@ class Lesson(NamedTuple):
     reference: Float[Array, "row new"]  # and under the first policy, where that is kept
     older: Bool[Array, " row"] | tuple[()] = ()  # an earlier policy acted, and `old` is what it recorded; (): nowhere
     more: Any = ()  # what a relative keeps of each row beside
+    correction: Float[Array, "row new"] | tuple[()] = ()  # weight of each token that another sampler drew; (): 1
 
     @property
     def newest(self) -> Bool[Array, "row 1"]:
@@ -80,6 +92,8 @@ class GRPO(LanguageAgent):
     example: ClassVar[str] = "forage train grpo text:addition --env.level 2"
     usual_starts: ClassVar[str] = "groups"
     replays: ClassVar[bool] = True
+    corrects_sampler: ClassVar[bool] = True
+    """Its loss is a sum over tokens that a `correction` can weigh."""
     ranges: ClassVar[Ranges] = {
         **LanguageAgent.ranges,
         "group_size": Range(2),
@@ -90,12 +104,16 @@ class GRPO(LanguageAgent):
         "entropy_share": Range(0, 1),
         "margin": Range(0, 1),
         "best_of": Range(2),
+        "correction_floor": Range(0),
+        "correction_ceiling": Range(0, above=True),
     }
 
     low: float | None = None  # how far below 1 a ratio is followed; none: the loss's own, 0.2 of clip
     high: float | None = None  # how far above 1 a ratio is followed; none: the loss's own, 0.2 of clip
     ceiling: float | None = None  # the largest ratio that counts where the loss has one; none: the loss's own
     entropy_coefficient: float = 0.0  # weight of the policy's entropy in the loss; larger explores more
+    correction_floor: float = 0.0  # least weight that a correction gives, or follows
+    correction_ceiling: float = 2.0  # largest weight that a correction gives, or follows; 2 is Yao's and TRL's first
     group_size: int = equinox.field(static=True, default=8)  # answers to one prompt that are compared
     advantage: str = equinox.field(static=True, default="grpo")  # how rewards of a group become advantages, by name
     loss: str = equinox.field(static=True, default="clip")  # the loss of each token, by name
@@ -111,6 +129,8 @@ class GRPO(LanguageAgent):
     margin: float = equinox.field(static=True, default=0.0)  # last share of the longest answer, in which answers are
     # paid less, up to 1 (DAPO's overlong penalty, 0.2 there); 0: none
     best_of: int = equinox.field(static=True, default=4)  # k, of the advantages pass@k and max@k
+    correction: str | None = equinox.field(static=True, default=None)  # how answers of another sampler are corrected
+    # for: token-truncate, token-mask, sequence-truncate, sequence-mask or uncorrected; none: the policy draws them
 
     @property
     def group(self) -> int:
@@ -132,6 +152,8 @@ class GRPO(LanguageAgent):
         known("rule for groups of one reward", self.alike, GROUPS)
         known("estimator of the divergence", self.estimator, ESTIMATORS)
         known("place of the divergence", self.charged, CHARGES)
+        if self.correction is not None:
+            check_correction(self, self.correction, self.correction_floor, self.correction_ceiling)
         if self.charged == "token" and self.advantage not in BY_TOKEN:
             raise ForageError(
                 f"The advantage {self.advantage} is of whole answers, and a divergence charged by token differs along "
@@ -152,14 +174,20 @@ class GRPO(LanguageAgent):
         lesson, rows = self.prepared(state, self.gathered(batch)), self.rows(batch)
         reward = self.rewarded(batch, rows)
         grouped = reward[: self.num_envs].reshape(-1, self.group_size)
+        if self.correction is not None:  # lost answers get the mean of the others, so that means are of those there
+            gone = self.lost(batch)
+            grouped = jnp.where(gone, grouped.mean(1, keepdims=True, where=~gone), grouped)
+            grouped = jnp.nan_to_num(grouped)
         lesson = self.credited(batch, lesson, grouped)
         state, metrics = self.updated(state, lesson, self.rate(clock), key)
         said = {
-            "reward": reward[: self.num_envs].mean(),
+            "reward": (reward[: self.num_envs] if self.correction is None else grouped).mean(),
             "best": grouped.max(1).mean(),
             "alike": all_alike(grouped).mean(),
             "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
         }
+        if self.correction is not None:
+            said["lost"] = self.lost(batch).mean()
         size = jnp.abs(lesson.advantage).mean(1).reshape(self.rollout_length, -1).mean(0)
         return state, metrics | said, size[: len(reward)]
 
@@ -190,7 +218,8 @@ class GRPO(LanguageAgent):
         paid = reward
         if self.charged == "answer":
             paid = reward - price[: reward.size, 0].reshape(reward.shape)
-        advantage, weight, _ = replayed(batch, *self.compared(paid))
+        compared = self.compared(paid) if self.correction is None else self.compared_there(paid, ~self.lost(batch))
+        advantage, weight, _ = replayed(batch, *compared)
         weight = jnp.tile(weight, turns) * lesson.weight
         each = jnp.tile(advantage, turns)[:, None]
         if self.charged == "token":
@@ -214,9 +243,22 @@ class GRPO(LanguageAgent):
             weight = weight.at[:, 0].set(0.0)
         return advantage, weight
 
+    def lost(self, batch: Batch) -> Bool[Array, "group answer"]:
+        """Return which conversations of a rollout came to nothing, as the sampler lost an answer of theirs."""
+        return lost(batch)[: self.num_envs].reshape(-1, self.group_size)
+
+    def compared_there(
+        self, reward: Float[Array, "group answer"], there: Bool[Array, "group answer"]
+    ) -> tuple[Float[Array, "group answer"], Array]:
+        """Return the advantage of each answer, and its weight, among those that were not lost."""
+        numbers: dict[str, Any] = {"k": self.best_of} if self.advantage.endswith("@k") else {}
+        advantage, weight = advantage_of_those_there(self.advantage, reward, there, **numbers)
+        return advantage, weight * group_weight(reward, self.alike)
+
     def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
         """Return the lesson with the log-probabilities of the policies that it is compared with."""
-        if self.epochs * self.minibatches > 1:
+        priced = self.correction is not None and self.charged != "loss"  # by the policy, and not by its sampler
+        if self.epochs * self.minibatches > 1 or priced:
             anew = self.in_parts(state.network, state, lesson.rows)
             lesson = lesson._replace(old=jnp.where(lesson.newest, anew, lesson.old))
         if isinstance(state.reference, Transformer):
@@ -260,16 +302,22 @@ class GRPO(LanguageAgent):
         mask = rows.wrote & (lesson.weight > 0)[:, None]
         if self.entropy_share < 1:
             mask = high_entropy(jax.lax.stop_gradient(entropy), mask, self.entropy_share)
+        drawn = rows.wrote & (lesson.weight > 0)[:, None] & (rows.temperature >= LOWEST) & newest
+        mismatch: Metrics = {}
+        if self.correction is not None:
+            bounds = self.correction_floor, self.correction_ceiling
+            correction, mismatch = corrected(old, rows, drawn, self.correction, *bounds)
+            lesson = lesson._replace(correction=correction)
         loss, more = self.surrogate(network, lesson, now, old, jax.lax.stop_gradient(entropy), mask)
         ratio = jnp.exp(now - old)
-        drawn = rows.wrote & (lesson.weight > 0)[:, None] & (rows.temperature >= LOWEST) & newest
         metrics = {
             "policy_loss": loss,
             "entropy": token_mean(entropy, mask),
             "first_ratio": jnp.max(jnp.where(mask & newest, jnp.abs(ratio - 1), 0)),
             "moved": token_mean(jnp.abs(ratio - 1), mask),
             "sampler_gap": token_mean(jnp.abs(now - rows.sampled), drawn),
-        } | more
+        }
+        metrics |= mismatch | more
         if isinstance(state.reference, Transformer):
             apart = token_mean(kl_loss(now, lesson.reference, mask, self.estimator), mask)
             metrics |= {"divergence": apart}
@@ -301,6 +349,8 @@ class GRPO(LanguageAgent):
         """Return the named loss of all tokens. `bounds` take the place of the agent's own."""
         length = mask.shape[1] if self.aggregation == "constant" else None
         loss = self.token_losses(now, old, mask, advantage, **bounds) * lesson.weight[:, None]
+        if not isinstance(lesson.correction, tuple):
+            loss = loss * lesson.correction
         return aggregate(loss, mask, self.aggregation, length)
 
     def token_losses(

@@ -28,6 +28,7 @@ class RAFT(GRPO):
     """
 
     example: ClassVar[str] = "forage train raft text:addition --env.level 2 --selection above"
+    corrects_sampler: ClassVar[bool] = False
     replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = GRPO.ranges
 

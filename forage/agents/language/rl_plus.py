@@ -35,6 +35,7 @@ class RLPlus(GRPO):
     """
 
     example: ClassVar[str] = "forage train rl-plus text:countdown"
+    corrects_sampler: ClassVar[bool] = False
     replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "focus": Range(0), "share": Range(0)}
 

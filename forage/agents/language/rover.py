@@ -34,6 +34,7 @@ class ROVER(GRPO):
     """
 
     example: ClassVar[str] = "forage train rover text:countdown"
+    corrects_sampler: ClassVar[bool] = False
     replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "value_temperature": Range(0, above=True)}
 

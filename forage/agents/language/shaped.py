@@ -33,6 +33,7 @@ class GRPOLambda(GRPO):
     """
 
     example: ClassVar[str] = "forage train grpo-lambda text:countdown"
+    corrects_sampler: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "share": Range(0, 1), "scale": Range(0, 1)}
 
     share: float = equinox.field(static=True, default=0.2)  # share of the groups whose right answers are paid by length
@@ -162,6 +163,7 @@ class LpReg(GRPO):
     """
 
     example: ClassVar[str] = "forage train lp-reg text:addition --env.level 2"
+    corrects_sampler: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "least": Range(0, 1), "noise": Range(0, 1, above=True), "pull": Range(0)}
 
     least: float = 0.01  # share of the bad tokens, those of least probability, that may be shielded

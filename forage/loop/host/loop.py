@@ -251,7 +251,7 @@ class HostLoop:
             means = dict(zip(names, total / max(updates, 1), strict=True))
         latest = jax.device_get(visits.measures(self.visits)) if isinstance(self.visits, Visits) else {}
         if self.onlooker is not None:
-            latest |= {"taken_over": np.float32(self.onlooker.taken)}
+            latest |= self.onlooker.measured()
         return Report(
             Episodes(np.float32(self.count), np.asarray(self.total, np.float32), np.float32(self.length)),  # type: ignore[arg-type]
             means | {"updates": np.float32(updates)},  # type: ignore[operator]
@@ -292,7 +292,9 @@ class HostLoop:
                 (executed, decision.action, decision.aux, decision.source, decision.memo)
             )
             if self.onlooker is not None:
-                executed, action, source = self.onlooker.ask(observation, executed, action, source, self.ended, now)
+                executed, action, aux, source = self.onlooker.ask(
+                    observation, executed, action, source, self.ended, now, aux, lambda: self.state.agent
+                )
                 self.hidden = self.acted(seen, self.hidden, action)
             environment.send(executed)
             if self.pending is not None:

@@ -6,7 +6,7 @@ import io
 import os
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import jax
@@ -15,8 +15,17 @@ from jaxtyping import Bool, Int, PyTree
 
 from forage.core import spaces
 from forage.core.errors import Interrupted
-from forage.core.ports import Behaviour, Scene
+from forage.core.ports import Behaviour, Intervention, Scene
 from forage.core.types import GONE, NOBODY, PERSON, Clock, Experience, ForageError, Spec
+
+
+class Asked(NamedTuple):
+    """What became of the agents' actions once the behaviour was asked."""
+
+    executed: PyTree[np.ndarray]
+    action: PyTree[np.ndarray]  # to be remembered
+    aux: PyTree[np.ndarray]
+    source: Int[np.ndarray, "env *agent"]
 
 
 class Onlooker:
@@ -43,11 +52,19 @@ class Onlooker:
         source: Int[np.ndarray, "env *agent"],
         begins: Bool[np.ndarray, "env *agent"],
         clock: Clock,
-    ) -> tuple[PyTree[np.ndarray], PyTree[np.ndarray], Int[np.ndarray, "env *agent"]]:
-        """Return the actions to execute and to remember, and who chose each, once the behaviour was asked."""
-        scene = Scene(read_only(observation), read_only(executed), read_only(begins), self.spec, clock, self.seed)
+        aux: PyTree[np.ndarray] = (),
+        policy: Callable[[], Any] | None = None,
+    ) -> Asked:
+        """Return the actions to execute and to remember, and who chose each, once the behaviour was asked.
+
+        `aux`: what the agent wants back of each action. `policy` returns the agent's state.
+        """
+        seen, chosen, fresh = (read_only(part) for part in (observation, executed, begins))
+        scene = Scene(seen, chosen, fresh, self.spec, clock, self.seed, read_only(aux), policy)
         when = f"at step {int(clock.steps):,} with seed {self.seed}"
-        given, taken, state = self.asked(when, self.behaviour.intervene, self.state, scene)
+        answer = self.asked(when, self.behaviour.intervene, self.state, scene)
+        given, taken, state = answer[:3]
+        own, who = Intervention(*answer)[3:]
         taken = np.asarray(taken)
         if taken.shape != source.shape or taken.dtype != bool:
             raise ForageError(
@@ -63,14 +80,33 @@ class Onlooker:
         self.state = state
         taken = taken & (source != NOBODY) & (source != GONE)  # who waits or has left does not act
         if not taken.any():
-            return executed, action, source
+            return Asked(executed, action, aux, source)
         given = self.fitting(given, executed, taken, when)
 
         def put(own: np.ndarray, given: np.ndarray) -> np.ndarray:
             return np.where(taken.reshape(taken.shape + (1,) * (own.ndim - taken.ndim)), given, own)
 
-        executed, action = (jax.tree.map(put, own, given) for own in (executed, action))
-        return executed, action, np.where(taken, PERSON, source).astype(source.dtype)
+        executed, action = (jax.tree.map(put, one, given) for one in (executed, action))
+        if own is not None:
+            aux = jax.tree.map(put, aux, self.alike(own, aux, taken, when))
+        source = np.where(taken, PERSON if who is None else who, source).astype(source.dtype)
+        return Asked(executed, action, aux, source)
+
+    def alike(self, own: PyTree[Any], like: PyTree[np.ndarray], taken: np.ndarray, when: str) -> PyTree[np.ndarray]:
+        """Return what the agent is to get back, with the dtypes of its own. Raise `ForageError` for another form."""
+        if jax.tree.map(np.shape, own) != jax.tree.map(np.shape, like):
+            raise ForageError(
+                f"{self.name} answered {when} with other numbers for the agent to learn from than it has itself."
+            )
+        own = jax.tree.map(lambda x, y: np.asarray(x, y.dtype), own, like)
+        if not all(np.isfinite(x[taken]).all() for x in jax.tree.leaves(own)):
+            raise ForageError(f"{self.name} answered {when} with NaN or infinity for the agent to learn from.")
+        return own
+
+    def measured(self) -> dict[str, np.ndarray]:
+        """Return what a run reports: what the behaviour measures, or else how many steps were taken over."""
+        found = self.asked("for its metrics", self.behaviour.measured, self.state) or {"taken_over": self.taken}
+        return {name: np.float32(value) for name, value in found.items()}  # type: ignore[misc]
 
     def asked(self, when: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return what a function of the behaviour returns. Raise `ForageError` for whatever it raises."""

@@ -1,7 +1,8 @@
 """Advantages of a group of answers to one prompt, and what is done with groups that teach nothing.
 
 Rewards are `group answer`: row p holds the rewards of the answers to prompt p. Advantages have the same shape; below,
-mean and deviation are of the row unless it says batch. Deviations divide by n - 1, as in TRL and verl.
+mean and deviation are of the row unless it says batch. Deviations divide by n - 1, as in TRL and verl. Some answers may
+be lost: what is not `there` counts in no mean, no deviation and no n.
 """
 
 from __future__ import annotations
@@ -19,34 +20,36 @@ from forage.core.types import ForageError
 from forage.ops.tokens.masks import known
 
 Group = Float[Array, "group answer"]
+There = Bool[Array, "group answer"] | None
 Scalar = float | Float[Array, ""]
 
 
-def none(reward: Group) -> Group:
+def none(reward: Group, there: There = None) -> Group:
     """Return the reward itself: the score function without a baseline."""
     return reward
 
 
-def grpo(reward: Group, epsilon: float = 1e-4) -> Group:
+def grpo(reward: Group, epsilon: float = 1e-4, there: There = None) -> Group:
     """Compute (r - mean) / (deviation + epsilon).
 
     Source: Shao et al., 2024, "DeepSeekMath", arXiv:2402.03300, as in TRL 1.16's `grpo_trainer.py`, from which epsilon
     is; the paper's own pages could not be looked up.
     """
     _at_least(reward, 2, "grpo")
-    return dr_grpo(reward) / (jnp.std(reward, axis=-1, keepdims=True, ddof=1) + epsilon)
+    deviation = jnp.std(reward, axis=-1, keepdims=True, ddof=1, where=there)
+    return dr_grpo(reward, there) / (deviation + epsilon)
 
 
-def dr_grpo(reward: Group) -> Group:
+def dr_grpo(reward: Group, there: There = None) -> Group:
     """Compute r - mean. Without the deviation, prompts that are nearly always or nearly never solved count no more.
 
     Source: Liu et al., 2025, "Understanding R1-Zero-Like Training: A Critical Perspective", arXiv:2503.20783, as in TRL
     1.16's `grpo_trainer.py` (`scale_rewards="none"`); the paper's own pages could not be looked up.
     """
-    return reward - jnp.mean(reward, axis=-1, keepdims=True)
+    return reward - jnp.mean(reward, axis=-1, keepdims=True, where=there)
 
 
-def rloo(reward: Group) -> Group:
+def rloo(reward: Group, there: There = None) -> Group:
     """Compute r_i minus the mean of the other answers' rewards, which is (r_i - mean) n / (n - 1).
 
     Source: Ahmadian et al., 2024, "Back to Basics: Revisiting REINFORCE Style Optimization for Learning from Human
@@ -54,6 +57,9 @@ def rloo(reward: Group) -> Group:
     up.
     """
     _at_least(reward, 2, "rloo")
+    if there is not None:
+        number = jnp.sum(there, axis=-1, keepdims=True)
+        return dr_grpo(reward, there) * (number / (number - 1))
     count = reward.shape[-1]
     return (reward - jnp.mean(reward, axis=-1, keepdims=True)) * (count / (count - 1))
 
@@ -67,7 +73,7 @@ def remax(reward: Group, baseline: Float[Array, " group"]) -> Group:
     return reward - baseline[:, None]
 
 
-def reinforce_plus_plus(reward: Group, epsilon: float = 1e-4) -> Group:
+def reinforce_plus_plus(reward: Group, epsilon: float = 1e-4, there: There = None) -> Group:
     """Compute (r - batch mean) / (batch deviation + epsilon): one normalisation for all prompts.
 
     The method's KL penalty belongs to the reward (`divergence.kl_in_reward`), before this, and its loss is `clip`.
@@ -76,19 +82,19 @@ def reinforce_plus_plus(reward: Group, epsilon: float = 1e-4) -> Group:
     not be looked up.
     """
     _at_least(reward, 2, "reinforce++", batch=True)
-    return (reward - jnp.mean(reward)) / (jnp.std(reward, ddof=1) + epsilon)
+    return (reward - jnp.mean(reward, where=there)) / (jnp.std(reward, ddof=1, where=there) + epsilon)
 
 
-def reinforce_plus_plus_baseline(reward: Group, epsilon: float = 1e-4) -> Group:
+def reinforce_plus_plus_baseline(reward: Group, epsilon: float = 1e-4, there: There = None) -> Group:
     """Compute (a - batch mean of a) / (batch deviation of a + epsilon) with a = r - mean.
 
     Source: Hu, 2025, arXiv:2501.03262, as in verl's `compute_reinforce_plus_plus_baseline_outcome_advantage`, which
     weighs answers by their lengths where this weighs all the same.
     """
-    return reinforce_plus_plus(dr_grpo(reward), epsilon)
+    return reinforce_plus_plus(dr_grpo(reward, there), epsilon, there)
 
 
-def lite_ppo(reward: Group, epsilon: float = 1e-4) -> Group:
+def lite_ppo(reward: Group, epsilon: float = 1e-4, there: There = None) -> Group:
     """Compute (r - mean) / (batch deviation + epsilon), which with `token-mean` is Lite PPO.
 
     Source: Liu et al., 2025, "Part I: Tricks or Traps? A Deep Dive into RL for LLM Reasoning", arXiv:2508.08221, as in
@@ -96,10 +102,10 @@ def lite_ppo(reward: Group, epsilon: float = 1e-4) -> Group:
     up.
     """
     _at_least(reward, 2, "lite-ppo", batch=True)
-    return dr_grpo(reward) / (jnp.std(reward, ddof=1) + epsilon)
+    return dr_grpo(reward, there) / (jnp.std(reward, ddof=1, where=there) + epsilon)
 
 
-def max_rl(reward: Group) -> Group:
+def max_rl(reward: Group, there: There = None) -> Group:
     """Compute (r - mean) / mean, and 0 where the mean is 0: prompts count by the inverse of how often they are solved.
 
     Rewards must not be negative. With rewards of 0 and 1 it climbs the logarithm of the rate of success, as far as so
@@ -108,7 +114,7 @@ def max_rl(reward: Group) -> Group:
     Source: Tajwar et al., 2026, "Maximum Likelihood Reinforcement Learning", arXiv:2602.02710, as a page about a
     trainer for TRL describes it ("p-normalisation"); the paper's own pages could not be looked up.
     """
-    mean = jnp.mean(reward, axis=-1, keepdims=True)
+    mean = jnp.mean(reward, axis=-1, keepdims=True, where=there)
     return jnp.where(mean > 0, (reward - mean) / jnp.where(mean > 0, mean, 1.0), 0.0)
 
 
@@ -201,6 +207,27 @@ def group_advantage(name: str, reward: Group, **numbers: Any) -> Group:
     """Return the advantage of that name, without a gradient; keywords go to its function."""
     known("advantage of groups", name, ADVANTAGES)
     return jax.lax.stop_gradient(ADVANTAGES[name](reward, **numbers))
+
+
+WHOLE = ("remax", "pass@k", "max@k")
+"""The advantages that are of whole groups: a group of which an answer was lost has none."""
+
+
+def advantage_of_those_there(
+    name: str, reward: Group, there: Bool[Array, "group answer"], **numbers: Any
+) -> tuple[Group, Group]:
+    """Return the advantage of that name where answers may be lost, and the weight of each answer, 0 or 1.
+
+    A lost answer has the weight 0. So have all of a group with fewer than two others, as nothing is there to compare,
+    and of a group that is not whole where the advantage is of whole groups.
+    """
+    if name in WHOLE:
+        counts = jnp.broadcast_to(there.all(-1, keepdims=True), there.shape)
+    else:
+        counts = there & (jnp.sum(there, axis=-1, keepdims=True) > 1)
+        numbers["there"] = counts
+    found = group_advantage(name, jnp.where(there, reward, 0.0), **numbers)
+    return jnp.where(counts, found, 0.0), counts.astype(reward.dtype)
 
 
 GROUPS = ("keep", "drop")

@@ -43,6 +43,30 @@ def test_table(name, numbers, expected):
     close(jax.jit(partial(advantages.group_advantage, name, **numbers))(REWARD), expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("none", [[0, 3, 1], [0, 0, 0]]),
+        ("grpo", [[0, 1 / ROOT, -1 / ROOT], [0, 0, 0]]),  # of 3 and 1 alone
+        ("dr-grpo", [[0, 1, -1], [0, 0, 0]]),
+        ("rloo", [[0, 2, -2], [0, 0, 0]]),
+        ("reinforce++", [[0, 1 / ROOT, -1 / ROOT], [0, 0, 0]]),
+        ("reinforce++-baseline", [[0, 1 / ROOT, -1 / ROOT], [0, 0, 0]]),
+        ("lite-ppo", [[0, 1 / ROOT, -1 / ROOT], [0, 0, 0]]),
+        ("max-rl", [[0, 0.5, -0.5], [0, 0, 0]]),
+        ("max@k", [[0, 0, 0], [0, 0, 0]]),  # of whole groups
+    ],
+)
+def test_lost_answers_count_nowhere(name, expected):
+    """The first answer of one group is lost, and two of the other, of which nothing is left to compare."""
+    reward, there = np.float32([[np.nan, 3, 1], [5, 0, 9]]), np.array([[0, 1, 1], [1, 0, 0]], bool)
+    numbers = {"epsilon": 1e-9} if name in ("grpo", "reinforce++", "reinforce++-baseline", "lite-ppo") else {}
+    numbers |= {"k": 2} if name == "max@k" else {}
+    found, weight = advantages.advantage_of_those_there(name, reward, there, **numbers)
+    close(found, expected)
+    close(weight, [[0, 1, 1], [0, 0, 0]] if name != "max@k" else np.zeros((2, 3)))
+
+
 def best_sets(count, k):
     return list(itertools.combinations(range(count), k))
 

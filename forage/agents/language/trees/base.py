@@ -35,6 +35,7 @@ class TreeAgent(GRPO):
     """GRPO's updates of a language model, from answers that branch off one another."""
 
     usual_starts: ClassVar[str] = "branches"
+    corrects_sampler: ClassVar[bool] = False
     whole_episodes: ClassVar[bool] = False  # a rollout has several answers of each environment
     marks: ClassVar[bool] = True
     each: ClassVar[bool] = False  # every answer is branched from, rather than the first of each group

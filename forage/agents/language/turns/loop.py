@@ -38,6 +38,7 @@ class LOOP(GRPO):
     """Leave-one-out PPO on whole conversations (Chen et al., 2025, arXiv 2502.01600)."""
 
     example: ClassVar[str] = "forage train loop text:guess"
+    corrects_sampler: ClassVar[bool] = False
 
     advantage: str = equinox.field(static=True, default="rloo")  # reward less the mean of the others: LOOP's own
     aggregation: str = equinox.field(static=True, default="constant")  # with the weights of its turns, a trajectory's

@@ -1,0 +1,30 @@
+"""A transformer with its tokenizer as a directory of Hugging Face's, for other programs to write with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from forage.core.errors import ForageError
+from forage.core.text.tokenizer import Tokenizer
+from forage.nn.language.directory import with_tokens
+from forage.nn.transformer import Transformer
+
+
+def write(network: Transformer, tokenizer: Tokenizer, directory: Path) -> Path:
+    """Write a transformer and its tokenizer to a directory, so that both know what ends and fills a text.
+
+    Tokens that the tokenizer does not have are suppressed, as they are where Forage writes.
+    """
+    network = with_tokens(network, tokenizer.end, tokenizer.pad, tokenizer.begin)
+    unknown = list(range(tokenizer.vocabulary, network.architecture.vocabulary))
+    try:
+        network.save(directory)
+        tokenizer.save(directory)
+        if unknown:
+            path = directory / "generation_config.json"
+            said = json.loads(path.read_text(encoding="utf-8")) | {"suppress_tokens": unknown}
+            path.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ForageError(f"Could not write {directory}: {error.strerror or error}.") from error
+    return directory
