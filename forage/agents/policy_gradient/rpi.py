@@ -1,0 +1,330 @@
+"""Robust policy improvement: a policy gradient that imitates whichever of several imperfect teachers is worth more.
+
+Liu, Yoneda, Stevens, Walter, Chen (2024), "Blending Imitation and Reinforcement Learning for Robust Policy
+Improvement", arXiv 2310.01737. K oracles, policies that can only be asked what to do, and the learner itself, number
+K + 1, each have an ensemble of values, with mean m_k(s) and standard deviation d_k(s) over its members. With
+k = argmax_k m_k(s), the baseline (equation 12) is
+
+    f(s) = m_k(s)    where d_k(s) <= confidence,  else m_{K+1}(s)
+
+and the policy climbs PPO's clipped loss with advantages from it (equation 11, robust policy gradient),
+
+    A_t = sum_i (discount gae_lambda)^i delta_{t+i},    delta_t = r_t + discount f(s_{t+1}) - f(s_t)
+
+in episodes that the learner plays by itself. Where an oracle is worth more, that is imitation of it; where the learner
+is, it is PPO. Values learn from lambda-returns, those of an oracle from the newest `kept_rollouts` rollouts, where it
+acted, and the learner's from the last one. Which policy acts when, and so which value learns where, is a matter of the
+behaviour (`forage.behaviours.raps`), which asks `selected` (equation 10, robust active policy selection):
+
+    argmax { m_1 + d_1, ..., m_K + d_K, m_{K+1} - d_{K+1} }
+
+Without oracles the paper's baseline is the learner's value, and this is PPO; use ppo. The paper's lambda, confidence
+and five members are defaults here; its text could be read in notes on it alone, and the authors have published the
+program of the method before (ripl/maps, whose discount, step size of values and deviation of means are taken). There
+each member draws its own minibatches of transitions whose targets were computed before; here each learns from a random
+half of the segments drawn, with targets by the ensemble of now. There values have networks of ReLU. Oracles act
+without noise here; there they may draw their actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.agents.policy_gradient.ppo import PPO, Read
+from forage.core import spaces
+from forage.core.frozen import Frozen, as_frozen
+from forage.core.ports import Judgement, Metrics
+from forage.core.ranges import Range, Ranges
+from forage.core.spaces import split_mask
+from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Spec
+from forage.nn.actor_critic import ActorCritic
+from forage.nn.critics import ActionValue, each_value, several
+from forage.nn.networks import Style
+from forage.nn.normalise import Norms, begun, normalised, read_after, updated
+from forage.ops.minibatches import weighted_mean
+from forage.ops.optimiser import Optimiser, adam
+from forage.ops.returns import lambda_returns
+
+BASELINE, AFTER = "baseline", "baseline after"
+"""The names under which a rollout holds f(s) and f(s') for PPO."""
+
+
+class Kept(NamedTuple):
+    """What values learn from: segments, leaves `time segment ...`; of several rollouts `slot time env ...`."""
+
+    observation: PyTree[Array]
+    next_observation: PyTree[Array]
+    reward: Float[Array, "*shape"]
+    terminated: Bool[Array, "*shape"]
+    truncated: Bool[Array, "*shape"]
+    policy: Int[Array, "*shape"]  # who acted, as `RPI` numbers them
+
+
+class RPIState(NamedTuple):
+    network: ActorCritic
+    optimiser: Any
+    norm: Norms  # of observations
+    values: ActionValue  # of no action: leaves [policy * member, ...], the learner's last
+    value_optimiser: Any
+    oracles: tuple[PyTree[Array], ...]  # the weights of each
+    kept: Kept  # the newest rollouts
+    rollouts: Int[Array, ""]  # that were learned from
+
+
+def as_oracles(given: Any) -> Any:
+    """Return the frozen policies that runs' directories, functions or pairs (agent, its state) stand for."""
+    return tuple(as_frozen(one) for one in given) if isinstance(given, tuple | list) else given
+
+
+class RPI(PPO):
+    """PPO that imitates the best of several oracles, state by state, until it is better (Liu et al., 2310.01737).
+
+    Policies are numbered: the oracles from 0, then the learner in what it plays by itself, then the learner where
+    another policy was or is to take over (`roll_in`), from which nothing is learned.
+    """
+
+    example: ClassVar[str] = "forage train rpi Pendulum-v1 --oracles runs/early,runs/other"
+    usual_behaviour: ClassVar[str] = "raps"
+    ranges: ClassVar[Ranges] = {
+        "confidence": Range(0),
+        "members": Range(2),
+        "value_learning_rate": Range(0, above=True),
+        "value_updates": Range(1),
+        "value_segments": Range(1),
+        "kept_rollouts": Range(1),
+    }
+
+    discount: float = 0.995
+    gae_lambda: float = 0.9
+    value_coefficient: float = 0.0  # weight of the loss of PPO's own value, which nothing asks here
+    oracles: tuple[str | Frozen | Callable[[Any], Any], ...] = equinox.field(default=(), converter=as_oracles)  # the
+    # teachers: directories of runs, with commas between them; in Python also functions of the observation, or trained
+    # agents with their states
+    confidence: float = 0.5  # largest deviation of an ensemble whose mean is trusted as the baseline, in units of the
+    # reward; smaller imitates less; the paper's, which has 3 for Pendulum
+    members: int = equinox.field(static=True, default=5)  # values of each policy; more tell better where they are sure
+    value_learning_rate: float = 1e-3  # step size of Adam for the values; larger follows newer returns faster
+    value_updates: int = equinox.field(static=True, default=32)  # updates of the values after each rollout; more fit
+    # them better, at more computing
+    value_segments: int = equinox.field(static=True, default=8)  # segments of a rollout's length in each of these, of
+    # oracles and of the learner; more make them steadier
+    kept_rollouts: int = equinox.field(static=True, default=16)  # newest rollouts that the oracles' values learn from;
+    # more are steadier, as oracles stay as they are
+
+    @property
+    def needed_behaviour(self) -> str:
+        return "raps"
+
+    @property
+    def learner(self) -> int:
+        """Return the number of the learner, in what it plays by itself."""
+        return len(self.oracles)
+
+    @property
+    def roll_in(self) -> int:
+        """Return the number of the learner where another policy was or is to take over."""
+        return len(self.oracles) + 1
+
+    @property
+    def teachers(self) -> tuple[Frozen, ...]:
+        """Return the oracles."""
+        assert all(isinstance(one, Frozen) for one in self.oracles)
+        return self.oracles  # type: ignore[return-value]
+
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        if not isinstance(self.oracles, tuple) or not self.oracles:
+            raise ForageError(
+                "RPI learns from other policies; name the runs of some with --oracles RUN,RUN, or use ppo."
+            )
+        for one in self.oracles:
+            if not isinstance(one, Frozen):
+                raise ForageError(
+                    f"An oracle of RPI is a run's directory, a function of the observation or a pair (agent, its "
+                    f"state), not a {type(one).__name__}."
+                )
+            one.check("RPI", spec, "oracle")
+        if self.memory_size or self.central_critic or self.bonus_head:
+            raise ForageError(
+                "RPI values single observations, by one reward; leave memory_size, central_critic and bonus_head out."
+            )
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> RPIState:  # type: ignore[override]
+        value_key = jax.random.fold_in(key, 1)
+        plain = super().init(key, spec)
+        space, sizes = read_after(spec.observation_space, plain.norm), self.value_sizes or self.hidden_sizes
+        style = Style.of(self)
+        values = several(
+            lambda key: ActionValue(key, space, 0, sizes, style), value_key, (self.learner + 1) * self.members
+        )
+        shape = self.kept_rollouts, self.rollout_length, self.num_envs * spec.num_agents
+        seen = jax.tree.map(
+            lambda x: jnp.zeros((*shape, *jnp.shape(x)), jnp.asarray(x).dtype), spaces.example(spec.observation_space)
+        )
+        no = jnp.zeros(shape, bool)
+        nobody = jnp.full(shape, self.roll_in, jnp.int32)
+        kept = Kept(seen, jax.tree.map(jnp.copy, seen), jnp.zeros(shape), no, jnp.copy(no), nobody)
+        weights = tuple(one.first(spec) for one in self.teachers)
+        return RPIState(*plain, values, self.value_descent().init(values), weights, kept, jnp.int32(0))
+
+    def value_descent(self) -> Optimiser:
+        """Return the optimiser of the values."""
+        return adam(self.value_learning_rate)
+
+    def act(
+        self,
+        state: Any,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, "*noise"] | None = None,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        action, hidden, _ = super().act(state, hidden, observation, key, explore, noise)
+        return action, hidden, jnp.int32(self.learner)
+
+    def asked(self, state: Any, observation: PyTree[Array]) -> PyTree[Array]:
+        """Return what each oracle would do in one observation, leaves `oracle ...`."""
+        actions = [one.act(held, observation) for one, held in zip(self.teachers, state.oracles, strict=True)]
+        return jax.tree.map(lambda *each: jnp.stack(each), *actions)
+
+    def selected(self, state: Any, observation: PyTree[Array]) -> Int[Array, ""]:
+        """Return which policy goes on from one observation: oracles by upper bounds, the learner by its lower one."""
+        rows = jax.tree.map(lambda x: jnp.asarray(x)[None], normalised(state.norm, observation))
+        mean, spread = (x[:, 0] for x in self.estimates(state.values, rows))
+        bound = mean + jnp.where(jnp.arange(self.learner + 1) < self.learner, spread, -spread)
+        return jnp.argmax(bound).astype(jnp.int32)
+
+    def member_values(self, values: ActionValue, observation: PyTree[Array]) -> Float[Array, "policy member batch"]:
+        """Return all values of a batch, as the networks read it (leaves `batch ...`)."""
+        nothing = jnp.zeros((jax.tree.leaves(observation)[0].shape[0], 0))
+        return each_value(values, observation, nothing).reshape(self.learner + 1, self.members, -1)
+
+    def estimates(
+        self, values: ActionValue, observation: PyTree[Array]
+    ) -> tuple[Float[Array, "policy batch"], Float[Array, "policy batch"]]:
+        """Return mean and deviation over the members of each policy's ensemble."""
+        each = self.member_values(values, observation)
+        return each.mean(1), each.std(1, ddof=1)
+
+    def baseline(
+        self, mean: Float[Array, "policy batch"], spread: Float[Array, "policy batch"]
+    ) -> tuple[Float[Array, " batch"], Int[Array, " batch"]]:
+        """Compute f, and the policy whose value it is."""
+        best = jnp.argmax(mean, 0)
+        unsure = jnp.take_along_axis(spread, best[None], 0)[0] > self.confidence
+        best = jnp.where(unsure, self.learner, best)
+        return jnp.take_along_axis(mean, best[None], 0)[0], best
+
+    def learn(
+        self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[Any, Metrics, Float[Array, " env"]]:
+        experience = batch.experience
+        norm = self.read_with(state, experience)
+
+        # Values, before the policy, as the paper has it
+        newest = Kept(*(getattr(experience, name) for name in Kept._fields[:-1]), experience.aux)
+        slot = state.rollouts % self.kept_rollouts
+        kept = jax.tree.map(lambda all, new: all.at[slot].set(new.astype(all.dtype)), state.kept, newest)
+        state = state._replace(kept=kept, rollouts=state.rollouts + 1)
+        state, lost = self.value(state, norm, newest, jax.random.fold_in(key, 3))
+
+        # Policy: PPO, which learns from what the learner plays by itself
+        own = experience.aux == self.learner
+        source = jnp.where((experience.source == AGENT) & ~own, GUIDE, experience.source)
+        told, best = self.told(state, norm, experience._replace(source=source))
+        improved: Any = super().learn(state, batch._replace(experience=told), clock, key)
+        state, metrics, errors = improved
+        own = own & experience.counts
+        metrics |= {
+            "oracle_value_loss": lost[0],
+            "learner_value_loss": lost[1],
+            "own_steps": own.mean(),
+            "imitated": weighted_mean((best != self.learner).astype(jnp.float32), own),
+        }
+        return state, metrics, errors
+
+    def value(
+        self, state: Any, norm: Norms, newest: Kept, key: Key[Array, ""]
+    ) -> tuple[Any, tuple[Float[Array, ""], Float[Array, ""]]]:
+        """Return the state after all updates of the values, and the mean errors of oracles and learner."""
+        descent, size, envs = self.value_descent(), self.value_segments, newest.reward.shape[1]
+        written = jnp.minimum(state.rollouts, self.kept_rollouts)
+
+        def update(carry: tuple[ActionValue, Any], key: Key[Array, ""]) -> tuple[tuple[ActionValue, Any], Any]:
+            slot_key, env_key, own_key, half_key = jax.random.split(key, 4)
+            where = jax.random.randint(slot_key, (size,), 0, written), jax.random.randint(env_key, (size,), 0, envs)
+            # The learner has changed since older rollouts, and oracles have not.
+            older = jax.tree.map(lambda x: jnp.moveaxis(x[where[0], :, where[1]], 0, 1), state.kept)
+            older = older._replace(policy=jnp.where(older.policy < self.learner, older.policy, self.roll_in))
+            own = jax.random.randint(own_key, (size,), 0, envs)
+            own = jax.tree.map(lambda x: x[:, own], newest)
+            own = own._replace(policy=jnp.where(own.policy == self.learner, own.policy, self.roll_in))
+            drawn = jax.tree.map(lambda a, b: jnp.concatenate([a, b], 1), older, own)
+            heard = jax.random.bernoulli(half_key, 0.5, (self.members, 2 * size))
+            gradient, lost = jax.grad(self.value_loss, has_aux=True)(carry[0], norm, drawn, heard)
+            return descent.step(gradient, carry[1], carry[0]), lost
+
+        keys = jax.random.split(key, self.value_updates)
+        (values, optimiser), lost = jax.lax.scan(update, (state.values, state.value_optimiser), keys)
+        lost = lost.mean(0)
+        return state._replace(values=values, value_optimiser=optimiser), (lost[:-1].mean(), lost[-1])
+
+    def value_loss(
+        self, values: ActionValue, norm: Norms, drawn: Kept, heard: Bool[Array, "member segment"]
+    ) -> tuple[Float[Array, ""], Float[Array, " policy"]]:
+        """Compute half the mean squared errors of all members, each policy's where it acted and the member `heard`.
+
+        Targets are lambda-returns with the ensemble's mean. Beside the loss, each policy's mean squared error.
+        """
+        time, segments = drawn.reward.shape
+        read = jax.vmap(jax.vmap(lambda o: normalised(norm, o)))
+        rows = [
+            jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), read(o))
+            for o in (drawn.observation, drawn.next_observation)
+        ]
+        value = self.member_values(values, rows[0]).reshape(-1, self.members, time, segments)
+        after = self.member_values(jax.lax.stop_gradient(values), rows[1]).mean(1).reshape(-1, time, segments)
+
+        def target(after: Float[Array, " time"], reward: Array, terminated: Array, truncated: Array) -> Array:
+            return lambda_returns(reward, after, terminated, truncated, self.discount, self.gae_lambda)
+
+        of_segments = jax.vmap(target, in_axes=1, out_axes=1)
+        ends = drawn.reward, drawn.terminated, drawn.truncated
+        goal = jax.vmap(lambda after: of_segments(after, *ends))(jax.lax.stop_gradient(after))
+        acted = (drawn.policy == jnp.arange(self.learner + 1)[:, None, None]).astype(jnp.float32)
+        weight = acted[:, None] * heard[None, :, None]
+        total = (weight * (value - goal[:, None]) ** 2).sum((2, 3)) / jnp.maximum(weight.sum((2, 3)), 1.0)
+        return 0.5 * total.sum(), total.mean(1)
+
+    def read_with(self, state: Any, rollout: Experience) -> Norms:
+        """Return the norms that a rollout is read with, as PPO's."""
+        return begun(state.norm, updated(state.norm, split_mask(rollout.observation)[0], rollout.counts))
+
+    def told(self, state: Any, norm: Norms, rollout: Experience) -> tuple[Experience, Int[Array, "time env"]]:
+        """Return a rollout with f of what was seen and of what came after, and whose value the former is."""
+
+        def found(observation: PyTree[Array]) -> tuple[Array, Array]:
+            rows = jax.vmap(jax.vmap(lambda o: normalised(norm, o)))(observation)
+            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
+            both = self.baseline(*self.estimates(state.values, rows))
+            return both[0].reshape(rollout.reward.shape), both[1].reshape(rollout.reward.shape)
+
+        (now, best), (after, _) = found(rollout.observation), found(rollout.next_observation)
+        return rollout._replace(rewards={BASELINE: now, AFTER: after}), best
+
+    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:
+        """Read a rollout as PPO does, but for its values: those are f, which `told` has put there."""
+        values = {
+            name: experience.rewards[key][..., None] for name, key in (("value", BASELINE), ("next_value", AFTER))
+        }
+        return super().read(network, norm, experience)._replace(**values)
+
+    def judge(self, state: Any, rollout: Experience) -> Judgement:
+        return super().judge(state, self.told(state, self.read_with(state, rollout), rollout)[0])
