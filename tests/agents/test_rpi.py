@@ -8,12 +8,13 @@ import small
 from between import SPEC, constant
 from small import compute
 
-from forage.agents.policy_gradient.rpi import RPI, Kept
+from forage.agents.policy_gradient.rpi import RPI
 from forage.behaviours.own import Own
 from forage.behaviours.raps import RAPS
 from forage.config.saved import load_policy
 from forage.config.setup import make_setup
 from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError
+from forage.nn.policy_values import Acted
 
 SIZES = {"num_envs": 2, "rollout_length": 4, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,), "members": 2}
 SIZES |= {"value_updates": 1, "value_segments": 2, "kept_rollouts": 2, "discount": 0.5, "gae_lambda": 0.5}
@@ -29,7 +30,7 @@ ONE = RPI(**SIZES, oracles=(right,), confidence=2.0, entropy_coefficient=0.0)
 def saying(state, oracle, learner):
     """A state whose two policies' two members say these values of everything."""
     says = [[value] for value in (*oracle, *learner)]
-    return state._replace(values=constant(state.values, lambda v: v.body.layers[-1].bias, says))
+    return state._replace(values=constant(state.values, lambda v: v.networks.body.layers[-1].bias, says))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def saying(state, oracle, learner):
 def test_the_baseline_is_the_best_trusted_mean_and_oracles_go_on_by_upper_bounds(oracle, learner, baseline, selected):
     def found():
         state = saying(ONE.init(jax.random.key(0), SPEC), oracle, learner)
-        return ONE.baseline(*ONE.estimates(state.values, jnp.ones((1, 3))))[0], ONE.selected(state, jnp.ones(3))
+        return ONE.baseline(*state.values.estimates(jnp.ones((1, 3))))[0], ONE.selected(state, jnp.ones(3))
 
     value, chosen = compute(found)
     np.testing.assert_allclose(value, [baseline], rtol=1e-6)
@@ -55,14 +56,14 @@ def test_a_value_learns_where_its_policy_acted_and_its_member_listens():
     """Of the oracle: returns 1 at the end, and 1 + 0.5 (0.5 * 2 + 0.5 * 1) = 1.75 before it, where values say 2."""
     no = jnp.zeros((2, 1), bool)
     ends = jnp.array([[False], [True]])
-    drawn = Kept(jnp.ones((2, 1, 3)), jnp.ones((2, 1, 3)), jnp.ones((2, 1)), ends, no, jnp.zeros((2, 1), jnp.int32))
+    drawn = Acted(jnp.ones((2, 1, 3)), jnp.ones((2, 1, 3)), jnp.ones((2, 1)), ends, no, jnp.zeros((2, 1), jnp.int32))
 
     def found():
         state = saying(ONE.init(jax.random.key(0), SPEC), (2.0, 2.0), (9.0, 9.0))
         heard = jnp.array([[True], [False]])
-        loss, each = ONE.value_loss(state.values, None, drawn, heard)
-        gradient = jax.grad(lambda values: ONE.value_loss(values, None, drawn, heard)[0])(state.values)
-        return loss, each, gradient.body.layers[-1].bias[:, 0]
+        loss, each = state.values.loss(drawn, None, heard, 0.5, 0.5)
+        gradient = jax.grad(lambda values: values.loss(drawn, None, heard, 0.5, 0.5)[0])(state.values)
+        return loss, each, gradient.networks.body.layers[-1].bias[:, 0]
 
     loss, each, bias = compute(found)
     np.testing.assert_allclose(loss, 0.5 * (0.25**2 + 1.0) / 2, rtol=1e-6)
@@ -101,7 +102,7 @@ def test_policy_and_values_learn_from_their_own_steps_alone():
         def after(policy, source):
             batch = Batch(rollout(policy, source), jnp.ones(2), jnp.arange(2))
             new, metrics, _ = ONE.learn(state, batch, Clock(jnp.int32(8), jnp.float32(100)), jax.random.key(1))
-            moved = new.values.body.layers[-1].bias - state.values.body.layers[-1].bias
+            moved = new.values.networks.body.layers[-1].bias - state.values.networks.body.layers[-1].bias
             return new.network.actor.weight - state.network.actor.weight, moved, metrics["own_steps"]
 
         kinds = jnp.array([[ONE.learner, AGENT], [ONE.roll_in, AGENT], [0, GUIDE]])

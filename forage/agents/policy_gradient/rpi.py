@@ -12,29 +12,27 @@ and the policy climbs PPO's clipped loss with advantages from it (equation 11, r
     A_t = sum_i (discount gae_lambda)^i delta_{t+i},    delta_t = r_t + discount f(s_{t+1}) - f(s_t)
 
 in episodes that the learner plays by itself. Where an oracle is worth more, that is imitation of it; where the learner
-is, it is PPO. Values learn from lambda-returns, those of an oracle from the newest `kept_rollouts` rollouts, where it
-acted, and the learner's from the last one. Which policy acts when, and so which value learns where, is a matter of the
-behaviour (`forage.behaviours.raps`), which asks `selected` (equation 10, robust active policy selection):
+is, it is PPO. Values learn as `forage.nn.policy_values` has it, those of an oracle from the newest `kept_rollouts`
+rollouts, where it acted, and the learner's from the last one. Who acts when is a matter of the behaviour
+(`forage.behaviours.raps`), which asks `selected` (equation 10, robust active policy selection):
 
     argmax { m_1 + d_1, ..., m_K + d_K, m_{K+1} - d_{K+1} }
 
-Without oracles the paper's baseline is the learner's value, and this is PPO; use ppo. The paper's lambda, confidence
-and five members are defaults here; its text could be read in notes on it alone, and the authors have published the
-program of the method before (ripl/maps, whose discount, step size of values and deviation of means are taken). There
-each member draws its own minibatches of transitions whose targets were computed before; here each learns from a random
-half of the segments drawn, with targets by the ensemble of now. There values have networks of ReLU. Oracles act
-without noise here; there they may draw their actions.
+Lambda, confidence and five members are the paper's, whose text could be read in notes on it alone; discount and step
+size of the values are those of the program of the same authors' method before (ripl/maps). Oracles act without noise
+here; there they may draw their actions. Without oracles this would be PPO, so it asks for some.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.policy_gradient.ppo import PPO, Read
 from forage.core import spaces
@@ -44,36 +42,24 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic
-from forage.nn.critics import ActionValue, each_value, several
 from forage.nn.networks import Style
 from forage.nn.normalise import Norms, begun, normalised, read_after, updated
+from forage.nn.policy_values import Acted, PolicyValues
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
-from forage.ops.returns import lambda_returns
 
 BASELINE, AFTER = "baseline", "baseline after"
 """The names under which a rollout holds f(s) and f(s') for PPO."""
-
-
-class Kept(NamedTuple):
-    """What values learn from: segments, leaves `time segment ...`; of several rollouts `slot time env ...`."""
-
-    observation: PyTree[Array]
-    next_observation: PyTree[Array]
-    reward: Float[Array, "*shape"]
-    terminated: Bool[Array, "*shape"]
-    truncated: Bool[Array, "*shape"]
-    policy: Int[Array, "*shape"]  # who acted, as `RPI` numbers them
 
 
 class RPIState(NamedTuple):
     network: ActorCritic
     optimiser: Any
     norm: Norms  # of observations
-    values: ActionValue  # of no action: leaves [policy * member, ...], the learner's last
+    values: PolicyValues  # the learner's last
     value_optimiser: Any
     oracles: tuple[PyTree[Array], ...]  # the weights of each
-    kept: Kept  # the newest rollouts
+    kept: Acted  # the newest rollouts, leaves `slot time env ...`
     rollouts: Int[Array, ""]  # that were learned from
 
 
@@ -158,18 +144,16 @@ class RPI(PPO):
     def init(self, key: Key[Array, ""], spec: Spec) -> RPIState:  # type: ignore[override]
         value_key = jax.random.fold_in(key, 1)
         plain = super().init(key, spec)
-        space, sizes = read_after(spec.observation_space, plain.norm), self.value_sizes or self.hidden_sizes
-        style = Style.of(self)
-        values = several(
-            lambda key: ActionValue(key, space, 0, sizes, style), value_key, (self.learner + 1) * self.members
-        )
+        read = dataclasses.replace(spec, observation_space=read_after(spec.observation_space, plain.norm))
+        sizes = self.value_sizes or self.hidden_sizes
+        values = PolicyValues(value_key, read, sizes, Style.of(self), self.learner + 1, self.members)
         shape = self.kept_rollouts, self.rollout_length, self.num_envs * spec.num_agents
         seen = jax.tree.map(
             lambda x: jnp.zeros((*shape, *jnp.shape(x)), jnp.asarray(x).dtype), spaces.example(spec.observation_space)
         )
         no = jnp.zeros(shape, bool)
         nobody = jnp.full(shape, self.roll_in, jnp.int32)
-        kept = Kept(seen, jax.tree.map(jnp.copy, seen), jnp.zeros(shape), no, jnp.copy(no), nobody)
+        kept = Acted(seen, jax.tree.map(jnp.copy, seen), jnp.zeros(shape), no, jnp.copy(no), nobody)
         weights = tuple(one.first(spec) for one in self.teachers)
         return RPIState(*plain, values, self.value_descent().init(values), weights, kept, jnp.int32(0))
 
@@ -197,21 +181,9 @@ class RPI(PPO):
     def selected(self, state: Any, observation: PyTree[Array]) -> Int[Array, ""]:
         """Return which policy goes on from one observation: oracles by upper bounds, the learner by its lower one."""
         rows = jax.tree.map(lambda x: jnp.asarray(x)[None], normalised(state.norm, observation))
-        mean, spread = (x[:, 0] for x in self.estimates(state.values, rows))
+        mean, spread = (x[:, 0] for x in state.values.estimates(rows))
         bound = mean + jnp.where(jnp.arange(self.learner + 1) < self.learner, spread, -spread)
         return jnp.argmax(bound).astype(jnp.int32)
-
-    def member_values(self, values: ActionValue, observation: PyTree[Array]) -> Float[Array, "policy member batch"]:
-        """Return all values of a batch, as the networks read it (leaves `batch ...`)."""
-        nothing = jnp.zeros((jax.tree.leaves(observation)[0].shape[0], 0))
-        return each_value(values, observation, nothing).reshape(self.learner + 1, self.members, -1)
-
-    def estimates(
-        self, values: ActionValue, observation: PyTree[Array]
-    ) -> tuple[Float[Array, "policy batch"], Float[Array, "policy batch"]]:
-        """Return mean and deviation over the members of each policy's ensemble."""
-        each = self.member_values(values, observation)
-        return each.mean(1), each.std(1, ddof=1)
 
     def baseline(
         self, mean: Float[Array, "policy batch"], spread: Float[Array, "policy batch"]
@@ -229,7 +201,14 @@ class RPI(PPO):
         norm = self.read_with(state, experience)
 
         # Values, before the policy, as the paper has it
-        newest = Kept(*(getattr(experience, name) for name in Kept._fields[:-1]), experience.aux)
+        newest = Acted(
+            experience.observation,
+            experience.next_observation,
+            experience.reward,
+            experience.terminated,
+            experience.truncated,
+            experience.aux,
+        )
         slot = state.rollouts % self.kept_rollouts
         kept = jax.tree.map(lambda all, new: all.at[slot].set(new.astype(all.dtype)), state.kept, newest)
         state = state._replace(kept=kept, rollouts=state.rollouts + 1)
@@ -251,13 +230,13 @@ class RPI(PPO):
         return state, metrics, errors
 
     def value(
-        self, state: Any, norm: Norms, newest: Kept, key: Key[Array, ""]
+        self, state: Any, norm: Norms, newest: Acted, key: Key[Array, ""]
     ) -> tuple[Any, tuple[Float[Array, ""], Float[Array, ""]]]:
         """Return the state after all updates of the values, and the mean errors of oracles and learner."""
         descent, size, envs = self.value_descent(), self.value_segments, newest.reward.shape[1]
         written = jnp.minimum(state.rollouts, self.kept_rollouts)
 
-        def update(carry: tuple[ActionValue, Any], key: Key[Array, ""]) -> tuple[tuple[ActionValue, Any], Any]:
+        def update(carry: tuple[PolicyValues, Any], key: Key[Array, ""]) -> tuple[tuple[PolicyValues, Any], Any]:
             slot_key, env_key, own_key, half_key = jax.random.split(key, 4)
             where = jax.random.randint(slot_key, (size,), 0, written), jax.random.randint(env_key, (size,), 0, envs)
             # The learner has changed since older rollouts, and oracles have not.
@@ -268,40 +247,14 @@ class RPI(PPO):
             own = own._replace(policy=jnp.where(own.policy == self.learner, own.policy, self.roll_in))
             drawn = jax.tree.map(lambda a, b: jnp.concatenate([a, b], 1), older, own)
             heard = jax.random.bernoulli(half_key, 0.5, (self.members, 2 * size))
-            gradient, lost = jax.grad(self.value_loss, has_aux=True)(carry[0], norm, drawn, heard)
+            loss = lambda values: values.loss(drawn, norm, heard, self.discount, self.gae_lambda)  # noqa: E731
+            gradient, lost = jax.grad(loss, has_aux=True)(carry[0])
             return descent.step(gradient, carry[1], carry[0]), lost
 
         keys = jax.random.split(key, self.value_updates)
         (values, optimiser), lost = jax.lax.scan(update, (state.values, state.value_optimiser), keys)
         lost = lost.mean(0)
         return state._replace(values=values, value_optimiser=optimiser), (lost[:-1].mean(), lost[-1])
-
-    def value_loss(
-        self, values: ActionValue, norm: Norms, drawn: Kept, heard: Bool[Array, "member segment"]
-    ) -> tuple[Float[Array, ""], Float[Array, " policy"]]:
-        """Compute half the mean squared errors of all members, each policy's where it acted and the member `heard`.
-
-        Targets are lambda-returns with the ensemble's mean. Beside the loss, each policy's mean squared error.
-        """
-        time, segments = drawn.reward.shape
-        read = jax.vmap(jax.vmap(lambda o: normalised(norm, o)))
-        rows = [
-            jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), read(o))
-            for o in (drawn.observation, drawn.next_observation)
-        ]
-        value = self.member_values(values, rows[0]).reshape(-1, self.members, time, segments)
-        after = self.member_values(jax.lax.stop_gradient(values), rows[1]).mean(1).reshape(-1, time, segments)
-
-        def target(after: Float[Array, " time"], reward: Array, terminated: Array, truncated: Array) -> Array:
-            return lambda_returns(reward, after, terminated, truncated, self.discount, self.gae_lambda)
-
-        of_segments = jax.vmap(target, in_axes=1, out_axes=1)
-        ends = drawn.reward, drawn.terminated, drawn.truncated
-        goal = jax.vmap(lambda after: of_segments(after, *ends))(jax.lax.stop_gradient(after))
-        acted = (drawn.policy == jnp.arange(self.learner + 1)[:, None, None]).astype(jnp.float32)
-        weight = acted[:, None] * heard[None, :, None]
-        total = (weight * (value - goal[:, None]) ** 2).sum((2, 3)) / jnp.maximum(weight.sum((2, 3)), 1.0)
-        return 0.5 * total.sum(), total.mean(1)
 
     def read_with(self, state: Any, rollout: Experience) -> Norms:
         """Return the norms that a rollout is read with, as PPO's."""
@@ -313,7 +266,7 @@ class RPI(PPO):
         def found(observation: PyTree[Array]) -> tuple[Array, Array]:
             rows = jax.vmap(jax.vmap(lambda o: normalised(norm, o)))(observation)
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
-            both = self.baseline(*self.estimates(state.values, rows))
+            both = self.baseline(*state.values.estimates(rows))
             return both[0].reshape(rollout.reward.shape), both[1].reshape(rollout.reward.shape)
 
         (now, best), (after, _) = found(rollout.observation), found(rollout.next_observation)
@@ -321,10 +274,8 @@ class RPI(PPO):
 
     def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:
         """Read a rollout as PPO does, but for its values: those are f, which `told` has put there."""
-        values = {
-            name: experience.rewards[key][..., None] for name, key in (("value", BASELINE), ("next_value", AFTER))
-        }
-        return super().read(network, norm, experience)._replace(**values)
+        now, after = experience.rewards[BASELINE][..., None], experience.rewards[AFTER][..., None]
+        return super().read(network, norm, experience)._replace(value=now, next_value=after)
 
     def judge(self, state: Any, rollout: Experience) -> Judgement:
         return super().judge(state, self.told(state, self.read_with(state, rollout), rollout)[0])
