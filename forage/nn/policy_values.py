@@ -20,7 +20,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.types import Spec
+from forage.core import spaces
+from forage.core.types import Experience, Spec
 from forage.nn.critics import ActionValue, each_value, several
 from forage.nn.networks import Style
 from forage.nn.normalise import Norms, normalised
@@ -36,6 +37,24 @@ class Acted(NamedTuple):
     terminated: Bool[Array, "*shape"]
     truncated: Bool[Array, "*shape"]
     policy: Int[Array, "*shape"]  # who acted; a number beyond the policies' is nobody who learns from it
+
+    @classmethod
+    def of(cls, rollout: Experience, policy: Int[Array, "time env"]) -> Acted:
+        """Return the segments of a rollout in which these policies acted."""
+        seen = rollout.observation, rollout.next_observation
+        return cls(*seen, rollout.reward, rollout.terminated, rollout.truncated, policy)
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...], spec: Spec, nobody: int) -> Acted:
+        """Return segments in which nobody acted yet."""
+
+        def zeros(like: Array) -> Array:
+            return jnp.zeros((*shape, *jnp.shape(like)), jnp.asarray(like).dtype)
+
+        seen = spaces.example(spec.observation_space)
+        first, second = (jax.tree.map(zeros, seen) for _ in range(2))
+        no = jnp.bool_(False)
+        return cls(first, second, jnp.zeros(shape), zeros(no), zeros(no), jnp.full(shape, nobody, jnp.int32))
 
 
 class PolicyValues(equinox.Module):

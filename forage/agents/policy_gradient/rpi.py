@@ -35,7 +35,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.policy_gradient.ppo import PPO, Read
-from forage.core import spaces
 from forage.core.frozen import Frozen, as_frozen
 from forage.core.ports import Judgement, Metrics
 from forage.core.ranges import Range, Ranges
@@ -96,9 +95,9 @@ class RPI(PPO):
     # reward; smaller imitates less; the paper's, which has 3 for Pendulum
     members: int = equinox.field(static=True, default=5)  # values of each policy; more tell better where they are sure
     value_learning_rate: float = 1e-3  # step size of Adam for the values; larger follows newer returns faster
-    value_updates: int = equinox.field(static=True, default=32)  # updates of the values after each rollout; more fit
+    value_updates: int = equinox.field(static=True, default=16)  # updates of the values after each rollout; more fit
     # them better, at more computing
-    value_segments: int = equinox.field(static=True, default=8)  # segments of a rollout's length in each of these, of
+    value_segments: int = equinox.field(static=True, default=4)  # segments of a rollout's length in each of these, of
     # oracles and of the learner; more make them steadier
     kept_rollouts: int = equinox.field(static=True, default=16)  # newest rollouts that the oracles' values learn from;
     # more are steadier, as oracles stay as they are
@@ -148,12 +147,7 @@ class RPI(PPO):
         sizes = self.value_sizes or self.hidden_sizes
         values = PolicyValues(value_key, read, sizes, Style.of(self), self.learner + 1, self.members)
         shape = self.kept_rollouts, self.rollout_length, self.num_envs * spec.num_agents
-        seen = jax.tree.map(
-            lambda x: jnp.zeros((*shape, *jnp.shape(x)), jnp.asarray(x).dtype), spaces.example(spec.observation_space)
-        )
-        no = jnp.zeros(shape, bool)
-        nobody = jnp.full(shape, self.roll_in, jnp.int32)
-        kept = Acted(seen, jax.tree.map(jnp.copy, seen), jnp.zeros(shape), no, jnp.copy(no), nobody)
+        kept = Acted.empty(shape, spec, self.roll_in)
         weights = tuple(one.first(spec) for one in self.teachers)
         return RPIState(*plain, values, self.value_descent().init(values), weights, kept, jnp.int32(0))
 
@@ -201,14 +195,7 @@ class RPI(PPO):
         norm = self.read_with(state, experience)
 
         # Values, before the policy, as the paper has it
-        newest = Acted(
-            experience.observation,
-            experience.next_observation,
-            experience.reward,
-            experience.terminated,
-            experience.truncated,
-            experience.aux,
-        )
+        newest = Acted.of(experience, experience.aux)
         slot = state.rollouts % self.kept_rollouts
         kept = jax.tree.map(lambda all, new: all.at[slot].set(new.astype(all.dtype)), state.kept, newest)
         state = state._replace(kept=kept, rollouts=state.rollouts + 1)
