@@ -38,5 +38,5 @@ CLAIM = Claim(
     smoke=Scale(1200, (1000, 1001)),
     paper=Paper("gymnasium:MountainCarContinuous-v0", 300_000, 5, "a GPU and a day", lacks="a vision-language model"),
     note="A rule that pumps energy, scripted, in place of a vision-language model that looks at pictures, and one car "
-    "in place of robots. The advisor is asked 256 times about single transitions in all.",
+    "in place of robots. The advisor is asked about 240 single transitions in all.",
 )
