@@ -95,9 +95,9 @@ class RPI(PPO):
     # reward; smaller imitates less; the paper's, which has 3 for Pendulum
     members: int = equinox.field(static=True, default=5)  # values of each policy; more tell better where they are sure
     value_learning_rate: float = 1e-3  # step size of Adam for the values; larger follows newer returns faster
-    value_updates: int = equinox.field(static=True, default=16)  # updates of the values after each rollout; more fit
-    # them better, at more computing
-    value_segments: int = equinox.field(static=True, default=4)  # segments of a rollout's length in each of these, of
+    value_updates: int = equinox.field(static=True, default=96)  # updates of the values after each rollout; more fit
+    # them better, at more computing; with 16 Pendulum-v1 was not learned at all
+    value_segments: int = equinox.field(static=True, default=8)  # segments of a rollout's length in each of these, of
     # oracles and of the learner; more make them steadier
     kept_rollouts: int = equinox.field(static=True, default=16)  # newest rollouts that the oracles' values learn from;
     # more are steadier, as oracles stay as they are

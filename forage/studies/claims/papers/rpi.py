@@ -13,7 +13,7 @@ from forage.studies.claims.played import push
 
 SAME: dict[str, Any] = {"hidden_sizes": (64, 64), "num_envs": 8, "rollout_length": 256, "minibatches": 16, "epochs": 8}
 SAME |= {"learning_rate": 1e-3, "discount": 0.99, "gae_lambda": 0.9, "entropy_coefficient": 0.0}
-VALUES = {"value_sizes": (32, 32), "value_updates": 16, "value_segments": 2, "kept_rollouts": 8}
+VALUES = {"value_sizes": (32, 32), "kept_rollouts": 8}
 
 
 def right(observation: Float[Array, "observation=2"]) -> Float[Array, "action=1"]:
