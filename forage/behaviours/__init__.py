@@ -11,6 +11,7 @@ PARTS = {
     "parameter-noise": "parameter_noise:ParameterNoise",
     "data-guided": "data_guided:DataGuided",
     "guide": "guide:Guide",
+    "raps": "raps:RAPS",
     "lesson": "lesson:Lesson",
     "dagger": "dagger:DAgger",
     "self-play": "self_play:SelfPlay",

@@ -36,14 +36,15 @@ class Frozen(Part):
     function: Callable[[Any], Any] | None = equinox.field(static=True, default=None)  # in place of a run: from an
     # observation to an action
 
-    def check(self, who: str, spec: Spec) -> None:
-        """Raise `ForageError` where the policy cannot act beside `who` in this environment."""
+    def check(self, who: str, spec: Spec, role: str = "base") -> None:
+        """Raise `ForageError` where the policy cannot act as a `role` of `who` in this environment."""
         if self.function is not None:
             wanted, seen = spaces.example(spec.action_space), spaces.example(spec.observation_space)
             given = jax.eval_shape(self.function, seen)
             if jax.tree.map(jnp.shape, given) != jax.tree.map(jnp.shape, wanted):
                 raise ForageError(
-                    f"The base of {who} does not return {spaces.describe(spec.action_space)}, which {spec.name} takes."
+                    f"The {role} of {who} does not return {spaces.describe(spec.action_space)}, which {spec.name} "
+                    f"takes."
                 )
         if self.agent is None:
             return
@@ -51,13 +52,13 @@ class Frozen(Part):
         name = type(self.agent).__name__
         if jax.tree.leaves(jax.eval_shape(lambda: self.known.hidden(spec))):
             raise ForageError(
-                f"{who} asks its base about single transitions, and the {name} of {self.run} remembers what came "
-                f"before; take a base without memory."
+                f"{who} asks its {role} about single transitions, and the {name} of {self.run} remembers what came "
+                f"before; take one without memory."
             )
         if self.agent.looks_ahead or self.agent.joint:
             raise ForageError(
-                f"{who} asks its base what to do in one observation, and {name} needs more than that; take another "
-                f"base, such as bc or sac."
+                f"{who} asks its {role} what to do in one observation, and {name} needs more than that; take another "
+                f"{role}, such as bc or sac."
             )
 
     @property

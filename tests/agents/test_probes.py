@@ -24,6 +24,7 @@ from forage.agents.actor_critic.between.residual import Residual, ResidualSAC, R
 from forage.agents.actor_critic.between.rlpd import RLPD
 from forage.agents.actor_critic.between.ro2o import RO2O
 from forage.agents.actor_critic.between.sung import SUNG, SUNGCQL
+from forage.agents.actor_critic.between.varl import VARL
 from forage.agents.actor_critic.between.wsrl import WSRL
 from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.crossq import CrossQ
@@ -202,6 +203,7 @@ class Noise(Agent):
         raise NotImplementedError
 
 
+UNHEEDED = {"advisor": lambda observation, action: action, "cutoff": 1000}
 STEERED = {"base": Frozen("noise", agent=Noise(), weights=jnp.ones(1)), "magnitude": 2.0, "critic_norm": "none"}
 STEERED |= {"distil_interval": 1}
 INCURIOUS = {"initial_information": 1e-3, "learn_information": False, "members": 2}  # and what is learned as well
@@ -275,6 +277,7 @@ AGENTS = {
     "residual-ppo": Trial(
         ResidualPPO(**PPO_SIZES, discount=DISCOUNT, base=lambda observation: jnp.ones(1), residual_scale=1.0), 12_000
     ),
+    "varl": Trial(VARL(**CRITIC, **COLD, **UNHEEDED, target_entropy=-3.0), 10_000),
     "expo": Trial(EXPO(**CRITIC, **COLD, **AROUND, target_entropy=-3.0), 10_000),
     "dsrl": Trial(DSRL(**CRITIC, **COLD, **STEERED, target_entropy=-3.0), 10_000),
     "adaptive-ratio-sac": Trial(
@@ -366,6 +369,7 @@ ELSEWHERE = {
     "trace-control": "It needs numbered states, and is compared with exact values: test_trace_control.py.",
     "vdn": "Its values are those of a team, and one agent is none; it learns the paper's game in test_vdn.py.",
     "ppo-lagrangian": "It is PPO where nothing costs, and probes have no costs: test_ppo_lagrangian.py.",
+    "rpi": "It is PPO whose advantages have another baseline, of oracles: test_rpi.py.",
     "ppo-imitation": "It is PPO and then the cloning of bc, which have rows: test_ppo_imitation.py.",
     "ldcq": "It values skills of several steps, which episodes of one or two do not hold: test_ldcq.py.",
     "grpo": "It writes text, which probes do not take: language/test_grpo.py.",
@@ -412,7 +416,7 @@ EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes":
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
 KIT = ("sac", "sac histogram", "mdpo-off", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
-BETWEEN = ("e2o", "ro2o", "h2o", "residual-sac", "residual-td3", "residual-ppo", "expo", "dsrl")
+BETWEEN = ("e2o", "ro2o", "h2o", "residual-sac", "residual-td3", "residual-ppo", "varl", "expo", "dsrl")
 NORMED = ("crossq", "simba", "simba-v2", "bro")
 REMEMBERING = ("recurrent-sac", "recurrent-td3")
 ZOOMED = ("cqn", "cqn-as")

@@ -197,6 +197,8 @@ ELSEWHERE = {
         *("sung", "sung-cql", "ldcq"),
     ),
     "agents/test_residual_agents.py": ("residual-sac", "residual-td3", "residual-ppo", "dsrl"),
+    "agents/test_rpi.py": ("rpi",),
+    "agents/test_varl.py": ("varl",),
     "agents/test_iq_learn.py": ("iq-learn", "iq-learn-sac"),
     "agents/test_ppo_imitation.py": ("ppo-imitation",),
     "agents/test_procedure_cloning.py": ("procedure-cloning",),
