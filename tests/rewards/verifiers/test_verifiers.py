@@ -18,6 +18,7 @@ from forage.rewards.verifiers.diversity import Diversity
 from forage.rewards.verifiers.form import Format
 from forage.rewards.verifiers.perplexity import TextCuriosity
 from forage.rewards.verifiers.representation import Representation
+from forage.rewards.verifiers.search_stages import SearchStages
 from forage.rewards.verifiers.shorter import Shorter
 
 SPACE = gymnasium.spaces.Dict({"context": Tokens(3, 30, end=29), "reference": Tokens(4, 30, end=29)})
@@ -103,6 +104,20 @@ def test_improbable_answers_are_paid_up_to_a_share_of_the_reward():
     assert (paid(signed, rollout_of())[1].sum(0) > 0).all()
 
 
+def test_searching_is_paid_first_and_answers_from_a_step_on():
+    ends = {
+        "searched": np.array([[NAN] * 4, [1, 0, 1, 0]], np.float32),
+        "form": np.array([[NAN] * 4, [1, 1, 0, NAN]], np.float32),
+        "overlap": np.array([[NAN] * 4, [1, 0.5, 0.5, NAN]], np.float32),
+    }
+    rollout, rewards = rollout_of()._replace(info=ends), SearchStages(retrieval=0.25, penalty=2.0, begins=500)
+    first, _, before = paid(rewards, rollout, 0.4)
+    np.testing.assert_allclose(first, [[0.75, 0, 0.25, 0], [0, 0.5, 0, 0]])
+    second, _, after = paid(rewards, rollout, 0.5)
+    np.testing.assert_allclose(second, [[1, 0, -1.5, 0], [0, 0.5, 0, -2]])  # the last no longer fitted
+    assert before["stage"] == 1 and after["stage"] == 2 and after["searched"] == 0.5
+
+
 def reader():
     return Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 8, 16))
 
@@ -122,6 +137,8 @@ def test_what_is_no_text_and_has_no_verifier_is_refused():
         Shorter().check(Spec("Here", gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)))
     with pytest.raises(ForageError, match="no verifier"):
         Format().check(Spec("text:game", SPACE, Tokens(4, 30, end=29)))
+    with pytest.raises(ForageError, match="text:search-qa"):
+        SearchStages().check(SPEC)
     with pytest.raises(ForageError, match="reads 4"):
         Representation(model=Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 8, 4))).check(SPEC)
     with pytest.raises(ForageError, match="grpo does"):
