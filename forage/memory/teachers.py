@@ -60,12 +60,7 @@ class Teachers(LastRollout):
         "forage train ampo text:countdown --env.problems 64 --memory teachers --memory.data one.npz,other.npz"
     )
     joint: ClassVar[bool] = False
-    ranges: ClassVar[Ranges] = {
-        "right": Range(),
-        "replaced": Range(1),
-        "each": Range(1),
-        "group_size": Range(2),
-    }
+    ranges: ClassVar[Ranges] = {"right": Range(), "replaced": Range(1), "each": Range(1), "group_size": Range(2)}
 
     data: tuple[str, ...] = equinox.field(static=True, converter=texts)  # files of what teachers wrote, one for each,
     # as `forage data record` writes them, with commas between them
