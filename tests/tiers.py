@@ -22,3 +22,10 @@ def gated(cases: Iterable[Any], gate: Iterable[Any]) -> list[Any]:
         values = case if isinstance(case, tuple) else (case,)
         marked.append(pytest.param(*values, marks=() if case in gate else pytest.mark.thorough))
     return marked
+
+
+def first(number: int, cases: Iterable[Any]) -> list[Any]:
+    """All cases of a parametrised test; those behind the first few run in `make thorough` alone."""
+    cases = list(cases)
+    assert 0 < number < len(cases), "all or none of the cases would be left out"
+    return gated(cases, cases[:number])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import importlib
 import inspect
 import io
@@ -173,8 +174,12 @@ def fields(cls: type) -> list[Field]:
     return result
 
 
+@functools.cache
 def explained(cls: type) -> dict[str, str]:
-    """Return the comment behind each field of a class, with the lines it wraps onto; nothing without a source."""
+    """Return the comment behind each field of a class, with the lines it wraps onto; nothing without a source.
+
+    Reading a source takes milliseconds, and what an agent has in common with others is asked for with each of them.
+    """
     try:
         return explained_in(inspect.getsource(cls))
     except (OSError, TypeError):

@@ -61,6 +61,7 @@ def test_target_and_explorer_are_their_formulas():
     )
 
 
+@pytest.mark.thorough
 def test_adjustments_aim_at_the_divergence_and_resets_keep_the_count():
     """Too near the policy, optimism rises and the penalty falls; after the fourth update all is new."""
     now = Experience(SEEN, ACTION, REWARD, AFTER, ENDS, ~ENDS, np.zeros(6, np.int32), ())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from small import at_once, compute
+from tiers import first
 
 from forage.agents.q_learning.c51 import C51, projected
 from forage.agents.q_learning.dqn import DQN
@@ -60,12 +61,15 @@ def test_the_loss_is_least_at_the_quantiles():
 
 @pytest.mark.parametrize(
     ("double", "ends", "goal"),
-    [
-        (False, {}, [4, 5]),  # 1 + 0.5 (6, 8): the target network's best action is 0
-        (True, {}, [2, 3]),  # 1 + 0.5 (2, 4): the online network's is 1
-        (True, {"terminated": True}, [1, 1]),
-        (False, {"truncated": True}, [4, 5]),
-    ],
+    first(
+        1,
+        [
+            (False, {}, [4, 5]),  # 1 + 0.5 (6, 8): the target network's best action is 0
+            (True, {}, [2, 3]),  # 1 + 0.5 (2, 4): the online network's is 1
+            (True, {"terminated": True}, [1, 1]),
+            (False, {"truncated": True}, [4, 5]),
+        ],
+    ),
 )
 def test_quantiles_go_to_those_of_what_follows(double, ends, goal):
     agent = QRDQN(**PLAIN, double=double, quantiles=2)
@@ -119,11 +123,14 @@ def test_a_histogram_goes_to_the_one_about_the_target(ends, goal):
 
 @pytest.mark.parametrize(
     "agent",
-    [
-        QRDQN(**PLAIN | {"dueling": True}, quantiles=2),
-        C51(**PLAIN | {"dueling": True}, atoms=3),
-        DQN(**PLAIN | {"dueling": True}, bins=3),
-    ],
+    first(
+        1,
+        [
+            QRDQN(**PLAIN | {"dueling": True}, quantiles=2),
+            C51(**PLAIN | {"dueling": True}, atoms=3),
+            DQN(**PLAIN | {"dueling": True}, bins=3),
+        ],
+    ),
 )
 def test_streams_are_added_for_each_number_and_actions_follow_the_mean(agent):
     network = at_once(lambda: agent.init(jax.random.key(0), SPEC)).network

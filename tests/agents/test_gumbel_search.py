@@ -94,6 +94,7 @@ def test_four_simulations_by_hand():
     assert found.value == pytest.approx(weights @ q, rel=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("simulations", "best"), [(4, 0), (64, 1)])
 def test_an_untrained_network_finds_what_pays_later_with_enough_simulations(simulations, best):
     """The best return is 0.9^2 * 3 = 2.43, three steps ahead, beside 1 at once."""
@@ -102,6 +103,7 @@ def test_an_untrained_network_finds_what_pays_later_with_enough_simulations(simu
     assert found.value <= 2.43 + 1e-5
 
 
+@pytest.mark.thorough
 def test_nothing_comes_after_the_end():
     """State 4: action 1 ends with 3 and action 0 with 0, whatever the network thinks of the end."""
     state = TabularState(jnp.int32(4), jnp.int32(2))
@@ -110,6 +112,7 @@ def test_nothing_comes_after_the_end():
     assert found.value < 3.0001
 
 
+@pytest.mark.thorough
 def test_a_clock_that_runs_out_leaves_the_value():
     """After the one step that is left, V takes the place of the rest: q = (1, 0.9 V), however often it is visited."""
     for simulations in (2, 33):
@@ -117,6 +120,7 @@ def test_a_clock_that_runs_out_leaves_the_value():
         assert found.value == pytest.approx((1.0 + 0.9 * 2.0) / 2, rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_gumbel_noise_explores_and_only_then():
     """Without simulations that tell anything, actions are drawn from the policy: 0 with probability 1 / (1 + e)."""
     same = dataclasses.replace(fork(), reward=jnp.zeros((6, 2)))
@@ -126,6 +130,7 @@ def test_gumbel_noise_explores_and_only_then():
     assert (searched(same, **many)[0] == 1).all()
 
 
+@pytest.mark.thorough
 def test_the_policy_improves():
     """Of values that are known (each action ends), the improved policy's is never below that of the prior."""
     draw = np.random.default_rng(0)
@@ -139,6 +144,7 @@ def test_the_policy_improves():
         assert found.weights @ reward[0] >= value
 
 
+@pytest.mark.thorough
 def test_actions_that_are_not_allowed_are_not_tried():
     """They pay NaN in this probe, which would be in the value."""
     probe = PROBES["mask"].build(False, masked=True)

@@ -4,6 +4,7 @@ import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from between import SPEC, batch, constant_critics
 from small import at_once, compute
 
@@ -60,6 +61,7 @@ def test_the_critics_loss_by_hand():
     np.testing.assert_allclose(loss, errors / 2, rtol=1e-5)  # constant critics have no gap: log sum w exp Q = Q
 
 
+@pytest.mark.thorough
 def test_a_batch_of_one_kind_is_learned_from():
     for source in (SIMULATED, DATASET):
         state, metrics, error = at_once(

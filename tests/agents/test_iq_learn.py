@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from tiers import gated
+from tiers import first, gated
 
 from forage.agents.actor_critic.iq_learn_sac import IQLearnSAC
 from forage.agents.q_learning.iq_learn import IQLearn
@@ -61,7 +61,7 @@ def opened(environment):
     return spec, Demonstrations("a.npz", "", theirs), Batch(batch, jnp.ones(4), jnp.arange(4))
 
 
-@pytest.mark.parametrize("use_target", [True, False])
+@pytest.mark.parametrize("use_target", first(1, [True, False]))
 def test_values_move_as_the_equations_say(use_target):
     """One step of plain descent goes down the slope of the objective, worked out with NumPy's values."""
     spec, shown, batch = opened("CartPole-v1")
@@ -155,6 +155,7 @@ def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     assert not any(40 in x.shape for x in jax.tree.leaves(runner.agent_states()))  # no copy of the data
 
 
+@pytest.mark.thorough
 def test_a_file_alone_will_do(tmp_path, capsys):
     data = written(tmp_path / "a.npz", "CartPole-v1")
     words = ("--demonstrations", data, "--data", data, "--objective", "value_expert", "--regularise-own", "false")

@@ -156,6 +156,7 @@ def test_says_what_would_work():
         AGENT.check(Spec("CartPole-v1", SPEC.observation_space, spaces.Discrete(2)))
 
 
+@pytest.mark.thorough
 def test_the_ensemble_learns_from_what_an_action_did_alone_and_nothing_does_from_agents_that_have_left():
     agent, state = beginning()
     learn = jax.jit(agent.learn)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from small import at_once, compute
+from tiers import first
 
 from forage.agents.actor_critic.mr_q import MRQ, Tally
 from forage.config.defaults import default_memory
@@ -100,7 +101,7 @@ def test_nothing_after_an_end_teaches_the_encoders():
     assert (np.abs(by_after).sum(-1) > 0).T.tolist() == lived
 
 
-@pytest.mark.parametrize("spec", [BOX, CHOICE])
+@pytest.mark.parametrize("spec", first(1, [BOX, CHOICE]))
 def test_encoders_then_critics_and_targets_once_a_turn(spec):
     state = begun(spec)
     learn, due = jax.jit(AGENT.learn), jax.jit(AGENT.due)

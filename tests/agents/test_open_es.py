@@ -113,6 +113,7 @@ def test_parts_without_use_are_refused(port, name):
     refused(f"plays itself, so --{port} {name} has no use there; leave it out", **{port: part})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("environment", gated(["Pendulum-v1", "grid:Empty-5x5"], ["Pendulum-v1"]))
 def test_other_spaces_work(environment):
     sizes = {"hidden_sizes": (4,)} if environment == "Pendulum-v1" else {}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces
+from tiers import first
 
 from forage.agents.policy_gradient.ppo import PPO, Sequence, Targets
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
@@ -85,13 +86,16 @@ def test_bang_bang_needs_ends_and_no_noise(options, space, words):
 
 @pytest.mark.parametrize(
     ("old", "gain", "surrogate", "clipped"),
-    [
-        (0.75, 2.0, 2.0, 0),  # ratio 1
-        (0.5, 2.0, 1.2 * 2, 1),  # ratio 1.5 is worth no more than 1.2
-        (0.5, -2.0, 1.5 * -2, 1),  # but counts in full where it harms
-        (0.9375, -2.0, -1.6, 0),  # ratio 0.8, just at the bound
-        (1.0, -2.0, 0.8 * -2, 1),  # ratio 0.75: no gain from going further down
-    ],
+    first(
+        2,
+        [
+            (0.75, 2.0, 2.0, 0),  # ratio 1
+            (0.5, 2.0, 1.2 * 2, 1),  # ratio 1.5 is worth no more than 1.2
+            (0.5, -2.0, 1.5 * -2, 1),  # but counts in full where it harms
+            (0.9375, -2.0, -1.6, 0),  # ratio 0.8, just at the bound
+            (1.0, -2.0, 0.8 * -2, 1),  # ratio 0.75: no gain from going further down
+        ],
+    ),
 )
 def test_the_loss_by_hand(old, gain, surrogate, clipped):
     given = targets([1], [old], [gain], [5.0])
@@ -227,7 +231,7 @@ def test_updates_end_once_the_policy_is_far_from_the_old_one():
     np.testing.assert_allclose(learned(epochs=4, target_kl=1e-9)[0], learned(epochs=1)[0], rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("source", [GUIDE, NOBODY, GONE, MODEL])
+@pytest.mark.parametrize("source", first(1, [GUIDE, NOBODY, GONE, MODEL]))
 def test_advantages_are_standardised_and_entropy_is_told_of_the_agents_own_steps(source):
     agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=4, epochs=1, discount=0.0, max_gradient_norm=1e9)
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))._replace(network=table())

@@ -90,6 +90,7 @@ def batch_of(action, rows=1):
     return Batch(Experience(seen, actions, zero, seen, no, no, zero, ()), jnp.ones(rows), jnp.arange(rows))
 
 
+@pytest.mark.thorough
 def test_a_step_of_the_search_is_learned_and_at_last_what_the_expert_did():
     one = jax.tree.map(lambda x: x[0, 0], batch_of(5).experience)  # an action that no search takes
 

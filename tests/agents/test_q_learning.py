@@ -71,6 +71,7 @@ def test_what_is_forbidden_next_is_worth_nothing():
     np.testing.assert_allclose(after.q[0], [0.5 * 0.8 * 1.0, 0], rtol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "memory",
     [

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
+from tiers import first
 
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
@@ -43,7 +44,7 @@ def changed(agent, spec, updates):
     return state, found
 
 
-@pytest.mark.parametrize("Kind", [SAC, TD3])
+@pytest.mark.parametrize("Kind", first(1, [SAC, TD3]))
 def test_networks_and_optimisers_begin_anew_and_updates_are_counted_on(Kind):
     agent = Kind(hidden_sizes=(8,), batch_size=5, reset_interval=2)
     state, found = changed(agent, SPEC, 4)
@@ -66,6 +67,7 @@ def test_dormant_units_are_recycled_in_actor_and_critics_not_in_targets():
     assert all(0 < float(metrics["dormant_actor"]) < 1 for _, metrics in found)
 
 
+@pytest.mark.thorough
 def test_dqn_recycles_its_network_alone():
     agent = DQN(
         hidden_sizes=(8,), batch_size=5, n_step=1, recycle_interval=2, dormant_threshold=0.5, count_dormant=True

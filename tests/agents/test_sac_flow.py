@@ -120,6 +120,7 @@ def batch():
     return jax.device_put(Batch(now, np.ones(3, np.float32), np.zeros(3, np.int32)))
 
 
+@pytest.mark.thorough
 def test_its_first_stage_imitates_and_the_next_climbs():
     imitating = dataclasses.replace(TINY, imitate=True)
 

@@ -89,6 +89,7 @@ def test_returns_go_to_the_end_of_the_episode():
     np.testing.assert_array_equal(whole, [[1, 1], [1, 1], [0, 1], [0, 0]])
 
 
+@pytest.mark.thorough
 def test_it_acts_at_random_from_the_first_time_that_is_not_decided():
     agent, state = trained(3.0, 2)
     act = jax.vmap(lambda s, p, k: agent.act(s, p, jnp.zeros(4), k, True), in_axes=(None, None, 0))
@@ -103,6 +104,7 @@ def test_it_acts_at_random_from_the_first_time_that_is_not_decided():
         assert (told.stage == (stage if time == 0 else 1)).all()  # i when the episode began
 
 
+@pytest.mark.thorough
 def test_masked_actions_are_never_drawn():
     seen = spaces.Dict({"observation": spaces.Discrete(2), "action_mask": spaces.MultiBinary(3)})
     spec = Spec("Masked", seen, spaces.Discrete(3), horizon=4)

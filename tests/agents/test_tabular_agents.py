@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces
+from tiers import first
 
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.langevin_dqn import LangevinDQN
@@ -66,7 +67,9 @@ def test_nothing_is_counted_of_who_has_left():
     jax.tree.map(np.testing.assert_array_equal, counts, without)
 
 
-@pytest.mark.parametrize("agent", [UCBVI(bonus_scale=0.0), PSRL(), MaxEnt(episodes=1)], ids=["ucbvi", "psrl", "maxent"])
+@pytest.mark.parametrize(
+    "agent", first(1, [UCBVI(bonus_scale=0.0), PSRL(), MaxEnt(episodes=1)]), ids=["ucbvi", "psrl", "maxent"]
+)
 def test_agents_learn_nothing_from_who_has_left(agent):
     """As if the last step were not there, which would have ended an episode."""
     state = small.at_once(lambda: agent.init(KEY, SPEC))
@@ -140,6 +143,7 @@ def test_a_plan_stands_until_an_episode_ends():
     assert after.counts.taken.sum() == 3
 
 
+@pytest.mark.thorough
 def test_posterior_sampling_draws_around_what_was_seen():
     agent = PSRL(prior=0.5, prior_reward=0.0, prior_number=2.0, prior_shape=3.0, prior_rate=1.0)
     counts = Counts.nothing(STATES, ACTIONS).add(experience(ROWS))

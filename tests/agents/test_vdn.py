@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from small import at_once, keep_compiled
+from tiers import first
 
 import forage
 from forage.agents.q_learning.dqn import DQN
@@ -61,16 +62,19 @@ ALL, ONE_LEFT = [[1, 1, 1]], [[1, -1, 1]]
 
 @pytest.mark.parametrize(
     ("double", "present", "ends", "target"),
-    [
-        # Members go to states 0, 1 and 2; the team is paid the mean of 1, 2 and 6.
-        (False, ALL, {}, 3 + 0.5 * (20 + 50 + 70)),
-        (True, ALL, {}, 3 + 0.5 * (20 + 30 + 70)),  # the online network prefers action 1 in state 1
-        (True, ONE_LEFT, {"terminated": [[False, True, False]]}, 3 + 0.5 * (20 + 70)),  # the rest play on
-        (True, ALL, {"truncated": True}, 3 + 0.5 * (20 + 30 + 70)),
-        (True, ALL, {"terminated": True}, 3),
-        # Out of time for one of them: the team's value goes on from where that one is.
-        (True, ALL, {"terminated": [[True, True, False]], "truncated": [[False, False, True]]}, 63),
-    ],
+    first(
+        2,
+        [
+            # Members go to states 0, 1 and 2; the team is paid the mean of 1, 2 and 6.
+            (False, ALL, {}, 3 + 0.5 * (20 + 50 + 70)),
+            (True, ALL, {}, 3 + 0.5 * (20 + 30 + 70)),  # the online network prefers action 1 in state 1
+            (True, ONE_LEFT, {"terminated": [[False, True, False]]}, 3 + 0.5 * (20 + 70)),  # the rest play on
+            (True, ALL, {"truncated": True}, 3 + 0.5 * (20 + 30 + 70)),
+            (True, ALL, {"terminated": True}, 3),
+            # Out of time for one of them: the team's value goes on from where that one is.
+            (True, ALL, {"terminated": [[True, True, False]], "truncated": [[False, False, True]]}, 63),
+        ],
+    ),
 )
 def test_the_team_s_target_by_hand(double, present, ends, target):
     agent = VDN(double=double, discount=0.5, hidden_sizes=(STATES,), identity=False)
@@ -133,7 +137,7 @@ def test_least_squares_of_the_two_step_game_by_hand():
     np.testing.assert_allclose(found[0], DISCOUNT * np.array([[7, 7], [6.5, 6.5]]), atol=1e-9)
 
 
-@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("double", first(1, [False, True]))
 def test_it_learns_the_least_squares_of_the_two_step_game(double):
     """From every joint action in every state, again and again. As in the QMIX paper, the team then earns 7, not 8."""
     world, spec = TwoStep(), spec_of(TwoStep(), "two steps")
@@ -216,6 +220,7 @@ def test_a_member_that_is_told_its_number_has_values_of_its_own():
         assert bool((first == second).all()) is not identity
 
 
+@pytest.mark.thorough
 def test_memory_within_an_episode_is_each_member_s_own():
     """What a replayed sequence says of every step is what was said when it was acted on."""
     spec = spec_of(TwoStep(), "two steps")

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from tiers import first
 
 from forage.agents.offline.bc import BC
 from forage.behaviours.dagger import DAgger
@@ -26,7 +27,7 @@ def make(steps=400, **more):
     return make_setup("bc", "CartPole-v1", steps=steps, seeds=[3, 7], agent_options=SMALL | {"num_envs": 2}, **more)
 
 
-@pytest.mark.parametrize(("at", "share"), [(0, 1.0), (50, 0.5), (100, 0.0), (400, 0.0)])
+@pytest.mark.parametrize(("at", "share"), first(1, [(0, 1.0), (50, 0.5), (100, 0.0), (400, 0.0)]))
 def test_the_expert_acts_ever_less_and_labels_everything(at, share):
     setup = make(behaviour=DAgger(lean, fraction=0.25))
     learner = setup.learner()

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from tiers import first
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
@@ -80,7 +81,7 @@ def games(rollout):
             begin = end + 1
 
 
-@pytest.mark.parametrize("opponents", ["past", "random"])
+@pytest.mark.parametrize("opponents", first(1, ["past", "random"]))
 def test_one_seat_of_each_game_is_the_agents(opponents):
     _, found = played(opponents)
     rollout, own_seats, rivals, returns = found.rollout, [], [], 0.0
@@ -171,7 +172,7 @@ def test_the_pool_holds_the_agent_at_even_shares_of_the_run():
     np.testing.assert_array_equal(bias[0], first.network.actor.bias)
 
 
-@pytest.mark.parametrize(("recent", "possible"), [(0.0, {0, 1, 2, 3}), (0.5, {2, 3}), (0.8, {3}), (1.0, {3})])
+@pytest.mark.parametrize(("recent", "possible"), first(1, [(0.0, {0, 1, 2, 3}), (0.5, {2, 3}), (0.8, {3}), (1.0, {3})]))
 def test_opponents_are_drawn_from_the_recent_part(recent, possible):
     behaviour = SelfPlay(recent=recent, snapshots=8)
     pool = behaviour.init(jax.random.key(0), AGENT_OF_TEST, SPEC)._replace(count=jnp.int32(4))
@@ -205,7 +206,7 @@ def expected(board, own_turn, opponent):
     return float(np.mean([expected(moved(board, cell), not own_turn, opponent) for cell in cells]))
 
 
-@pytest.mark.parametrize("name", ["random", "perfect", "highest"])
+@pytest.mark.parametrize("name", first(1, ["random", "perfect", "highest"]))
 def test_evaluation_against_an_opponent_gives_the_exact_mean_of_each_seat(name):
     highest = Trained(AGENT_OF_TEST, preferring(AGENT_OF_TEST, range(8, -1, -1)), False)
     loop = loop_of(opponent={"random": Random(), "perfect": Perfect(), "highest": highest}[name])

@@ -94,6 +94,7 @@ def test_a_run_counts_what_was_taken_over_and_only_while_somebody_looks_on(tmp_p
     assert config["behaviour"]["inner"]["part"] == "epsilon-greedy"
 
 
+@pytest.mark.thorough
 def test_native_environments_are_stepped_on_the_host():
     setup = make_setup("dqn", "CartPole-v1", seeds=1, agent_options=DQN, behaviour=Takeover())
     assert not setup.native and setup.spec.name == "CartPole-v1" and isinstance(setup.behaviour.inner, EpsilonGreedy)

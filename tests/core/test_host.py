@@ -339,6 +339,7 @@ def test_what_cannot_be_saved_exactly_is_not_saved(mine):
         assert (host.snapshot() is not None) == exact
 
 
+@pytest.mark.thorough
 @needs_atari
 def test_an_emulator_that_hides_its_sticky_action_is_not_saved():
     for sticky, exact in [(0.25, False), (0.0, True)]:

@@ -80,6 +80,7 @@ def test_stacks_are_side_by_side_as_around_native_environments():
     assert played(made(Counter, "masked:1"), [4])[0].tolist() == [[0], [4]]
 
 
+@pytest.mark.thorough
 def test_noise_has_its_size_and_is_seeded():
     noisy = made(Counter, "observation-noise:2")
     seen = np.concatenate([played(noisy, [0] * 19, seed)[0][10:, 0] - np.arange(10, 20) for seed in range(30)])

@@ -52,6 +52,7 @@ def test_the_enumeration_finds_the_known_numbers():
     assert GAMES == {0: 46_080, 1: 131_184, 2: 77_904} and sum(GAMES.values()) == 255_168
 
 
+@pytest.mark.thorough
 def test_every_move_in_every_position():
     check_environment(GAME, "boards:TicTacToe")
     open_boards = np.array([board for board in BOARDS if not winner(board) and not all(board)])

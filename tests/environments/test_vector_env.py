@@ -63,6 +63,7 @@ def test_what_was_shown_stays_as_it_was():
     jax.tree.map(np.testing.assert_array_equal, shown, first)
 
 
+@pytest.mark.thorough
 def test_it_trains_and_is_scored(tmp_path):
     many = lambda n: SyncVectorEnv([Counter] * n, autoreset_mode="SameStep")  # noqa: E731
     given = {"num_envs": 4, "rollout_length": 16, "minibatches": 2, "epochs": 1, "hidden_sizes": (8,)}

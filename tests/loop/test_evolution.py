@@ -49,6 +49,7 @@ def test_resumed_is_as_if_never_stopped(tmp_path):
     assert small.differing(again.state, runner.state) == []
 
 
+@pytest.mark.thorough
 def test_the_clock_of_the_agent_counts_what_was_played():
     """Play by the code that evaluates, and tell the mean return of each member's episodes."""
     runner = runner_of([3], episodes=2)

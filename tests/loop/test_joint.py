@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces as gym_spaces
 from small import at_once
+from tiers import first
 
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.vdn import VDN
@@ -102,7 +103,7 @@ def check_joint(experience):
     assert goes_on.all((-1, -2))[~ended[:-1, :, 0]].all() and (e.observation[1:, :, 0, 1] == 0)[ended[:-1, :, 0]].all()
 
 
-@pytest.mark.parametrize("Memory", MEMORIES)
+@pytest.mark.parametrize("Memory", first(1, MEMORIES))
 def test_a_transition_stays_joint_in_memory(Memory):
     """Of every rollout, beyond the ring's seam; drawn segments are those that were lived through, each of them."""
     learner = learner_of(Memory(capacity=3 * ENVS * LENGTH))
@@ -131,7 +132,7 @@ def test_a_transition_stays_joint_in_memory(Memory):
             assert len({seen[:, i].tobytes() for i in range(256)}) > 0.9 * len(segments)
 
 
-@pytest.mark.parametrize("Memory", MEMORIES)
+@pytest.mark.parametrize("Memory", first(1, MEMORIES))
 def test_a_transition_stays_joint_on_the_host(Memory):
     learner = learner_of(Memory(capacity=3 * ENVS * LENGTH))
     runner = HostRunner([learner], lambda num_envs: OnHost(Marked(), num_envs), [0], 200)

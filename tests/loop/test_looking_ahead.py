@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import small
 from small import PPO as OPTIONS
+from tiers import first
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.guide import Guide
@@ -70,7 +71,7 @@ def loop_of(tasks: Tasks, environment=None, behaviour=None, rewards=None) -> Dev
     return DeviceLoop(learner, environment, tasks, Reset())
 
 
-@pytest.mark.parametrize(("tasks", "paid"), [(Shuffled(), 1.0), (Same(), 0.0)])
+@pytest.mark.parametrize(("tasks", "paid"), first(1, [(Shuffled(), 1.0), (Same(), 0.0)]))
 def test_the_world_has_the_task_and_the_state_in_training_and_evaluation(tasks, paid):
     loop = loop_of(tasks)
     loop.check()

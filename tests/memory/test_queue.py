@@ -26,6 +26,7 @@ def clock_at(rollouts, total=320.0):
     return Clock(jnp.int32(EACH * rollouts), jnp.float32(total))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lag", gated([0, 1, 4], [1]))
 def test_the_batch_is_as_old_as_it_says(lag):
     loop = setup_of(memory=Queue(lag=lag)).loop()

@@ -23,6 +23,7 @@ def test_by_hand():
     assert found[0, 1, :, :, 0].tolist() == [[12] * 4, [16] * 4, [20] * 4]  # no further than there are pixels
 
 
+@pytest.mark.thorough
 def test_pictures_of_a_segment_move_alike_and_all_else_stays():
     seen = spaces.Dict(
         {"clock": spaces.Box(0, 9, (2,), np.float32), "screen": spaces.Box(0, 255, (1, 40, 40), np.uint8)}

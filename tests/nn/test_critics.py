@@ -91,6 +91,7 @@ class Plane(NamedTuple):
         return action @ self.slope
 
 
+@pytest.mark.thorough
 def test_alignment_is_the_sum_of_cosines_between_critics():
     # The cosines of (3, 0), (0, 2) and (1, 1) are 0, 1/sqrt(2) and 1/sqrt(2), each pair twice, over the others: 2.
     critics = Plane(jnp.array([[3.0, 0.0], [0.0, 2.0], [1.0, 1.0]]))
@@ -110,6 +111,7 @@ def test_what_is_dropped_keeps_the_mean():
     assert np.array_equal(dropped(x, 0.2, None), x)
 
 
+@pytest.mark.thorough
 def test_critics_drop_different_numbers_only_with_a_key():
     make = lambda key: ActionValue(key, BOX, 2, (32,), Style(layer_norm=True, dropout=0.5))  # noqa: E731
     critics = jax.tree.map(lambda x: x[:1].repeat(3, 0), several(make, prng.key(0)))  # three alike
@@ -119,6 +121,7 @@ def test_critics_drop_different_numbers_only_with_a_key():
     assert np.ptp(np.asarray(dropping), axis=0).min() > 0
 
 
+@pytest.mark.thorough
 def test_the_gradient_moves_a_histogram_to_its_target():
     bins = Bins(21, -2.0, 2.0)
     critics = several(lambda key: ActionValue(key, BOX, 2, (16,), bins=bins), prng.key(0))

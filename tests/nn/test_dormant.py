@@ -8,6 +8,7 @@ import optax
 import pytest
 from gymnasium import spaces
 from small import at_once
+from tiers import first
 
 from forage.agents.q_learning.dqn import DQN, QNetwork
 from forage.core import prng
@@ -55,7 +56,8 @@ def test_only_dormant_units_are_drawn_anew():
     assert [int(leaf.sum()) for leaf in jax.tree.leaves(changed)] == [2, 1, 2, 0, 0, 0]
 
 
-@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.thorough
+@pytest.mark.parametrize("flat", first(1, [False, True]))
 def test_an_optimiser_forgets_what_has_changed_alone(flat):
     parameters = {"a": jnp.ones(2), "b": jnp.ones((2, 2))}
     optimiser = named("adam", 0.1, 1.0, flat=flat)
@@ -80,7 +82,9 @@ PICTURE = spaces.Box(0, 1, (10, 10, 4), np.bool_)
 BOX = spaces.Box(-1.0, 1.0, (3,))
 
 
-@pytest.mark.parametrize(("space", "silent"), [(BOX, 0), (PICTURE, 0), (PICTURE, 1)], ids=["box", "feature", "dense"])
+@pytest.mark.parametrize(
+    ("space", "silent"), first(1, [(BOX, 0), (PICTURE, 0), (PICTURE, 1)]), ids=["box", "feature", "dense"]
+)
 def test_a_recycled_unit_is_heard_by_no_layer(space, silent):
     """Silencing a unit by hand, recycling changes its weights and nothing that comes out."""
     agent = DQN(hidden_sizes=(8,))
@@ -101,6 +105,7 @@ def test_a_recycled_unit_is_heard_by_no_layer(space, silent):
     np.testing.assert_allclose(awake.rows(seen), old.rows(seen), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_actions_beside_a_pictures_features_are_heard_as_before():
     critic = ActionValue(prng.key(0), PICTURE, 2, (8,), Style())
     seen, action = jnp.ones((5, 10, 10, 4), bool), jnp.ones((5, 2))

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from small import at_once, compute
+from tiers import first
 
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
@@ -26,7 +27,7 @@ def linear(layer, x):
     return x @ np.asarray(layer.weight) + np.asarray(layer.bias)
 
 
-@pytest.mark.parametrize("outputs", [None, 2])
+@pytest.mark.parametrize("outputs", first(1, [None, 2]))
 def test_networks_are_their_formulas(outputs):
     for torso in ("simba", "bro"):
         network = at_once(lambda t=torso: Residual(prng.key(0), t, 3, (8, 8), outputs, "relu"))
@@ -56,6 +57,7 @@ def test_first_weights_are_the_authors():
         assert not np.any(layer.bias)
 
 
+@pytest.mark.thorough
 def test_policy_and_critics_have_the_torso():
     for agent in (SAC(torso="simba", hidden_sizes=(8,), value_sizes=(16, 16)), TD3(torso="bro", hidden_sizes=(8, 8))):
         state = at_once(lambda a=agent: a.init(prng.key(0), SPEC))

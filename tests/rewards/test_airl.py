@@ -7,6 +7,7 @@ import pytest
 import small
 from rewarded import CLOCK, KEY, spec_of
 from test_gail import SMALL, SPEC, rollout, rows, shown, written
+from tiers import first
 
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
@@ -45,7 +46,7 @@ def by_hand(rewards, state, experience):
     return through(network.reward, *inputs) + discount * later - before
 
 
-@pytest.mark.parametrize("state_only", [True, False])
+@pytest.mark.parametrize("state_only", first(1, [True, False]))
 def test_what_is_paid_and_the_loss_by_hand(state_only):
     rewards = AIRL(shown(16), state_only=state_only, absorbing=False, gradient_penalty=0.0, discount=0.9, **SMALL)
     state = small.at_once(lambda: rewards.init(KEY, SPEC, 4))
@@ -85,7 +86,7 @@ AGENTS = {
 }
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", first(2, AGENTS))
 def test_agents_say_how_probable_their_actions_are(name):
     """Over all actions the probabilities sum to 1, and an agent's own draws have the mean of their density."""
     agent, space = AGENTS[name]

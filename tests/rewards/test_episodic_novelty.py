@@ -68,6 +68,7 @@ def test_each_episode_has_a_memory_of_its_own():
     assert float(found[9]) == pytest.approx(float(again), rel=0.2)
 
 
+@pytest.mark.thorough
 def test_the_bonus_is_noted_and_scaled_by_how_new_it_is_to_the_run():
     rewards = EpisodicNovelty(weight=2.0, normalise=False, max_scale=1.5, **SMALL)
     rewards.check(SPEC)

@@ -79,6 +79,7 @@ def test_a_run_that_never_began_begins_with_them_again(parent, tmp_path, monkeyp
     assert differing_files(run.checkpoints[-1], again.checkpoints[-1]) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "environment", ["CartPole-v1", pytest.param("gymnasium:CartPole-v1", marks=pytest.mark.thorough)]
 )

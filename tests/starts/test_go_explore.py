@@ -172,6 +172,7 @@ def test_an_episode_visits_the_cell_it_began_from_once():
     assert entries(state)[1][2] == 3 and state.archive.chosen[one] == 1
 
 
+@pytest.mark.thorough
 def test_a_better_state_takes_the_place_and_the_old_one_stays_a_parent():
     starts = GoExplore(capacity=16)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
@@ -239,6 +240,7 @@ def test_starts_move_backward_as_episodes_succeed():
     assert judged(after, 10, 0).stage == 3  # never beyond the reset
 
 
+@pytest.mark.thorough
 def test_what_robustifies_begins_near_the_end_of_the_best_way():
     starts = GoExplore(capacity=8, probability=1.0, target=3.0, window=1, trail=4)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))

@@ -120,6 +120,7 @@ def test_the_state_that_a_burst_ends_in_is_kept():
     np.testing.assert_array_equal(reservoir.places[1].next_observation[:2, 0, 0], [0, 1])
 
 
+@pytest.mark.thorough
 def test_states_are_ranked_after_each_period():
     environment = DeepSea(4)
     starts = LatentGoExplore(

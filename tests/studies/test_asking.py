@@ -72,6 +72,7 @@ def test_each_answer_is_judged_with_its_own_problem(run):
     assert all(one == other for one, other in greedy.texts)
 
 
+@pytest.mark.thorough
 def test_what_was_learned_is_not_what_the_run_began_from(run):
     trained = Trained.of(Run(run))
     first, *states = ([np.asarray(x) for x in jax.tree.leaves(one.network)] for one in (trained.first, *trained.states))

@@ -74,6 +74,7 @@ def test_what_was_done_otherwise_is_compared(lying, options):
     assert len(gather([lying("one"), lying("two", **options)])) == 2
 
 
+@pytest.mark.thorough
 def test_contexts_with_the_same_test_are_compared(lying):
     narrow = Contexts(("length=0.5:0.6",), test=("length=1.0:2.0",))
     assert len(gather([lying("one", tasks=narrow), lying("two", tasks=Contexts(("length=1.0:2.0",)))])) == 2

@@ -149,6 +149,7 @@ def test_a_problem_that_nobody_solves_gets_more_hints_until_somebody_does():
     assert part.learned(own, told(0.0, None, None), world).tolist() == [0, 0, 0]  # there are no more
 
 
+@pytest.mark.thorough
 def test_hints_lead_to_half_of_the_answers():
     hints = jnp.array([[0, 0.5, 0.7, 0.8]])
     rates = jax.nn.sigmoid(16 * (hints - 0.75))

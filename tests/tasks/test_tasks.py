@@ -124,6 +124,7 @@ def test_contexts_are_kept_in_a_configuration():
     assert registry.from_config(json.loads(json.dumps(registry.to_config(tasks)))) == tasks
 
 
+@pytest.mark.thorough
 def test_every_kind_is_drawn_as_it_says():
     tasks = Contexts(
         ("length=0.7", "force=log-uniform:1:100", "gravity=normal:10:2", "tau=choice:0.01:0.02:0.04", "max_steps=2:4")
@@ -189,6 +190,7 @@ def test_strengths_of_wrappers_are_contexts():
     assert task.action_noise.max() <= 0.5 and task.environment.length.min() >= 1
 
 
+@pytest.mark.thorough
 def test_each_episode_has_its_own_physics_and_keeps_it():
     environment = CartPole(max_steps=9)
     agent = PPO(num_envs=4, rollout_length=1, epochs=1, minibatches=1, hidden_sizes=(8,))

@@ -36,6 +36,15 @@ def swing_up(observation: Float[Array, "observation=3"]) -> Float[Array, "action
     return jnp.clip(torque, -2.0, 2.0)[None]
 
 
+def loosely(observation: Float[Array, "observation=3"]) -> Float[Array, "action=1"]:
+    """Swing Pendulum-v1 up with half of the torque, and hold it with too little damping: it falls again."""
+    cosine, sine, speed = observation
+    lacking = 15.0 - (0.5 * speed * speed + 15.0 * cosine)  # of the energy that it has at rest above
+    held = -(4.0 * jnp.arctan2(sine, cosine) + 0.3 * speed)
+    torque = jnp.where((cosine > 0.9) & (jnp.abs(speed) < 3.0), held, speed * lacking)
+    return jnp.clip(torque, -1.0, 1.0)[None]
+
+
 def balance(observation: Float[Array, "observation=4"]) -> Array:
     """Push CartPole-v1 to where the pole leans."""
     return (observation @ jnp.array([0.1, 0.5, 10.0, 2.0]) > 0).astype(jnp.int32)

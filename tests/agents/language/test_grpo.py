@@ -121,6 +121,7 @@ def test_the_first_policy_is_kept_to_compare_with():
 
 
 @pytest.mark.thorough
+@pytest.mark.thorough
 def test_adapters_learn_alone():
     agent, state, batch = collected(setup_of(rank=2, epochs=2), reward=[1, 0, 0, 0, 0, 0, 0, 0])
     after, _, _ = learned(agent, state, batch)

@@ -93,6 +93,7 @@ def test_advantages_along_tokens_by_hand():
 
 
 @pytest.mark.thorough
+@pytest.mark.thorough
 def test_a_critic_learns_what_answers_are_worth():
     setup = setup_of("ppo-language", value_coefficient=1.0, learning_rate=1e-3, value_clip=10.0, epochs=4)
     agent, state, batch = collected(setup, reward=np.ones(8))
@@ -102,6 +103,7 @@ def test_a_critic_learns_what_answers_are_worth():
     assert again["value_loss"] < metrics["value_loss"] < 0.5
 
 
+@pytest.mark.thorough
 def test_members_have_opposite_noise_and_the_better_is_followed():
     agent, state, batch = collected(setup_of("language-es"), reward=[1, 0, 0, 0, 1, 0, 0, 0])
     assert isinstance(agent, LanguageES)

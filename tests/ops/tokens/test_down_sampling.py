@@ -9,6 +9,7 @@ import pytest
 from forage.ops.tokens.down_sampling import most_varied, weightiest
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("share", "kept"), [(0.1, 2), (0.5, 3), (0.75, 5), (1.0, 6)])
 def test_no_subset_of_answers_varies_more(share, kept):
     advantage = np.random.default_rng(3).normal(size=(4, 6)).astype(np.float32)

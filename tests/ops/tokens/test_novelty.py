@@ -24,6 +24,7 @@ def test_bleu_by_hand():
     np.testing.assert_allclose(score[0, 2], np.exp(1 - 4 / 3) * np.sqrt(2 / 3 * 1 / 2), rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_equal_answers_are_alike_however_short_and_padding_changes_nothing():
     score = np.asarray(bleu(*padded([5], [5], [7, 8, 9, 7, 8], [7, 8, 9, 7, 8])))
     np.testing.assert_allclose([score[0, 1], score[2, 3]], 1, rtol=1e-5)
@@ -38,6 +39,7 @@ def test_diversity_is_of_the_others():
     np.testing.assert_allclose(found, [0.5, 0.5, 1.0], atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_the_answer_apart_has_the_largest_bonus():
     # Two answers: h = 1 and -1, V = ridge + 2
     np.testing.assert_allclose(leverage(jnp.array([[3.0], [1.0]]), 0.5), [0.4, 0.4], rtol=1e-5)

@@ -1,0 +1,58 @@
+"""What claims need of other runs: policies learned before, and what such runs experienced. Each is made once."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from forage.config.setup import from_config
+from forage.data import files
+from forage.memory.recorded import Recorded
+from forage.memory.uniform import UniformReplay
+from forage.runs import training
+from forage.runs.run import Run
+from forage.studies.claims.played import FOLDER
+from forage.studies.datasets.make import experienced
+
+
+def learned(
+    agent: str, environment: str, steps: int, seed: int = 0, options: Mapping[str, Any] | None = None, **words: Any
+) -> str:
+    """Return the directory of a run of one seed that an agent makes; train it where it is not there.
+
+    `words`: others of `forage.train`. A run that was stopped is gone on with.
+    """
+    told = f"{agent} {environment} {steps} {seed} {sorted((options or {}).items())} {sorted(words.items())}"
+    mark = hashlib.sha256(told.encode()).hexdigest()[:8]
+    directory = FOLDER / f"{agent}-{environment.partition('-')[0].lower()}-{mark}"
+    common: dict[str, Any] = {"evaluation_actions": "greedy", "evaluation_episodes": 8, "display": "quiet"}
+    if not Run.begun(directory):
+        training.train(
+            agent,
+            environment,
+            steps=steps,
+            seeds=[seed],
+            agent_options=dict(options or {}),
+            directory=directory,
+            **common,
+            **words,
+        )
+    elif Run(directory).evaluation is None:
+        training.resume(directory, display="quiet")
+    return str(directory)
+
+
+@functools.cache
+def replay(
+    agent: str, environment: str, steps: int, seed: int, options: tuple[tuple[str, Any], ...], **words: Any
+) -> str:
+    """Return the file of all that a run experienced; train the run and write the file where they are not there."""
+    memory = Recorded(UniformReplay(steps), steps)
+    run = Run(learned(agent, environment, steps, seed, dict(options), memory=memory, **words))
+    file = run.directory.with_suffix(".npz")
+    if not file.exists():
+        setup = from_config(run.config)
+        files.write(file, experienced(run, setup, steps)[0], {"spec": run.config["spec"]})
+    return str(file)
