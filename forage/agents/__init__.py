@@ -114,6 +114,7 @@ PARTS = {
     "xpo": "language.online_dpo:XPO",
     "ppo-language": "language.ppo_language:PPOLanguage",
     "rl-plus": "language.rl_plus:RLPlus",
+    "ampo": "language.ampo:AMPO",
     "distill": "language.distill:Distill",
     "language-es": "language.evolution:LanguageES",
     "d3s": "language.d3s:D3S",

@@ -21,5 +21,6 @@ PARTS = {
     "mixed": "mixed:Mixed",
     "successes": "successes:Successes",
     "self-imitation": "self_imitation:SelfImitation",
+    "teachers": "teachers:Teachers",
 }
 """By name: the module below this folder, and the class."""

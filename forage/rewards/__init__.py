@@ -22,5 +22,7 @@ PARTS = {
     "diversity": "verifiers.diversity:Diversity",
     "text-curiosity": "verifiers.perplexity:TextCuriosity",
     "representation": "verifiers.representation:Representation",
+    "progress": "verifiers.progress:Progress",
+    "search-stages": "verifiers.search_stages:SearchStages",
 }
 """By name: the module below this folder, and the class."""

@@ -399,6 +399,7 @@ ELSEWHERE = {
     "xpo": "Likewise: language/test_language_agents.py.",
     "ppo-language": "Likewise: language/test_language_agents.py.",
     "rl-plus": "Likewise: language/test_relatives.py.",
+    "ampo": "Likewise: language/test_ampo.py.",
     "distill": "Likewise: language/test_relatives.py.",
     "language-es": "Likewise: language/test_language_agents.py.",
     "d3s": "It writes text, which probes do not take: language/test_d3s.py.",

@@ -10,6 +10,8 @@ from tiers import gated
 
 from forage.config import registry
 from forage.core.ports import Rewards
+from forage.nn.language.architecture import Architecture
+from forage.nn.transformer import Transformer
 from forage.rewards.bonuses.counts import Counts
 from forage.rewards.bonuses.e3b import E3B
 from forage.rewards.bonuses.episodic_novelty import EpisodicNovelty
@@ -74,8 +76,9 @@ def test_what_stands_within_hears_of_it():
         if "inner" in fields(cls := registry.load(target))
     }
     assert {"scale", "shift", "normalise-return", "rnd"} <= nesting.keys()
+    options = SMALL | {"minibatches": 1, "model": Transformer(KEY, Architecture(30, 8, 1, 2, 8, 16))}
     for name, cls in nesting.items():
-        rewards = cls(inner=Within(), **{k: v for k, v in SMALL.items() if k in fields(cls)})
+        rewards = cls(inner=Within(), **{k: v for k, v in options.items() if k in fields(cls)})
         with pytest.raises(Heard):
             jax.eval_shape(lambda rewards=rewards: rewards.truncate(rewards.init(KEY, spec_of(), 2)))
         assert cls.truncate is not Rewards.truncate, name

@@ -209,6 +209,7 @@ ELSEWHERE = {
         *("lp-reg", "a-star-po", "rover", "raft", "rl-plus", "distill"),
     ),
     "agents/language/test_language_agents.py": ("sft", "online-dpo", "xpo", "ppo-language", "language-es"),
+    "agents/language/test_ampo.py": ("ampo",),
     "agents/language/test_d3s.py": ("d3s",),
     "agents/language/test_trees.py": ("vine-ppo", "fr3e", "tree-rl"),
     "agents/language/test_turns.py": ("loop", "archer"),

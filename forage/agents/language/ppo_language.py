@@ -70,9 +70,9 @@ class Both(NamedTuple):
 class PPOLanguage(LanguageAgent):
     """Proximal policy optimisation with a critic of tokens and generalised advantages along them.
 
-    A token is a step. All that is paid comes with an answer's last token, less the price of the divergence from the
-    first policy at each token, and with delta_t = r_t + discount V_{t+1} - V_t over all tokens that the policy wrote in
-    a conversation, turn after turn,
+    A token is a step. What a turn is paid comes with its last token, less the price of the divergence from the first
+    policy at each token, and with delta_t = r_t + discount V_{t+1} - V_t over all tokens that the policy wrote in a
+    conversation, turn after turn,
 
         A_t = sum_k (discount gae_lambda)^k delta_{t+k}        brought to mean 0 and deviation 1 over the batch
         L   = clipped loss of A + value_coefficient mean max((V - G)^2, (V_old + clip(V - V_old) - G)^2) / 2
@@ -124,7 +124,7 @@ class PPOLanguage(LanguageAgent):
     ) -> tuple[ValuedState, Metrics, Float[Array, " env"]]:
         rows = self.rows(batch)
         reward = batch.experience.reward.sum(0)
-        lesson = self.judged(state, rows, batch, reward)
+        lesson = self.judged(state, rows, batch)
         learned, fixed = self.apart(state.network)
         rate = self.rate(clock)
         optimiser = Both(self.steps(rate), self.steps(rate * self.critic_rate))
@@ -141,7 +141,7 @@ class PPOLanguage(LanguageAgent):
         size = jnp.abs(kept(lesson.advantage, rows.wrote)).mean(1).reshape(self.rollout_length, -1).mean(0)
         return state._replace(network=network, optimiser=inner, critic=critic), said, size
 
-    def judged(self, state: ValuedState, rows: Rows, batch: Batch, reward: Float[Array, " env"]) -> Lesson:
+    def judged(self, state: ValuedState, rows: Rows, batch: Batch) -> Lesson:
         """Return the answers with the advantage of each token and the target of its value."""
 
         def seen(part: Rows) -> tuple[Array, Array, Array]:
@@ -155,7 +155,7 @@ class PPOLanguage(LanguageAgent):
         turns = self.rollout_length
         price = self.divergence * kept(old - first, rows.wrote)
         advantage = along(
-            reward,
+            conversation(at_last(batch.experience.reward.reshape(-1), rows.wrote), turns),
             conversation(price, turns),
             conversation(value, turns),
             conversation(rows.wrote, turns),
@@ -211,8 +211,14 @@ def back(x: Array, turns: int) -> Array:
     return x.reshape(envs, turns, time // turns).swapaxes(0, 1).reshape(envs * turns, time // turns)
 
 
+def at_last(reward: Float[Array, " row"], wrote: Bool[Array, "row new"]) -> Float[Array, "row new"]:
+    """Return a reward of each turn at its last token; of turns in which nothing was written none."""
+    final = jnp.arange(wrote.shape[1]) == wrote.shape[1] - 1 - jnp.argmax(wrote[:, ::-1], axis=1)[:, None]
+    return jnp.where(final & wrote, reward[:, None], 0.0)
+
+
 def along(
-    reward: Float[Array, " env"],
+    reward: Float[Array, "env time"],
     price: Float[Array, "env time"],
     value: Float[Array, "env time"],
     wrote: Bool[Array, "env time"],
@@ -221,16 +227,16 @@ def along(
 ) -> Float[Array, "env time"]:
     """Compute generalised advantages along the tokens that were written, leaving out the columns of others.
 
-    The reward comes with the last of them, after which the value is 0; each costs its price.
+    Each is paid its reward and costs its price; after the last of them the value is 0.
     """
 
-    def token(carry: tuple[Array, Array, Array], column: tuple[Array, Array, Array]) -> tuple[Any, Array]:
-        following, value, paid = carry
-        price, own, there = column
-        advantage = paid - price + discount * value - own + discount * gae_lambda * following
-        after = jnp.where(there, advantage, following), jnp.where(there, own, value), jnp.where(there, 0.0, paid)
+    def token(carry: tuple[Array, Array], column: tuple[Array, Array, Array]) -> tuple[Any, Array]:
+        following, value = carry
+        paid, own, there = column
+        advantage = paid + discount * value - own + discount * gae_lambda * following
+        after = jnp.where(there, advantage, following), jnp.where(there, own, value)
         return after, jnp.where(there, advantage, 0.0)
 
-    nothing = jnp.zeros_like(reward)
-    columns = price.T, value.T, wrote.T
-    return jax.lax.scan(token, (nothing, nothing, reward), columns, reverse=True)[1].T
+    nothing = jnp.zeros(len(reward))
+    columns = (reward - price).T, value.T, wrote.T
+    return jax.lax.scan(token, (nothing, nothing), columns, reverse=True)[1].T

@@ -59,7 +59,9 @@ class TextEnvironment(HostEnvironment):
     - Terminated: after `turns` steps. What is over before that waits, so that episodes that began together end
       together, and groups of them stay together.
     - Info, at the last step: `format` and `truth` of the answer apart, `turns` taken, `tokens` written, and `overflow`,
-      1 where what was said no longer fitted into the context and the episode was over for that.
+      1 where what was said no longer fitted into the context and the episode was over for that. With tools and in most
+      games also `executed`, at each text's step: 1 where its call, command or answer could be carried out, else 0. The
+      last step has the last text's.
 
     Evaluation plays problems that are held out from training.
 
@@ -170,7 +172,8 @@ class TextEnvironment(HostEnvironment):
 
     @property
     def info_names(self) -> tuple[str, ...]:
-        return INFO if self.worlds[0].verified else INFO[2:]  # a game has no verifier
+        own = INFO if self.worlds[0].verified else INFO[2:]  # a game has no verifier
+        return (*own, *self.worlds[0].names)
 
     @property
     def info_seen(self) -> tuple[str, ...]:
@@ -299,12 +302,15 @@ class TextEnvironment(HostEnvironment):
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
         rewards = np.zeros(self.num_envs, np.float32)
-        info = {one: np.full(self.num_envs, np.nan, np.float32) for one in INFO}
+        info = {one: np.full(self.num_envs, np.nan, np.float32) for one in (*INFO, *self.worlds[0].names)}
         before = list(self._slots)
         for index, (slot, tokens) in enumerate(zip(before, np.asarray(action), strict=True)):
             self._at = index
             self._slots[index] = after = self._advanced(index, slot, tokens)
             rewards[index] = 0 if slot.over else after.said.reward
+            if not slot.over or after.turn == self.turns:
+                for one, value in after.said.told.items():
+                    info[one][index] = value
             if after.turn == self.turns:
                 overflow = float(after.said is OVERFLOWN)
                 values = after.said.format, after.said.truth, len(after.written), sum(map(len, after.written)), overflow

@@ -15,6 +15,7 @@ import numpy as np
 from forage.core.errors import ForageError, nearest
 from forage.environments.text import FAMILIES, games, tools
 from forage.environments.text.games import GAMES
+from forage.environments.text.games.game import EXECUTED
 from forage.environments.text.guard import Guard
 from forage.environments.text.opening import GYM, family
 from forage.environments.text.problems import INSTRUCTION, Problem
@@ -43,6 +44,7 @@ class Said(NamedTuple):
     over: bool
     format: float = float("nan")  # 1 for an answer that can be read; NaN where no answer is due
     truth: float = float("nan")  # of the answer
+    told: Mapping[str, float] = {}  # other numbers of the text, or of the episode that it ends (`World.names`)
 
 
 class World(ABC):
@@ -51,6 +53,7 @@ class World(ABC):
     levels: int = 1  # from 0, the easiest
     turns: int = 1  # an episode's longest, counted in texts that the policy writes
     verified: bool = False  # a verifier says what an answer is worth, and not a game's rules
+    names: tuple[str, ...] = ()  # of the numbers that are told beside (`Said.told`)
 
     @abstractmethod
     def begin(self, start: Start) -> str:
@@ -103,7 +106,10 @@ class WithTools(Question):
     """A problem, and tools that may be called before an answer is given.
 
     A text that calls is answered; one that does not is taken as the answer, as is the last that there is a turn for.
+    `executed` is 1 for a text whose calls could all be made, or that is an answer of the right form, else 0.
     """
+
+    names = EXECUTED
 
     def __init__(
         self,
@@ -128,9 +134,11 @@ class WithTools(Question):
         self.taken += 1
         answers = self.toolbox.reply(written)
         if not answers.answers or self.taken == self.turns:
-            return super().reply(written)
+            said = super().reply(written)
+            return said._replace(told={"executed": said.format})
         self.found = "" if answers.answers[-1].error else answers.answers[-1].text
-        return Said(answers.text, 0.0, False)
+        executed = not any(one.error for one in answers.answers)
+        return Said(answers.text, 0.0, False, told={"executed": float(executed)})
 
     def reference(self) -> str:
         """Return a call of the first tool where it is known how the problem is put to it, and then what it found."""
@@ -144,11 +152,12 @@ class WithTools(Question):
 
 
 class Play(World):
-    """A game, by the rewards of its own rules."""
+    """A game, by the rewards of its own rules, and what else it tells of each text (`told`, by the names `names`)."""
 
     def __init__(self, name: str, turns: int, options: Mapping[str, Any]):
         self.game = games.make(name, **options)
         self.turns = turns or getattr(self.game, "tries", TURNS)
+        self.names = getattr(self.game, "names", ())
 
     def begin(self, start: Start) -> str:
         seed = np.random.SeedSequence([start.number, start.split == "held-out"]).generate_state(1)
@@ -156,7 +165,7 @@ class Play(World):
 
     def reply(self, written: str) -> Said:
         text, reward, over = self.game.reply(written)
-        return Said("" if over else text, float(reward), over)
+        return Said("" if over else text, float(reward), over, told=getattr(self.game, "told", {}))
 
     def reference(self) -> str:
         expert = getattr(self.game, "expert", None)

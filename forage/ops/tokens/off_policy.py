@@ -148,6 +148,23 @@ def external(
     return -ratio * weight
 
 
+def taught(
+    log_probability: Tokens, advantage: Advantage, mask: Mask, *, shape: Scalar = 0.1
+) -> Float[Array, "sequence time"]:
+    """Compute LUFFY's loss of tokens that a teacher has written, whose probabilities count as 1.
+
+        loss = -f(pi) A,  f(pi) = pi / (pi + shape)
+
+    The gradient of f by log pi, pi shape / (pi + shape)^2, is largest at pi = shape, so that improbable tokens are
+    learned from which importance sampling with pi alone would pass over. There is no clip.
+
+    Source: Yan et al., 2025, "Learning to Reason under Off-Policy Guidance", arXiv:2504.14945, as in `mix_core_alg.py`
+    of AMPO's authors (arXiv:2510.02227), where it is `p_div_p_0.1`; the papers' own pages could not be looked up.
+    """
+    probability = jnp.exp(kept(log_probability, mask))
+    return -probability / (probability + shape) * jax.lax.stop_gradient(advantage)
+
+
 def proxy(logits: Float[Array, "*batch vocabulary"], share: Scalar = 0.02) -> Float[Array, "*batch vocabulary"]:
     """Return the logarithm of the proxy distribution: without tokens below `share` of the most probable one.
 

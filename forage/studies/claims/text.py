@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
 from typing import Any
 
+import jax
+import numpy as np
+
+from forage.config.setup import make_setup
+from forage.core import prng
+from forage.core.ports import Environment
+from forage.data import files
+from forage.data.logged import Transitions
+from forage.loop.policy import Policy
 from forage.studies.claims.claim import FRESH, Scale
+from forage.studies.claims.played import FOLDER
+from forage.studies.record import play
 
 ENVIRONMENT = "text:countdown"
 OPTIONS = {"num_envs": 64, "learning_rate": 3e-4}
@@ -21,3 +35,42 @@ NOTE = (
 def parts() -> dict[str, Any]:
     """Return the level of the problems, and enough episodes of evaluation to tell an accuracy."""
     return {"environment_options": {"level": 1}, "evaluation_episodes": 200}
+
+
+@functools.cache
+def written(environment: str, options: str, steps: int, temperature: float | None = None, seed: int = 0) -> str:
+    """Return the file of texts that somebody writes in training; write it where it is not there.
+
+    `options` of the environment, as JSON. At a `temperature` it is the base model; without, the family's own expert.
+    """
+    told = f"{environment} {options} {steps} {temperature} {seed}"
+    file = FOLDER / f"text-{hashlib.sha256(told.encode()).hexdigest()[:8]}.npz"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        agent = {"temperature": 1.0 if temperature is None else temperature}
+        setup = make_setup("grpo", environment, seeds=1, agent_options=agent, environment_options=json.loads(options))
+        assert not isinstance(setup.environment, Environment)
+        batch = setup.environment(64)
+        try:
+            if temperature is None:
+                found = expert(batch, steps, seed)
+            else:
+                learner = setup.learner()
+                policy = Policy(learner.agent, learner.agent.init(prng.key(seed), setup.spec), setup.spec, True)
+                found, _ = play(policy, batch, steps, 0.0, seed)
+        finally:
+            batch.close()
+        files.write(file, found, {"spec": setup.config()["spec"]})
+    return str(file)
+
+
+def expert(batch: Any, steps: int, seed: int) -> Transitions:
+    """Return what the family's own expert writes, one conversation after another."""
+    observation, rows = batch.reset(seed), []
+    for _ in range(-(-steps // batch.num_envs)):
+        result = batch.step(observation["reference"])
+        step = result.step
+        fields = (observation, observation["reference"], step.reward, step.observation, step.terminated, step.truncated)
+        rows.append(jax.tree.map(np.array, fields))
+        observation = result.observation
+    return Transitions(*jax.tree.map(lambda *x: np.stack(x, 1).reshape(-1, *x[0].shape[1:]), *rows))

@@ -11,7 +11,7 @@ from tiers import gated
 import forage
 from forage.agents.language.evolution import LanguageES
 from forage.agents.language.online_dpo import OnlineDPO, Pair
-from forage.agents.language.ppo_language import along, back, conversation
+from forage.agents.language.ppo_language import along, at_last, back, conversation
 from forage.agents.language.sft import SFT
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
@@ -79,12 +79,15 @@ def test_advantages_along_tokens_by_hand():
     # Of five columns the third was not written: the first answer's padding, say.
     wrote = jnp.array([[True, True, False, True]])
     value, price = jnp.array([[0.5, 0.25, 9.0, 0.75]]), jnp.array([[0.0, 0.1, 9.0, 0.0]])
-    found = along(jnp.array([1.0]), price, value, wrote, 0.5, 0.5)
+    found = along(jnp.array([[0.0, 0.0, 9.0, 1.0]]), price, value, wrote, 0.5, 0.5)
     last = 1 - 0.75
     second = -0.1 + 0.5 * 0.75 - 0.25 + 0.25 * last
     first = 0.5 * 0.25 - 0.5 + 0.25 * second
     assert np.allclose(found, [[first, second, 0, last]])
     rows = jnp.arange(12).reshape(4, 3)
+    # Each turn is paid at its last token, and one that waits is not
+    three = jnp.array([[True, True, False], [True, True, True], [False] * 3])
+    assert at_last(jnp.array([1.0, 2.0, 3.0]), three).tolist() == [[0, 1, 0], [0, 0, 2], [0, 0, 0]]
     assert conversation(rows, 2).tolist() == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]
     assert np.array_equal(back(conversation(rows, 2), 2), rows)
 

@@ -76,8 +76,27 @@ def test_what_is_over_early_waits_for_the_others():
         assert (observation["context"][over] == 0).all() or turn == 3
     assert (total == 1).all()  # halving what is left finds one of 15 numbers in 4 tries
     assert np.array_equal(np.stack(ended), np.array([[False] * 16] * 3 + [[True] * 16]))
-    assert set(result.step.info) == {"turns", "tokens", "overflow"} and set(result.step.info["turns"]) > {4.0}
+    assert set(result.step.info) == {"turns", "tokens", "overflow", "executed"}
+    assert set(result.step.info["turns"]) > {4.0}
     assert (result.observation["context"] > 0).any(1).all()  # the next episodes
+
+
+def test_each_text_tells_whether_it_could_be_carried_out():
+    environment = TextEnvironment("addition", 3, tools="calculator", response=24, context=200)
+    environment.reset(0)
+    told = []
+    for said in (
+        ("<call>calculator: 1+1</call>", "<call>1+1</call>", "<answer>1</answer>"),
+        ("<answer>2",) * 3,
+        ("",) * 3,
+    ):
+        rows = np.zeros((3, 24), np.int32)
+        for row, text in zip(rows, said, strict=True):
+            tokens = [*environment.tokenizer.encode(text), environment.ends]
+            row[: len(tokens)] = np.array(tokens) + 1
+        told.append(environment.step(rows).step.info["executed"])
+    # The third is over after its answer: it tells nothing more until the end, where it says again what it said
+    np.testing.assert_array_equal(told, [[1, 0, 1], [0, 0, np.nan], [0, 0, 1]])
 
 
 def test_a_tool_is_answered_within_the_context():

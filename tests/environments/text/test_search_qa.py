@@ -40,6 +40,18 @@ def test_rewards_by_hand():
     assert overlap(["in", "rome"], ["rome"]) == pytest.approx(2 / 3)
 
 
+def test_it_tells_what_both_stages_are_made_of():
+    game = SearchQA()
+    game.begin(3)
+    game.reply("<call>search: Ada</call>")
+    assert game.told == {"executed": 1}
+    game.reply(f"<answer>in {game.answer}</answer>")
+    assert game.told == {"executed": 1, "searched": 1, "form": 1, "overlap": pytest.approx(2 / 3)}
+    game.begin(3)
+    game.reply(game.answer)
+    assert game.told == {"executed": 0, "searched": 0, "form": 0, "overlap": 0}
+
+
 def test_what_cannot_be_is_refused():
     with pytest.raises(ForageError, match="from 1 to 2"):
         SearchQA(stage=3)

@@ -112,6 +112,7 @@ def test_nothing_flows_through_what_the_policy_did_not_write():
     def everything(now, old, logits, teacher):
         found = {name: masks.token_mean(f(now, old, advantage, mask), mask) for name, f in losses.LOSSES.items()}
         found["external"] = masks.token_mean(off_policy.external(now, old, advantage, mask), mask)
+        found["taught"] = masks.token_mean(off_policy.taught(now, advantage, mask), mask)
         shield = off_policy.low_probability_loss(now, old, -advantage, mask, old, share=1.0)
         found["shield"] = masks.token_mean(shield, mask)
         found["sampler"] = masks.token_mean(off_policy.sampler_weight(now, old, mask, "sequence-truncate"), mask)
@@ -194,6 +195,14 @@ def test_external_answers():
     loss, slope = with_slope(lambda x: off_policy.external(x, *rest), now)
     close(loss, [[expected]])
     close(slope, [[expected]])  # the ratio's own, no more
+
+
+def test_taught_answers():
+    """pi = 0.1 and 0.4 at a shape of 0.1: 1/2 and 4/5, with slopes of pi shape / (pi + shape)^2 by log pi."""
+    rest = np.float32([[2]]), np.ones((1, 2), bool)
+    loss, slope = with_slope(lambda x: off_policy.taught(x, *rest), np.log(np.float32([[0.1, 0.4]])))
+    close(loss, [[-1.0, -1.6]])
+    close(slope, [[-0.5, -0.32]])
 
 
 def test_the_proxy_drops_noise():

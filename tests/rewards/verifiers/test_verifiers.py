@@ -17,7 +17,9 @@ from forage.rewards.shift import Shift
 from forage.rewards.verifiers.diversity import Diversity
 from forage.rewards.verifiers.form import Format
 from forage.rewards.verifiers.perplexity import TextCuriosity
+from forage.rewards.verifiers.progress import Progress, ProgressState
 from forage.rewards.verifiers.representation import Representation
+from forage.rewards.verifiers.search_stages import SearchStages
 from forage.rewards.verifiers.shorter import Shorter
 
 SPACE = gymnasium.spaces.Dict({"context": Tokens(3, 30, end=29), "reference": Tokens(4, 30, end=29)})
@@ -103,6 +105,20 @@ def test_improbable_answers_are_paid_up_to_a_share_of_the_reward():
     assert (paid(signed, rollout_of())[1].sum(0) > 0).all()
 
 
+def test_searching_is_paid_first_and_answers_from_a_step_on():
+    ends = {
+        "searched": np.array([[NAN] * 4, [1, 0, 1, 0]], np.float32),
+        "form": np.array([[NAN] * 4, [1, 1, 0, NAN]], np.float32),
+        "overlap": np.array([[NAN] * 4, [1, 0.5, 0.5, NAN]], np.float32),
+    }
+    rollout, rewards = rollout_of()._replace(info=ends), SearchStages(retrieval=0.25, penalty=2.0, begins=500)
+    first, _, before = paid(rewards, rollout, 0.4)
+    np.testing.assert_allclose(first, [[0.75, 0, 0.25, 0], [0, 0.5, 0, 0]])
+    second, _, after = paid(rewards, rollout, 0.5)
+    np.testing.assert_allclose(second, [[1, 0, -1.5, 0], [0, 0.5, 0, -2]])  # the last no longer fitted
+    assert before["stage"] == 1 and after["stage"] == 2 and after["searched"] == 0.5
+
+
 def reader():
     return Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 8, 16))
 
@@ -117,11 +133,56 @@ def test_an_answer_read_as_unlike_the_others_is_paid_where_one_of_the_group_is_r
     assert metrics["bonus"] == pytest.approx(bonus.sum(0).mean())
 
 
+DONE = np.array([[1, 0, 1, 1], [1, 1, NAN, 0]], np.float32)
+"""Which turns could be carried out."""
+
+
+def test_turns_are_paid_what_they_contribute_and_for_being_carried_out():
+    contribution = np.array([[0.5, 1, 0.25, 0], [0, -1, 0, 0.5]], np.float32)
+    rollout = rollout_of()._replace(info={"executed": DONE}, note=((), contribution))
+    rewards, state = Progress(reader(), share=2.0, grounding=0.5), ProgressState((), None, (), jnp.bool_(True))
+    # The first and the third are over after a turn: what waits is not carried out
+    expected = 2 * contribution + np.array([[0.5, 0, 0.5, 0.5], [0, 0.5, 0, 0]])
+    np.testing.assert_allclose(rewards.relabel(state, rollout).reward, expected)
+    # The estimator learns before it pays
+    early = rewards.relabel(state._replace(ready=jnp.bool_(False)), rollout)
+    np.testing.assert_array_equal(early.reward, rollout.reward)
+
+
+@pytest.mark.thorough
+def test_contributions_come_to_sum_to_the_completion():
+    rollout = rollout_of((1, 0, 0, 1))._replace(info={"executed": DONE})
+    rewards = Progress(reader(), learning_rate=1e-2, trunk_rate=1e-3, warmup=500, minibatches=2)
+    told = Spec("text:game", SPACE, SPEC.action_space, horizon=2, info_names=("executed",))
+    rewards.check(told)
+
+    @jax.jit
+    def learned(state, steps):
+        state, note, metrics = rewards.learn(state, rollout, Clock(steps, jnp.float32(1000)), jax.random.key(1))
+        return state, note[1], metrics
+
+    state = rewards.init(jax.random.key(0), told, 4)
+    first = learned(state, jnp.int32(499))
+    assert not first[0].ready
+    for _ in range(60):
+        state, contribution, metrics = learned(state, jnp.int32(500))
+    assert state.ready and metrics["progress_loss"] < 0.05 < first[2]["progress_loss"]
+    np.testing.assert_allclose(contribution.sum(0), [1, 0, 0, 1], atol=0.35)
+    assert metrics["completion"] == 0.5 and metrics["grounded"] == pytest.approx(4 / 6)
+    assert not contribution[1, [0, 2]].any()  # what waits does not contribute
+
+
 def test_what_is_no_text_and_has_no_verifier_is_refused():
     with pytest.raises(ForageError, match="of answers in text"):
         Shorter().check(Spec("Here", gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)))
     with pytest.raises(ForageError, match="no verifier"):
         Format().check(Spec("text:game", SPACE, Tokens(4, 30, end=29)))
+    with pytest.raises(ForageError, match="text:guess"):
+        Progress(reader()).check(SPEC)
+    with pytest.raises(ForageError, match="equal parts"):
+        Progress(reader(), minibatches=3).init(jax.random.key(0), SPEC, 4)
+    with pytest.raises(ForageError, match="text:search-qa"):
+        SearchStages().check(SPEC)
     with pytest.raises(ForageError, match="reads 4"):
         Representation(model=Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 8, 4))).check(SPEC)
     with pytest.raises(ForageError, match="grpo does"):

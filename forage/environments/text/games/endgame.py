@@ -6,8 +6,9 @@ import dataclasses
 import random
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 
-from forage.environments.text.games.game import Turn, one_of, running, whole
+from forage.environments.text.games.game import EXECUTED, Turn, one_of, running, whole
 
 Square = tuple[int, int]  # file and rank, from 0
 KING = tuple((a, b) for a in (-1, 0, 1) for b in (-1, 0, 1) if (a, b) != (0, 0))
@@ -26,6 +27,8 @@ class Endgame:
     Starts are drawn from all positions in which black is not in check, wherever the mate is; LMRL-Gym leaves out easy
     ones.
     """
+
+    names: ClassVar[tuple[str, ...]] = EXECUTED
 
     piece: str = "Q"  # or "R"
     opponent: str = "runs"  # or "random"
@@ -96,6 +99,7 @@ class Endgame:
         running(self.over)
         self.turns += 1
         move = self.legal(text)
+        self.told = {"executed": float(move is not None)}
         if move is None:
             self.over = self.turns >= self.horizon
             return f"{self.fen()}\nThat is no legal move.", -1.0, self.over

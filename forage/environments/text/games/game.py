@@ -6,13 +6,20 @@ from typing import Any, Protocol, runtime_checkable
 
 from forage.core.errors import ForageError
 
+EXECUTED = ("executed",)
+"""What most games tell of each text beside: 1 where it was a move that could be made, else 0."""
+
 Turn = tuple[str, float, bool]
 """What a game says, what the last words earned, and whether the game is over."""
 
 
 @runtime_checkable
 class Game(Protocol):
-    """A game that is played by texts. It answers whatever is said; words that are no move cost what its rules say."""
+    """A game that is played by texts. It answers whatever is said; words that are no move cost what its rules say.
+
+    It may tell numbers beside: `names` of the class names them, and `told` has those of the newest text, or of the game
+    that it ended. `executed`, 1 or 0, says whether the text was a move.
+    """
 
     def begin(self, seed: int) -> str:
         """Begin a game, the same one for the same seed, and return what the player reads first."""

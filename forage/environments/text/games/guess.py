@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
+from typing import ClassVar
 
-from forage.environments.text.games.game import Turn, running, whole
+from forage.environments.text.games.game import EXECUTED, Turn, running, whole
 
 
 @dataclasses.dataclass
@@ -16,6 +17,8 @@ class Guess:
     Among n numbers that is ceil(log2(n + 1)), as each reply tells one of three things, of which one ends the game. A
     guess is the last whole number that is written. What holds none costs a guess and is answered by a reminder.
     """
+
+    names: ClassVar[tuple[str, ...]] = EXECUTED
 
     numbers: int = 15
     tries: int = 0  # 0: as many as are enough
@@ -40,6 +43,7 @@ class Guess:
         found = re.findall(r"\d{1,9}", text)
         guess = int(found[-1]) if found else None
         right = guess == self.secret
+        self.told = {"executed": float(guess is not None)}
         self.over = right or self.guesses >= self.tries
         if guess is None:
             return "Say a number.", 0.0, self.over

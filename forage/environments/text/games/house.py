@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from typing import ClassVar
 
-from forage.environments.text.games.game import Turn, one_of, running, whole
+from forage.environments.text.games.game import EXECUTED, Turn, one_of, running, whole
 
 OPPOSITE = {"north": "south", "south": "north", "east": "west", "west": "east"}
 STEPS = {"north": (-1, 0), "south": (1, 0), "east": (0, 1), "west": (0, -1)}
@@ -52,6 +53,8 @@ class House:
     came of its command and which commands are possible (LMRL-Gym's partial view). In a generated house rooms lie
     otherwise for each seed, and another thing belongs into another container.
     """
+
+    names: ClassVar[tuple[str, ...]] = EXECUTED
 
     layout: str = "lmrl"  # LMRL-Gym's house, or "generated"
     sees: str = "all"  # or "commands"
@@ -117,7 +120,9 @@ class House:
         running(self.over)
         self.turns += 1
         command = " ".join(text.split())
-        done = self.act(command) if command in self.commands() else "That is not possible."
+        possible = command in self.commands()
+        self.told = {"executed": float(possible)}
+        done = self.act(command) if possible else "That is not possible."
         lost = command == f"eat {self.thing}" and self.thing not in self.held and done != "That is not possible."
         won = self.goal.closes and not self.goal.open and self.thing in self.goal.things
         self.over = won or lost or self.turns >= self.horizon

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from typing import ClassVar
 
-from forage.environments.text.games.game import Turn, one_of, running, whole
+from forage.environments.text.games.game import EXECUTED, Turn, one_of, running, whole
 
 MOVES = {"move left": (0, -1), "move right": (0, 1), "move up": (-1, 0), "move down": (1, 0)}
 SIDES = {"to your right": (0, 1), "to your left": (0, -1), "above you": (-1, 0), "below you": (1, 0)}
@@ -41,6 +42,8 @@ class Maze:
     with `sees="walls"` the walls alone. Digits of a place stand apart (`1 0`), as in LMRL-Gym. A generated maze is a
     tree of corridors, another one for each seed; start and goal are drawn.
     """
+
+    names: ClassVar[tuple[str, ...]] = EXECUTED
 
     layout: str = "double-t"  # "double-t" and "u", as in LMRL-Gym, or "generated"
     sees: str = "position"  # or "walls"
@@ -91,10 +94,12 @@ class Maze:
     def reply(self, text: str) -> Turn:
         """Move, and return what is seen then."""
         running(self.over)
+        self.told = {"executed": 0.0}
         if self.moves >= self.horizon:
             self.over = True
             return "Failure", -1.0, True
         move = MOVES.get(text.strip())
+        self.told = {"executed": float(move is not None and not self.wall(move))}
         if move and not self.wall(move):
             self.place = (self.place[0] + move[0], self.place[1] + move[1])
         if self.place == self.goal:

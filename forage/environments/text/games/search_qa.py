@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import Counter
-from typing import cast
+from typing import ClassVar, cast
 
 from forage.environments.text.answers import tagged
 from forage.environments.text.games.game import Turn, running, whole
@@ -32,10 +32,15 @@ class SearchQA:
         stage 1    0.5 for a search that was made + 0.5 for the right form
         stage 2    F1 of the answer's words and the right one's - 2 for a wrong form
 
+    It tells of each text whether it was `executed`, calls and all, and of a game `searched`, `form` and `overlap`, of
+    which the rewards `search-stages` make both stages within one run.
+
     Source: Song, Jiang, Min, Chen, Chen, Zhao, Fang, Wen (2025), "R1-Searcher: Incentivizing the Search Capability in
     LLMs via Reinforcement Learning", arXiv 2503.05592, whose rewards these are, as summaries of it give them; its pages
     could not be looked up. Its corpus is Wikipedia and its questions are of several hops.
     """
+
+    names: ClassVar[tuple[str, ...]] = ("executed", "searched", "form", "overlap")
 
     hops: int = 2  # documents that an answer needs
     people: int = 8  # documents of the corpus
@@ -78,14 +83,19 @@ class SearchQA:
         written = syntax.answer_begin in text or syntax.answer_end in text
         self.right = self.right and not written and not any(one.error for one in found.answers)
         answer = tagged(text)
+        self.told = {"executed": float(not any(one.error for one in found.answers))}
         if found.answers and answer is None and self.turn < self.tries:
             return found.text, 0.0, False
         self.over = True
         said = words(answer or "")
         right = self.right and 1 <= len(said) <= LONGEST
+        if not found.answers:
+            self.told["executed"] = float(answer is not None)
+        both = overlap(said, words(self.answer))
+        self.told |= {"searched": float(self.searches > 0), "form": float(right), "overlap": both}
         if self.stage == 1:
             return "", 0.5 * (self.searches > 0) + 0.5 * right, True
-        return "", overlap(said, words(self.answer)) - (0.0 if right else 2.0), True
+        return "", both - (0.0 if right else 2.0), True
 
     def expert(self) -> str:
         """Return the next search, and then the answer."""

@@ -6,9 +6,10 @@ import dataclasses
 import random
 import re
 from collections import Counter
+from typing import ClassVar
 
 from forage.core.errors import ForageError
-from forage.environments.text.games.game import Turn, running, whole
+from forage.environments.text.games.game import EXECUTED, Turn, running, whole
 
 # Common English words; LMRL-Gym draws from lists of 200, 400 or 800, which are not these.
 WORDS = tuple(
@@ -50,6 +51,8 @@ class Wordle:
     Words that are not on the list cost a guess and get no marks.
     """
 
+    names: ClassVar[tuple[str, ...]] = EXECUTED
+
     words: tuple[str, ...] = WORDS
     tries: int = 6
     counts: bool = False
@@ -74,6 +77,7 @@ class Wordle:
         guess = "".join(text.split())
         self.guesses += 1
         known = guess in self.words
+        self.told = {"executed": float(known)}
         right = known and guess == self.word
         self.over = right or self.guesses >= self.tries
         return " ".join(marks(guess, self.word, self.counts)) if known else "", 0.0 if right else -1.0, self.over

@@ -1,0 +1,100 @@
+"""AMPO: right answers of teachers stand among those of groups that failed, and are learned from as they are."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.agents.language.base import LanguageState, Rows
+from forage.agents.language.grpo import GRPO, Lesson
+from forage.core.ports import Metrics
+from forage.core.ranges import Range, Ranges
+from forage.core.spaces import Tokens
+from forage.core.types import DATASET, Batch, Clock, ForageError, Replay, Spec
+from forage.nn.transformer import Transformer
+from forage.ops.tokens.masks import aggregate, token_mean
+from forage.ops.tokens.off_policy import taught
+
+
+class AMPO(GRPO):
+    """Adaptive multi-guidance policy optimisation: a mixed policy of the student and of teachers, where it fails.
+
+    The memory `teachers` puts right answers of teachers in the place of some of each group whose answers are all wrong.
+    Own answers and theirs are compared as one group, and with it
+
+        loss_t = -min(ratio A, clip(ratio, 1 - low, 1 + high) A)        of own answers
+        loss_t = -pi / (pi + shape) A                                   of teachers' answers, without a clip
+
+    in which the teachers' probabilities, which nobody knows, count as 1, and the shape turns to tokens that the student
+    finds improbable. Losses are summed and divided by the longest answer, A = r - mean, without the deviation.
+
+    Yuan, Ding, Bin, Shao, Cai, Song, Yang, Shen (2025), "More Than One Teacher: Adaptive Multi-Guidance Policy
+    Optimization for Diverse Exploration", arXiv 2510.02227, as in the authors' `mix_core_alg.py` and `train_ampo.sh`,
+    whose numbers these are (`p_div_p_0.1`, no deviation, no mean over tokens, 8 answers, an entropy bonus of 0.001);
+    the shape is LUFFY's (Yan et al., 2025, arXiv 2504.14945). The paper's formulas could not be looked up.
+    """
+
+    example: ClassVar[str] = (
+        "forage train ampo text:countdown --env.problems 64 --memory teachers --memory.data one.npz,other.npz"
+    )
+    replays: ClassVar[bool] = False
+    ranges: ClassVar[Ranges] = {**GRPO.ranges, "shape": Range(0, above=True)}
+
+    shape: float = 0.1  # probability at which a teacher's token has half its weight; smaller favours improbable ones
+    entropy_coefficient: float = 0.001
+    advantage: str = equinox.field(static=True, default="dr-grpo")
+    aggregation: str = equinox.field(static=True, default="constant")
+
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        if self.charged != "loss":
+            raise ForageError(
+                "A divergence of AMPO counts in the loss, as teachers' answers have none; leave out charged."
+            )
+
+    def likelihood(
+        self, state: LanguageState, observation: PyTree[Array], action: Int[Array, "row new"]
+    ) -> Float[Array, "row new"]:
+        """Return how probable the policy finds each token of answers (leaves `row ...`) at temperature 1."""
+        whole, wrote = jnp.concatenate([observation["context"], action], axis=1), action != Tokens.PAD
+        nothing = jnp.zeros(action.shape)
+        rows = Rows(jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, nothing, nothing)
+        return jnp.where(wrote, jnp.exp(self.scored(state.network, state, rows)[0]), 0.0)
+
+    def learn(
+        self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
+        if not isinstance(batch.replay, Replay):
+            raise ForageError(
+                "AMPO learns from teachers where it fails; name what they wrote, with --memory teachers --memory.data "
+                "ONE,OTHER, or use dr-grpo."
+            )
+        state, metrics, size = super().learn(state, batch, clock, key)
+        return state, metrics | {"taught": (batch.experience.source[0] == DATASET).mean()}, size
+
+    def gathered(self, batch: Batch) -> Lesson:
+        """Return the answers of a rollout; `more` says which are a teacher's."""
+        lesson = super().gathered(batch)
+        given = (batch.experience.source == DATASET).reshape(-1)
+        return lesson._replace(weight=jnp.where(given, 1.0, lesson.weight), more=given)
+
+    def surrogate(
+        self,
+        network: Transformer,
+        lesson: Lesson,
+        now: Float[Array, "row new"],
+        old: Float[Array, "row new"],
+        entropy: Float[Array, "row new"],
+        mask: Bool[Array, "row new"],
+    ) -> tuple[Float[Array, ""], Metrics]:
+        given = lesson.more[:, None]
+        own = self.token_losses(now, old, mask, lesson.advantage)
+        each = jnp.where(given, taught(now, lesson.advantage, mask, shape=self.shape), own)
+        length = mask.shape[1] if self.aggregation == "constant" else None
+        return aggregate(each * lesson.weight[:, None], mask, self.aggregation, length), {
+            "taught_probability": jnp.exp(token_mean(jax.lax.stop_gradient(now), mask & given))
+        }
