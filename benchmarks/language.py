@@ -30,7 +30,7 @@ RESULTS = Path(__file__).parent / "results" / "language.json"
 SEEDS = range(5)
 
 TASK = "text:addition"
-OPTIONS: dict[str, Any] = {"level": "3-5", "problems": 3000}  # numbered, so that parts can choose among them
+OPTIONS: dict[str, Any] = {"level": "2-3", "problems": 3000}  # numbered, so that parts can choose among them
 STEPS = 64 * 64  # answers: 64 updates of 8 prompts with 8 answers each
 HELD_OUT, DRAWN_FROM = 200, 7  # problems, and the seed that they are drawn from
 PLAIN = "agent/grpo"

@@ -20,21 +20,21 @@ from forage.studies.claims.claim import FRESH, Scale
 from forage.studies.claims.played import FOLDER
 from forage.studies.record import play
 
-ENVIRONMENT = "text:countdown"
-OPTIONS = {"num_envs": 64, "learning_rate": 3e-4}
-"""Of every arm's agent: answers of a rollout, and the step size of Adam for a model of a million parameters."""
+ENVIRONMENT = "text:addition"
+OPTIONS = {"num_envs": 64}
+"""Of every arm's agent: answers of a rollout."""
 
-LAPTOP = Scale(19_200, FRESH[:5])  # 300 rollouts
+LAPTOP = Scale(6_400, FRESH[:5])  # 100 rollouts
 SMOKE = Scale(128, (1000, 1001))
 NOTE = (
-    "The base model of a million parameters on Countdown with three numbers, in place of a model of billions on "
-    "mathematics; 300 rollouts of 64 answers. "
+    "The base model of a million parameters on sums of three and four digits, of which 71 and 4 % of its answers are "
+    "right, in place of a model of billions on mathematics; 100 rollouts of 64 answers. "
 )
 
 
 def parts() -> dict[str, Any]:
     """Return the level of the problems, and enough episodes of evaluation to tell an accuracy."""
-    return {"environment_options": {"level": 1}, "evaluation_episodes": 200}
+    return {"environment_options": {"level": "2-3"}, "evaluation_episodes": 200}
 
 
 @functools.cache

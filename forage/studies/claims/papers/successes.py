@@ -12,7 +12,7 @@ OPTIONS = {"num_envs": 64}
 
 def few() -> dict[str, Any]:
     """Return problems that come again, and are too hard for most answers."""
-    return {"environment_options": {"level": 2, "problems": 64}}
+    return {"environment_options": {"level": 3, "problems": 64}}
 
 
 def replayed() -> dict[str, Any]:
@@ -26,7 +26,7 @@ CLAIM = Claim(
     year=2025,
     arxiv="2505.16282",
     statement="GRPO learns more where groups that fail as a whole get an earlier success to compare with.",
-    environment="text:countdown",
+    environment="text:addition",
     arms={
         "last rollout": Arm("grpo", OPTIONS, few),
         "successes": Arm("grpo", OPTIONS, replayed),
@@ -45,6 +45,6 @@ CLAIM = Claim(
         "GPUs and many desktops",
         lacks="desktops and a model of pictures; the number of steps is a rough one",
     ),
-    note="64 problems of Countdown that come again stand for the paper's tasks on a desktop, with the base model "
+    note="64 sums of four digits that come again stand for the paper's tasks on a desktop, with the base model "
     "of a million parameters in place of one of billions, and 150 updates. Their answers take one turn.",
 )
