@@ -118,6 +118,7 @@ PARTS = {
     "vine-ppo": "language.trees.vine_ppo:VinePPO",
     "fr3e": "language.trees.fr3e:FR3E",
     "tree-rl": "language.trees.tree_rl:TreeRL",
+    "attn-rl": "language.trees.attn_rl:AttnRL",
     "loop": "language.turns.loop:LOOP",
     "archer": "language.turns.archer:ArCHer",
 }

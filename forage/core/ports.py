@@ -202,6 +202,7 @@ class Branching(NamedTuple):
 
     prefixes: int  # of an answer: so many steps of a rollout follow the one in which it was written
     each: bool  # every answer goes on from its own prefixes; otherwise a whole group from those of its first answer
+    late: bool = False  # answers go on one rollout later, beside new ones, and only some of them
 
 
 class Starts(Part):
@@ -238,7 +239,9 @@ class Starts(Part):
     def check(self, environment: Environment, tasks: Tasks) -> None:
         """Raise `ForageError` when episodes cannot begin so."""
 
-    def heed(self, state: State, action: PyTree[Array], aux: PyTree[Array]) -> State:
+    def heed(
+        self, state: State, action: PyTree[Array], aux: PyTree[Array], reward: Float[Array, "env *objectives"]
+    ) -> State:
         """Return the state after a step of all environments, leaves `env ...`, before other episodes begin."""
         return state
 

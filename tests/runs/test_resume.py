@@ -209,6 +209,7 @@ ELSEWHERE = {
     "agents/language/test_language_agents.py": ("sft", "online-dpo", "xpo", "ppo-language", "language-es"),
     "agents/language/test_d3s.py": ("d3s",),
     "agents/language/test_trees.py": ("vine-ppo", "fr3e", "tree-rl"),
+    "agents/language/test_attn_rl.py": ("attn-rl",),
     "agents/language/test_turns.py": ("loop", "archer"),
 }
 """The agents that need a file or another run to learn from, and which tests stop and resume them."""

@@ -211,8 +211,8 @@ def study(
     return part.report(state, rollout, review)
 
 
-def heed(part: Starts, state: Any, action: PyTree[Array], aux: PyTree[Array]) -> Any:
-    return part.heed(state, action, aux)
+def heed(part: Starts, state: Any, action: PyTree[Array], aux: PyTree[Array], reward: Array) -> Any:
+    return part.heed(state, action, aux, reward)
 
 
 def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
@@ -313,7 +313,7 @@ class HostStarts:
         if cuts.any():
             step = step._replace(truncated=team.truncated(step, cuts))
         if self.part.heeds:
-            self.state = self.state._replace(part=self.heeded(self.now, self.state.part, action, aux))
+            self.state = self.state._replace(part=self.heeded(self.now, self.state.part, action, aux, told.reward))
         if last and self.tasks is not None and self.tasks.adapts:
             self.waiting = over | cuts, cuts
             return HostStep(step, result.observation)
