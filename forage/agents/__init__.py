@@ -120,6 +120,7 @@ PARTS = {
     "tree-rl": "language.trees.tree_rl:TreeRL",
     "attn-rl": "language.trees.attn_rl:AttnRL",
     "loop": "language.turns.loop:LOOP",
+    "at-grpo": "language.turns.at_grpo:ATGRPO",
     "archer": "language.turns.archer:ArCHer",
 }
 """By name: the module below this folder, and the class."""

@@ -245,6 +245,15 @@ class Starts(Part):
         """Return the state after a step of all environments, leaves `env ...`, before other episodes begin."""
         return state
 
+    @property
+    def joins(self) -> bool:
+        """Return whether episodes may go on where others stand: `joined` is asked after every step. On the host."""
+        return False
+
+    def joined(self, reward: Float[Array, " env"]) -> Int[Array, " env"]:
+        """Return from where, by environment, each goes on after a step that was paid so; -inf where one is over."""
+        return jnp.arange(len(reward))
+
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> State:
         return ()
 

@@ -14,7 +14,7 @@ from forage.core.text.tokenizer import Tokenizer
 from forage.nn.language.directory import with_tokens
 from forage.nn.transformer import Transformer
 from forage.runs.run import Run
-from forage.studies.chat import text_environment
+from forage.studies.chat import one_network, text_environment
 
 
 def export(
@@ -43,6 +43,7 @@ def export(
         return policy.export(path)
     if path.suffix in (".npz", ".onnx", ".safetensors") or path.is_file():
         raise ForageError(f"A language policy is exported as a directory, and {path.name} is the name of a file.")
+    one_network(policy, run)
     environment = text_environment(run)
     environment.close()
     return write(policy.state.network, environment.form.tokenizer, path)

@@ -27,7 +27,7 @@ from forage.environments.text.worlds import Said, Start
 PROBED = 200  # episodes whose texts are looked at to find how many tokens they take
 INFO = ("format", "truth", "turns", "tokens", "overflow")
 UNLIMITED = 2**31 - 1
-
+ROLES = 2  # a caller of tools, and a solver
 
 WAITED = Said("", 0.0, False)
 OVERFLOWN = Said("", 0.0, True, 0.0, 0.0)
@@ -55,6 +55,7 @@ class TextEnvironment(HostEnvironment):
       next, padded behind, which is not for the policy to read. No token of either where there is nothing left to do.
     - Action: the tokens that the policy writes, padded behind; an end token ends them.
     - Of both a token's number is the tokenizer's plus 1, as 0 is no token.
+    - With `roles` an observation has the `role` as well, whose turn it is: 0 for the caller and 1 for the solver.
     - Reward: 1 for a right answer; of a game, what its rules say.
     - Terminated: after `turns` steps. What is over before that waits, so that episodes that began together end
       together, and groups of them stay together.
@@ -91,6 +92,8 @@ class TextEnvironment(HostEnvironment):
         carry: int = 0,
         head: int = 0,
         branches: bool = False,
+        roles: bool = False,
+        team: float = 1.0,
         **options: Any,
     ):
         """Make `num_envs` conversations of one kind.
@@ -115,6 +118,8 @@ class TextEnvironment(HostEnvironment):
             carry: Last tokens of an answer so far that its next chunk sees.
             head: First tokens of an answer that its later chunks see.
             branches: Answers may go on from given tokens, for which the context then has room.
+            roles: A caller of the tools and a solver take turns, the caller first, and observations say whose turn it is.
+            team: With roles, what each is paid where the team is right, beside 1 for what it has to do itself.
             options: A game's own.
         """
         name = name or f"text:{target}"
@@ -130,12 +135,16 @@ class TextEnvironment(HostEnvironment):
         if self.tokenizer.end is None:
             raise ForageError(f"The tokenizer {tokenizer} has no token that ends a text, and without one none can end.")
         self.ends, self.form = self.tokenizer.end, Form(self.tokenizer, chat)
-        world = worlds.make(target, used, turns, instruct, held_out, options)
-        rest = (worlds.make(target, used, turns, instruct, held_out, options, world) for _ in range(num_envs - 1))
+        paid = float(team) if roles else None
+        if team != 1 and not roles:
+            raise ForageError(f"{name} has one role, so nothing is paid to a team; give --env.roles true, or no team.")
+        world = worlds.make(target, used, turns, instruct, held_out, options, team=paid)
+        rest = (worlds.make(target, used, turns, instruct, held_out, options, world, paid) for _ in range(num_envs - 1))
         self.worlds = [world, *rest]
         if last >= world.levels:
             raise ForageError(f"{name} has levels 0 to {world.levels - 1}, not {last}; give one of these as level.")
         self.turns, self.split = world.turns, SPLITS[0]
+        self.roles = ROLES if roles else 0
         if hints:
             world.begin(Start(self.levels[0], 0))
             if not world.reference():
@@ -162,7 +171,8 @@ class TextEnvironment(HostEnvironment):
             context += response
         vocabulary, end = self.tokenizer.vocabulary + 1, self.ends + 1
         observed, action = (Tokens(int(length), vocabulary, end=end) for length in (context, response))
-        space = gymnasium.spaces.Dict({"context": observed, "reference": action})
+        role = {"role": gymnasium.spaces.Discrete(ROLES)} if roles else {}
+        space = gymnasium.spaces.Dict({"context": observed, "reference": action, **role})
         super().__init__(name, space, action, num_envs, horizon=self.turns)
         self._slots = [Slot(Start(0, 0))] * self.num_envs
         self._records = [Record() for _ in range(self.num_envs)]
@@ -232,6 +242,7 @@ class TextEnvironment(HostEnvironment):
                 if said.over:
                     break
                 context = (*context, *reference, self.ends, *self._next(said.text))
+        longest *= self.turns // self.roles if self.roles else 1  # an expert's episode takes one turn of each role
         return round(longest * (1.2 if self.turns > 1 else 1.1)) + 1, round(written * 1.2) + 1
 
     def _drawn(self, seed: int | None) -> Start:
@@ -376,7 +387,7 @@ class TextEnvironment(HostEnvironment):
 
     def _seen(self, slots: Sequence[Slot]) -> dict[str, np.ndarray]:
         seen = [self._one(index) for index in range(len(slots))]
-        return {name: np.stack([one[name] for one in seen]) for name in ("context", "reference")}
+        return {name: np.stack([one[name] for one in seen]) for name in seen[0]}
 
     def _one(self, index: int) -> dict[str, np.ndarray]:
         context = np.full(self.context, Tokens.PAD, np.int32)
@@ -392,7 +403,8 @@ class TextEnvironment(HostEnvironment):
                 whole = self.chunks.following([token for chunk in slot.written for token in chunk], whole)
             if len(whole) <= response:
                 reference[: len(whole)] = np.array(whole, np.int32) + 1
-        return {"context": context, "reference": reference}
+        role = {"role": np.array(slot.turn % self.roles, np.int32)} if self.roles else {}
+        return {"context": context, "reference": reference, **role}
 
     # States
 
