@@ -118,7 +118,7 @@ class TextEnvironment(HostEnvironment):
             carry: Last tokens of an answer so far that its next chunk sees.
             head: First tokens of an answer that its later chunks see.
             branches: Answers may go on from given tokens, for which the context then has room.
-            roles: A caller of the tools and a solver take turns, the caller first, and observations say whose turn it is.
+            roles: A caller of the tools and a solver take turns, the caller first; observations say whose turn it is.
             team: With roles, what each is paid where the team is right, beside 1 for what it has to do itself.
             options: A game's own.
         """
