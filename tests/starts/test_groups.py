@@ -97,8 +97,6 @@ def test_a_group_goes_on_from_its_best():
 
 def test_native_episodes_do_not_go_on_from_others():
     with pytest.raises(ForageError, match="on the host alone"):
-        make_setup(
-            "reinforce", "CartPole-v1", steps=1000, seeds=[0], agent_options=OPTIONS, starts=Groups(2, onward="best")
-        ).runner()
+        make_setup("ppo", "CartPole-v1", steps=1000, seeds=[0], starts=Groups(2, onward="best")).runner()
     with pytest.raises(ForageError, match="own, best"):
         Groups(2, onward="worst")

@@ -46,7 +46,8 @@ def test_each_turn_of_a_group_is_compared_by_itself():
     """The first group's texts differ in the first turn, and the second's in the second; both episodes are paid 2."""
     batch = batch_of([[2.0, 0, 1, 1], [0, 2.0, 1, 0]])
     agent = ATGRPO(model=model(), num_envs=4, group_size=2, rollout_length=2, advantage="dr-grpo", alike="drop")
-    lesson = agent.credited(batch, agent.gathered(batch), batch.experience.reward.reshape(-1, 2))
+    credited = jax.jit(lambda b: agent.credited(b, agent.gathered(b), b.experience.reward.reshape(-1, 2)))
+    lesson = credited(batch)
     assert lesson.advantage[:, 0].tolist() == [1, -1, 0, 0, -1, 1, 0.5, -0.5]
     assert lesson.weight.tolist() == [1, 1, 0, 0, 1, 1, 1, 1]
     second = agent.turns_of(lesson, 1, 2)

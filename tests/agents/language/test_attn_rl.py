@@ -26,19 +26,20 @@ def test_advantages_by_hand():
     """Two answers to a prompt, of which the first goes on twice after two tokens; the value of the root is 1/2."""
     prompt, first = jnp.array([3, 3, -1, -1]), jnp.array([1.0, 0, 0, 0])
     stem, length = jnp.array([0, 0, -1, -1]), jnp.array([2, 2, 0, 0])
-    trunk, other, weight = grown(prompt, first, stem, length, jnp.array([1.0, 0, 1, 1]), 4)
+    grow = jax.jit(grown, static_argnums=5)
+    trunk, other, weight = grow(prompt, first, stem, length, jnp.array([1.0, 0, 1, 1]), 4)
     shared = (2 * 2 / 3 - 1 / 2 - 1 / 2) * 3**0.5
     alone = 2 * 1 - 1 / 2 - 2 / 3
     np.testing.assert_allclose(trunk[0], [shared, shared, alone, alone], rtol=1e-5)
     np.testing.assert_allclose(other[:2], [alone, -1 / 2 - 2 / 3], rtol=1e-5)
     assert weight.tolist() == [1, 0, 0, 0, 1, 1, 0, 0]  # the second answer was not branched
     # From the prompt again, and after three tokens: the second part begins there
-    trunk, other, _ = grown(prompt, first, stem, jnp.array([0, 3, 0, 0]), jnp.array([1.0, 0, 1, 1]), 4)
+    trunk, other, _ = grow(prompt, first, stem, jnp.array([0, 3, 0, 0]), jnp.array([1.0, 0, 1, 1]), 4)
     np.testing.assert_allclose(trunk[0, :3], 0, atol=1e-6)  # 1 and 0 go on: 2 (1/2) - 1/2 - 1/2
     np.testing.assert_allclose(trunk[0, 3], 2 - 1 / 2 - 1 / 2, rtol=1e-5)
     np.testing.assert_allclose(other[:2], [1, -1], rtol=1e-5)
     # Where all that is learned from has one reward there is nothing to learn
-    assert not grown(prompt, first, stem, length, jnp.ones(4), 4)[2].any()
+    assert not grow(prompt, first, stem, length, jnp.ones(4), 4)[2].any()
 
 
 def collected(agent, state, setup, mark, reward, seed):
