@@ -1,5 +1,6 @@
 """AT-GRPO: a group for each turn, policies of roles apart, what it refuses, and stopping and resuming."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from forage.core.errors import ForageError
 from forage.core.types import Batch, Clock, Experience
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
+from forage.studies.chat import one_network
 
 SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=512)
 WORKFLOW = {"tools": "calculator", "roles": True}
@@ -110,6 +112,12 @@ def test_what_cannot_be_is_one_sentence(options, says):
         setup_of(**options).runner()
 
 
+def test_policies_of_roles_are_not_one_model():
+    run, policy = SimpleNamespace(directory="runs/one"), SimpleNamespace(state=SimpleNamespace(network=(1, 2)))
+    with pytest.raises(ForageError, match="runs/one has a policy of each role"):
+        one_network(policy, run)  # type: ignore[arg-type]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("policies", ["shared", "own"])
 def test_resumed_is_as_if_never_stopped(policies, tmp_path):
@@ -121,6 +129,3 @@ def test_resumed_is_as_if_never_stopped(policies, tmp_path):
     one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
     assert sorted(one) == sorted(two)
     assert all(np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f")
-    if policies == "own":
-        with pytest.raises(ForageError, match="policies=shared"):
-            forage.export(tmp_path / "whole", tmp_path / "model")
