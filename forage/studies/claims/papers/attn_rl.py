@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from forage.starts.attention_branches import AttentionBranches
 from forage.studies.claims.claim import Also, Arm, Claim, Paper, Scale, area, evaluated
 
 CHAIN = {"num_envs": 120, "group_size": 30, "advantage": "rloo", "aggregation": "token-mean", "minibatches": 2}
@@ -12,6 +13,11 @@ TREE = {"num_envs": 24, "group_size": 6, "rollout_length": 5, "minibatches": 2}
 
 def branched() -> dict[str, Any]:
     return {"environment_options": {"branches": True}}
+
+
+def attended() -> dict[str, Any]:
+    """Return the same with places two tokens apart, a sixteenth of the longest answer, as published."""
+    return branched() | {"starts": AttentionBranches(apart=2)}
 
 
 CLAIM = Claim(
@@ -25,7 +31,7 @@ CLAIM = Claim(
     arms={
         "chains": Arm("grpo", CHAIN, branched),
         "TreeRL": Arm("tree-rl", TREE, branched),
-        "AttnRL": Arm("attn-rl", {"num_envs": 120}, branched),
+        "AttnRL": Arm("attn-rl", {"num_envs": 120}, attended),
     },
     treatment="AttnRL",
     baselines=("chains", "TreeRL"),
