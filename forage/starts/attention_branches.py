@@ -65,7 +65,9 @@ class AttentionBranches(Starts):
     order. Its pages could be looked up in excerpts alone.
     """
 
-    example: ClassVar[str] = "forage train attn-rl text:countdown --env.branches true"
+    example: ClassVar[str] = (
+        "forage train attn-rl text:countdown --env.branches true --starts attention-branches --starts.apart 2"
+    )
     on_host: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
     heeds: ClassVar[bool] = True
