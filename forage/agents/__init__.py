@@ -121,7 +121,9 @@ PARTS = {
     "vine-ppo": "language.trees.vine_ppo:VinePPO",
     "fr3e": "language.trees.fr3e:FR3E",
     "tree-rl": "language.trees.tree_rl:TreeRL",
+    "attn-rl": "language.trees.attn_rl:AttnRL",
     "loop": "language.turns.loop:LOOP",
+    "at-grpo": "language.turns.at_grpo:ATGRPO",
     "archer": "language.turns.archer:ArCHer",
 }
 """By name: the module below this folder, and the class."""

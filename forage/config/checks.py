@@ -62,6 +62,11 @@ def check_groups(agent: Agent, starts: Starts) -> None:
     if agent.group == 1:
         return
     name, wanted = registry.part_name(agent), agent.branching
+    if wanted is not None and wanted.late and wanted != starts.branching:
+        raise ForageError(
+            f"{name} learns from {wanted.prefixes} answers that go on from each of some answers of the rollout before; "
+            f"use --starts attention-branches with places and times that make {wanted.prefixes}."
+        )
     if wanted is not None and wanted != starts.branching:
         raise ForageError(
             f"{name} learns from answers that go on from {wanted.prefixes} prefixes of "

@@ -203,6 +203,7 @@ class Branching(NamedTuple):
 
     prefixes: int  # of an answer: so many steps of a rollout follow the one in which it was written
     each: bool  # every answer goes on from its own prefixes; otherwise a whole group from those of its first answer
+    late: bool = False  # answers go on one rollout later, beside new ones, and only some of them
 
 
 class Starts(Part):
@@ -239,9 +240,20 @@ class Starts(Part):
     def check(self, environment: Environment, tasks: Tasks) -> None:
         """Raise `ForageError` when episodes cannot begin so."""
 
-    def heed(self, state: State, action: PyTree[Array], aux: PyTree[Array]) -> State:
+    def heed(
+        self, state: State, action: PyTree[Array], aux: PyTree[Array], reward: Float[Array, "env *objectives"]
+    ) -> State:
         """Return the state after a step of all environments, leaves `env ...`, before other episodes begin."""
         return state
+
+    @property
+    def joins(self) -> bool:
+        """Return whether episodes may go on where others stand: `joined` is asked after every step. On the host."""
+        return False
+
+    def joined(self, reward: Float[Array, " env"]) -> Int[Array, " env"]:
+        """Return from where, by environment, each goes on after a step that was paid so; -inf where one is over."""
+        return jnp.arange(len(reward))
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> State:
         return ()

@@ -131,6 +131,21 @@ class Block(equinox.Module):
 
         `unseen` is added to the logits of attention: 0 for what a token sees, `NEVER` for what it does not.
         """
+        weight, now = self.attention(x, turns, unseen, past, column)
+        return self.mixed(x, weight, now), now
+
+    def attention(
+        self,
+        x: Float[Array, "batch time width"],
+        turns: Turns,
+        unseen: Float[Array, "#batch time length"],
+        past: Past | None = None,
+        column: Int[Array, ""] | int = 0,
+    ) -> tuple[Float[Array, "batch shared group time length"], Past]:
+        """Return how much each token attends to each, in float32, and the keys and values as `__call__` does.
+
+        Query heads stand in groups that share a head of keys.
+        """
         architecture = self.architecture
         batch, time, _ = x.shape
         h = normed(x, self.attention_norm, architecture.epsilon)
@@ -147,11 +162,17 @@ class Block(equinox.Module):
             now = Past(*(jax.lax.dynamic_update_slice(a, b, (0, 0, column, 0)) for a, b in zip(past, now, strict=True)))
         q = q.reshape(batch, time, architecture.shared, -1, architecture.size).transpose(0, 2, 3, 1, 4)
         logits = jnp.einsum("bkgts,bkls->bkgtl", q, now.keys, preferred_element_type=jnp.float32)
-        weight = jax.nn.softmax(logits * architecture.size**-0.5 + unseen[:, None, None], axis=-1)
+        return jax.nn.softmax(logits * architecture.size**-0.5 + unseen[:, None, None], axis=-1), now
+
+    def mixed(
+        self, x: Float[Array, "batch time width"], weight: Float[Array, "batch shared group time length"], now: Past
+    ) -> Float[Array, "batch time width"]:
+        """Return what the block makes of tokens that attend so."""
+        batch, time, _ = x.shape
         found = jnp.einsum("bkgtl,bkls->bkgts", weight.astype(x.dtype), now.values)
         x = x + self.out(found.transpose(0, 3, 1, 2, 4).reshape(batch, time, -1))
-        h = normed(x, self.mlp_norm, architecture.epsilon).reshape(-1, x.shape[-1])
-        return x + self.down(jax.nn.silu(self.gate(h)) * self.up(h)).reshape(x.shape), now
+        h = normed(x, self.mlp_norm, self.architecture.epsilon).reshape(-1, x.shape[-1])
+        return x + self.down(jax.nn.silu(self.gate(h)) * self.up(h)).reshape(x.shape)
 
 
 def projections(architecture: Architecture) -> dict[str, tuple[int, int, bool]]:
@@ -241,6 +262,32 @@ class Transformer(equinox.Module):
 
         `remat`: compute blocks anew in the backward pass, so that a gradient keeps one array of each block alone.
         """
+        x, turns, unseen = self._open(tokens, mask)
+        for block in self.blocks:
+            apply = jax.checkpoint(Block.__call__) if remat else Block.__call__
+            x = apply(block, x, turns, unseen[self.architecture.window(block.layer)])[0]
+        return normed(x, self.norm, self.architecture.epsilon)
+
+    def attention(
+        self, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None = None
+    ) -> Float[Array, "layer batch head time time"]:
+        """Return how much each token attends to each other one: softmax(q k' / sqrt(head size)), in float32.
+
+        Rows are the tokens that attend, and sum to 1. Those of padding mean nothing. All layers stand in memory at
+        once, layers x heads x time^2 numbers for each text.
+        """
+        x, turns, unseen = self._open(tokens, mask)
+        found = []
+        for block in self.blocks:
+            weight, now = block.attention(x, turns, unseen[self.architecture.window(block.layer)])
+            found.append(weight.reshape(len(weight), -1, *weight.shape[-2:]))
+            x = block.mixed(x, weight, now)
+        return jnp.stack(found)
+
+    def _open(
+        self, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None
+    ) -> tuple[Float[Array, "batch time width"], Turns, dict[int, Float[Array, "#batch time length"]]]:
+        """Return what blocks read first of whole texts, as `_begin` does."""
         self._check_length(tokens.shape[1])
         if mask is None:
             position = jnp.arange(tokens.shape[1])[None]
@@ -249,11 +296,7 @@ class Transformer(equinox.Module):
             position = jnp.maximum(jnp.cumsum(mask, axis=1) - 1, 0)
             there = jnp.where(mask, position, NOTHING)
         turns = turn_table(tokens.shape[1], self.architecture.rope, self.architecture.size)
-        x, turns, unseen = self._begin(tokens, turns, position, there)
-        for block in self.blocks:
-            apply = jax.checkpoint(Block.__call__) if remat else Block.__call__
-            x = apply(block, x, turns, unseen[self.architecture.window(block.layer)])[0]
-        return normed(x, self.norm, self.architecture.epsilon)
+        return self._begin(tokens, turns, position, there)
 
     def logits(self, hidden: Float[Array, "*batch width"]) -> Float[Array, "*batch vocabulary"]:
         """Return the logits, in float32, of what `hidden` returns."""

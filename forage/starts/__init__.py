@@ -11,5 +11,6 @@ PARTS = {
     "reference": "reference:Reference",
     "go-explore": "go_explore:GoExplore",
     "branches": "branches:Branches",
+    "attention-branches": "attention_branches:AttentionBranches",
 }
 """By name: the module below this folder, and the class."""

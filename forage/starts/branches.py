@@ -116,7 +116,9 @@ class Branches(Starts):
         kept = jnp.where(jnp.arange(state.answer.shape[1]) < length, state.answer[stem], 0)
         return ticket._replace(prefix=kept), seen, Mark(prompt, state.depth, length)
 
-    def heed(self, state: BranchesState, action: Int[Array, "env time"], aux: Any) -> BranchesState:
+    def heed(
+        self, state: BranchesState, action: Int[Array, "env time"], aux: Any, reward: Float[Array, " env"]
+    ) -> BranchesState:
         """Keep the answers that began with a prompt, and cut them."""
         key = jax.random.fold_in(jax.random.fold_in(state.key, 2**31 - 1), state.trees)
         log_probability = getattr(aux, "log_probability", None)

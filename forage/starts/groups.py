@@ -6,10 +6,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
-from jaxtyping import Array, Int, Key, PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.core.ports import Environment, Starts
+from forage.core.ports import Environment, Starts, Tasks
 from forage.core.types import ForageError, Spec
+
+ONWARD = ("own", "best")
 
 
 class Mark(NamedTuple):
@@ -29,6 +32,11 @@ class Groups(Starts):
     Pushing the Limits of Mathematical Reasoning in Open Language Models", arXiv 2402.03300, section 4.1.1. Answers to
     one prompt as each other's baseline: Kool, van Hoof, Welling (2019), "Buy 4 REINFORCE Samples, Get a Baseline for
     Free!".
+
+    With `onward` best a group stays together: after each step all of it go on from where the one stands that was paid
+    most for that step, so that every step is compared in one state. This is the tree of Zhao and others (2025),
+    "Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs", arXiv 2510.11062
+    (pettingllms-ai/PettingLLMs: multi_agents_execution_engine.py, `generate_env_idx_rollout`).
     """
 
     example: ClassVar[str] = "forage train reinforce language:Reverse-2 --starts groups --baseline group"
@@ -38,13 +46,35 @@ class Groups(Starts):
 
     size: int = equinox.field(static=True, default=8)  # episodes that share a start; RLOO has 2 and 4, GRPO 64
 
+    onward: str = equinox.field(static=True, default="own")  # where episodes go on after a step: own, where they stand,
+    # or best, where the one of their group stands that was paid most for the step
+
     def __check_init__(self):
+        if self.onward not in ONWARD:
+            raise ForageError(f"Episodes do not go on from {self.onward!r}; take one of {', '.join(ONWARD)}.")
         if self.size < 1:
             raise ForageError(f"A group of {self.size} episodes has no start to share; give a size of 1 or more.")
 
     @property
     def group(self) -> int:
         return self.size
+
+    @property
+    def joins(self) -> bool:
+        return self.onward == "best"
+
+    def check(self, environment: Environment, tasks: Tasks) -> None:
+        if self.joins and not hasattr(environment, "written"):
+            raise ForageError(
+                "Episodes go on from the best of their group on the host alone, in an environment that can be put back "
+                "to where it was, such as text:guess; leave out --starts.onward."
+            )
+
+    def joined(self, reward: Float[Array, " env"]) -> Int[Array, " env"]:
+        """Return the best of each one's group, and of several the first."""
+        grouped = reward.reshape(-1, self.size)
+        best = jnp.argmax(grouped, axis=1) + jnp.arange(len(grouped)) * self.size
+        return jnp.repeat(best, self.size)
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> Key[Array, ""]:
         return key

@@ -172,7 +172,16 @@ def language_policy(run: Run, seed: int | None = None, checkpoint: str | int | N
             f"{run.directory} is a run of {type(policy.agent).__name__}, which writes no text; name one of a language "
             f"model, such as of grpo."
         )
+    one_network(policy, run)
     return policy
+
+
+def one_network(policy: Policy, run: Run) -> None:
+    """Raise `ForageError` where the policy of a run is not one transformer."""
+    if not isinstance(policy.state.network, Transformer):
+        raise ForageError(
+            f"{run.directory} has a policy of each role, and not one for all; name a run with policies=shared."
+        )
 
 
 def text_environment(run: Run) -> TextEnvironment:

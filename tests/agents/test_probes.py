@@ -406,7 +406,9 @@ ELSEWHERE = {
     "vine-ppo": "Likewise: language/test_trees.py.",
     "fr3e": "Likewise: language/test_trees.py.",
     "tree-rl": "Likewise: language/test_trees.py.",
+    "attn-rl": "Likewise: language/test_attn_rl.py.",
     "loop": "Likewise: language/test_turns.py.",
+    "at-grpo": "Likewise: language/test_at_grpo.py.",
     "archer": "Likewise: language/test_turns.py.",
     "procedure-cloning": "It sees nothing but pictures of grids: test_procedure_cloning.py.",
 }

@@ -212,7 +212,9 @@ ELSEWHERE = {
     "agents/language/test_ampo.py": ("ampo",),
     "agents/language/test_d3s.py": ("d3s",),
     "agents/language/test_trees.py": ("vine-ppo", "fr3e", "tree-rl"),
+    "agents/language/test_attn_rl.py": ("attn-rl",),
     "agents/language/test_turns.py": ("loop", "archer"),
+    "agents/language/test_at_grpo.py": ("at-grpo",),
 }
 """The agents that need a file or another run to learn from, and which tests stop and resume them."""
 

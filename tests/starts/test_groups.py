@@ -10,6 +10,8 @@ import small
 
 from forage.config.setup import make_setup
 from forage.core.types import Clock, ForageError
+from forage.environments.text.environment import TextEnvironment
+from forage.loop.host.starts import HostStarts
 from forage.starts.groups import Groups
 
 small.keep_compiled()
@@ -69,3 +71,32 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ForageError, match="--starts groups"):
         setup.runner().begin()
         setup.runner().advance(1)
+
+
+def test_a_group_goes_on_from_its_best():
+    environment = TextEnvironment("addition", 6, level=1, tools="calculator", roles=True, turns=4)
+    starts = HostStarts(Groups(3, onward="best"), environment, environment.spec, seed=0)
+    seen = starts.first(environment.reset(0))
+    zeros = np.zeros(6, int)
+    call, nothing = seen["reference"].copy(), np.zeros_like(seen["reference"])
+    nothing[:, 0] = environment.ends + 1
+    best = np.array([False, True, False, False, False, True])
+    result = environment.step(np.where(best[:, None], call, nothing))
+    own = result.observation["context"]
+    after = starts.after(result, zeros).observation["context"]
+    assert (after == own[[1, 1, 1, 5, 5, 5]]).all() and (own[0] != own[1]).any()
+    # Where the best answered, and agreed with what was called, the whole group is over
+    result = environment.step(np.where(best[:, None], result.observation["reference"][[1, 1, 1, 5, 5, 5]], nothing))
+    assert not starts.after(result, zeros).observation["context"].any()
+    for _ in range(2):
+        result = environment.step(nothing)
+        starts.after(result, zeros)
+    assert result.step.terminated.all() and result.step.info["truth"].tolist() == [1] * 6
+    environment.close()
+
+
+def test_native_episodes_do_not_go_on_from_others():
+    with pytest.raises(ForageError, match="on the host alone"):
+        make_setup("ppo", "CartPole-v1", steps=1000, seeds=[0], starts=Groups(2, onward="best")).runner()
+    with pytest.raises(ForageError, match="own, best"):
+        Groups(2, onward="worst")

@@ -116,7 +116,9 @@ class LanguageAgent(Agent):
         name = type(self).__name__
         reads, writes = spec.observation_space, spec.action_space
         if not (
-            isinstance(reads, spaces.Dict) and {"context", "reference"} == set(reads) and isinstance(writes, Tokens)
+            isinstance(reads, spaces.Dict)
+            and {"context", "reference"} == set(reads) - {"role"}
+            and isinstance(writes, Tokens)
         ):
             raise ForageError(
                 f"{name} writes text, and {spec.name} takes something else; use text:addition or the like."

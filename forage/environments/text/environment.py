@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -17,6 +17,7 @@ from forage.core.text import named
 from forage.core.types import Step
 from forage.environments.text import FAMILIES, worlds
 from forage.environments.text.chunks import Chunks
+from forage.environments.text.course import OVERFLOWN, Course, Slot, Words, kept
 from forage.environments.text.form import Form
 from forage.environments.text.games import GAMES
 from forage.environments.text.opening import GYM
@@ -24,28 +25,9 @@ from forage.environments.text.record import Record
 from forage.environments.text.sets import SHARE, SPLITS
 from forage.environments.text.worlds import Said, Start
 
-PROBED = 200  # episodes whose texts are looked at to find how many tokens they take
 INFO = ("format", "truth", "turns", "tokens", "overflow")
 UNLIMITED = 2**31 - 1
-
-
-WAITED = Said("", 0.0, False)
-OVERFLOWN = Said("", 0.0, True, 0.0, 0.0)
-
-
-class Slot(NamedTuple):
-    """An episode under way: where it began and what was written since, from which all else follows."""
-
-    start: Start
-    written: tuple[tuple[int, ...], ...] = ()  # the tokens of each turn
-    context: tuple[int, ...] = ()  # what the policy reads; empty where it has nothing left to do
-    turn: int = 0  # steps since the start
-    over: bool = False  # the rest of the steps is waiting
-    said: Said = WAITED  # what came of the last text
-    hint: float = 0.0  # the share of the reference that was given away
-    given: tuple[int, ...] = ()  # its tokens, with which the first text begins
-    prefix: tuple[int, ...] = ()  # what the next text begins with; the context ends with it
-    opened: tuple[int, ...] = ()  # the context at the beginning
+ROLES = 2  # a caller of tools, and a solver
 
 
 class TextEnvironment(HostEnvironment):
@@ -55,6 +37,7 @@ class TextEnvironment(HostEnvironment):
       next, padded behind, which is not for the policy to read. No token of either where there is nothing left to do.
     - Action: the tokens that the policy writes, padded behind; an end token ends them.
     - Of both a token's number is the tokenizer's plus 1, as 0 is no token.
+    - With `roles` an observation has the `role` as well, whose turn it is: 0 for the caller and 1 for the solver.
     - Reward: 1 for a right answer; of a game, what its rules say.
     - Terminated: after `turns` steps. What is over before that waits, so that episodes that began together end
       together, and groups of them stay together.
@@ -93,6 +76,8 @@ class TextEnvironment(HostEnvironment):
         carry: int = 0,
         head: int = 0,
         branches: bool = False,
+        roles: bool = False,
+        team: float = 1.0,
         **options: Any,
     ):
         """Make `num_envs` conversations of one kind.
@@ -117,6 +102,8 @@ class TextEnvironment(HostEnvironment):
             carry: Last tokens of an answer so far that its next chunk sees.
             head: First tokens of an answer that its later chunks see.
             branches: Answers may go on from given tokens, for which the context then has room.
+            roles: A caller of the tools and a solver take turns, the caller first; observations say whose turn it is.
+            team: With roles, what each is paid where the team is right, beside 1 for what it has to do itself.
             options: A game's own.
         """
         name = name or f"text:{target}"
@@ -132,12 +119,17 @@ class TextEnvironment(HostEnvironment):
         if self.tokenizer.end is None:
             raise ForageError(f"The tokenizer {tokenizer} has no token that ends a text, and without one none can end.")
         self.ends, self.form = self.tokenizer.end, Form(self.tokenizer, chat)
-        world = worlds.make(target, used, turns, instruct, held_out, options)
-        rest = (worlds.make(target, used, turns, instruct, held_out, options, world) for _ in range(num_envs - 1))
+        words = Words(self.form, self.ends)
+        paid = float(team) if roles else None
+        if team != 1 and not roles:
+            raise ForageError(f"{name} has one role, so nothing is paid to a team; give --env.roles true, or no team.")
+        world = worlds.make(target, used, turns, instruct, held_out, options, team=paid)
+        rest = (worlds.make(target, used, turns, instruct, held_out, options, world, paid) for _ in range(num_envs - 1))
         self.worlds = [world, *rest]
         if last >= world.levels:
             raise ForageError(f"{name} has levels 0 to {world.levels - 1}, not {last}; give one of these as level.")
         self.turns, self.split = world.turns, SPLITS[0]
+        self.roles = ROLES if roles else 0
         if hints:
             world.begin(Start(self.levels[0], 0))
             if not world.reference():
@@ -148,7 +140,8 @@ class TextEnvironment(HostEnvironment):
                 )
         given = context
         if not (context and response):
-            longest, written = self._sizes()
+            rounds = self.turns // self.roles if roles else 1  # an expert's episode takes one turn of each role
+            longest, written = words.sizes(world, self.levels, self.hinted, rounds)
             context, response = context or longest, response or written
         self.chunks, self.longest = Chunks(int(chunk), int(carry), int(head)) if chunk else None, int(response)
         self.branches = bool(branches)
@@ -164,8 +157,10 @@ class TextEnvironment(HostEnvironment):
             context += response
         vocabulary, end = self.tokenizer.vocabulary + 1, self.ends + 1
         observed, action = (Tokens(int(length), vocabulary, end=end) for length in (context, response))
-        space = gymnasium.spaces.Dict({"context": observed, "reference": action})
+        role = {"role": gymnasium.spaces.Discrete(ROLES)} if roles else {}
+        space = gymnasium.spaces.Dict({"context": observed, "reference": action, **role})
         super().__init__(name, space, action, num_envs, horizon=self.turns)
+        self.course = Course(name, words, self.turns, observed.length, action.length, self.longest, self.chunks)
         self._slots = [Slot(Start(0, 0))] * self.num_envs
         self._records = [Record() for _ in range(self.num_envs)]
         self._generator = np.random.default_rng(0)
@@ -220,23 +215,6 @@ class TextEnvironment(HostEnvironment):
 
     # Starts
 
-    def _sizes(self) -> tuple[int, int]:
-        """Return how many tokens the texts of an episode take, and an answer, of references with a fifth to spare."""
-        world, longest, written = self.worlds[0], 1, 1
-        for number in range(PROBED):
-            start = Start(self.levels[number % len(self.levels)], number)
-            context = self._opened(world.begin(start))
-            longest = max(longest, len(context) + len(self._given(world, self.hinted)))
-            for _ in range(self.turns):
-                reference = self._encode(world.reference())
-                written = max(written, len(reference) + 1)
-                longest = max(longest, len(context))
-                said = world.reply(world.reference())
-                if said.over:
-                    break
-                context = (*context, *reference, self.ends, *self._next(said.text))
-        return round(longest * (1.2 if self.turns > 1 else 1.1)) + 1, round(written * 1.2) + 1
-
     def _drawn(self, seed: int | None) -> Start:
         """Return the start of a seed; without one, the next of this environment's own."""
         generator = self._generator if seed is None else np.random.default_rng(seed)
@@ -249,50 +227,25 @@ class TextEnvironment(HostEnvironment):
         """Return the start of one of the numbered problems; levels take turns."""
         return Start(self.levels[number % len(self.levels)], number // len(self.levels))
 
-    def _opened(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of what is said first."""
-        return self.form.opened(text)
-
-    def _next(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of what is said in an episode under way."""
-        return self.form.following(text)
-
-    def _encode(self, text: str) -> tuple[int, ...]:
-        return tuple(self.tokenizer.encode(text))
-
-    def _given(self, world: worlds.World, hint: float) -> tuple[int, ...]:
-        """Return the tokens of the reference that a hint gives away, a share of all, rounded."""
-        if not hint:
-            return ()
-        known = self._encode(world.reference())
-        return known[: round(hint * len(known))]
-
     def _begin_at(self, index: int, start: Start, hint: float = 0.0) -> None:
         prompt = self.worlds[index].begin(start)
         self._records[index].begin(prompt)
-        given = self._given(self.worlds[index], hint)
-        context = (*self._opened(prompt), *given)
-        if len(context) > self.context:
-            raise ForageError(
-                f"A prompt of {self.name} takes {len(context)} tokens, and the context has room for {self.context}; "
-                f"give a context of {len(context)} or more, or an easier level."
-            )
-        self._slots[index] = Slot(start, (), context, hint=hint, given=given, opened=context)
+        self._slots[index] = self.course.begun(self.worlds[index], start, prompt, hint)
 
     @property
     def context(self) -> int:
-        return self.observation_space["context"].length  # type: ignore[attr-defined,index]
+        return self.course.context
 
     @property
     def answer(self) -> int:
         """Return how many tokens are written in a turn at most."""
-        return self.action_space.length  # type: ignore[attr-defined]
+        return self.course.response
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         self._generator = np.random.default_rng([seed, self.split == SPLITS[1]])
         for index in range(self.num_envs):
             self._begin_at(index, self._drawn(None))
-        return self._seen(self._slots)
+        return self._seen()
 
     def _begin(self, index: int, seed: int, number: int | None, hint: float) -> PyTree[np.ndarray]:
         self._begin_at(index, self._drawn(seed) if number is None else self._numbered(number), hint)
@@ -306,7 +259,7 @@ class TextEnvironment(HostEnvironment):
         before = list(self._slots)
         for index, (slot, tokens) in enumerate(zip(before, np.asarray(action), strict=True)):
             self._at = index
-            self._slots[index] = after = self._advanced(index, slot, tokens)
+            self._slots[index] = after = self._advanced(index, tokens)
             rewards[index] = 0 if slot.over else after.said.reward
             if not slot.over or after.turn == self.turns:
                 for one, value in after.said.told.items():
@@ -317,35 +270,18 @@ class TextEnvironment(HostEnvironment):
                 for one, value in zip(INFO, values, strict=True):
                     info[one][index] = value
         ended = np.array([slot.turn == self.turns for slot in self._slots])
-        led = self._seen(self._slots)
+        led = self._seen()
         for index in np.flatnonzero(ended).tolist():
             last = self._slots[index].said
             self._records[index].end(self.worlds[index], last, last is OVERFLOWN)
             self._begin_at(index, self._drawn(None))
         said = {one: info[one] for one in self.info_names}
         step = Step(led, rewards, ended, np.zeros(self.num_envs, bool), said)  # type: ignore[arg-type]
-        return HostStep(step, self._seen(self._slots) if ended.any() else led)
+        return HostStep(step, self._seen() if ended.any() else led)
 
-    def _advanced(self, index: int, slot: Slot, tokens: np.ndarray) -> Slot:
+    def _advanced(self, index: int, tokens: np.ndarray) -> Slot:
         """Return the episode of one environment after a turn's tokens."""
-        slot = slot._replace(turn=slot.turn + 1)
-        if slot.over:
-            return slot
-        own = self._own(tokens)
-        if self.chunks:
-            return self._chunk(index, slot, own)
-        if slot.prefix:
-            own = (*slot.prefix, *own)[: self.longest]
-        said = self._reply(index, self._text(own if slot.written else (*slot.given, *own)))
-        after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=(), prefix=())
-        if said.over or slot.turn == self.turns:
-            return after
-        ended = () if own[-1:] == (self.ends,) else (self.ends,)
-        read = slot.context[: len(slot.context) - len(slot.prefix)]
-        context = (*read, *own, *ended, *self._next(said.text))
-        if len(context) > self.context:
-            return after._replace(said=OVERFLOWN, over=True)
-        return after._replace(context=context)
+        return self.course.advanced(self._slots[index], tokens, lambda text: self._reply(index, text))
 
     def _reply(self, index: int, text: str) -> Said:
         """Return what a world says to a text, and keep both in words."""
@@ -353,52 +289,14 @@ class TextEnvironment(HostEnvironment):
         self._records[index].add(text, said)
         return said
 
-    def _chunk(self, index: int, slot: Slot, own: tuple[int, ...]) -> Slot:
-        """Return the episode after a chunk of its answer, which is judged once it is whole."""
-        assert self.chunks is not None
-        slot = slot._replace(written=(*slot.written, own))
-        answer = tuple(token for chunk in slot.written for token in chunk)[: self.longest]
-        if own[-1:] == (self.ends,) or len(own) < self.chunks.size or slot.turn == self.turns:
-            said = self._reply(index, self._text(answer))
-            return slot._replace(said=said, over=True, context=())
-        context = (*slot.opened, *self.chunks.seen(answer))
-        if len(context) > self.context:
-            return slot._replace(said=OVERFLOWN, over=True, context=())
-        return slot._replace(context=context)
-
-    def _own(self, tokens: np.ndarray) -> tuple[int, ...]:
-        """Return the tokens that were written, up to the one that ends them."""
-        found: list[int] = []
-        for token in tokens.tolist():
-            if token == Tokens.PAD:
-                break
-            found.append(token - 1)
-            if token - 1 == self.ends:
-                break
-        return tuple(found)
-
-    def _text(self, tokens: Sequence[int]) -> str:
-        return self.tokenizer.decode([token for token in tokens if token != self.ends], special=True)
-
-    def _seen(self, slots: Sequence[Slot]) -> dict[str, np.ndarray]:
-        seen = [self._one(index) for index in range(len(slots))]
-        return {name: np.stack([one[name] for one in seen]) for name in ("context", "reference")}
+    def _seen(self) -> dict[str, np.ndarray]:
+        seen = [self._one(index) for index in range(self.num_envs)]
+        return {name: np.stack([one[name] for one in seen]) for name in seen[0]}
 
     def _one(self, index: int) -> dict[str, np.ndarray]:
-        context = np.full(self.context, Tokens.PAD, np.int32)
-        response = self.action_space.length  # type: ignore[attr-defined]
-        reference = np.full(response, Tokens.PAD, np.int32)
         slot = self._slots[index]
-        if slot.context:
-            context[-len(slot.context) :] = np.array(slot.context) + 1
-            known = () if slot.prefix else self._encode(self.worlds[index].reference())
-            known = known if slot.written else known[len(slot.given) :]
-            whole = (*known, self.ends) if known else ()
-            if self.chunks:
-                whole = self.chunks.following([token for chunk in slot.written for token in chunk], whole)
-            if len(whole) <= response:
-                reference[: len(whole)] = np.array(whole, np.int32) + 1
-        return {"context": context, "reference": reference}
+        role = {"role": np.array(slot.turn % self.roles, np.int32)} if self.roles else {}
+        return self.course.seen(slot, self.worlds[index]) | role
 
     # States
 
@@ -416,30 +314,18 @@ class TextEnvironment(HostEnvironment):
         """Bring an episode back to where it was, by saying again what was said."""
         self._begin_at(index, Start(*saved["start"]), saved.get("hint", 0.0))
         for tokens in saved["written"]:
-            self._slots[index] = self._advanced(index, self._slots[index], np.array(tokens, np.int32) + 1)
+            self._slots[index] = self._advanced(index, np.array(tokens, np.int32) + 1)
         self._slots[index] = self._slots[index]._replace(turn=saved["turn"])
         if saved.get("prefix"):
-            self._slots[index] = self._prefixed(self._slots[index], tuple(saved["prefix"]))
+            self._slots[index] = self.course.prefixed(self._slots[index], tuple(saved["prefix"]))
 
     @property
     def written(self) -> int:
         return self.longest if self.branches else 0
 
     def _branch(self, index: int, tokens: np.ndarray) -> PyTree[np.ndarray]:
-        self._slots[index] = self._prefixed(self._slots[index], self._own(tokens))
+        self._slots[index] = self.course.prefixed(self._slots[index], self.course.words.written(tokens))
         return self._one(index)
-
-    def _prefixed(self, slot: Slot, prefix: tuple[int, ...]) -> Slot:
-        """Return an episode whose next text begins with some tokens, in place of those it began with before."""
-        context = (*slot.context[: len(slot.context) - len(slot.prefix)], *prefix)
-        if not slot.context or prefix[-1:] == (self.ends,):
-            raise ForageError(f"A text of {self.name} that has ended does not go on; keep fewer of its tokens.")
-        if len(context) > self.context:
-            raise ForageError(
-                f"A text of {self.name} that goes on needs a context of {len(context)} tokens, and it has room for "
-                f"{self.context}; give a context of {len(context)} or more."
-            )
-        return slot._replace(context=context, prefix=prefix)
 
     def _snapshot(self) -> bytes:
         state = {"generator": self._generator.bit_generator.state, "slots": [kept(slot) for slot in self._slots]}
@@ -451,14 +337,7 @@ class TextEnvironment(HostEnvironment):
         self._generator.bit_generator.state = state["generator"]
         for index, saved in enumerate(state["slots"]):
             self._again(index, saved)
-        return self._seen(self._slots)
-
-
-def kept(slot: Slot) -> dict[str, Any]:
-    """Return an episode as JSON: where it began, what was written, and what the next text begins with."""
-    written = [list(tokens) for tokens in slot.written]
-    saved = {"start": list(slot.start), "written": written, "turn": slot.turn, "hint": slot.hint}
-    return saved | ({"prefix": list(slot.prefix)} if slot.prefix else {})
+        return self._seen()
 
 
 def levels_of(name: str, level: int | str) -> tuple[int, int]:

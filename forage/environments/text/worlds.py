@@ -141,10 +141,12 @@ class WithTools(Question):
         return Said(answers.text, 0.0, False, told={"executed": float(executed)})
 
     def reference(self) -> str:
-        """Return a call of the first tool where it is known how the problem is put to it, and then what it found."""
+        """Return a call, and then what it found as the answer."""
+        return f"<answer>{self.found}</answer>" if self.found else self.call()
+
+    def call(self) -> str:
+        """Return a call of the first tool; a worked solution where it is not known how the problem is put to it."""
         assert self.problem is not None
-        if self.found:
-            return f"<answer>{self.found}</answer>"
         name = self.toolbox.names()[0]
         if name in CALLED and {"left", "right"} <= self.problem.data.keys():
             return CALLED[name](self.problem)
@@ -180,15 +182,19 @@ def make(
     share: float = SHARE,
     options: Mapping[str, Any] | None = None,
     beside: World | None = None,
+    team: float | None = None,
 ) -> World:
     """Return a world by the name of a family or a game. Raise `ForageError` where there is none of that name.
 
-    `beside`: another world of this kind, whose verifier serves this one too.
+    `beside`: another world of this kind, whose verifier serves this one too. `team`: of a caller and a solver who take
+    turns, what it pays each that the team is right; `None` where one policy says all.
     """
     options, guard = options or {}, getattr(beside, "guard", None)
     if name in GAMES:
         if tools_used or instruct:
             raise ForageError(f"{name} is a game, which has neither tools nor instructions; leave them out.")
+        if team is not None:
+            raise ForageError(f"{name} is a game, which has no roles; give them to problems, as in text:addition.")
         return Play(name, turns, options)
     if name not in FAMILIES and not name.startswith(GYM):
         raise ForageError(f"There is no text {name!r}{nearest(name, {**FAMILIES, **GAMES})}")
@@ -196,7 +202,13 @@ def make(
         raise ForageError(f"text:{name} has no option {next(iter(options))!r}.")
     if tools_used:
         toolbox = Toolbox(tuple(tools.make(tool) for tool in tools_used))
+        if team is not None:
+            from forage.environments.text.workflow import Workflow
+
+            return Workflow(name, toolbox, turns or 2, instruct, share, guard, team)
         return WithTools(name, toolbox, turns or 3, instruct, share, guard)
+    if team is not None:
+        raise ForageError(f"The roles of text:{name} are a caller of tools and a solver; give --env.tools calculator.")
     if turns > 1:
         raise ForageError(
             f"text:{name} is answered in one turn; name tools to give it more, as in --env.tools calculator."

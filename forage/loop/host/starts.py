@@ -211,8 +211,12 @@ def study(
     return part.report(state, rollout, review)
 
 
-def heed(part: Starts, state: Any, action: PyTree[Array], aux: PyTree[Array]) -> Any:
-    return part.heed(state, action, aux)
+def heed(part: Starts, state: Any, action: PyTree[Array], aux: PyTree[Array], reward: Array) -> Any:
+    return part.heed(state, action, aux, reward)
+
+
+def onward(part: Starts, reward: Float[Array, " env"]) -> Int[Array, " env"]:
+    return part.joined(reward)
 
 
 def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
@@ -238,7 +242,7 @@ class HostStarts:
         self.begin = shared(same, begin)
         self.reported, self.cut = shared(same, report, donate_argnums=1), shared(same, cut)
         self.drawn, self.studied = shared(same, draw, static_argnums=5), shared(same, study)
-        self.heeded = shared(same, heed)
+        self.heeded, self.joined = shared(same, heed), shared(same, onward)
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
         self.state: HostStartsState = jax.jit(self.initial, compiler_options=known(QUICK))(prng.key(seed))
@@ -313,12 +317,26 @@ class HostStarts:
         if cuts.any():
             step = step._replace(truncated=team.truncated(step, cuts))
         if self.part.heeds:
-            self.state = self.state._replace(part=self.heeded(self.now, self.state.part, action, aux))
+            self.state = self.state._replace(part=self.heeded(self.now, self.state.part, action, aux, told.reward))
+        observation = result.observation
+        if self.part.joins:
+            observation = self.join(observation, np.where(over | cuts, -np.inf, told.reward).astype(np.float32))
         if last and self.tasks is not None and self.tasks.adapts:
             self.waiting = over | cuts, cuts
-            return HostStep(step, result.observation)
-        observation = self.begin_anew(result.observation, over | cuts, cuts)
-        return HostStep(step, observation)
+            return HostStep(step, observation)
+        return HostStep(step, self.begin_anew(observation, over | cuts, cuts))
+
+    def join(self, observation: PyTree[np.ndarray], reward: Float[np.ndarray, " env"]) -> PyTree[np.ndarray]:
+        """Return what is seen once episodes went on from where the part says; `reward`: -inf of those that are over."""
+        source, there = np.asarray(self.joined(self.now, reward)), reward > -np.inf
+        moved = np.flatnonzero(there & there[source] & (source != np.arange(len(source))))
+        states = {index: self.environment.take(index) for index in set(source[moved].tolist())}
+        observation = jax.tree.map(np.copy, observation) if moved.size else observation
+        for index in moved.tolist():
+            seen = self.environment.put(index, states[int(source[index])])
+            for batch, one in zip(jax.tree.leaves(observation), jax.tree.leaves(seen), strict=True):
+                batch[index] = one
+        return observation
 
     def renewed(self, observation: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
         """Return what is seen once the episodes that waited for the tasks to learn have begun."""

@@ -56,7 +56,7 @@ def test_an_answer_in_chunks_is_judged_as_a_whole():
 def test_an_answer_goes_on_from_given_tokens():
     environment = TextEnvironment("addition", 2, level=1, branches=True)
     prompt = read(environment.reset(0))
-    reference = environment._encode(environment.worlds[0].reference())
+    reference = environment.course.words.encoded(environment.worlds[0].reference())
     begun, rest = reference[:4], (*reference[4:], environment.ends)
     seen = environment.branch(0, padded(environment, begun, ())[0])
     assert (seen["context"][seen["context"] > 0] - 1).tolist() == [*prompt, *begun] and not seen["reference"].any()

@@ -1,0 +1,179 @@
+"""The course of an episode of text: how it begins, what a turn's tokens make of it, and what is seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forage.core.errors import ForageError
+from forage.core.spaces import Tokens
+from forage.core.text.tokenizer import Tokenizer
+from forage.environments.text.chunks import Chunks
+from forage.environments.text.form import Form
+from forage.environments.text.worlds import Said, Start, World
+
+PROBED = 200  # episodes whose texts are looked at to find how many tokens they take
+WAITED = Said("", 0.0, False)
+OVERFLOWN = Said("", 0.0, True, 0.0, 0.0)
+
+
+class Slot(NamedTuple):
+    """An episode under way: where it began and what was written since, from which all else follows."""
+
+    start: Start
+    written: tuple[tuple[int, ...], ...] = ()  # the tokens of each turn
+    context: tuple[int, ...] = ()  # what the policy reads; empty where it has nothing left to do
+    turn: int = 0  # steps since the start
+    over: bool = False  # the rest of the steps is waiting
+    said: Said = WAITED  # what came of the last text
+    hint: float = 0.0  # the share of the reference that was given away
+    given: tuple[int, ...] = ()  # its tokens, with which the first text begins
+    prefix: tuple[int, ...] = ()  # what the next text begins with; the context ends with it
+    opened: tuple[int, ...] = ()  # the context at the beginning
+
+
+class Words(NamedTuple):
+    """Texts as tokens."""
+
+    form: Form
+    end: int  # the token that ends a text
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.form.tokenizer
+
+    def encoded(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode(text))
+
+    def decoded(self, tokens: Sequence[int]) -> str:
+        return self.tokenizer.decode([token for token in tokens if token != self.end], special=True)
+
+    def written(self, tokens: np.ndarray) -> tuple[int, ...]:
+        """Return the tokens of an action, up to the one that ends them."""
+        found: list[int] = []
+        for token in tokens.tolist():
+            if token == Tokens.PAD:
+                break
+            found.append(token - 1)
+            if token - 1 == self.end:
+                break
+        return tuple(found)
+
+    def given(self, world: World, hint: float) -> tuple[int, ...]:
+        """Return the tokens of the reference that a hint gives away, a share of all, rounded."""
+        if not hint:
+            return ()
+        known = self.encoded(world.reference())
+        return known[: round(hint * len(known))]
+
+    def sizes(self, world: World, levels: Sequence[int], hint: float, rounds: int) -> tuple[int, int]:
+        """Return how many tokens the texts of an episode take, and an answer, of references with a fifth to spare.
+
+        `rounds`: how many times an expert's episode goes on at most.
+        """
+        longest, written = 1, 1
+        for number in range(PROBED):
+            context = self.form.opened(world.begin(Start(levels[number % len(levels)], number)))
+            longest = max(longest, len(context) + len(self.given(world, hint)))
+            for _ in range(world.turns):
+                reference = self.encoded(world.reference())
+                written = max(written, len(reference) + 1)
+                longest = max(longest, len(context))
+                said = world.reply(world.reference())
+                if said.over:
+                    break
+                context = (*context, *reference, self.end, *self.form.following(said.text))
+        return round(longest * rounds * (1.2 if world.turns > 1 else 1.1)) + 1, round(written * 1.2) + 1
+
+
+class Course(NamedTuple):
+    """What all episodes of an environment have in common."""
+
+    name: str
+    words: Words
+    turns: int  # steps of an episode
+    context: int  # tokens that are read at most
+    response: int  # tokens that are written in a turn at most
+    longest: int  # tokens of an answer at most, of all its chunks
+    chunks: Chunks | None = None
+
+    def begun(self, world: World, start: Start, prompt: str, hint: float) -> Slot:
+        """Return the first state of an episode whose world has begun with a prompt."""
+        given = self.words.given(world, hint)
+        context = (*self.words.form.opened(prompt), *given)
+        if len(context) > self.context:
+            raise ForageError(
+                f"A prompt of {self.name} takes {len(context)} tokens, and the context has room for {self.context}; "
+                f"give a context of {len(context)} or more, or an easier level."
+            )
+        return Slot(start, (), context, hint=hint, given=given, opened=context)
+
+    def advanced(self, slot: Slot, tokens: np.ndarray, reply: Callable[[str], Said]) -> Slot:
+        """Return an episode after a turn's tokens. `reply`: what its world says to a text."""
+        slot = slot._replace(turn=slot.turn + 1)
+        if slot.over:
+            return slot
+        own = self.words.written(tokens)
+        if self.chunks:
+            return self.chunked(slot, own, reply)
+        if slot.prefix:
+            own = (*slot.prefix, *own)[: self.longest]
+        said = reply(self.words.decoded(own if slot.written else (*slot.given, *own)))
+        after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=(), prefix=())
+        if said.over or slot.turn == self.turns:
+            return after
+        ended = () if own[-1:] == (self.words.end,) else (self.words.end,)
+        read = slot.context[: len(slot.context) - len(slot.prefix)]
+        context = (*read, *own, *ended, *self.words.form.following(said.text))
+        if len(context) > self.context:
+            return after._replace(said=OVERFLOWN, over=True)
+        return after._replace(context=context)
+
+    def chunked(self, slot: Slot, own: tuple[int, ...], reply: Callable[[str], Said]) -> Slot:
+        """Return the episode after a chunk of its answer, which is judged once it is whole."""
+        assert self.chunks is not None
+        slot = slot._replace(written=(*slot.written, own))
+        answer = tuple(token for chunk in slot.written for token in chunk)[: self.longest]
+        if own[-1:] == (self.words.end,) or len(own) < self.chunks.size or slot.turn == self.turns:
+            said = reply(self.words.decoded(answer))
+            return slot._replace(said=said, over=True, context=())
+        context = (*slot.opened, *self.chunks.seen(answer))
+        if len(context) > self.context:
+            return slot._replace(said=OVERFLOWN, over=True, context=())
+        return slot._replace(context=context)
+
+    def prefixed(self, slot: Slot, prefix: tuple[int, ...]) -> Slot:
+        """Return an episode whose next text begins with some tokens, in place of those it began with before."""
+        context = (*slot.context[: len(slot.context) - len(slot.prefix)], *prefix)
+        if not slot.context or prefix[-1:] == (self.words.end,):
+            raise ForageError(f"A text of {self.name} that has ended does not go on; keep fewer of its tokens.")
+        if len(context) > self.context:
+            raise ForageError(
+                f"A text of {self.name} that goes on needs a context of {len(context)} tokens, and it has room for "
+                f"{self.context}; give a context of {len(context)} or more."
+            )
+        return slot._replace(context=context, prefix=prefix)
+
+    def seen(self, slot: Slot, world: World) -> dict[str, np.ndarray]:
+        """Return what is read of an episode, padded in front, and an expert's next text, padded behind."""
+        context = np.full(self.context, Tokens.PAD, np.int32)
+        reference = np.full(self.response, Tokens.PAD, np.int32)
+        if slot.context:
+            context[-len(slot.context) :] = np.array(slot.context) + 1
+            known = () if slot.prefix else self.words.encoded(world.reference())
+            known = known if slot.written else known[len(slot.given) :]
+            whole = (*known, self.words.end) if known else ()
+            if self.chunks:
+                whole = self.chunks.following([token for chunk in slot.written for token in chunk], whole)
+            if len(whole) <= self.response:
+                reference[: len(whole)] = np.array(whole, np.int32) + 1
+        return {"context": context, "reference": reference}
+
+
+def kept(slot: Slot) -> dict[str, Any]:
+    """Return an episode as JSON: where it began, what was written, and what the next text begins with."""
+    written = [list(tokens) for tokens in slot.written]
+    saved = {"start": list(slot.start), "written": written, "turn": slot.turn, "hint": slot.hint}
+    return saved | ({"prefix": list(slot.prefix)} if slot.prefix else {})

@@ -1,0 +1,131 @@
+"""AT-GRPO: a group for each turn, policies of roles apart, what it refuses, and stopping and resuming."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiers import gated
+
+import forage
+from forage.agents.language.base import Aux, LanguageState
+from forage.agents.language.turns.at_grpo import ATGRPO
+from forage.config.setup import make_setup
+from forage.core.errors import ForageError
+from forage.core.types import Batch, Clock, Experience
+from forage.nn.language.architecture import Architecture
+from forage.nn.transformer import Transformer
+from forage.studies.chat import one_network
+
+SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=512)
+WORKFLOW = {"tools": "calculator", "roles": True}
+
+
+def model(seed: int = 0) -> Transformer:
+    return Transformer(jax.random.key(seed), SMALL)
+
+
+def setup_of(environment: str = "text:addition", env: Any = WORKFLOW, **options: Any):
+    options = {"model": model(), "num_envs": 4, "group_size": 2} | options
+    return make_setup("at-grpo", environment, agent_options=options, environment_options=env, steps=64, seeds=[0])
+
+
+def batch_of(reward: list[list[float]], new: int = 3) -> Batch:
+    """Two turns of four conversations, in each of which a token was written."""
+    paid = jnp.asarray(reward)
+    action = jnp.zeros((*paid.shape, new), jnp.int32).at[..., 0].set(jnp.arange(4) + 5)
+    context = jnp.ones((*paid.shape, 2), jnp.int32)
+    role = jnp.broadcast_to(jnp.arange(2)[:, None], paid.shape)
+    seen = {"context": context, "reference": jnp.zeros_like(action), "role": role}
+    flags, source = jnp.zeros(paid.shape, bool), jnp.zeros(paid.shape, jnp.int32)
+    aux = Aux(jnp.zeros(action.shape), jnp.ones(action.shape))
+    return Batch(Experience(seen, action, paid, seen, flags, flags, source, aux), jnp.ones(4), jnp.arange(4))
+
+
+def test_each_turn_of_a_group_is_compared_by_itself():
+    """The first group's texts differ in the first turn, and the second's in the second; both episodes are paid 2."""
+    batch = batch_of([[2.0, 0, 1, 1], [0, 2.0, 1, 0]])
+    agent = ATGRPO(model=model(), num_envs=4, group_size=2, rollout_length=2, advantage="dr-grpo", alike="drop")
+    credited = jax.jit(lambda b: agent.credited(b, agent.gathered(b), b.experience.reward.reshape(-1, 2)))
+    lesson = credited(batch)
+    assert lesson.advantage[:, 0].tolist() == [1, -1, 0, 0, -1, 1, 0.5, -0.5]
+    assert lesson.weight.tolist() == [1, 1, 0, 0, 1, 1, 1, 1]
+    second = agent.turns_of(lesson, 1, 2)
+    assert second.advantage[:, 0].tolist() == [-1, 1, 0.5, -0.5]
+    assert second.rows.tokens[:, 2].tolist() == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("rank", gated([0, 2], [2]))
+def test_own_policies_learn_from_their_own_turns(rank):
+    setup = setup_of(policies="own", rank=rank, learning_rate=1e-2)
+    agent: ATGRPO = setup.learner().agent  # type: ignore[assignment]
+    state = agent.init(jax.random.key(0), setup.spec)
+    learn = jax.jit(lambda batch: agent.learn(state, batch, Clock(jnp.int32(0), jnp.float32(64)), jax.random.key(1)))
+    after, metrics, _ = learn(batch_of([[1.0, 1, 1, 1], [0, 2.0, 1, 0]]))
+
+    def moved(role: int) -> bool:
+        same = jax.tree.map(lambda a, b: bool((a == b).all()), after.network[role], state.network[role])
+        return not jax.tree.all(same)
+
+    assert [moved(0), moved(1)] == [False, True]  # the caller's texts were all paid alike
+    assert (metrics["reward_turn_1"], metrics["reward_turn_2"]) == (1, 0.75) and metrics["alike"] == 0.5
+    if rank:  # adapters alone differ
+        assert (after.network[0].table == after.network[1].table).all()
+
+
+@pytest.mark.thorough
+def test_the_policy_whose_turn_it_is_writes():
+    setup = setup_of(policies="own", temperature=1.0)
+    agent: ATGRPO = setup.learner().agent  # type: ignore[assignment]
+    state = agent.init(jax.random.key(0), setup.spec)
+    state = state._replace(network=(model(0), model(1)))
+    seen = jax.tree.map(jnp.asarray, setup.environment(4).reset(0)) | {"role": jnp.array([0, 1, 1, 0])}
+    keys = jax.random.split(jax.random.key(3), 4)
+
+    def written(state: Any, role: Any) -> Any:
+        told = seen | {"role": jnp.asarray(role)}
+        return jax.jit(jax.vmap(lambda o, k: agent.act(state, (), o, k, False)))(told, keys)
+
+    both, _, aux = written(state, [0, 1, 1, 0])
+    for role, mine in ((0, [0, 3]), (1, [1, 2])):
+        alone = LanguageState(state.network[role], (), (), state.end, state.known)
+        found, _, scores = written(alone, [0, 0, 0, 0])
+        assert np.array_equal(both[np.array(mine)], found[np.array(mine)])
+        np.testing.assert_allclose(
+            aux.log_probability[np.array(mine)], scores.log_probability[np.array(mine)], rtol=1e-4, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"margin": 0.2}, "margin has no effect"),
+        ({"policies": "two"}, "shared, own"),
+        ({"policies": "own", "environment": "text:guess", "env": {}}, "whose turn it is"),
+        ({"policies": "own", "minibatches": 8}, "4 texts of a role"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(options, says):
+    with pytest.raises(ForageError, match=says):
+        setup_of(**options).runner()
+
+
+def test_policies_of_roles_are_not_one_model():
+    run, policy = SimpleNamespace(directory="runs/one"), SimpleNamespace(state=SimpleNamespace(network=(1, 2)))
+    with pytest.raises(ForageError, match="runs/one has a policy of each role"):
+        one_network(policy, run)  # type: ignore[arg-type]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("policies", ["shared", "own"])
+def test_resumed_is_as_if_never_stopped(policies, tmp_path):
+    agent = ATGRPO(model=model(), num_envs=4, group_size=2, rollout_length=2, policies=policies)
+    given = {"agent": agent, "environment": "text:addition", "environment_options": WORKFLOW, "seeds": [1]}
+    forage.train(**given, steps=32, directory=tmp_path / "whole", display="quiet")
+    forage.train(**given, steps=16, directory=tmp_path / "parts", display="quiet")
+    forage.resume(tmp_path / "parts", steps=32, agent=agent, display="quiet")
+    one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
+    assert sorted(one) == sorted(two)
+    assert all(np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f")
