@@ -38,7 +38,20 @@ PLAIN = "agent/grpo"
 AGENTS = [
     *("grpo", "dr-grpo", "dapo", "rloo", "remax", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "lite-ppo"),
     *("gspo", "cispo", "gmpo", "sapo", "max-rl", "pass-at-k", "max-at-k", "grpo-lambda", "entropy-shaped", "lp-reg"),
-    *("bapo", "a-star-po", "rover", "d3s", "vine-ppo", "fr3e", "tree-rl", "sft", "raft", "online-dpo", "xpo"),
+    *(
+        "bapo",
+        "a-star-po",
+        "rover",
+        "d3s",
+        "vine-ppo",
+        "fr3e",
+        "tree-rl",
+        "attn-rl",
+        "sft",
+        "raft",
+        "online-dpo",
+        "xpo",
+    ),
     *("ppo-language", "rl-plus", "language-es"),
 ]
 """Agents that learn from one turn; what learns from several turns or from a teacher's run is not asked here."""
@@ -60,7 +73,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """Of GRPO itself."""
 
 ALSO: dict[str, dict[str, Any]] = {
-    **{f"agent/{name}": {"branches": True} for name in ("vine-ppo", "fr3e", "tree-rl")},
+    **{f"agent/{name}": {"branches": True} for name in ("vine-ppo", "fr3e", "tree-rl", "attn-rl")},
     "tasks/hints": {"hints": 0.75},
     "tasks/seele": {"hints": 0.9},
 }
