@@ -137,7 +137,7 @@ def table(found: dict[str, Any]) -> str:
     lines = [
         "# From 20 demonstrations",
         "",
-        "`python benchmarks/imitation.py`; five seeds, mean return and 95 % interval; seconds of a core with other work.",
+        "`python benchmarks/imitation.py`; five seeds, mean return and 95 % interval; seconds of a busy core.",
         "",
     ]
     for key, task in TASKS.items():

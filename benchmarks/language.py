@@ -38,21 +38,8 @@ PLAIN = "agent/grpo"
 AGENTS = [
     *("grpo", "dr-grpo", "dapo", "rloo", "remax", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "lite-ppo"),
     *("gspo", "cispo", "gmpo", "sapo", "max-rl", "pass-at-k", "max-at-k", "grpo-lambda", "entropy-shaped", "lp-reg"),
-    *(
-        "bapo",
-        "a-star-po",
-        "rover",
-        "d3s",
-        "vine-ppo",
-        "fr3e",
-        "tree-rl",
-        "attn-rl",
-        "sft",
-        "raft",
-        "online-dpo",
-        "xpo",
-    ),
-    *("ppo-language", "rl-plus", "language-es"),
+    *("bapo", "a-star-po", "rover", "d3s", "vine-ppo", "fr3e", "tree-rl", "attn-rl", "sft", "raft", "online-dpo"),
+    *("xpo", "ppo-language", "rl-plus", "language-es"),
 ]
 """Agents that learn from one turn; what learns from several turns or from a teacher's run is not asked here."""
 
