@@ -26,6 +26,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 pytest.importorskip("safetensors", reason="safetensors is not installed")
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
+qwen = pytest.importorskip("transformers.models.qwen2.tokenization_qwen2")
 small.keep_compiled()
 
 
@@ -34,6 +35,12 @@ def command(capsys, *words):
     code, out, error = small.here(capsys, *words)
     assert code == 0, error
     return out
+
+
+def differ(one, other):
+    """Whether a weight of two networks differs."""
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return any((np.asarray(a) != np.asarray(b)).any() for a, b in pairs)
 
 
 def said_there(directory, prompt, chat, new):
@@ -61,6 +68,7 @@ def agree(trained, exported, chat):
     answers = set()
     for one in itertools.islice(talk.problems(), 5):
         (_, prompt), (_, answer) = one.said
+        again.begin()  # a model of no run remembers what was said
         assert said_there(exported, prompt, chat, talk.new) == talk.say(prompt) == again.say(prompt) == answer
         answers.add(answer)
     return answers
@@ -71,10 +79,9 @@ def test_a_trained_run_writes_the_same_there(tmp_path, capsys):
     words = ["--steps", 512, "--seeds", 1, "--evaluation-episodes", 4, "--directory", where[0]]
     command(capsys, "train", "grpo", "text:addition", "--learning-rate", 1e-4, *words)
     command(capsys, "export", *where)
-    one, other = (jax.tree.leaves(network) for network in (Transformer.load(where[1]), base.load()))
-    assert any((np.asarray(a) != np.asarray(b)).any() for a, b in zip(one, other, strict=True))  # it has learned
+    assert differ(Transformer.load(where[1]), base.load())  # it has learned
     answers = agree(*where, chat=False)
-    assert len(answers) > 1 and all("<answer>" in answer for answer in answers)
+    assert len(answers) > 1 and all("</answer>" in answer for answer in answers)
 
 
 def test_a_trained_run_writes_the_same_there_in_a_chat(tmp_path, capsys):
@@ -97,10 +104,12 @@ TEXTS = ["Compute 12 + 30 - 7.\n<answer>35</answer>", "What is 4 * (9 - 2)?\n<an
 @pytest.mark.parametrize("family", ["qwen2", "llama"])
 def test_what_was_made_there_learns_and_answers_here(family, tmp_path, capsys):
     made, where = tmp_path / "made", (tmp_path / "run", tmp_path / "exported")
-    pieces = tokenizers.Tokenizer(tokenizers.models.BPE())
-    pieces.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pieces, before = tokenizers.Tokenizer(tokenizers.models.BPE()), tokenizers.pre_tokenizers
+    # AutoTokenizer splits texts for a Qwen2 by Qwen's rule, whatever tokenizer.json says (transformers 5.24).
+    rule = before.Split(tokenizers.Regex(qwen.PRETOKENIZE_REGEX), "isolated")
+    pieces.pre_tokenizer = before.Sequence([rule, before.ByteLevel(add_prefix_space=False, use_regex=False)])
     pieces.decoder = tokenizers.decoders.ByteLevel()
-    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    alphabet = before.ByteLevel.alphabet()
     special = ["<|endoftext|>", *CHATML_TOKENS]
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=special, initial_alphabet=alphabet)
     pieces.train_from_iterator(TEXTS, trainer)
@@ -120,8 +129,7 @@ def test_what_was_made_there_learns_and_answers_here(family, tmp_path, capsys):
     trained = ["--model", made, "--group-size", 4, "--entropy-coefficient", 0.1, "--directory", where[0]]
     command(capsys, "train", "grpo", "text:arithmetic", *given, *trained)
     command(capsys, "export", *where)
-    before, after = (jax.tree.leaves(Transformer.load(path)) for path in (made, where[1]))
-    assert any((np.asarray(a) != np.asarray(b)).any() for a, b in zip(before, after, strict=True))
+    assert differ(Transformer.load(made), Transformer.load(where[1]))
     assert (where[1] / "tokenizer.json").read_bytes() == (made / "tokenizer.json").read_bytes()
     agree(*where, chat=True)
 
