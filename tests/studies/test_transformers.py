@@ -121,7 +121,7 @@ def test_what_was_made_there_learns_and_answers_here(family, tmp_path, capsys):
     sizes |= {"num_key_value_heads": 2, "max_position_embeddings": 1024, "initializer_range": 0.3}
     tokens = {"bos_token_id": None, "eos_token_id": words.eos_token_id, "pad_token_id": words.pad_token_id}
     torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(family, vocab_size=320, **sizes, **tokens)
+    config = transformers.AutoConfig.for_model(family, vocab_size=len(words), **sizes, **tokens)
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(made)
 
     put = ["--env.tokenizer", made, "--env.chat", "true", "--env.instruct", "true", "--env.response", 12]
