@@ -38,8 +38,11 @@ def load_peers() -> dict[str, dict[str, Any]]:
     return tomllib.loads((HERE / "peers.toml").read_text())
 
 
-def peer_python(name: str, peer: dict[str, Any], cache: Path) -> str:
-    """The peer's Python. Makes its environment when there is none, or when peers.toml asks for other packages."""
+def peer_python(name: str, peer: dict[str, Any], cache: Path, maker: str = sys.executable) -> str:
+    """The peer's Python. Makes its environment when there is none, or when peers.toml asks for other packages.
+
+    `maker`: the Python whose `venv` makes it, as wheels of a peer may be of another version than the harness's.
+    """
     if "install" not in peer:
         return sys.executable
     root = cache / name
@@ -50,7 +53,7 @@ def peer_python(name: str, peer: dict[str, Any], cache: Path) -> str:
         return str(python)
     print(f"Making an environment for {name} in {root}", flush=True)
     shutil.rmtree(root, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", str(root)], check=True)
+    subprocess.run([maker, "-m", "venv", str(root)], check=True)
     for requirements in peer["install"]:
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", *requirements], check=True)
     stamp.write_text(wanted)
@@ -141,7 +144,7 @@ def busy_seconds() -> float | None:
 def run_row(row: Row, arguments: argparse.Namespace, peers: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Runs every contestant in every phase, `repeats` times, and returns the record that goes to disk."""
     contestants = [c for c in row.contestants if not arguments.only or c.peer in arguments.only]
-    pythons = {c.peer: peer_python(c.peer, peers[c.peer], arguments.cache) for c in contestants}
+    pythons = {c.peer: peer_python(c.peer, peers[c.peer], arguments.cache, arguments.peer_python) for c in contestants}
     record: dict[str, Any] = {
         "row": row.name,
         "title": row.title,
@@ -378,6 +381,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         type=lambda path: Path(path).resolve(),
         default=REPOSITORY / ".cache/peers",
         help="where peers' environments live",
+    )
+    parser.add_argument(
+        "--peer-python", default=sys.executable, help="the Python that makes peers' environments (default: this one)"
     )
     chosen = parser.parse_args(arguments)
     if unknown := sorted(set(chosen.rows) - set(ROWS)):

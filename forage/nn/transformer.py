@@ -25,6 +25,7 @@ in GPT-2's code.
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,13 +127,15 @@ class Block(equinox.Module):
         unseen: Float[Array, "#batch time length"],
         past: Past | None = None,
         column: Int[Array, ""] | int = 0,
-    ) -> tuple[Float[Array, "batch time width"], Past]:
+        wanted: int = 0,
+    ) -> tuple[Float[Array, "batch wanted width"], Past]:
         """Return what the block makes of tokens, and their keys and values, written into `past` from a column on.
 
-        `unseen` is added to the logits of attention: 0 for what a token sees, `NEVER` for what it does not.
+        `unseen` is added to the logits of attention: 0 for what a token sees, `NEVER` for what it does not. `wanted`:
+        how many of the last tokens something is made of, 0 for all; keys and values are of all.
         """
-        weight, now = self.attention(x, turns, unseen, past, column)
-        return self.mixed(x, weight, now), now
+        weight, now = self.attention(x, turns, unseen, past, column, wanted)
+        return self.mixed(x[:, -wanted:], weight, now), now
 
     def attention(
         self,
@@ -141,22 +144,24 @@ class Block(equinox.Module):
         unseen: Float[Array, "#batch time length"],
         past: Past | None = None,
         column: Int[Array, ""] | int = 0,
-    ) -> tuple[Float[Array, "batch shared group time length"], Past]:
+        wanted: int = 0,
+    ) -> tuple[Float[Array, "batch shared group wanted length"], Past]:
         """Return how much each token attends to each, in float32, and the keys and values as `__call__` does.
 
         Query heads stand in groups that share a head of keys.
         """
         architecture = self.architecture
-        batch, time, _ = x.shape
+        batch = len(x)
         h = normed(x, self.attention_norm, architecture.epsilon)
-        q, k, v = (
-            layer(h).reshape(batch, time, -1, architecture.size) for layer in (self.queries, self.keys, self.values)
-        )
+        k, v = (layer(h).reshape(*h.shape[:2], -1, architecture.size) for layer in (self.keys, self.values))
+        x, unseen, own = x[:, -wanted:], unseen[:, -wanted:], tuple(table[:, -wanted:] for table in turns)
+        time = x.shape[1]
+        q = self.queries(h[:, -wanted:]).reshape(batch, time, -1, architecture.size)
         if self.query_norm is not None and self.key_norm is not None:
             q = normed(q, self.query_norm, architecture.epsilon)
             k = normed(k, self.key_norm, architecture.epsilon)
         if architecture.turns(self.layer):
-            q, k = turned(q, *turns), turned(k, *turns)
+            q, k = turned(q, *own), turned(k, *turns)
         now = Past(k.swapaxes(1, 2), v.swapaxes(1, 2))
         if past is not None:
             now = Past(*(jax.lax.dynamic_update_slice(a, b, (0, 0, column, 0)) for a, b in zip(past, now, strict=True)))
@@ -257,14 +262,17 @@ class Transformer(equinox.Module):
         tokens: Int[Array, "batch time"],
         mask: Bool[Array, "batch time"] | None = None,
         remat: bool = False,
-    ) -> Float[Array, "batch time width"]:
+        wanted: int = 0,
+    ) -> Float[Array, "batch wanted width"]:
         """Return what each token is read as, before it becomes logits.
 
         `remat`: compute blocks anew in the backward pass, so that a gradient keeps one array of each block alone.
+        `wanted`: of how many of the last columns, 0 for all; the last block does nothing for others but remember them.
         """
         x, turns, unseen = self._open(tokens, mask)
         for block in self.blocks:
-            apply = jax.checkpoint(Block.__call__) if remat else Block.__call__
+            apply = functools.partial(Block.__call__, wanted=wanted if block is self.blocks[-1] else 0)
+            apply = jax.checkpoint(apply) if remat else apply
             x = apply(block, x, turns, unseen[self.architecture.window(block.layer)])[0]
         return normed(x, self.norm, self.architecture.epsilon)
 
@@ -301,7 +309,9 @@ class Transformer(equinox.Module):
     def logits(self, hidden: Float[Array, "*batch width"]) -> Float[Array, "*batch vocabulary"]:
         """Return the logits, in float32, of what `hidden` returns."""
         head = self.table if self.head is None else self.head
-        return jnp.einsum("...w,vw->...v", hidden, head, preferred_element_type=jnp.float32)
+        *batch, width = hidden.shape  # one matrix, as in `Projection`
+        found = jnp.einsum("bw,vw->bv", hidden.reshape(-1, width), head, preferred_element_type=jnp.float32)
+        return found.reshape(*batch, -1)
 
     def cache(self, batch: int, length: int) -> Cache:
         """Return an empty cache for so many rows and columns."""

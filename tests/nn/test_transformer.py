@@ -198,6 +198,20 @@ def test_scoring_in_chunks_and_with_less_memory_is_the_same():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), plain, less)
 
 
+@pytest.mark.thorough
+def test_scoring_the_last_columns_alone_is_the_same():
+    network, mask = drawn(SCALED), np.arange(8) >= np.array([[2], [0]])
+
+    def loss(table, **how):
+        changed = equinox.tree_at(lambda one: one.table, network, table)
+        log_p, entropy = log_probabilities(changed, TEXT, Sampling(temperature=0.7), mask, **how)
+        return (log_p[:, -3:] ** 2).sum() + entropy[:, -3:].sum()
+
+    whole = small.compute(jax.value_and_grad(loss), network.table)
+    last = small.compute(jax.value_and_grad(lambda table: loss(table, wanted=3)), network.table)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), whole, last)
+
+
 def test_adapters_alone_learn_and_can_be_merged():
     network = drawn(ONE_LAYER)
 

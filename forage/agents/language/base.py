@@ -237,16 +237,12 @@ class LanguageAgent(Agent):
         self, network: Transformer, state: LanguageState, rows: Rows
     ) -> tuple[Float[Array, "row new"], Float[Array, "row new"]]:
         """Return the log-probability of each token that was written, and the entropy of what it was drawn from."""
-        new = rows.wrote.shape[1]
-        unseen = rows.tokens.shape[1] - 1 - new  # columns of the context that are scored, and not looked at
-        warm = jnp.pad(warmth(rows), ((0, 0), (unseen, 0), (0, 0)), constant_values=1.0)
-        log_p, entropy = log_probabilities(network, rows.tokens, self.sampling(warm), rows.there, state.known)
-        return log_p[:, -new:], entropy[:, -new:]
+        sampling, new = self.sampling(warmth(rows)), rows.wrote.shape[1]
+        return log_probabilities(network, rows.tokens, sampling, rows.there, state.known, wanted=new)
 
     def logits(self, network: Transformer, rows: Rows) -> Float[Array, "row new vocabulary"]:
         """Return the logits that each token was drawn from, before temperature and truncation."""
-        hidden, _ = before(network, rows.tokens, rows.there)
-        return network.logits(hidden[:, -rows.wrote.shape[1] :])
+        return network.logits(before(network, rows.tokens, rows.there, wanted=rows.wrote.shape[1])[0])
 
 
 def warmth(rows: Rows) -> Float[Array, "row new 1"]:

@@ -29,8 +29,8 @@ class Critic(NamedTuple):
 
     def value(self, rows: Rows) -> Float[Array, "row new"]:
         """Return what is to be expected before each token that was written, in float32."""
-        hidden, _ = before(self.network, rows.tokens, rows.there)
-        return hidden[:, -rows.wrote.shape[1] :].astype(jnp.float32) @ self.head
+        hidden, _ = before(self.network, rows.tokens, rows.there, wanted=rows.wrote.shape[1])
+        return hidden.astype(jnp.float32) @ self.head
 
 
 class ValuedState(NamedTuple):

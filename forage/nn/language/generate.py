@@ -210,17 +210,26 @@ def last(hidden: Float[Array, "batch time width"], mask: Bool[Array, "batch time
 
 
 def before(
-    network: Transformer, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"], remat: bool = False
-) -> tuple[Float[Array, "batch time-1 width"], Bool[Array, "batch time-1"]]:
+    network: Transformer,
+    tokens: Int[Array, "batch time"],
+    mask: Bool[Array, "batch time"],
+    remat: bool = False,
+    wanted: int = 0,
+) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
     """Return what stands before each token but the first of a row, as it was read, and where there is anything.
 
-    What stands before a token is the last one that is no padding, which need not be in the column before it.
+    What stands before a token is the last one that is no padding, which need not be in the column before it. `wanted`:
+    of how many of the last columns, 0 for all but the first. What stands before those is then no further in front than
+    in the column before them, as where all in front of them is padded in front.
     """
-    hidden = network.hidden(tokens, mask, remat)
-    column = jnp.where(mask, jnp.arange(tokens.shape[1]), -1)
-    place = jax.lax.cummax(column, axis=1)[:, :-1]
-    hidden = jnp.take_along_axis(hidden, jnp.maximum(place, 0)[..., None], axis=1)
-    return hidden, mask[:, 1:] & (place >= 0)
+    time = tokens.shape[1]
+    wanted = wanted or time - 1
+    first = time - 1 - wanted  # the column of the first that is wanted of `hidden`
+    hidden = network.hidden(tokens, mask, remat, wanted + 1)
+    column = jnp.where(mask, jnp.arange(time), -1)
+    place = jax.lax.cummax(column, axis=1)[:, first:-1]
+    hidden = jnp.take_along_axis(hidden, jnp.maximum(place - first, 0)[..., None], axis=1)
+    return hidden, mask[:, first + 1 :] & (place >= first)
 
 
 def log_probabilities(
@@ -231,15 +240,17 @@ def log_probabilities(
     allowed: Bool[Array, " vocabulary"] | None = None,
     chunk: int = 0,
     remat: bool = False,
-) -> tuple[Float[Array, "batch time"], Float[Array, "batch time"]]:
+    wanted: int = 0,
+) -> tuple[Float[Array, "batch wanted"], Float[Array, "batch wanted"]]:
     """Return, from one pass, the log-probability of each token after those before it, and its distribution's entropy.
 
     Both are 0 for padding and for a row's first token. `chunk`: how many columns become logits at once, 0 for all;
-    where the vocabulary is large, logits take more memory than all else. `remat`: as in `Transformer.hidden`.
+    where the vocabulary is large, logits take more memory than all else. `remat`: as in `Transformer.hidden`. `wanted`:
+    of how many of the last columns, as in `before`; 0 for all.
     """
     mask = jnp.ones(tokens.shape, bool) if mask is None else mask
-    time = tokens.shape[1]
-    hidden, real = before(network, tokens, mask, remat)
+    hidden, real = before(network, tokens, mask, remat, wanted)
+    count = hidden.shape[1]
 
     def scored(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         hidden, token = pair
@@ -247,15 +258,17 @@ def log_probabilities(
         log_p = distribution.log_probability(logits, token, sampling, allowed)
         return log_p, distribution.entropy(distribution.log_distribution(logits, sampling, allowed))
 
-    after = tokens[:, 1:]
+    after = tokens[:, tokens.shape[1] - count :]
     if chunk:
-        pieces = -(-(time - 1) // chunk)
-        room = pieces * chunk - (time - 1)
+        pieces = -(-count // chunk)
+        room = pieces * chunk - count
         parts = jnp.pad(hidden, ((0, 0), (0, room), (0, 0))), jnp.pad(after, ((0, 0), (0, room)))
         parts = jax.tree.map(lambda x: x.reshape(len(x), pieces, chunk, *x.shape[2:]).swapaxes(0, 1), parts)
         found = jax.lax.map(jax.checkpoint(scored), parts)
-        log_p, entropy = (x.swapaxes(0, 1).reshape(len(tokens), -1)[:, : time - 1] for x in found)
+        log_p, entropy = (x.swapaxes(0, 1).reshape(len(tokens), -1)[:, :count] for x in found)
     else:
         log_p, entropy = scored((hidden, after))
-    log_p, entropy = (jnp.pad(jnp.where(real, x, 0.0), ((0, 0), (1, 0))) for x in (log_p, entropy))
+    log_p, entropy = (jnp.where(real, x, 0.0) for x in (log_p, entropy))
+    if not wanted:  # a row's first token
+        log_p, entropy = (jnp.pad(x, ((0, 0), (1, 0))) for x in (log_p, entropy))
     return log_p, entropy

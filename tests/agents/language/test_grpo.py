@@ -7,7 +7,8 @@ import pytest
 from tiers import gated
 
 import forage
-from forage.agents.language.grpo import GRPO
+from forage.agents.language.base import LanguageState, Rows
+from forage.agents.language.grpo import GRPO, Lesson
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import Batch, Clock, Experience
@@ -16,7 +17,7 @@ from forage.nn.transformer import Transformer
 from forage.ops.tokens.losses import LOSSES
 from forage.ops.tokens.masks import AGGREGATIONS
 
-SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)
+SMALL = Architecture(vocabulary=520, width=16, layers=1, heads=2, inner=16, length=256)  # 8 tokens more than are known
 CLOCK = Clock(jnp.int32(0), jnp.float32(1000))
 
 
@@ -55,6 +56,7 @@ def learned(agent, state, batch):
 
 
 SAMPLERS = [{}, {"temperature": 0.7}, {"top_k": 5}, {"top_p": 0.8}, {"min_p": 0.05, "temperature": 1.3}]
+SAMPLERS += [{"temperature": 0.8, "top_k": 50, "top_p": 0.9, "min_p": 0.01}]
 
 
 @pytest.mark.parametrize("sampler", gated(SAMPLERS, [SAMPLERS[3]]))
@@ -66,6 +68,7 @@ def test_the_sampler_is_the_policy(sampler):
     rows = agent.rows(batch)
     assert np.array_equal(rows.sampled != 0, rows.wrote & (np.asarray(rows.sampled) != 0))
     assert (np.asarray(rows.wrote).sum(1) > 0).all()
+    assert (np.asarray(rows.tokens) < 512).all()  # what the tokenizer does not know is masked, and not part of it
 
 
 @pytest.mark.thorough
@@ -110,6 +113,28 @@ def test_nothing_flows_through_tokens_that_others_wrote():
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one, two))
     lesson = agent.rows(batch)
     assert not np.asarray(lesson.wrote)[np.asarray(experience.action.reshape(lesson.wrote.shape)) == 0].any()
+
+
+def test_no_gradient_flows_through_what_others_wrote(monkeypatch):
+    """Whatever the network says of the tokens of a tool or of padding, the loss is as it was, and its gradient 0."""
+    monkeypatch.setattr(GRPO, "scored", lambda self, network, state, rows: network)
+    wrote = jnp.array([[1, 1, 0, 0], [0, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]], bool)
+    old = jnp.linspace(-3, -1, 16).reshape(4, 4)
+    tokens, ones = jnp.zeros((4, 6), int), jnp.ones((4, 4))
+    rows = Rows(tokens, tokens == 0, wrote, old, ones)
+    lesson = Lesson(rows, jnp.array([[1.0], [-1.0], [1.0], [0.5]]), ones[0], old, 0 * old)
+    state = LanguageState(model(), (), (), jnp.int32(1), jnp.ones(520, bool))
+    agent = GRPO(model=model(), entropy_coefficient=0.1, num_envs=4, group_size=2)
+
+    def loss(said):
+        return agent.objective(said, state, lesson, jnp.bool_(True))[0]
+
+    clean = old + 0.1, 2 * ones
+    odd = jnp.where(wrote, clean[0], -jnp.inf), jnp.where(wrote, clean[1], 9.0)
+    value, slopes = jax.value_and_grad(loss)(odd)
+    assert value == loss(clean)
+    for slope in map(np.asarray, slopes):
+        assert (slope[~wrote] == 0).all() and (slope[wrote] != 0).all()
 
 
 @pytest.mark.thorough

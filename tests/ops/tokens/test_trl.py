@@ -41,6 +41,10 @@ def near(now):
     return policy("clip", weight=weight, high=0.28)(now)
 
 
+def with_entropy(now):
+    return policy("clip", high=0.28)(now) - 0.1 * masks.token_mean(B["entropy"], MASK)
+
+
 # TRL masks the loss of tokens of low entropy, and divides by the number of all.
 HIGH = np.asarray(losses.high_entropy(B["entropy"], MASK, 0.3)).astype(np.float32)
 
@@ -59,6 +63,7 @@ POLICY = {
     "kl": lambda now: with_kl(now, "own", None),
     "kl-weighted": lambda now: with_kl(now, "weighted", OLD),
     "high-entropy": policy("clip", weight=HIGH, high=0.28),
+    "entropy": with_entropy,
     "off-policy-mask": near,
     "rloo": policy("clip-sequence", "sequence-mean", high=0.28),
 }
@@ -109,6 +114,19 @@ def test_preferences():
     pair = B["chosen"], B["rejected"]
     close(preferences.simpo(*pair, beta=2.0, margin=0.5), trl["simpo"])
     close(preferences.cpo(*pair, jnp.float32(0), beta=0.3), trl["cpo"])
+    likelihood = -jnp.mean(B["chosen"])
+    close(preferences.preference_loss("cpo", *pair, likelihood, beta=0.3, scale=0.7), trl["cpo-likelihood"])
+
+
+def test_every_preference_of_the_file_is_compared():
+    """XPO and smoothed labels of DPO are not among them, as this version of TRL has neither."""
+    compared = {"sigmoid", "robust", "ipo", "hinge", "sft", "simpo", "cpo", "cpo-likelihood", "kto"}
+    assert compared == STORED["preferences"].keys()
+
+
+def test_divergence_in_the_reward():
+    found = divergence.kl_in_reward(B["advantage"], OLD, REFERENCE, MASK, 0.1)
+    close(found, STORED["charged"])
 
 
 def test_kto():

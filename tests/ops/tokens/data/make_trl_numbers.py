@@ -225,6 +225,22 @@ def contrast(kind: str, beta: float) -> list[float]:
     return CPOTrainer.cpo_loss(self, T["chosen"], T["rejected"])[0].tolist()
 
 
+def with_likelihood() -> float:
+    """Return CPO's whole loss, of which the likelihood of the chosen answers is a part; here it is their -log pi."""
+    self = trainer(CPOTrainer, alpha=0.0, cpo_alpha=0.7, loss_type="sigmoid", beta=0.3, label_smoothing=0.0)
+    self.cpo_loss = lambda *pair: CPOTrainer.cpo_loss(self, *pair)
+    self.concatenated_forward = lambda *_: (T["chosen"], T["rejected"], T["logits"], T["logits"], -T["chosen"].mean())
+    return CPOTrainer.get_batch_loss_metrics(self, None, {})[0].item()
+
+
+def charged() -> list[float]:
+    """Return rewards from which RLOO has taken the divergence from the reference; here they are the advantages."""
+    names = {"self": SimpleNamespace(beta=0.1), "gather": lambda x: x, "rewards": T["advantage"]}
+    names |= {"old_per_token_logps": T["old_log_probability"], "ref_per_token_logps": T["reference"]}
+    first, last = "per_token_kl = old_per_token_logps - ref_per_token_logps", "rewards = rewards - self.beta * kl"
+    return lines(rloo_trainer, first, last, names | {"completion_mask": T["mask"]})["rewards"].tolist()
+
+
 def regression() -> float:
     self = trainer(A2POTrainer, args=SimpleNamespace(beta2=0.2))
     self._get_sequence_logps = lambda *a: T["chosen"]
@@ -280,12 +296,14 @@ def main() -> None:
         "kl": policy(loss_type="dapo", beta=0.1),
         "kl-weighted": policy(loss_type="dapo", beta=0.1, args={"use_bias_correction_kl": True}),
         "high-entropy": policy(loss_type="dapo", top_entropy_quantile=0.3),
+        "entropy": policy(loss_type="dapo", _entropy_bonus_enabled=True, entropy_coef=0.1),
         "off-policy-mask": policy(loss_type="dapo", off_policy_mask_threshold=0.05),
         "rloo": policy(RLOOTrainer),
     }
     preferences = {kind: preference(kind) for kind in ("sigmoid", "ipo", "hinge", "sft")}
     preferences["robust"] = preference("robust", 0.1)
     preferences |= {"kto": kto(), "simpo": contrast("simpo", 2.0), "cpo": contrast("sigmoid", 0.3)}
+    preferences["cpo-likelihood"] = with_likelihood()
     text = {
         "made by": f"make_trl_numbers.py with trl {trl.__version__} and torch {torch.__version__}",
         "batch": BATCH,
@@ -293,6 +311,7 @@ def main() -> None:
         "advantages": advantages(),
         "corrections": corrections(),
         "preferences": preferences,
+        "charged": charged(),
         "regression": regression(),
         "distillation": {str(beta): distillation(beta) for beta in (0, 0.3, 1)},
         "overlong": get_soft_overlong_punishment(10, 4)([[0] * n for n in (3, 6, 8, 10, 12)]),
