@@ -22,7 +22,7 @@ import scipy.stats
 
 from forage.evaluation.comparison import welch_p
 from forage.studies.claims import running
-from forage.studies.claims.claim import Effect, Rule, effects, environments, verdict
+from forage.studies.claims.claim import Also, Effect, Rule, effects, environments, evaluated, verdict
 from forage.studies.claims.picture import draw
 from forage.studies.claims.provenance import experiment, file_of, git
 
@@ -151,7 +151,9 @@ def judged_again(result: dict[str, Any]) -> dict[str, Any]:
     found = effects(claim, arrays({label: arm["values"] for label, arm in result["arms"].items()}))
     again = {**words, "effects": as_data(found), "verdict": verdict(found)}
     if "also" in result:
-        again["also"] = [one | {"effects": as_data(effects(claim, arrays(one["values"])))} for one in result["also"]]
+        known = {also.measured: also for also in claim.also}
+        shown = [(one, known.get(one["measured"], Also(evaluated, one["measured"]))) for one in result["also"]]
+        again["also"] = [one | {"effects": as_data(also.effects(claim, arrays(one["values"])))} for one, also in shown]
     return result | again
 
 

@@ -45,6 +45,12 @@ class Also(NamedTuple):
 
     measure: Measure
     measured: str  # what it is, in words
+    higher: bool | None = None  # more of it is better; None: as the claim's rule has it
+
+    def effects(self, claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
+        """Compare the treatment with every baseline by this measure."""
+        higher = claim.rule.higher if self.higher is None else self.higher
+        return effects(claim._replace(rule=claim.rule._replace(higher=higher)), values)
 
 
 class Scale(NamedTuple):

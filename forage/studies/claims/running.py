@@ -268,7 +268,7 @@ def beside(claim: Claim, also: Also, runs: Mapping[str, Run]) -> dict[str, Any]:
     return {
         "measured": also.measured,
         "values": {label: found.tolist() for label, found in values.items()},
-        "effects": [effect._asdict() for effect in effects(claim, values)],
+        "effects": [effect._asdict() for effect in also.effects(claim, values)],
     }
 
 
