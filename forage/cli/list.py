@@ -38,7 +38,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
 KINDS = {"agents": "agent", **{port: port for port in registry.PORTS}, "wrappers": "wrappers"}
 KINDS |= {"environments": "environments"}
-MOST = 24  # names of a kind, so that all kinds are on one screen
+MOST = 21  # names of a kind, so that all kinds are on one screen
 
 
 def list_names() -> None:

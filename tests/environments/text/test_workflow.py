@@ -23,14 +23,14 @@ def test_turns_are_paid_by_hand():
     answer = found.text.removeprefix("<result>").removesuffix("</result>")
     assert found[1:3] == (1.5, False)  # computed, and half a point for the team
     assert world.reference() == f"<answer>{answer}</answer>"
-    assert world.reply(world.reference()) == ("", 1.5, True, 1.0, 1.0)
+    assert world.reply(world.reference())[:5] == ("", 1.5, True, 1.0, 1.0)
 
     world.begin(Start(3, 0))
     assert world.reply("I do not know")[:3] == (NOTHING, 0.0, False)
     assert world.reference().endswith(f"<answer>{answer}</answer>") and "=" in world.reference()
     assert world.reply(f"<answer>{answer}</answer>")[:3] == (DIFFER, 1.5, False)  # right, and nothing agrees with it
     assert world.reply("<call>calculator: 1 + 1</call>")[:2] == ("<result>2</result>", 1.0)
-    assert world.reply("2")[1:] == (0.0, True, 0.0, 0.0)  # no answer that can be read, and no turn left
+    assert world.reply("2")[1:5] == (0.0, True, 0.0, 0.0)  # no answer that can be read, and no turn left
 
     world.begin(Start(3, 0))
     assert world.reply("<call>calculator: 1 +</call>")[1] == 0  # not computed

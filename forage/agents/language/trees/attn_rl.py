@@ -84,6 +84,7 @@ class AttnRL(GRPO):
         "places": Range(1),
         "times": Range(1),
         "distance": Range(1),
+        "breaks": Range(0),
     }
 
     low: float | None = 0.2  # how far below 1 a ratio is followed, as published
