@@ -56,15 +56,16 @@ class BatchNorm(equinox.Module):
     ) -> tuple[Float[Array, "batch size"], BatchNorm]:
         """Normalise by the batch's rows that count; also return the norm with its statistics moved."""
         number = counts.sum()
-        share = (counts / jnp.maximum(number, 1))[:, None]
-        mean = (share * x).sum(0)
-        variance = (share * (x - mean) ** 2).sum(0)
+        share = counts / jnp.maximum(number, 1)
+        mean = averaged(share, x)
+        variance = averaged(share, (x - jax.lax.stop_gradient(mean)) ** 2)  # whose gradient by the mean is 0
         deviation, running = jnp.sqrt(variance + EPSILON), jnp.sqrt(self.variance + EPSILON)
         stretch = jnp.clip(deviation / running, 1 / MOST_STRETCH, MOST_STRETCH)
         shift = jnp.clip((mean - self.mean) / running, -MOST_SHIFT, MOST_SHIFT)
         warm = self.batches >= self.style.warm_up
         stretch, shift = jax.lax.stop_gradient((jnp.where(warm, stretch, 1.0), jnp.where(warm, shift, 0.0)))
-        y = self.scale * ((x - mean) / deviation * stretch + shift) + self.offset
+        slope = self.scale * stretch / deviation
+        y = line(x, slope, self.scale * shift + self.offset - mean * slope)
 
         rate = jnp.where(number > 0, self.style.rate, 0.0)  # a batch of nothing moves nothing
         moved = (
@@ -73,6 +74,32 @@ class BatchNorm(equinox.Module):
             self.batches + (number > 0),
         )
         return y, with_numbers(self, jax.lax.stop_gradient(moved))
+
+
+@jax.custom_vjp
+def line(
+    x: Float[Array, "batch size"], slope: Float[Array, " size"], offset: Float[Array, " size"]
+) -> Float[Array, "batch size"]:
+    """Compute slope x + offset; the gradient sums rows as `averaged` does."""
+    return x * slope + offset
+
+
+def line_forward(x: Array, slope: Array, offset: Array) -> tuple[Array, tuple[Array, Array]]:
+    return line(x, slope, offset), (x, slope)
+
+
+def line_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array, Array]:
+    x, slope = kept
+    ones = jnp.ones(len(x), x.dtype)
+    return gradient * slope, averaged(ones, gradient * x), averaged(ones, gradient)
+
+
+line.defvjp(line_forward, line_backward)
+
+
+def averaged(share: Float[Array, " batch"], x: Float[Array, "batch size"]) -> Float[Array, " size"]:
+    """Compute the mean of rows by their shares: a product of matrices, as XLA's sums over rows are slow on CPUs."""
+    return jnp.matmul(share[None], x, precision=jax.lax.Precision.HIGHEST)[0]
 
 
 def statistics(norm: BatchNorm) -> tuple[Array, Array, Array]:
