@@ -67,9 +67,10 @@ class Lesson(NamedTuple):
     correction: Float[Array, "row new"] | tuple[()] = ()  # weight of each token that another sampler drew; (): 1
 
     @property
-    def newest(self) -> Bool[Array, "row 1"]:
+    def newest(self) -> Bool[Array, "*row 1"]:
         """Return where the policy acted that was the newest one."""
-        return jnp.ones((len(self.weight), 1), bool) if isinstance(self.older, tuple) else ~self.older[:, None]
+        everywhere = jnp.ones((*self.weight.shape, 1), bool)
+        return everywhere if isinstance(self.older, tuple) else ~self.older[..., None]
 
 
 def replayed(

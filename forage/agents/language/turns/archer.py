@@ -175,7 +175,7 @@ class ArCHer(LanguageAgent):
         turn, value = critic.of_turns(*mine, new)
         advantage = jax.lax.stop_gradient(turn.min(0) - value.min(0))
         wrote = own != Tokens.PAD
-        rows = Rows(*mine, wrote, jnp.zeros(own.shape), temperature[:, 0])
+        rows = Rows(*mine, wrote, jnp.zeros(own.shape), jnp.broadcast_to(temperature, own.shape))
 
         def policy_loss(network: Transformer) -> Float[Array, ""]:
             log_p, _ = self.scored(network, acting, rows)
