@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiers import gated
 
 import forage
 from forage.agents.language.base import Aux
@@ -96,8 +97,7 @@ TURNS: dict[str, Any] = {
 }
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", TURNS)
+@pytest.mark.parametrize("name", gated(TURNS, ["loop"]))
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
     made, options = TURNS[name]
     agent = made(model=model(), num_envs=8, **options)
