@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 import equinox
 import jax
 import jax.numpy as jnp
+from gymnasium import spaces
 
 from forage.core import prng
 from forage.core.ports import Part
-from forage.core.types import ForageError
+from forage.core.spaces import Tokens
+from forage.core.types import ForageError, Spec
 from forage.nn.language.architecture import Architecture, Rope
 from forage.nn.transformer import Transformer
 
@@ -51,6 +53,22 @@ class Pretrained(Part):
         if self.weights is not None:
             return jax.tree.map(jnp.asarray, self.weights)
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), self.like)
+
+    def check_reads(self, spec: Spec, who: str) -> None:
+        """Raise `ForageError` where the texts of an environment are more than the model reads.
+
+        `who`: the words before the model in that sentence, such as "Progress reads turns".
+        """
+        assert isinstance(spec.observation_space, spaces.Dict) and isinstance(spec.action_space, Tokens)
+        context, architecture = spec.observation_space["context"], self.architecture
+        assert isinstance(context, Tokens)
+        vocabulary, longest = spec.action_space.vocabulary - 1, context.length + spec.action_space.length
+        if vocabulary > architecture.vocabulary or longest > architecture.longest:
+            raise ForageError(
+                f"{who} with the model {self.source}, which knows {architecture.vocabulary} tokens and reads "
+                f"{architecture.longest}; {spec.name} has {vocabulary} and texts of {longest}. Give it the agent's "
+                f"model."
+            )
 
 
 def sizes_of(network: Transformer) -> str:

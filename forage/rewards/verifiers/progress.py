@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Metrics
@@ -100,17 +99,8 @@ class Progress(TextRewards):
                 f"Progress pays for turns that could be carried out, and {spec.name} does not say which; use tools or "
                 f"a game such as text:guess, or --rewards.grounding 0."
             )
-        assert isinstance(self.model, Pretrained) and isinstance(spec.action_space, Tokens)
-        assert isinstance(spec.observation_space, spaces.Dict)
-        context, architecture = spec.observation_space["context"], self.model.architecture
-        assert isinstance(context, Tokens)
-        longest = context.length + spec.action_space.length
-        if spec.action_space.vocabulary - 1 > architecture.vocabulary or longest > architecture.longest:
-            raise ForageError(
-                f"Progress reads turns with the model {self.model.source}, which knows {architecture.vocabulary} "
-                f"tokens and reads {architecture.longest}; {spec.name} has {spec.action_space.vocabulary - 1} and "
-                f"texts of {longest}. Give it the agent's model."
-            )
+        assert isinstance(self.model, Pretrained)
+        self.model.check_reads(spec, "Progress reads turns")
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> ProgressState:
         assert isinstance(self.model, Pretrained)

@@ -7,13 +7,12 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.types import Clock, Experience, Spec
 from forage.nn.language.pretrained import Pretrained, as_pretrained
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.novelty import leverage
@@ -64,17 +63,8 @@ class Representation(TextRewards):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        assert isinstance(self.model, Pretrained) and isinstance(spec.action_space, Tokens)
-        assert isinstance(spec.observation_space, spaces.Dict)
-        context, architecture = spec.observation_space["context"], self.model.architecture
-        assert isinstance(context, Tokens)
-        longest = context.length + spec.action_space.length
-        if spec.action_space.vocabulary - 1 > architecture.vocabulary or longest > architecture.longest:
-            raise ForageError(
-                f"Representation reads answers with the model {self.model.source}, which knows "
-                f"{architecture.vocabulary} tokens and reads {architecture.longest}; {spec.name} has "
-                f"{spec.action_space.vocabulary - 1} and texts of {longest}. Give it the agent's model."
-            )
+        assert isinstance(self.model, Pretrained)
+        self.model.check_reads(spec, "Representation reads answers")
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> RepresentationState:
         assert isinstance(self.model, Pretrained)
