@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gpu_language
+
 
 class Row(NamedTuple):
     """One run: an agent in an environment, or random actions in one."""
@@ -106,14 +108,14 @@ def main() -> None:
     if arguments.here:
         import jax
 
-        row = ROWS[arguments.here]
-        found = (train if row.agent else step)(row)
+        row = ROWS.get(arguments.here)
+        found = (train if row.agent else step)(row) if row else gpu_language.measure(arguments.here)
         device = jax.devices()[0]
         told = {"row": arguments.here, "device": device.device_kind, "peak_bytes": peak_memory()}
         print(json.dumps(told | found), flush=True)
         return
     environment = os.environ | ({"JAX_PLATFORMS": arguments.platform} if arguments.platform else {})
-    for name in ROWS:
+    for name in (*ROWS, *gpu_language.ROWS):
         if not name.startswith(arguments.only):
             continue
         command = [sys.executable, __file__, "--here", name]

@@ -438,6 +438,8 @@ def test_a_cell_of_language(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setattr(language, "HELD_OUT", 4)
     monkeypatch.setattr(language, "OPTIONS", {"level": 0, "problems": 8, "response": 8})
     model.save(tmp_path / "model")
-    found = language.train("agent/grpo", 3, model=str(tmp_path / "model"), num_envs=8, group_size=4)
+    both = language.train("agent/grpo", [3, 4], model=str(tmp_path / "model"), num_envs=8, group_size=4)
+    assert list(both) == ["agent/grpo/3", "agent/grpo/4"]
+    found = both["agent/grpo/3"]
     assert found["problems"] == 4 and found["made"] == language.made_from("agent/grpo")
     assert 0 < found["after"]["tokens"] <= 8 and found["before"]["accuracy"] == 0
