@@ -61,6 +61,7 @@ HOW_TO = {
     "Notebooks": "docs/how-to/notebooks.md",
     "GPUs": "docs/how-to/gpu.md",
     "Several devices": "docs/devices.md",
+    "Workers": "docs/workers.md",
     "The command line": "docs/command-line.md",
     "Python": "docs/python.md",
     "What a run shows and keeps": "docs/runs.md",

@@ -29,6 +29,7 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --evaluation-actions auto | greedy | sampled   auto: what did better in episodes of their own
   --opponent NAME           who plays the other seats in evaluation: random, perfect or the directory of a run
   --devices N            how many devices share the run; all accelerators, and on the CPU one for each seed
+  --workers N            processes of each seed that step environments on the host; --worker-threads N of each
   --visits                  count where the agent goes on the environment's map, and when it is first paid
   --checkpoint-seconds S    how often to save
   --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
@@ -83,6 +84,8 @@ def run(positional: list[str], words: options.Words) -> None:
         "evaluation_actions": str,
         "opponent": str,
         "devices": int,
+        "workers": int,
+        "worker_threads": int,
         "stop_at": float,
         "keep": str,
         "keep_every": int,
@@ -143,6 +146,8 @@ def run(positional: list[str], words: options.Words) -> None:
             "keep-every",
             "opponent",
             "devices",
+            "workers",
+            "worker-threads",
             "checkpoint-seconds",
             "config",
             "from",

@@ -30,6 +30,8 @@ SETTINGS: dict[str, Any] = {
     "track": str | Sequence[str],
     "extras": str | Sequence[str],  # as it was called before
     "devices": int,
+    "workers": int,
+    "worker_threads": int,
     "stop_at": float,
     "keep": str,
     "keep_every": int,

@@ -53,6 +53,7 @@ from forage.data import demonstrations
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
 from forage.environments.plain import from_plain
+from forage.loop.cluster.pool import NO_WORKERS, Workers
 from forage.loop.compatible import check_signatures
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
@@ -197,19 +198,29 @@ class Setup:
         loop.check()
         return loop
 
-    def runner(self, devices: Devices = None, learns: bool = True) -> Runner:
+    def runner(self, devices: Devices = None, learns: bool = True, workers: Workers = NO_WORKERS) -> Runner:
         """Build what runs the loop for every member. Raise `ForageError` where the parts do not fit.
 
         On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
-        `XLA_FLAGS=--xla_force_host_platform_device_count=N` asks for N. Without `learns` it only evaluates.
+        `XLA_FLAGS=--xla_force_host_platform_device_count=N` asks for N. Without `learns` it only evaluates. `workers`
+        step environments on the host.
         """
         members = self.members
         numbers = {f"learner.agent.{name}": [member[name] for member in members] for name in self.sweep}
-        return self.runner_of([member["seed"] for member in members], numbers, devices, learns)
+        return self.runner_of([member["seed"] for member in members], numbers, devices, learns, workers)
 
-    def runner_of(self, seeds: Sequence[int], numbers: Numbers, devices: Devices = None, learns: bool = True) -> Runner:
+    def runner_of(
+        self,
+        seeds: Sequence[int],
+        numbers: Numbers,
+        devices: Devices = None,
+        learns: bool = True,
+        workers: Workers = NO_WORKERS,
+    ) -> Runner:
         """Build what runs the loop for these seeds, each with its own numbers; see `runner`."""
         if isinstance(self.environment, Environment):
+            if workers.count:
+                raise ForageError(f"{self.name} is stepped on the device, where no workers are needed; leave them out.")
             prepare_devices(size_of(devices) if devices else forced_devices() or len(seeds))
             return DeviceRunner(vary(self.loop(learns), as_arrays(numbers)), list(seeds), self.steps, devices)
         if self.offline:
@@ -223,7 +234,7 @@ class Setup:
             learner.check()
             learner.check_judge(self.starts)
             learner.check_judge(self.tasks)
-        return HostRunner(learners, self.environment, list(seeds), self.steps, self.way)
+        return HostRunner(learners, self.environment, list(seeds), self.steps, self.way, workers)
 
     @property
     def way(self) -> Way:

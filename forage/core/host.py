@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
-from jaxtyping import Float, Int, PyTree, UInt8
+from jaxtyping import Bool, Float, Int, PyTree, UInt8
 
 from forage.core.spaces import check, describe, leaves, unknown
 from forage.core.types import ForageError, Spec, Step
@@ -85,6 +85,9 @@ class HostEnvironment(abc.ABC):
     evaluation_envs: ClassVar[int] = 0
     """Most environments that an evaluation plays side by side, where they are more than training has."""
 
+    first: int = 0
+    """The place of its first environment in a larger batch, which `seeds` counts from."""
+
     in_words: ClassVar[bool] = False
     """Its episodes can be read: `conversations` tells them."""
 
@@ -155,6 +158,22 @@ class HostEnvironment(abc.ABC):
         result = self._guard(self._steps, self._receive, action)
         self._check.step(self._steps, result)
         return result
+
+    @property
+    def lost(self) -> Bool[np.ndarray, " env"] | None:
+        """Return where what the last step did was lost, so that it is no transition; `None`: nowhere.
+
+        There the episode ended, truncated and with reward 0, and another began.
+        """
+        return None
+
+    def measured(self) -> dict[str, np.ndarray]:
+        """Return numbers about the stepping itself, by name, for the metrics of a run."""
+        return {}
+
+    def seeds(self, seed: int) -> list[int]:
+        """Return one seed for each environment, the same wherever it stands in a larger batch."""
+        return seeds(seed, self.first + self.num_envs)[self.first :]
 
     @property
     def places(self) -> tuple[int, ...] | None:
@@ -323,7 +342,7 @@ class HostEnvironment(abc.ABC):
         except ForageError:
             raise
         except Exception as error:
-            which = "" if self._at is None else f" in environment {self._at}"
+            which = "" if self._at is None else f" in environment {self.first + self._at}"
             if isinstance(error, Misfit):
                 raise ForageError(f"{self.name} {error.what} at {_when(when)}{which}; {error.should}.") from error
             said = f"{type(error).__name__}: {str(error) or 'no message'}"

@@ -21,6 +21,7 @@ from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts, Tasks
 from forage.core.types import ForageError
 from forage.environments.loading import check_not_importing
 from forage.evaluation.statistics import Score
+from forage.loop.cluster.pool import Workers
 from forage.loop.policy import AUTO
 from forage.memory.dataset import DataSet
 from forage.runs import display as progress
@@ -66,6 +67,8 @@ def train(
     evaluation_every: int | str | None = None,
     directory: str | os.PathLike[str] | None = None,
     devices: int | None = None,
+    workers: int = 0,
+    worker_threads: int = 1,
     checkpoint_seconds: float = 30.0,
     display: Literal["auto", "live", "plain", "json", "notes", "notebook", "quiet"] | progress.Progress = "auto",
     track: Names = (),
@@ -93,6 +96,8 @@ def train(
     training, whose course and clock that does not touch; see `Run.evaluations`.
     `devices`: how many share the run, of a native environment; unless said all accelerators, and on the CPU one for
     each seed. Where they are more than the seeds divide among them, several share the environments of one.
+    `workers`: processes of each seed that step its environments, where those are stepped on the host; each may have
+    several `worker_threads`, for environments that wait, or compute outside of Python.
     `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
     `track`: trackers that the numbers also go to, such as `"wandb"` or `["csv", MyTracker]` (`extras` is its old name).
     `callbacks` are called once a report, about every second, with a `forage.runs.callbacks.View` of the run, which may
@@ -120,6 +125,10 @@ def train(
         raise ForageError(f"Steps from one evaluation to the next are 1 or more, not {evaluation_every:,}.")
     if devices is not None and devices < 1:
         raise ForageError(f"A run is on 1 device or more, not {devices}.")
+    if workers < 0:
+        raise ForageError(f"Workers are 1 or more, or 0 for none, not {workers}.")
+    if worker_threads != 1 and not workers:
+        raise ForageError("Threads are those of workers; give workers as well, or leave worker_threads out.")
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
     trackers = tracker_names([*tracker_names(track), *tracker_names(extras)])
@@ -160,7 +169,7 @@ def train(
         )
     if devices and not setup.native:
         raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
-    runner = setup.runner(devices)
+    runner = setup.runner(devices, workers=Workers(workers, worker_threads))
     if devices and devices > (here := len(jax.local_devices())):
         raise ForageError(
             f"A run on {devices} devices needs as many, and JAX has {here} here; ask for {here} or fewer, or, on the "
@@ -182,6 +191,8 @@ def train(
         "devices": len(runner.devices),
         "devices_per_seed": runner.shape.env,
     }
+    if workers:
+        settings |= {"workers": workers, "worker_threads": worker_threads}
     if inheritance is not None:
         settings["parent"] = inheritance.record()
     if isinstance(setup.memory, DataSet) and (ends := setup.memory.ends(setup.environment_config)):
@@ -242,7 +253,8 @@ def resume(
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
     setup, extension = extended(run, from_config(run.config, environment, data=data, **parts), steps)
-    runner = setup.runner(shape)
+    workers = Workers(run.config.get("workers", 0), run.config.get("worker_threads", 1))
+    runner = setup.runner(shape, workers=workers)
     if then not in (None, len(runner.devices)):
         differs(f"its members on {then} devices (here {len(runner.devices)})")
     check_memory(runner)

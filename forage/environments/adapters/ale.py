@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree, UInt8
 
 from forage.core.errors import did_you_mean
-from forage.core.host import LIFE_LOST, HostEnvironment, HostStep, seeds
+from forage.core.host import LIFE_LOST, HostEnvironment, HostStep
 from forage.core.spaces import Stacked
 from forage.core.types import ForageError, Step
 
@@ -54,7 +54,7 @@ class ALEEnvironment(HostEnvironment):
         self._newest: np.ndarray | None = None
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
-        observation, info = self._games.reset(seed=np.array(seeds(seed, self.num_envs)))
+        observation, info = self._games.reset(seed=np.array(self.seeds(seed)))
         self._lives = info["lives"]
         self._newest = observation[0, -1]
         return self._channels_last(observation)

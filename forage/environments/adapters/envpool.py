@@ -58,7 +58,7 @@ class EnvPoolEnvironment(HostEnvironment):
                 known = sorted(set(config._fields) - FIXED)
                 hint = did_you_mean(difflib.get_close_matches(option, known, n=3, cutoff=0.4))
                 raise ForageError(f"{name} has no option {option!r}" + (hint or f"; it has {', '.join(known)}."))
-        self._pool, self._seed = self._make(0, num_envs), 0
+        self._pool, self._made = self._make(0, num_envs), (0, 0)
         space = self._pool.single_observation_space
         boxes = all(isinstance(leaf, spaces.Box) for leaf in leaves(space).values())
         self._pool_space, self._flatten = space, boxes if flatten is None else flatten
@@ -81,15 +81,15 @@ class EnvPoolEnvironment(HostEnvironment):
                 self._target,
                 env_type="gymnasium",
                 num_envs=num_envs,
-                seed=seeds(seed, num_envs),
+                seed=seeds(seed, self.first + num_envs)[self.first :],
                 **{"render_mode": "rgb_array", **self._options},
             )
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         seed = seed % 2**31
-        if self._started or seed != self._seed:
+        if self._started or (seed, self.first) != self._made:
             self._pool.close()
-            self._pool, self._seed = self._make(seed, self.num_envs), seed
+            self._pool, self._made = self._make(seed, self.num_envs), (seed, self.first)
         self._started = True
         observation, info = self._pool.reset()
         order = in_order(info["env_id"])

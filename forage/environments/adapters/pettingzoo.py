@@ -19,7 +19,7 @@ from gymnasium import spaces
 from jaxtyping import Bool, PyTree, UInt8
 
 from forage.core.errors import did_you_mean
-from forage.core.host import HostEnvironment, HostStep, Misfit, seeds
+from forage.core.host import HostEnvironment, HostStep, Misfit
 from forage.core.spaces import MASK, PRESENCE, PRESENT, STATE, describe
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium.calls import begin, found, is_reward
@@ -234,7 +234,7 @@ class PettingZooEnvironment(HostEnvironment):
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         seen = self.nothing()
-        for index, number in enumerate(seeds(seed, self.num_envs)):
+        for index, number in enumerate(self.seeds(seed)):
             self.begin(seen, index, number)
         self.following = self.together(seen)
         return self.following

@@ -21,7 +21,7 @@ from forage.core.checkpoint import Bytes
 from forage.core.compiling import Flat, kind, on_device, on_host, shared
 from forage.core.host import HostEnvironment
 from forage.core.ports import Agent, Decision, Hidden, Metrics, Starts, Tasks
-from forage.core.types import Clock, Experience, ForageError
+from forage.core.types import GONE, Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.host.onlooker import Onlooker
 from forage.loop.host.starts import Hosted, HostStarts, HostStartsState
@@ -252,6 +252,7 @@ class HostLoop:
         latest = jax.device_get(visits.measures(self.visits)) if isinstance(self.visits, Visits) else {}
         if self.onlooker is not None:
             latest |= self.onlooker.measured()
+        latest |= self.environment.measured()
         return Report(
             Episodes(np.float32(self.count), np.asarray(self.total, np.float32), np.float32(self.length)),  # type: ignore[arg-type]
             means | {"updates": np.float32(updates)},  # type: ignore[operator]
@@ -302,6 +303,9 @@ class HostLoop:
                 metrics = self.learn(self.pending, earlier)
                 self.pending = seen = None  # what acts next has learned more
             result = environment.receive()
+            lost = environment.lost
+            if lost is not None:
+                source = np.where(self.for_agents(lost), GONE, np.asarray(source)).astype(np.int32)
             marks = self.marks()  # before other episodes begin
             if self.starts is not None:
                 last = time == self.rollout_length - 1
@@ -325,7 +329,7 @@ class HostLoop:
                     version=version,  # type: ignore[arg-type]
                 )
             )
-            self.account(step)
+            self.account(step, lost)
         rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
         if self.bounded:
             self.shown = rollout.next_observation
@@ -351,13 +355,17 @@ class HostLoop:
         self.key, self.flat, metrics = self.learned(self.numbers, self.flat, rollout, clock, self.key)
         return metrics
 
-    def account(self, step: Any) -> None:
-        """Add a step to the running episodes, and those that ended to the totals."""
+    def account(self, step: Any, lost: Bool[np.ndarray, " env"] | None = None) -> None:
+        """Add a step to the running episodes, and those that ended to the totals, but for those that were lost."""
         self.ended = step.terminated | step.truncated
         step = team.as_one(step, self.spec.num_agents)
         self.episode_return = self.episode_return + step.reward
         self.episode_length = self.episode_length + 1
         over = step.terminated | step.truncated
+        if lost is not None:
+            over = over & ~lost
+            self.episode_return[lost] = 0
+            self.episode_length[lost] = 0
         if over.any():
             self.count += int(over.sum())
             self.episodes += int(over.sum())

@@ -17,6 +17,7 @@ from forage.core.host import Conversation, HostEnvironment
 from forage.core.mesh import Shape
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import soundness
+from forage.loop.cluster.pool import NO_WORKERS, Workers
 from forage.loop.host.loop import PLAIN, HostLoop, HostState, Way, actor_of
 from forage.loop.learner import Learner, LearnerState, Report
 from forage.loop.runner import Numbers, Played, with_numbers
@@ -34,8 +35,12 @@ class HostRunner:
         seeds: list[int],
         total_steps: int,
         way: Way = PLAIN,
+        workers: Workers = NO_WORKERS,
     ):
-        """`learners`: one for each seed, the same but for numbers. `build(num_envs)` makes a batch of environments."""
+        """`learners`: one for each seed, the same but for numbers. `build(num_envs)` makes a batch of environments.
+
+        `workers` step those of training; an evaluation is played in this process.
+        """
         self.seeds = seeds
         self.build = build
         agent = learners[0].agent
@@ -49,7 +54,7 @@ class HostRunner:
         self.usual_episodes, self.in_words = HostEnvironment.evaluation_episodes, HostEnvironment.in_words
         try:
             for learner, seed in zip(learners, seeds, strict=True):
-                self._open.append(build(agent.num_envs))
+                self._open.append(workers.around(build)(agent.num_envs))
                 self.loops.append(HostLoop(learner, self._open[-1], seed, total_steps, way))
             self.usual_episodes = self._open[0].evaluation_episodes
             self.in_words = self._open[0].in_words

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Int, PyTree, UInt8
 
-from forage.core.host import LIFE_LOST, HostEnvironment, HostStep, seeds
+from forage.core.host import LIFE_LOST, HostEnvironment, HostStep
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium import saving
 from forage.environments.adapters.gymnasium.actions import Door
@@ -145,7 +145,7 @@ class GymnasiumEnvironment(HostEnvironment):
         return reward_names(env)
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
-        chosen = seeds(seed, self.num_envs)
+        chosen = self.seeds(seed)
         observation = self._layout.empty()
         if self._vector is not None:
             vector = self._vector

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from jaxtyping import PyTree, UInt8
 
-from forage.core.host import HostEnvironment, HostStep, Misfit, seeds
+from forage.core.host import HostEnvironment, HostStep, Misfit
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copied, nested, write_batch
@@ -39,7 +39,7 @@ class VectorEnvironment(HostEnvironment):
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         self._begun = True
-        return nested(self._read(self._envs.reset(seed=list(seeds(seed, self.num_envs)))[0]))
+        return nested(self._read(self._envs.reset(seed=self.seeds(seed))[0]))
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
         if not self._begun:

@@ -1,0 +1,1 @@
+"""Workers: environments that are stepped in processes of their own, and who looks after them."""

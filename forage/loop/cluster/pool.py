@@ -1,0 +1,432 @@
+"""Environments on the host in processes of their own, as one batch: whoever steps it need not know.
+
+A batch is cut into lanes, one for each thread of each worker, which hold neighbouring environments and step them
+together. A step is sent to all lanes and waited for; environments are seeded by their place in the whole batch, so
+what comes back is, bit by bit, what one process would have made of those that seed each environment by itself.
+
+A worker that dies is replaced. What its environments were doing is lost, and said to be: the step is no transition
+(`lost`), and new episodes begin there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import struct
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int, PyTree, UInt8
+
+from forage.core.errors import ForageError
+from forage.core.host import Conversation, HostEnvironment, HostStep
+from forage.core.types import Step
+from forage.loop.cluster.block import Block
+from forage.loop.cluster.worker import CALL, CLOSE, FAILED, OPEN, STEP, Exchange, exchange, main
+
+PER_CORE = 8  # workers that a machine is asked to bear, at most
+MOST_REPLACED = 100  # workers in a run, before it is said that something else is wrong
+SECONDS_TO_END = 5.0  # that a worker is given when all is over
+
+
+class Gone(Exception):
+    """A worker's process has ended by itself."""
+
+
+class Lane:
+    """What is known here of a lane: which environments it has, and how it is spoken to."""
+
+    def __init__(self, first: int, num_envs: int):
+        self.first, self.num_envs = first, num_envs
+        self.pipe: Connection | None = None
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.first, self.first + self.num_envs)
+
+    def tell(self, *what: Any) -> None:
+        assert self.pipe is not None
+        try:
+            self.pipe.send(what)
+        except (BrokenPipeError, ConnectionResetError, OSError):
+            raise Gone from None
+
+    def answer(self) -> Any:
+        """Wait for the answer. Raise `ForageError` where the lane failed, and `Gone` where it is no more."""
+        assert self.pipe is not None
+        try:
+            what, said = self.pipe.recv()
+        except (EOFError, ConnectionResetError, OSError):
+            raise Gone from None
+        if what == FAILED:
+            raise ForageError(said)
+        return said
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        self.tell(CALL, name, *arguments)
+        return self.answer()
+
+
+class Worker:
+    """A process and its lanes."""
+
+    def __init__(self, build: Callable[[int], HostEnvironment], lanes: Sequence[Lane]):
+        self.build, self.lanes = build, lanes
+        self.process: BaseProcess | None = None
+
+    def start(self) -> None:
+        """Start the process, without waiting for it."""
+        context = multiprocessing.get_context("spawn")  # a fork would copy locks that JAX's threads hold
+        ends = [context.Pipe() for _ in self.lanes]
+        told = [(lane.num_envs, lane.first, far) for lane, (_, far) in zip(self.lanes, ends, strict=True)]
+        self.process = context.Process(target=main, args=(self.build, told), daemon=True)
+        self.process.start()
+        for lane, (near, far) in zip(self.lanes, ends, strict=True):
+            lane.pipe = near
+            far.close()  # so that the end of the process is the end of the pipe
+
+    def end(self) -> None:
+        """End the process: ask it to, and kill it where it does not listen."""
+        for lane in self.lanes:
+            if lane.pipe is not None:
+                with contextlib.suppress(Gone):
+                    lane.tell(CLOSE)
+                lane.pipe.close()
+                lane.pipe = None
+        if self.process is not None:
+            self.process.join(SECONDS_TO_END)
+            if self.process.is_alive():
+                self.process.kill()
+                self.process.join()
+            self.process.close()
+            self.process = None
+
+
+class Pool(HostEnvironment):
+    """A batch of environments that workers step."""
+
+    def __init__(self, build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int = 1):
+        """Start `workers` processes with `threads` lanes each. `build` makes a batch; it is sent to the processes.
+
+        Raise `ForageError` where there are more lanes than environments, and where `build` cannot be sent.
+        """
+        check(build, num_envs, workers, threads)
+        sizes = [len(part) for part in np.array_split(np.arange(num_envs), workers * threads)]
+        starts = np.cumsum([0, *sizes[:-1]]).tolist()
+        self.lanes = [Lane(first, size) for first, size in zip(starts, sizes, strict=True)]
+        self.workers = [Worker(build, self.lanes[i * threads : (i + 1) * threads]) for i in range(workers)]
+        self.replaced, self.seed = 0, 0
+        self._lost: Bool[np.ndarray, " env"] | None = None
+        self.block: Block | None = None
+        try:
+            for worker in self.workers:
+                worker.start()
+            told, *_ = [self._begun(lane) for lane in self.lanes]
+            spec = told["spec"]
+            super().__init__(
+                spec.name,
+                spec.observation_space,
+                spec.action_space,
+                num_envs,
+                spec.horizon,
+                spec.reward_names,
+                spec.num_agents,
+            )
+            self.told, self.shapes = told, exchange(spec, num_envs)
+            self.block = Block(self.shapes)
+            for lane in self.lanes:
+                self._open(lane)
+        except BaseException:
+            self.close()
+            raise
+        self.evaluation_episodes = told["evaluation_episodes"]  # type: ignore[misc]
+        self.evaluation_envs, self.in_words = told["evaluation_envs"], told["in_words"]  # type: ignore[misc]
+
+    @property
+    def shared(self) -> Exchange:
+        """Return the arrays that workers write to."""
+        assert self.block is not None
+        return self.block.arrays
+
+    @staticmethod
+    def _begun(lane: Lane) -> dict[str, Any]:
+        try:
+            return lane.answer()
+        except Gone:
+            raise ForageError(
+                "A worker ended before it had made its environments; without workers the same run says why."
+            ) from None
+
+    def _open(self, lane: Lane) -> None:
+        assert self.block is not None
+        lane.tell(OPEN, self.shapes, self.block.name)
+        lane.answer()
+
+    def _reset(self, seed: int) -> PyTree[np.ndarray]:
+        self.seed, self._lost = seed, None
+        return joined([self._reset_lanes(worker, seed) for worker in self.workers])
+
+    def _reset_lanes(self, worker: Worker, seed: int) -> PyTree[np.ndarray]:
+        """Reset the environments of a worker, of the one that replaces it where it is gone."""
+        try:
+            return joined([lane.ask("reset", seed) for lane in worker.lanes])
+        except Gone:
+            self._replace(worker)
+            return joined([self._ask(lane, "reset", seed) for lane in worker.lanes])
+
+    def _send(self, action: PyTree[np.ndarray]) -> None:
+        jax.tree.map(lambda to, new: np.copyto(to, new), self.shared.action, action)
+        self._lost = None
+        self._silent: list[Lane] = []
+        for lane in self.lanes:
+            try:
+                lane.tell(STEP, self._steps + 1)
+            except Gone:
+                self._silent.append(lane)
+
+    def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
+        waiting: dict[Any, Lane] = {lane.pipe: lane for lane in self.lanes if lane not in self._silent}
+        failed: ForageError | None = None
+        while waiting:
+            for pipe in wait(list(waiting)):
+                lane = waiting.pop(pipe)
+                try:
+                    if (number := lane.answer()) != self._steps:
+                        raise ForageError(f"{self.name} answered step {number} in place of {self._steps}.")
+                except Gone:
+                    self._silent.append(lane)
+                except ForageError as error:  # the others are heard first, or they would answer the next step's wait
+                    failed = failed or error
+        if failed is not None:
+            raise failed
+        for worker in self.workers:
+            if any(lane in self._silent for lane in worker.lanes):
+                self._lose(worker)
+        return self._result()
+
+    def _result(self) -> HostStep:
+        """Return copies of what the workers wrote."""
+        shared = self.shared
+        led_to, info = jax.tree.map(np.array, (shared.led_to, shared.info))
+        step = Step(led_to, shared.reward.copy(), shared.terminated.copy(), shared.truncated.copy(), info)
+        ended = (step.terminated | step.truncated).reshape(self.num_envs, -1).all(1)
+        if not ended.any():
+            return HostStep(step, led_to)
+
+        def begun(led_to: np.ndarray, first: np.ndarray) -> np.ndarray:
+            found = led_to.copy()
+            found[ended] = first[ended]
+            return found
+
+        return HostStep(step, jax.tree.map(begun, led_to, shared.observation))
+
+    def _lose(self, worker: Worker) -> None:
+        """Replace a worker that ended in the middle of a step, and begin new episodes in its environments.
+
+        Lanes that had answered keep their step, whose episodes are cut there; that of the others is lost.
+        """
+        self._replace(worker)
+        seed, shared = int(np.random.SeedSequence([self.seed, self.replaced]).generate_state(1)[0] >> 1), self.shared
+        lost = np.zeros(self.num_envs, bool) if self._lost is None else self._lost
+        for lane in worker.lanes:
+            rows, began = lane.rows, self._ask(lane, "reset", seed)
+
+            def put(to: np.ndarray, new: np.ndarray, rows: slice = rows) -> None:
+                to[rows] = new
+
+            jax.tree.map(put, shared.observation, began)
+            if lane in self._silent:
+                jax.tree.map(put, shared.led_to, began)
+                shared.reward[rows], shared.terminated[rows] = 0, False
+                lost[rows] = True
+                for values in shared.info.values():
+                    values[rows] = np.nan
+            shared.truncated[rows] = ~shared.terminated[rows]
+        self._lost = lost
+
+    def _replace(self, worker: Worker) -> None:
+        """Start a worker anew."""
+        self.replaced += 1
+        if self.replaced > MOST_REPLACED:
+            raise ForageError(
+                f"{MOST_REPLACED} workers of {self.name} have died and been replaced; its environments take their "
+                f"process down, so look at them without workers."
+            )
+        worker.end()
+        worker.start()
+        for lane in worker.lanes:
+            self._begun(lane)
+            self._open(lane)
+
+    def _ask(self, lane: Lane, name: str, *arguments: Any) -> Any:
+        """Ask a lane for what no other could tell, so its worker has to be there."""
+        try:
+            return lane.ask(name, *arguments)
+        except Gone:
+            raise ForageError(
+                f"A worker of {self.name} ended when its environments were asked to {name}; forage resume goes on "
+                f"from the last checkpoint."
+            ) from None
+
+    def _at_home(self, index: int) -> tuple[Lane, int]:
+        """Return the lane of an environment, and its place there."""
+        lane = next(lane for lane in self.lanes if lane.first <= index < lane.first + lane.num_envs)
+        return lane, index - lane.first
+
+    @property
+    def lost(self) -> Bool[np.ndarray, " env"] | None:
+        return self._lost
+
+    def measured(self) -> dict[str, np.ndarray]:
+        return {"workers_replaced": np.float32(self.replaced)}  # type: ignore[dict-item]
+
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        return self.told["places"]
+
+    @property
+    def place(self) -> Int[np.ndarray, " env"]:
+        return self.shared.place.copy()
+
+    @property
+    def info_names(self) -> tuple[str, ...]:
+        return self.told["info_names"]
+
+    @property
+    def info_seen(self) -> tuple[str, ...]:
+        return tuple(sorted({name for lane in self.lanes for name in self._ask(lane, "info_seen")}))
+
+    @property
+    def frames_per_second(self) -> float | None:
+        return self.told["frames_per_second"]
+
+    @property
+    def returns(self) -> bool:
+        return self.told["returns"]
+
+    def _take(self, index: int) -> bytes:
+        lane, own = self._at_home(index)
+        return self._ask(lane, "take", own)
+
+    def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
+        lane, own = self._at_home(index)
+        return self._ask(lane, "put", own, state)
+
+    @property
+    def seeded(self) -> bool:
+        return self.told["seeded"]
+
+    @property
+    def numbered(self) -> int:
+        return self.told["numbered"]
+
+    @property
+    def difficulty(self) -> Float[np.ndarray, " number"]:
+        return self.told["difficulty"]
+
+    @property
+    def hints(self) -> float:
+        return self.told["hints"]
+
+    def _begin(self, index: int, seed: int, number: int | None, hint: float) -> PyTree[np.ndarray]:
+        lane, own = self._at_home(index)
+        return self._ask(lane, "begin", own, seed, number, hint)
+
+    @property
+    def written(self) -> int:
+        return self.told["written"]
+
+    def _branch(self, index: int, tokens: np.ndarray) -> PyTree[np.ndarray]:
+        lane, own = self._at_home(index)
+        return self._ask(lane, "branch", own, tokens)
+
+    def examine(self) -> None:
+        for lane in self.lanes:
+            self._ask(lane, "examine")
+
+    def conversations(self) -> list[Conversation]:
+        return [one for lane in self.lanes for one in self._ask(lane, "conversations")] if self.in_words else []
+
+    def played(self) -> Conversation | None:
+        return self._ask(self.lanes[0], "played")
+
+    def _render(self) -> UInt8[np.ndarray, "height width 3"]:
+        return self._ask(self.lanes[0], "render")
+
+    def _snapshot(self) -> bytes | None:
+        if not self.told["saved"]:
+            return None
+        parts = [self._ask(lane, "snapshot") for lane in self.lanes]
+        if any(part is None for part in parts):
+            return None
+        return b"".join([struct.pack("<I", len(parts)), *(struct.pack("<Q", len(p)) + p for p in parts)])
+
+    def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
+        (count,), at, parts = struct.unpack_from("<I", snapshot), 4, []
+        if count != len(self.lanes):
+            raise ForageError(
+                f"{self.name} was saved in {count} lanes of its workers and cannot be gone on with in "
+                f"{len(self.lanes)}; give it as many workers and threads as before."
+            )
+        for _ in self.lanes:
+            (size,) = struct.unpack_from("<Q", snapshot, at)
+            parts.append(snapshot[at + 8 : at + 8 + size])
+            at += 8 + size
+        return joined([self._ask(lane, "restore", part) for lane, part in zip(self.lanes, parts, strict=True)])
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.end()
+        if self.block is not None:
+            self.block.close()
+            self.block = None
+
+
+class Workers(NamedTuple):
+    """How environments of a run on the host are spread over processes."""
+
+    count: int = 0  # processes of each seed; 0: this one steps them
+    threads: int = 1  # of each, which step environments side by side, where those wait or compute outside of Python
+
+    def around(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
+        """Return what builds a batch that these workers step."""
+        return (lambda num_envs: Pool(build, num_envs, *self)) if self.count else build
+
+
+NO_WORKERS = Workers()
+
+
+def joined(parts: Sequence[PyTree[np.ndarray]]) -> PyTree[np.ndarray]:
+    """Return what neighbouring environments show as what all show."""
+    return jax.tree.map(lambda *x: np.concatenate(x), *parts)
+
+
+def check(build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int) -> None:
+    """Raise `ForageError` for more workers than there is work, or than the machine bears, and what cannot be sent."""
+    lanes = workers * threads
+    if workers < 1 or threads < 1:
+        raise ForageError(f"Workers are 1 or more, with 1 thread or more each, and not {workers} with {threads}.")
+    if lanes > num_envs:
+        raise ForageError(
+            f"{workers} workers with {threads} threads each need {lanes} environments or more, and the agent has "
+            f"{num_envs}; give fewer workers, or --num-envs {lanes}."
+        )
+    cores = os.cpu_count() or 1
+    if workers > PER_CORE * cores:
+        raise ForageError(
+            f"{workers} workers are more than a machine of {cores} cores bears; {PER_CORE * cores} or fewer work, and "
+            f"environments that wait may have threads of a worker, with --worker-threads."
+        )
+    try:
+        pickle.dumps(build)
+    except Exception as error:
+        raise ForageError(
+            f"The environment cannot be sent to worker processes ({type(error).__name__}: {error}); define it at the "
+            f"top level of a module, or name it as file.py:Class."
+        ) from None
