@@ -15,6 +15,7 @@ from forage.agents.language.turns.loop import LOOP
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import Batch, Clock, Experience
+from forage.memory.uniform import UniformReplay
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 
@@ -95,13 +96,15 @@ TURNS: dict[str, Any] = {
     "loop": (LOOP, {"rollout_length": 4, "group_size": 4}),
     "archer": (ArCHer, {"learning_starts": 32, "batch_size": 4, "hidden_size": 8, "warmup": 16}),
 }
+# A run that is made longer keeps the places its memory had, here as many as the shorter run has steps
+MEMORIES = {"archer": UniformReplay(64)}
 
 
 @pytest.mark.parametrize("name", gated(TURNS, ["loop"]))
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
     made, options = TURNS[name]
     agent = made(model=model(), num_envs=8, **options)
-    given = {"agent": agent, "environment": "text:guess", "seeds": [1]}
+    given = {"agent": agent, "environment": "text:guess", "seeds": [1], "memory": MEMORIES.get(name)}
     forage.train(**given, steps=96, directory=tmp_path / "whole", display="quiet")
     forage.train(**given, steps=64, directory=tmp_path / "parts", display="quiet")
     forage.resume(tmp_path / "parts", steps=96, agent=agent, display="quiet")
