@@ -16,6 +16,9 @@ from forage.nn.language import base, pretrained
 from forage.nn.language.pretrained import Pretrained, Tree
 from forage.nn.transformer import Transformer
 
+HELD: dict[str, Transformer] = {}
+"""What `taken` has read, by hash, until a run begins with it: large models are not read twice."""
+
 
 def taken(part: Tree) -> Tree:
     """Return a part with the sizes of each pretrained transformer in it, and the hash of its weights.
@@ -28,7 +31,9 @@ def taken(part: Tree) -> Tree:
             return model
         source = model.source if model.source == FORAGE else str(Path(model.source).expanduser().absolute())
         network = read(source)
-        return dataclasses.replace(model, source=source, sha256=digest(network), sizes=pretrained.sizes_of(network))
+        found = digest(network)
+        HELD[found] = network
+        return dataclasses.replace(model, source=source, sha256=found, sizes=pretrained.sizes_of(network))
 
     return pretrained.each(part, one)
 
@@ -39,6 +44,8 @@ def with_weights(part: Tree) -> Tree:
     def one(model: Pretrained) -> Pretrained:
         if model.weights is not None:
             return model
+        if model.sha256 in HELD:  # taken out, as no two parts may give away one array
+            return dataclasses.replace(model, weights=HELD.pop(model.sha256))
         network = read(model.source)
         if digest(network) != model.sha256:
             raise ForageError(
@@ -47,7 +54,9 @@ def with_weights(part: Tree) -> Tree:
             )
         return dataclasses.replace(model, weights=network)
 
-    return pretrained.each(part, one)
+    whole = pretrained.each(part, one)
+    HELD.clear()
+    return whole
 
 
 def read(source: str) -> Transformer:

@@ -99,6 +99,11 @@ def as_frozen(given: Any) -> Any:
     return Frozen(function=given) if callable(given) and not isinstance(given, equinox.Module) else given
 
 
+def all_frozen(given: Any) -> Any:
+    """Return the frozen policies that several of these stand for."""
+    return tuple(as_frozen(one) for one in given) if isinstance(given, tuple | list) else given
+
+
 def is_frozen(node: Any) -> bool:
     """Return whether a node of a tree of parts is a frozen policy."""
     return isinstance(node, Frozen)

@@ -13,6 +13,7 @@ member draws its own transitions, whose targets were computed before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox
@@ -55,6 +56,31 @@ class Acted(NamedTuple):
         first, second = (jax.tree.map(zeros, seen) for _ in range(2))
         no = jnp.bool_(False)
         return cls(first, second, jnp.zeros(shape), zeros(no), zeros(no), jnp.full(shape, nobody, jnp.int32))
+
+
+def segments(
+    kept: Acted, written: Int[Array, ""], newest: Acted, learner: int, size: int, keys: Sequence[Key[Array, ""]]
+) -> Acted:
+    """Draw segments of kept rollouts, in which oracles acted, and as many of the newest, in which the learner did.
+
+    Args:
+        kept: Rollouts, leaves `slot time env ...`.
+        written: How many of them there are so far.
+        newest: The last rollout.
+        learner: The number of the learner; those of oracles are below it, and the next one is nobody's.
+        size: How many segments are drawn of each.
+        keys: Three, for slots, for their environments, and for those of the newest.
+    """
+    slot_key, env_key, own_key = keys
+    envs = newest.reward.shape[1]
+    slot, env = jax.random.randint(slot_key, (size,), 0, written), jax.random.randint(env_key, (size,), 0, envs)
+    # The learner has changed since older rollouts, and oracles have not.
+    older = jax.tree.map(lambda x: jnp.moveaxis(x[slot, :, env], 0, 1), kept)
+    older = older._replace(policy=jnp.where(older.policy < learner, older.policy, learner + 1))
+    own_env = jax.random.randint(own_key, (size,), 0, envs)
+    own = jax.tree.map(lambda x: x[:, own_env], newest)
+    own = own._replace(policy=jnp.where(own.policy == learner, own.policy, learner + 1))
+    return jax.tree.map(lambda a, b: jnp.concatenate([a, b], 1), older, own)
 
 
 class PolicyValues(equinox.Module):

@@ -26,6 +26,7 @@ FILES = [
     "agent.npz",
     "evaluation.json",
     "evaluations.jsonl",
+    "texts.jsonl",
     "history.jsonl",
     "opponents.json",
     "robustness.json",

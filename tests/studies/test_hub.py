@@ -14,6 +14,7 @@ from forage.cli import pull as pull_command
 from forage.cli import push as push_command
 from forage.core.types import ForageError
 from forage.runs.run import Run
+from forage.runs.texts import Texts
 from forage.studies import hub
 from forage.studies.hub import FILES, check_names_no_code, pull, push
 
@@ -55,12 +56,13 @@ def there(tmp_path):
 
 
 def test_what_is_pulled_is_what_was_pushed(run, there, tmp_path):
+    (run.directory / "texts.jsonl").write_text('{"steps": 8, "members": [[]]}\n')  # as a run on text has them
     assert push(run, "ada/ppo", private=True, api=there) == "https://huggingface.co/ada/ppo"
     shared = {path.name for path in (there.root / "ada/ppo").iterdir()}
     assert {"README.md", "config.json", "agent.npz", "curve.png"} <= shared <= {"README.md", *FILES}
     assert there.private == {"ada/ppo": True}
     found = pull("ada/ppo", tmp_path / "here", api=there)
-    assert (found.score, found.config) == (run.score, run.config)
+    assert (found.score, found.config, found.texts) == (run.score, run.config, [Texts(8, [[]])])
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == sorted(shared - {"README.md"})
     observations = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
     assert np.array_equal(found.agent.act(observations, explore=False), run.agent.act(observations, explore=False))

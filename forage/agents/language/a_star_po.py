@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import equinox
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.grpo import GRPO, Lesson, Scores
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
@@ -77,16 +77,8 @@ class AStarPO(GRPO):
         weight = jnp.broadcast_to(jnp.arange(self.group_size) >= self.value_answers, reward.shape)
         return reward - value[:, None], weight.astype(reward.dtype)
 
-    def surrogate(
-        self,
-        network: Transformer,
-        lesson: Lesson,
-        now: Float[Array, "row new"],
-        old: Float[Array, "row new"],
-        entropy: Float[Array, "row new"],
-        mask: Bool[Array, "row new"],
-    ) -> tuple[Float[Array, ""], Metrics]:
-        whole, first = sequence_sum(now, mask), sequence_sum(lesson.reference, mask)
+    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+        whole, first = sequence_sum(scores.now, scores.mask), sequence_sum(lesson.reference, scores.mask)
         temperature: Any = self.ratio_temperature
         error = advantage_regression(whole, first, lesson.advantage[:, 0], jnp.zeros_like(whole), temperature)
         return jnp.sum(lesson.weight * error) / jnp.maximum(jnp.sum(lesson.weight), 1), {}

@@ -7,10 +7,10 @@ from typing import ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.language.base import LanguageState, Rows
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.grpo import GRPO, Lesson, Scores
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
@@ -82,17 +82,9 @@ class AMPO(GRPO):
         given = (batch.experience.source == DATASET).reshape(-1)
         return lesson._replace(weight=jnp.where(given, 1.0, lesson.weight), more=given)
 
-    def surrogate(
-        self,
-        network: Transformer,
-        lesson: Lesson,
-        now: Float[Array, "row new"],
-        old: Float[Array, "row new"],
-        entropy: Float[Array, "row new"],
-        mask: Bool[Array, "row new"],
-    ) -> tuple[Float[Array, ""], Metrics]:
-        given = lesson.more[:, None]
-        own = self.token_losses(now, old, mask, lesson.advantage)
+    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+        given, now, mask = lesson.more[:, None], scores.now, scores.mask
+        own = self.token_losses(scores, lesson.advantage)
         each = jnp.where(given, taught(now, lesson.advantage, mask, shape=self.shape), own)
         length = mask.shape[1] if self.aggregation == "constant" else None
         return aggregate(each * lesson.weight[:, None], mask, self.aggregation, length), {

@@ -8,7 +8,7 @@ import equinox
 from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.language.base import LanguageState, warmth
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.grpo import GRPO, Lesson, Scores
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
@@ -92,14 +92,6 @@ class Distill(GRPO):
         apart = token_mean(distillation(student, teacher, mask, self.direction, self.mixture), mask)
         return loss - self.divergence * (metrics["divergence"] - apart), metrics | {"divergence": apart}
 
-    def surrogate(
-        self,
-        network: Transformer,
-        lesson: Lesson,
-        now: Float[Array, "row new"],
-        old: Float[Array, "row new"],
-        entropy: Float[Array, "row new"],
-        mask: Bool[Array, "row new"],
-    ) -> tuple[Float[Array, ""], Metrics]:
-        loss, metrics = super().surrogate(network, lesson, now, old, entropy, mask)
+    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+        loss, metrics = super().surrogate(network, lesson, scores)
         return self.reward_share * loss, metrics

@@ -73,6 +73,15 @@ class Lesson(NamedTuple):
         return everywhere if isinstance(self.older, tuple) else ~self.older[..., None]
 
 
+class Scores(NamedTuple):
+    """How the tokens of some answers are scored. No gradient flows through `old` and `entropy`."""
+
+    now: Float[Array, "row new"]  # log-probability of each under the policy that learns
+    old: Float[Array, "row new"]  # and under the one that acted
+    entropy: Float[Array, "row new"]  # of what each was drawn from
+    mask: Bool[Array, "row new"]  # tokens that are learned from
+
+
 def replayed(
     batch: Batch, advantage: Float[Array, "group answer"], weight: Float[Array, "group answer"]
 ) -> tuple[Float[Array, " env"], Float[Array, " env"], Bool[Array, " env"]]:
@@ -309,7 +318,8 @@ class GRPO(LanguageAgent):
             bounds = self.correction_floor, self.correction_ceiling
             correction, mismatch = corrected(old, rows, drawn, self.correction, *bounds)
             lesson = lesson._replace(correction=correction)
-        loss, more = self.surrogate(network, lesson, now, old, jax.lax.stop_gradient(entropy), mask)
+        scores = Scores(now, old, jax.lax.stop_gradient(entropy), mask)
+        loss, more = self.surrogate(network, lesson, scores)
         ratio = jnp.exp(now - old)
         metrics = {
             "policy_loss": loss,
@@ -326,43 +336,24 @@ class GRPO(LanguageAgent):
                 loss = loss + self.divergence * apart
         return loss - self.entropy_coefficient * metrics["entropy"], metrics
 
-    def surrogate(
-        self,
-        network: Transformer,
-        lesson: Lesson,
-        now: Float[Array, "row new"],
-        old: Float[Array, "row new"],
-        entropy: Float[Array, "row new"],
-        mask: Bool[Array, "row new"],
-    ) -> tuple[Float[Array, ""], Metrics]:
-        """Return the loss of tokens as one number, and metrics of it. No gradient flows through `old` and `entropy`."""
-        return self.summed(lesson, now, old, mask, lesson.advantage), {}
+    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+        """Return the loss of tokens as one number, and metrics of it."""
+        return self.summed(lesson, scores, lesson.advantage), {}
 
     def summed(
-        self,
-        lesson: Lesson,
-        now: Float[Array, "row new"],
-        old: Float[Array, "row new"],
-        mask: Bool[Array, "row new"],
-        advantage: Float[Array, "row #new"],
-        **bounds: Any,
+        self, lesson: Lesson, scores: Scores, advantage: Float[Array, "row #new"], **bounds: Any
     ) -> Float[Array, ""]:
         """Return the named loss of all tokens. `bounds` take the place of the agent's own."""
-        length = mask.shape[1] if self.aggregation == "constant" else None
-        loss = self.token_losses(now, old, mask, advantage, **bounds) * lesson.weight[:, None]
+        length = scores.mask.shape[1] if self.aggregation == "constant" else None
+        loss = self.token_losses(scores, advantage, **bounds) * lesson.weight[:, None]
         if not isinstance(lesson.correction, tuple):
             loss = loss * lesson.correction
-        return aggregate(loss, mask, self.aggregation, length)
+        return aggregate(loss, scores.mask, self.aggregation, length)
 
     def token_losses(
-        self,
-        now: Float[Array, "row new"],
-        old: Float[Array, "row new"],
-        mask: Bool[Array, "row new"],
-        advantage: Float[Array, "row #new"],
-        **bounds: Any,
+        self, scores: Scores, advantage: Float[Array, "row #new"], **bounds: Any
     ) -> Float[Array, "row new"]:
         """Return the named loss of each token."""
         given = {name: getattr(self, name) for name in ("low", "high", "ceiling")} | bounds
         numbers = {name: value for name, value in given.items() if value is not None}
-        return LOSSES[self.loss](now, old, advantage, mask, **numbers)
+        return LOSSES[self.loss](scores.now, scores.old, advantage, scores.mask, **numbers)

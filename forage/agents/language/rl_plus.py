@@ -7,9 +7,9 @@ from typing import ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.grpo import GRPO, Lesson, Scores
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
@@ -81,18 +81,10 @@ class RLPlus(GRPO):
         extra = extra._replace(advantage=advantage[:, None], weight=extra.weight * self.share)
         return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), own, extra)
 
-    def surrogate(
-        self,
-        network: Transformer,
-        lesson: Lesson,
-        now: Float[Array, "row new"],
-        old: Float[Array, "row new"],
-        entropy: Float[Array, "row new"],
-        mask: Bool[Array, "row new"],
-    ) -> tuple[Float[Array, ""], Metrics]:
-        given = lesson.more[:, None] > 0
-        own = self.token_losses(now, old, mask, lesson.advantage)
-        each = jnp.where(given, external(now, old, lesson.advantage, mask, focus=self.focus), own)
+    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+        given, now, mask = lesson.more[:, None] > 0, scores.now, scores.mask
+        own = self.token_losses(scores, lesson.advantage)
+        each = jnp.where(given, external(now, scores.old, lesson.advantage, mask, focus=self.focus), own)
         return aggregate(each * lesson.weight[:, None], mask, self.aggregation), {
             "reference_probability": jnp.exp(token_mean(jax.lax.stop_gradient(now), mask & given))
         }

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import equinox
 import jax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from forage.agents.language.base import LanguageState, Rows, warmth
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.grpo import GRPO, Lesson, Scores
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
@@ -61,18 +61,10 @@ class ROVER(GRPO):
         old = self.mapped(lambda rows: self.warmed(state.network, rows), lesson.rows)
         return lesson._replace(more=old)
 
-    def surrogate(
-        self,
-        network: Transformer,
-        lesson: Lesson,
-        now: Float[Array, "row new"],
-        old: Float[Array, "row new"],
-        entropy: Float[Array, "row new"],
-        mask: Bool[Array, "row new"],
-    ) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         rows = lesson.rows
         token = rows.tokens[:, -rows.wrote.shape[1] :]
         logits = self.warmed(network, rows)
-        loss = rover(logits, lesson.more, token, lesson.advantage, mask, self.value_temperature)
-        error = jax.lax.stop_gradient(aggregate(loss, mask, self.aggregation))
-        return aggregate(loss * lesson.weight[:, None], mask, self.aggregation), {"error": error}
+        loss = rover(logits, lesson.more, token, lesson.advantage, scores.mask, self.value_temperature)
+        error = jax.lax.stop_gradient(aggregate(loss, scores.mask, self.aggregation))
+        return aggregate(loss * lesson.weight[:, None], scores.mask, self.aggregation), {"error": error}

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import equinox
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from forage.agents.language.base import LanguageState, Rows, warmth
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.grpo import GRPO, Lesson, Scores
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
@@ -70,17 +70,9 @@ class EntropyShaped(GRPO):
         if self.loss == "gmpo":
             raise ForageError("The loss gmpo has one advantage for each answer, and this agent one for each token.")
 
-    def surrogate(
-        self,
-        network: Transformer,
-        lesson: Lesson,
-        now: Float[Array, "row new"],
-        old: Float[Array, "row new"],
-        entropy: Float[Array, "row new"],
-        mask: Bool[Array, "row new"],
-    ) -> tuple[Float[Array, ""], Metrics]:
-        shaped = entropy_shaped(lesson.advantage, entropy, mask, self.scale, self.divisor)
-        return self.summed(lesson, now, old, mask, shaped), {}
+    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+        shaped = entropy_shaped(lesson.advantage, scores.entropy, scores.mask, self.scale, self.divisor)
+        return self.summed(lesson, scores, shaped), {}
 
 
 class BAPO(GRPO):
@@ -126,25 +118,17 @@ class BAPO(GRPO):
         if self.floor > self.last_floor or self.top > self.last_top:
             raise ForageError("BAPO's bounds rise: last_floor is no less than floor, and last_top no less than top.")
 
-    def surrogate(
-        self,
-        network: Transformer,
-        lesson: Lesson,
-        now: Float[Array, "row new"],
-        old: Float[Array, "row new"],
-        entropy: Float[Array, "row new"],
-        mask: Bool[Array, "row new"],
-    ) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         floor, top, balance = moving_bounds(
-            now,
-            old,
+            scores.now,
+            scores.old,
             lesson.advantage,
-            mask,
+            scores.mask,
             target=self.target,
             floor=(self.floor, self.last_floor, self.step),
             ceiling=(self.top, self.last_top, self.step),
         )
-        loss = self.summed(lesson, now, old, mask, lesson.advantage, low=1 - floor, high=top - 1)
+        loss = self.summed(lesson, scores, lesson.advantage, low=1 - floor, high=top - 1)
         # Without bad tokens the balance is infinite, and metrics are to be finite.
         return loss, {"floor": floor, "top": top, "balance": jnp.minimum(balance, 1e6)}
 
@@ -189,15 +173,8 @@ class LpReg(GRPO):
 
         return lesson._replace(more=self.mapped(of_proxy, lesson.rows))
 
-    def surrogate(
-        self,
-        network: Transformer,
-        lesson: Lesson,
-        now: Float[Array, "row new"],
-        old: Float[Array, "row new"],
-        entropy: Float[Array, "row new"],
-        mask: Bool[Array, "row new"],
-    ) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+        now, old, _, mask = scores
         low, high = self.low, self.high
         assert low is not None and high is not None
         loss = low_probability_loss(

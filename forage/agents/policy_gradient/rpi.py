@@ -35,7 +35,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.policy_gradient.ppo import PPO, Read
-from forage.core.frozen import Frozen, as_frozen
+from forage.core.frozen import Frozen, all_frozen
 from forage.core.ports import Judgement, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
@@ -43,9 +43,9 @@ from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageErro
 from forage.nn.actor_critic import ActorCritic
 from forage.nn.networks import Style
 from forage.nn.normalise import Norms, begun, normalised, read_after, updated
-from forage.nn.policy_values import Acted, PolicyValues
+from forage.nn.policy_values import Acted, PolicyValues, segments
 from forage.ops.minibatches import weighted_mean
-from forage.ops.optimiser import Optimiser, adam
+from forage.ops.optimiser import adam
 
 BASELINE, AFTER = "baseline", "baseline after"
 """The names under which a rollout holds f(s) and f(s') for PPO."""
@@ -60,11 +60,6 @@ class RPIState(NamedTuple):
     oracles: tuple[PyTree[Array], ...]  # the weights of each
     kept: Acted  # the newest rollouts, leaves `slot time env ...`
     rollouts: Int[Array, ""]  # that were learned from
-
-
-def as_oracles(given: Any) -> Any:
-    """Return the frozen policies that runs' directories, functions or pairs (agent, its state) stand for."""
-    return tuple(as_frozen(one) for one in given) if isinstance(given, tuple | list) else given
 
 
 class RPI(PPO):
@@ -88,7 +83,7 @@ class RPI(PPO):
     discount: float = 0.995
     gae_lambda: float = 0.9
     value_coefficient: float = 0.0  # weight of the loss of PPO's own value, which nothing asks here
-    oracles: tuple[str | Frozen | Callable[[Any], Any], ...] = equinox.field(default=(), converter=as_oracles)  # the
+    oracles: tuple[str | Frozen | Callable[[Any], Any], ...] = equinox.field(default=(), converter=all_frozen)  # the
     # teachers: directories of runs, with commas between them; in Python also functions of the observation, or trained
     # agents with their states
     confidence: float = 0.5  # largest deviation of an ensemble whose mean is trusted as the baseline, in units of the
@@ -149,11 +144,7 @@ class RPI(PPO):
         shape = self.kept_rollouts, self.rollout_length, self.num_envs * spec.num_agents
         kept = Acted.empty(shape, spec, self.roll_in)
         weights = tuple(one.first(spec) for one in self.teachers)
-        return RPIState(*plain, values, self.value_descent().init(values), weights, kept, jnp.int32(0))
-
-    def value_descent(self) -> Optimiser:
-        """Return the optimiser of the values."""
-        return adam(self.value_learning_rate)
+        return RPIState(*plain, values, adam(self.value_learning_rate).init(values), weights, kept, jnp.int32(0))
 
     def act(
         self,
@@ -209,39 +200,29 @@ class RPI(PPO):
         state, metrics, errors = improved
         own = own & experience.counts
         metrics |= {
-            "oracle_value_loss": lost[0],
-            "learner_value_loss": lost[1],
+            "oracle_value_loss": lost[:-1].mean(),
+            "learner_value_loss": lost[-1],
             "own_steps": own.mean(),
             "imitated": weighted_mean((best != self.learner).astype(jnp.float32), own),
         }
         return state, metrics, errors
 
-    def value(
-        self, state: Any, norm: Norms, newest: Acted, key: Key[Array, ""]
-    ) -> tuple[Any, tuple[Float[Array, ""], Float[Array, ""]]]:
-        """Return the state after all updates of the values, and the mean errors of oracles and learner."""
-        descent, size, envs = self.value_descent(), self.value_segments, newest.reward.shape[1]
+    def value(self, state: Any, norm: Norms, newest: Acted, key: Key[Array, ""]) -> tuple[Any, Float[Array, " policy"]]:
+        """Return the state after all updates of the values, and the mean error of each policy's."""
+        descent, size = adam(self.value_learning_rate), self.value_segments
         written = jnp.minimum(state.rollouts, self.kept_rollouts)
 
         def update(carry: tuple[PolicyValues, Any], key: Key[Array, ""]) -> tuple[tuple[PolicyValues, Any], Any]:
-            slot_key, env_key, own_key, half_key = jax.random.split(key, 4)
-            where = jax.random.randint(slot_key, (size,), 0, written), jax.random.randint(env_key, (size,), 0, envs)
-            # The learner has changed since older rollouts, and oracles have not.
-            older = jax.tree.map(lambda x: jnp.moveaxis(x[where[0], :, where[1]], 0, 1), state.kept)
-            older = older._replace(policy=jnp.where(older.policy < self.learner, older.policy, self.roll_in))
-            own = jax.random.randint(own_key, (size,), 0, envs)
-            own = jax.tree.map(lambda x: x[:, own], newest)
-            own = own._replace(policy=jnp.where(own.policy == self.learner, own.policy, self.roll_in))
-            drawn = jax.tree.map(lambda a, b: jnp.concatenate([a, b], 1), older, own)
+            *keys, half_key = jax.random.split(key, 4)
+            drawn = segments(state.kept, written, newest, self.learner, size, keys)
             heard = jax.random.bernoulli(half_key, 0.5, (self.members, 2 * size))
-            loss = lambda values: values.loss(drawn, norm, heard, self.discount, self.gae_lambda)  # noqa: E731
-            gradient, lost = jax.grad(loss, has_aux=True)(carry[0])
+            slope = jax.grad(PolicyValues.loss, has_aux=True)
+            gradient, lost = slope(carry[0], drawn, norm, heard, self.discount, self.gae_lambda)
             return descent.step(gradient, carry[1], carry[0]), lost
 
         keys = jax.random.split(key, self.value_updates)
         (values, optimiser), lost = jax.lax.scan(update, (state.values, state.value_optimiser), keys)
-        lost = lost.mean(0)
-        return state._replace(values=values, value_optimiser=optimiser), (lost[:-1].mean(), lost[-1])
+        return state._replace(values=values, value_optimiser=optimiser), lost.mean(0)
 
     def read_with(self, state: Any, rollout: Experience) -> Norms:
         """Return the norms that a rollout is read with, as PPO's."""
@@ -253,8 +234,8 @@ class RPI(PPO):
         def found(observation: PyTree[Array]) -> tuple[Array, Array]:
             rows = jax.vmap(jax.vmap(lambda o: normalised(norm, o)))(observation)
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
-            both = self.baseline(*state.values.estimates(rows))
-            return both[0].reshape(rollout.reward.shape), both[1].reshape(rollout.reward.shape)
+            value, whose = (x.reshape(rollout.reward.shape) for x in self.baseline(*state.values.estimates(rows)))
+            return value, whose
 
         (now, best), (after, _) = found(rollout.observation), found(rollout.next_observation)
         return rollout._replace(rewards={BASELINE: now, AFTER: after}), best

@@ -4,11 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from resuming import check_resumed
 from test_grpo import learned, model
 
-import forage
 from forage.agents.language.ampo import AMPO
 from forage.agents.language.base import Aux
+from forage.agents.language.grpo import Scores
 from forage.config.setup import make_setup
 from forage.core import spaces
 from forage.core.types import DATASET, Batch, Experience, ForageError, Replay
@@ -16,6 +17,7 @@ from forage.data import files
 from forage.data.logged import Transitions
 from forage.memory.successes import Successes
 from forage.memory.teachers import Teachers
+from forage.runs.run import Run
 
 PROBLEMS = {"problems": 3, "level": 1}
 
@@ -71,7 +73,7 @@ def test_a_teacher_s_answer_counts_in_its_group_by_its_shaped_probability():
     two = jax.tree.map(lambda x: x[jnp.array([0, 1])], lesson)._replace(advantage=jnp.array([[0.75], [-0.25]]))
     mask = jnp.zeros(two.rows.wrote.shape, bool).at[:, 0].set(True)
     now, old = jnp.full(mask.shape, jnp.log(0.4)), jnp.full(mask.shape, jnp.log(0.2))
-    loss, said = agent.surrogate(None, two, now, old, now, mask)
+    loss, said = agent.surrogate(None, two, Scores(now, old, now, mask))
     assert np.isclose(loss, (-0.75 * 0.8 + 0.25 * 2.0) / 2 / mask.shape[1])  # a bad token is followed beyond 1.2
     assert np.isclose(said["taught_probability"], 0.4)
     with pytest.raises(ForageError, match="--memory teachers"):
@@ -105,13 +107,6 @@ def test_others_than_teachers_are_refused(tmp_path):
 
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(tmp_path):
-    given = {"agent": setup_of().agent, "environment": "text:addition", "seeds": [1], "display": "quiet"}
-    begun = {"memory": worked(tmp_path / "a.npz"), "environment_options": PROBLEMS}
-    run = forage.train(**given, **begun, steps=40, directory=tmp_path / "whole")
-    assert any(row["taught"][0] > 0 for row in run.rows)
-    forage.train(**given, **begun, steps=24, directory=tmp_path / "parts")
-    forage.resume(tmp_path / "parts", steps=40, agent=given["agent"], display="quiet")
-    one, two = (np.load(tmp_path / part / "agent.npz") for part in ("whole", "parts"))
-    assert sorted(one) == sorted(two) and all(
-        np.array_equal(one[leaf], two[leaf]) for leaf in one if one[leaf].dtype.kind == "f"
-    )
+    given = {"memory": worked(tmp_path / "a.npz"), "environment_options": PROBLEMS, "rewards": None}
+    check_resumed(tmp_path, setup_of().agent, "text:addition", 24, 40, **given)
+    assert any(row["taught"][0] > 0 for row in Run(tmp_path / "whole").rows)

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from resuming import check_resumed
 from tiers import gated
 
-import forage
 from forage.agents.language.base import Aux, LanguageState
 from forage.agents.language.turns.at_grpo import ATGRPO
 from forage.config.setup import make_setup
@@ -122,10 +122,4 @@ def test_policies_of_roles_are_not_one_model():
 @pytest.mark.parametrize("policies", ["shared", "own"])
 def test_resumed_is_as_if_never_stopped(policies, tmp_path):
     agent = ATGRPO(model=model(), num_envs=4, group_size=2, rollout_length=2, policies=policies)
-    given = {"agent": agent, "environment": "text:addition", "environment_options": WORKFLOW, "seeds": [1]}
-    forage.train(**given, steps=32, directory=tmp_path / "whole", display="quiet")
-    forage.train(**given, steps=16, directory=tmp_path / "parts", display="quiet")
-    forage.resume(tmp_path / "parts", steps=32, agent=agent, display="quiet")
-    one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
-    assert sorted(one) == sorted(two)
-    assert all(np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f")
+    check_resumed(tmp_path, agent, "text:addition", 16, 32, environment_options=WORKFLOW)

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from resuming import check_resumed
 
-import forage
 from forage.agents.language.trees.attn_rl import AttnRL, grown
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
@@ -108,10 +108,4 @@ def test_what_cannot_be_is_one_sentence(options, says):
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(tmp_path):
     agent = AttnRL(model=model(), **OPTIONS)
-    given = {"agent": agent, "environment": "text:addition", "environment_options": {"branches": True}, "seeds": [1]}
-    forage.train(**given, steps=96, directory=tmp_path / "whole", display="quiet")
-    forage.train(**given, steps=48, directory=tmp_path / "parts", display="quiet")
-    forage.resume(tmp_path / "parts", steps=96, agent=agent, display="quiet")
-    one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
-    assert sorted(one) == sorted(two)
-    assert all(np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f")
+    check_resumed(tmp_path, agent, "text:addition", 48, 96, environment_options={"branches": True})

@@ -1,14 +1,11 @@
 """D3S: which answers and tokens it learns from, and that it can be stopped and resumed."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from resuming import check_resumed
 from test_grpo import collected, learned, model, setup_of  # pyrefly: ignore[missing-import]
 
-import forage
 from forage.agents.language.d3s import D3S
 from forage.core.types import Clock
 
@@ -39,9 +36,4 @@ def test_with_all_answers_and_tokens_it_is_grpo():
 
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(tmp_path):
-    given: dict[str, Any] = {"agent": D3S(**OPTIONS), "environment": "text:addition", "seeds": [1], "display": "quiet"}
-    forage.train(**given, steps=40, directory=tmp_path / "whole")
-    forage.train(**given, steps=24, directory=tmp_path / "parts")
-    forage.resume(tmp_path / "parts", steps=40, agent=given["agent"], display="quiet")
-    one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
-    assert all(np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f")
+    check_resumed(tmp_path, D3S(**OPTIONS), "text:addition", 24, 40)

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from resuming import check_resumed
 from tiers import gated
 
-import forage
 from forage.agents.language.base import LanguageState, Rows
 from forage.agents.language.grpo import GRPO, Lesson
 from forage.config.setup import make_setup
@@ -182,15 +182,5 @@ def test_other_environments_and_starts_are_refused():
 
 
 def test_resumed_is_as_if_never_stopped(tmp_path):
-    options = {"num_envs": 8, "group_size": 4, "minibatches": 2}
-    given = {"agent": GRPO(model=model(), rollout_length=4, **options), "environment": "text:guess", "seeds": [1]}
-    given["evaluation_episodes"] = 4
-    whole = forage.train(**given, steps=128, directory=tmp_path / "whole", display="quiet")
-    forage.train(**given, steps=64, directory=tmp_path / "parts", display="quiet")
-    parts = forage.resume(tmp_path / "parts", steps=128, agent=given["agent"], display="quiet")
-    for run in (whole, parts):
-        assert run is not None
-    one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
-    assert sorted(one) == sorted(two) and all(
-        np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f"
-    )
+    agent = GRPO(model=model(), rollout_length=4, num_envs=8, group_size=4, minibatches=2)
+    check_resumed(tmp_path, agent, "text:guess", 64, 128)

@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from resuming import check_resumed
 from test_grpo import collected, learned, model
 from test_relatives import acted
 from tiers import gated
 
-import forage
 from forage.agents.language.evolution import LanguageES
 from forage.agents.language.online_dpo import OnlineDPO, Pair
 from forage.agents.language.ppo_language import along, at_last, back, conversation
@@ -150,11 +150,4 @@ def test_bad_settings_are_one_sentence(name, options, says):
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", list(OPTIONS))
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
-    given = {"agent": setup_of(name).learner().agent, "environment": "text:addition", "seeds": [1]}
-    forage.train(**given, steps=40, directory=tmp_path / "whole", display="quiet")
-    forage.train(**given, steps=24, directory=tmp_path / "parts", display="quiet")
-    forage.resume(tmp_path / "parts", steps=40, agent=given["agent"], display="quiet")
-    one, two = (np.load(tmp_path / part / "agent.npz") for part in ("whole", "parts"))
-    assert sorted(one) == sorted(two) and all(
-        np.array_equal(one[leaf], two[leaf]) for leaf in one if one[leaf].dtype.kind == "f"
-    )
+    check_resumed(tmp_path, setup_of(name).learner().agent, "text:addition", 24, 40)

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from resuming import check_resumed
 from tiers import gated
 
-import forage
 from forage.agents.language.trees.base import Tree, steps_of
 from forage.agents.language.trees.fr3e import FR3E
 from forage.agents.language.trees.tree_rl import TreeRL, credited
@@ -103,10 +103,4 @@ def test_what_cannot_be_is_one_sentence(options, says):
 @pytest.mark.parametrize("name", gated(TREES, ["fr3e"]))
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
     agent = TREES[name](model=model(), num_envs=8, group_size=4, rollout_length=3, minibatches=2)
-    given = {"agent": agent, "environment": "text:addition", "environment_options": {"branches": True}, "seeds": [1]}
-    forage.train(**given, steps=96, directory=tmp_path / "whole", display="quiet")
-    forage.train(**given, steps=48, directory=tmp_path / "parts", display="quiet")
-    forage.resume(tmp_path / "parts", steps=96, agent=agent, display="quiet")
-    one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
-    assert sorted(one) == sorted(two)
-    assert all(np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f")
+    check_resumed(tmp_path, agent, "text:addition", 48, 96, environment_options={"branches": True})

@@ -6,15 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from resuming import check_resumed
 from tiers import gated
 
-import forage
 from forage.agents.language.base import Aux
 from forage.agents.language.turns.archer import ArCHer, joined, mean
 from forage.agents.language.turns.loop import LOOP
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import Batch, Clock, Experience
+from forage.memory.uniform import UniformReplay
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 
@@ -95,16 +96,12 @@ TURNS: dict[str, Any] = {
     "loop": (LOOP, {"rollout_length": 4, "group_size": 4}),
     "archer": (ArCHer, {"learning_starts": 32, "batch_size": 4, "hidden_size": 8, "warmup": 16}),
 }
+# A run that is made longer keeps the places its memory had, here as many as the shorter run has steps
+MEMORIES = {"archer": UniformReplay(64)}
 
 
 @pytest.mark.parametrize("name", gated(TURNS, ["loop"]))
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
     made, options = TURNS[name]
     agent = made(model=model(), num_envs=8, **options)
-    given = {"agent": agent, "environment": "text:guess", "seeds": [1]}
-    forage.train(**given, steps=96, directory=tmp_path / "whole", display="quiet")
-    forage.train(**given, steps=64, directory=tmp_path / "parts", display="quiet")
-    forage.resume(tmp_path / "parts", steps=96, agent=agent, display="quiet")
-    one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
-    assert sorted(one) == sorted(two)
-    assert all(np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f")
+    check_resumed(tmp_path, agent, "text:guess", 64, 96, memory=MEMORIES.get(name))
