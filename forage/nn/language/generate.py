@@ -232,6 +232,30 @@ def before(
     return hidden, mask[:, first + 1 :] & (place >= first)
 
 
+def before_answers(
+    network: Transformer,
+    tokens: Int[Array, "batch time"],
+    mask: Bool[Array, "batch time"],
+    wanted: int,
+    together: int,
+) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
+    """Return what `before` does of the last `wanted` columns, and read what is in front of them once for several rows.
+
+    It is the same in `together` rows, one after another, and that of the first of them is read, into a cache that all
+    of them go on from. What stands before a row's first token of these columns may be anywhere in front of them.
+    """
+    prompt = tokens.shape[1] - wanted
+    there = mask[::together, :prompt]
+    asked, cache = network.read(network.cache(*there.shape), tokens[::together, :prompt], there)
+    cache = network.grown(network.repeated(cache, together), wanted - 1)
+    answered, _ = network.read(cache, tokens[:, prompt:-1], mask[:, prompt:-1])
+    hidden = jnp.concatenate([jnp.repeat(last(asked, there), together, axis=0)[:, None], answered], axis=1)
+    begun = jnp.pad(mask[:, prompt:-1], ((0, 0), (1, 0)))
+    place = jax.lax.cummax(jnp.where(begun, jnp.arange(wanted), 0), axis=1)
+    hidden = jnp.take_along_axis(hidden, place[..., None], axis=1)
+    return hidden, mask[:, prompt:] & ((place > 0) | jnp.repeat(there.any(1), together)[:, None])
+
+
 def log_probabilities(
     network: Transformer,
     tokens: Int[Array, "batch time"],
@@ -241,15 +265,25 @@ def log_probabilities(
     chunk: int = 0,
     remat: bool = False,
     wanted: int = 0,
+    together: int = 1,
 ) -> tuple[Float[Array, "batch wanted"], Float[Array, "batch wanted"]]:
     """Return, from one pass, the log-probability of each token after those before it, and its distribution's entropy.
 
     Both are 0 for padding and for a row's first token. `chunk`: how many columns become logits at once, 0 for all;
     where the vocabulary is large, logits take more memory than all else. `remat`: as in `Transformer.hidden`. `wanted`:
-    of how many of the last columns, as in `before`; 0 for all.
+    of how many of the last columns, as in `before`; 0 for all. `together`: how many rows, one after another, are the
+    same in front of those columns, which is then read once for all of them and never with `remat`.
     """
     mask = jnp.ones(tokens.shape, bool) if mask is None else mask
-    hidden, real = before(network, tokens, mask, remat, wanted)
+    if together > 1 and (remat or not 0 < wanted < tokens.shape[1]):
+        raise ForageError(
+            f"What {together} rows begin with is read once where `wanted` says in which last columns they differ, "
+            f"and without remat."
+        )
+    if together > 1:
+        hidden, real = before_answers(network, tokens, mask, wanted, together)
+    else:
+        hidden, real = before(network, tokens, mask, remat, wanted)
     count = hidden.shape[1]
 
     def scored(pair: tuple[Array, Array]) -> tuple[Array, Array]:
