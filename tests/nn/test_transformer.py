@@ -227,6 +227,8 @@ def test_what_rows_begin_with_is_read_once_to_the_same_numbers(architecture):
     each = small.compute(jax.value_and_grad(loss, has_aux=True), network.table)
     once = small.compute(jax.value_and_grad(lambda table: loss(table, together=2), has_aux=True), network.table)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), each, once)
+    one = jax.eval_shape(lambda: log_probabilities(network, jnp.asarray(tokens[:, :4]), wanted=1, together=2)[0])
+    assert one.shape == (4, 1)
     with pytest.raises(ForageError, match="without remat"):
         loss(network.table, together=2, remat=True)
 

@@ -243,9 +243,13 @@ class LanguageAgent(Agent):
         sampling, new = self.sampling(warmth(rows)), rows.wrote.shape[1]
         return log_probabilities(network, rows.tokens, sampling, rows.there, state.known, wanted=new, together=together)
 
-    def logits(self, network: Transformer, rows: Rows) -> Float[Array, "row new vocabulary"]:
-        """Return the logits that each token was drawn from, before temperature and truncation."""
-        return network.logits(before(network, rows.tokens, rows.there, wanted=rows.wrote.shape[1])[0])
+    def logits(self, network: Transformer, rows: Rows, together: int = 1) -> Float[Array, "row new vocabulary"]:
+        """Return the logits that each token was drawn from, before temperature and truncation.
+
+        `together`: as in `scored`.
+        """
+        new = rows.wrote.shape[1]
+        return network.logits(before(network, rows.tokens, rows.there, wanted=new, together=together)[0])
 
 
 def warmth(rows: Rows) -> Float[Array, "row new 1"]:

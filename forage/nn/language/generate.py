@@ -215,14 +215,23 @@ def before(
     mask: Bool[Array, "batch time"],
     remat: bool = False,
     wanted: int = 0,
+    together: int = 1,
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
     """Return what stands before each token but the first of a row, as it was read, and where there is anything.
 
     What stands before a token is the last one that is no padding, which need not be in the column before it. `wanted`:
     of how many of the last columns, 0 for all but the first. What stands before those is then no further in front than
-    in the column before them, as where all in front of them is padded in front.
+    in the column before them, as where all in front of them is padded in front. `together`: how many rows, one after
+    another, are the same in front of those columns, which is then read once for all of them and never with `remat`.
     """
     time = tokens.shape[1]
+    if together > 1:
+        if remat or not 0 < wanted < time:
+            raise ForageError(
+                f"What {together} rows begin with is read once where `wanted` says in which last columns they differ, "
+                f"and without remat."
+            )
+        return _before_answers(network, tokens, mask, wanted, together)
     wanted = wanted or time - 1
     first = time - 1 - wanted  # the column of the first that is wanted of `hidden`
     hidden = network.hidden(tokens, mask, remat, wanted + 1)
@@ -232,24 +241,25 @@ def before(
     return hidden, mask[:, first + 1 :] & (place >= first)
 
 
-def before_answers(
+def _before_answers(
     network: Transformer,
     tokens: Int[Array, "batch time"],
     mask: Bool[Array, "batch time"],
     wanted: int,
     together: int,
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
-    """Return what `before` does of the last `wanted` columns, and read what is in front of them once for several rows.
+    """Return what `before` does, with what rows begin with read once, into a cache that all of them go on from.
 
-    It is the same in `together` rows, one after another, and that of the first of them is read, into a cache that all
-    of them go on from. What stands before a row's first token of these columns may be anywhere in front of them.
+    What stands before a row's first wanted token may be anywhere in front of it.
     """
     prompt = tokens.shape[1] - wanted
     there = mask[::together, :prompt]
     asked, cache = network.read(network.cache(*there.shape), tokens[::together, :prompt], there)
-    cache = network.grown(network.repeated(cache, together), wanted - 1)
-    answered, _ = network.read(cache, tokens[:, prompt:-1], mask[:, prompt:-1])
-    hidden = jnp.concatenate([jnp.repeat(last(asked, there), together, axis=0)[:, None], answered], axis=1)
+    hidden = jnp.repeat(last(asked, there), together, axis=0)[:, None]
+    if wanted > 1:
+        cache = network.grown(network.repeated(cache, together), wanted - 1)
+        answered, _ = network.read(cache, tokens[:, prompt:-1], mask[:, prompt:-1])
+        hidden = jnp.concatenate([hidden, answered], axis=1)
     begun = jnp.pad(mask[:, prompt:-1], ((0, 0), (1, 0)))
     place = jax.lax.cummax(jnp.where(begun, jnp.arange(wanted), 0), axis=1)
     hidden = jnp.take_along_axis(hidden, place[..., None], axis=1)
@@ -271,19 +281,11 @@ def log_probabilities(
 
     Both are 0 for padding and for a row's first token. `chunk`: how many columns become logits at once, 0 for all;
     where the vocabulary is large, logits take more memory than all else. `remat`: as in `Transformer.hidden`. `wanted`:
-    of how many of the last columns, as in `before`; 0 for all. `together`: how many rows, one after another, are the
-    same in front of those columns, which is then read once for all of them and never with `remat`.
+    of how many of the last columns, 0 for all, and `together`: how many rows are the same in front of those; both as in
+    `before`.
     """
     mask = jnp.ones(tokens.shape, bool) if mask is None else mask
-    if together > 1 and (remat or not 0 < wanted < tokens.shape[1]):
-        raise ForageError(
-            f"What {together} rows begin with is read once where `wanted` says in which last columns they differ, "
-            f"and without remat."
-        )
-    if together > 1:
-        hidden, real = before_answers(network, tokens, mask, wanted, together)
-    else:
-        hidden, real = before(network, tokens, mask, remat, wanted)
+    hidden, real = before(network, tokens, mask, remat, wanted, together)
     count = hidden.shape[1]
 
     def scored(pair: tuple[Array, Array]) -> tuple[Array, Array]:
