@@ -331,6 +331,13 @@ class Transformer(equinox.Module):
         turns = turn_table(length, self.architecture.rope, self.architecture.size)
         return cache._replace(layers=layers, turns=turns, position=position)
 
+    def repeated(self, cache: Cache, times: int) -> Cache:
+        """Return a cache with each row so many times, one after another, so that texts can go on from one beginning."""
+        layers, position, following = jax.tree.map(
+            lambda x: jnp.repeat(x, times, axis=0), (cache.layers, cache.position, cache.following)
+        )
+        return cache._replace(layers=layers, position=position, following=following)
+
     def read(
         self, cache: Cache, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None = None
     ) -> tuple[Float[Array, "batch time width"], Cache]:

@@ -215,6 +215,27 @@ def test_scoring_the_last_columns_alone_is_the_same():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), whole, last)
 
 
+@pytest.mark.parametrize(("architecture",), gated([(SCALED,), (QWEN3,)], [(QWEN3,)]))
+def test_what_rows_begin_with_is_read_once_to_the_same_numbers(architecture):
+    network = drawn(architecture)
+    tokens = np.array([[1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 9, 9, 8, 7], [4, 6, 2, 1, 3, 3, 1], [4, 6, 2, 5, 0, 0, 0]])
+    mask = np.ones(tokens.shape, bool)
+    mask[:2, 0], mask[1, 4], mask[3, 4:] = False, False, False  # padding in front, between tokens and behind
+
+    def loss(table, **how):
+        changed = equinox.tree_at(lambda one: one.table, network, table)
+        log_p, entropy = log_probabilities(changed, tokens, Sampling(temperature=0.7), mask, wanted=4, **how)
+        return (log_p**2).sum() + entropy.sum(), log_p
+
+    each = small.compute(jax.value_and_grad(loss, has_aux=True), network.table)
+    once = small.compute(jax.value_and_grad(lambda table: loss(table, together=2), has_aux=True), network.table)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), each, once)
+    one = jax.eval_shape(lambda: log_probabilities(network, jnp.asarray(tokens[:, :4]), wanted=1, together=2)[0])
+    assert one.shape == (4, 1)
+    with pytest.raises(ForageError, match="without remat"):
+        loss(network.table, together=2, remat=True)
+
+
 def test_adapters_alone_learn_and_can_be_merged():
     network = drawn(ONE_LAYER)
 

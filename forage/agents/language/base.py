@@ -234,15 +234,22 @@ class LanguageAgent(Agent):
         return Rows(jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, aux.log_probability, aux.temperature)
 
     def scored(
-        self, network: Transformer, state: LanguageState, rows: Rows
+        self, network: Transformer, state: LanguageState, rows: Rows, together: int = 1
     ) -> tuple[Float[Array, "row new"], Float[Array, "row new"]]:
-        """Return the log-probability of each token that was written, and the entropy of what it was drawn from."""
-        sampling, new = self.sampling(warmth(rows)), rows.wrote.shape[1]
-        return log_probabilities(network, rows.tokens, sampling, rows.there, state.known, wanted=new)
+        """Return the log-probability of each token that was written, and the entropy of what it was drawn from.
 
-    def logits(self, network: Transformer, rows: Rows) -> Float[Array, "row new vocabulary"]:
-        """Return the logits that each token was drawn from, before temperature and truncation."""
-        return network.logits(before(network, rows.tokens, rows.there, wanted=rows.wrote.shape[1])[0])
+        `together`: how many rows, one after another, answer one prompt, which is then read once.
+        """
+        sampling, new = self.sampling(warmth(rows)), rows.wrote.shape[1]
+        return log_probabilities(network, rows.tokens, sampling, rows.there, state.known, wanted=new, together=together)
+
+    def logits(self, network: Transformer, rows: Rows, together: int = 1) -> Float[Array, "row new vocabulary"]:
+        """Return the logits that each token was drawn from, before temperature and truncation.
+
+        `together`: as in `scored`.
+        """
+        new = rows.wrote.shape[1]
+        return network.logits(before(network, rows.tokens, rows.there, wanted=new, together=together)[0])
 
 
 def warmth(rows: Rows) -> Float[Array, "row new 1"]:

@@ -62,7 +62,7 @@ class D3S(GRPO):
         self, network: Transformer, state: LanguageState, lesson: Lesson, first: Bool[Array, ""]
     ) -> tuple[Float[Array, ""], Metrics]:
         rows = lesson.rows
-        _, entropy = self.scored(jax.lax.stop_gradient(network), state, rows)
+        _, entropy = self.scored(jax.lax.stop_gradient(network), state, rows, self.together(rows))
         counts = rows.wrote & (lesson.weight > 0)[:, None]
         wrote = weightiest(jnp.abs(lesson.advantage) * entropy, counts, self.tokens)
         return super().objective(network, state, lesson._replace(rows=rows._replace(wrote=wrote)), first)

@@ -88,7 +88,8 @@ class Distill(GRPO):
         rows = lesson.rows
         mask = rows.wrote & (lesson.weight > 0)[:, None]
         assert isinstance(state.reference, Transformer)
-        student, teacher = (self.logits(one, rows) / warmth(rows) for one in (network, state.reference))
+        both = (self.logits(one, rows, self.together(rows)) for one in (network, state.reference))
+        student, teacher = (logits / warmth(rows) for logits in both)
         apart = token_mean(distillation(student, teacher, mask, self.direction, self.mixture), mask)
         return loss - self.divergence * (metrics["divergence"] - apart), metrics | {"divergence": apart}
 

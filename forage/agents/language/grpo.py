@@ -277,7 +277,17 @@ class GRPO(LanguageAgent):
 
     def in_parts(self, network: Transformer, state: LanguageState, rows: Rows) -> Float[Array, "row new"]:
         """Return the log-probability of each token, scored as many rows at once as an update learns from."""
-        return self.mapped(lambda part: self.scored(network, state, part)[0], rows)
+        return self.mapped(lambda part: self.scored(network, state, part, self.together(part))[0], rows)
+
+    def together(self, rows: Rows) -> int:
+        """Return how many rows, one after another, answer one prompt, which is then read once for all of them.
+
+        That is a group where rows are a rollout of first turns, in its order: all episodes of a group begin with one
+        prompt. Else it is 1: later turns have prompts of their own, minibatches mix groups, and replayed answers and
+        references stand behind those of the rollout.
+        """
+        in_order = self.whole_episodes and self.rollout_length == 1 and self.minibatches == 1
+        return self.group if in_order and len(rows.tokens) == self.num_envs else 1
 
     def mapped(self, function: Callable[[Rows], Array], rows: Rows) -> Array:
         """Return what a function makes of all rows, as many at once as an update learns from."""
@@ -306,7 +316,7 @@ class GRPO(LanguageAgent):
     ) -> tuple[Float[Array, ""], Metrics]:
         """Compute the loss of some answers. `first`: the policy is still the one that acted, so ratios are 1."""
         rows = lesson.rows
-        now, entropy = self.scored(network, state, rows)
+        now, entropy = self.scored(network, state, rows, self.together(rows))
         newest = lesson.newest
         old = jnp.where(first & newest, jax.lax.stop_gradient(now), lesson.old)
         mask = rows.wrote & (lesson.weight > 0)[:, None]

@@ -54,7 +54,7 @@ class ROVER(GRPO):
 
     def warmed(self, network: Transformer, rows: Rows) -> Float[Array, "row new vocabulary"]:
         """Return the logits over the temperature of each answer."""
-        return self.logits(network, rows) / warmth(rows)
+        return self.logits(network, rows, self.together(rows)) / warmth(rows)
 
     def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
         lesson = super().prepared(state, lesson)

@@ -168,7 +168,8 @@ class LpReg(GRPO):
         lesson = super().prepared(state, lesson)
 
         def of_proxy(rows: Rows) -> Float[Array, "row new"]:
-            policy = log_distribution(self.logits(state.network, rows), self.sampling(warmth(rows)), state.known)
+            logits = self.logits(state.network, rows, self.together(rows))
+            policy = log_distribution(logits, self.sampling(warmth(rows)), state.known)
             return at(proxy(policy, self.noise), rows.tokens[:, -rows.wrote.shape[1] :])
 
         return lesson._replace(more=self.mapped(of_proxy, lesson.rows))

@@ -215,14 +215,23 @@ def before(
     mask: Bool[Array, "batch time"],
     remat: bool = False,
     wanted: int = 0,
+    together: int = 1,
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
     """Return what stands before each token but the first of a row, as it was read, and where there is anything.
 
     What stands before a token is the last one that is no padding, which need not be in the column before it. `wanted`:
     of how many of the last columns, 0 for all but the first. What stands before those is then no further in front than
-    in the column before them, as where all in front of them is padded in front.
+    in the column before them, as where all in front of them is padded in front. `together`: how many rows, one after
+    another, are the same in front of those columns, which is then read once for all of them and never with `remat`.
     """
     time = tokens.shape[1]
+    if together > 1:
+        if remat or not 0 < wanted < time:
+            raise ForageError(
+                f"What {together} rows begin with is read once where `wanted` says in which last columns they differ, "
+                f"and without remat."
+            )
+        return _before_answers(network, tokens, mask, wanted, together)
     wanted = wanted or time - 1
     first = time - 1 - wanted  # the column of the first that is wanted of `hidden`
     hidden = network.hidden(tokens, mask, remat, wanted + 1)
@@ -230,6 +239,31 @@ def before(
     place = jax.lax.cummax(column, axis=1)[:, first:-1]
     hidden = jnp.take_along_axis(hidden, jnp.maximum(place - first, 0)[..., None], axis=1)
     return hidden, mask[:, first + 1 :] & (place >= first)
+
+
+def _before_answers(
+    network: Transformer,
+    tokens: Int[Array, "batch time"],
+    mask: Bool[Array, "batch time"],
+    wanted: int,
+    together: int,
+) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
+    """Return what `before` does, with what rows begin with read once, into a cache that all of them go on from.
+
+    What stands before a row's first wanted token may be anywhere in front of it.
+    """
+    prompt = tokens.shape[1] - wanted
+    there = mask[::together, :prompt]
+    asked, cache = network.read(network.cache(*there.shape), tokens[::together, :prompt], there)
+    hidden = jnp.repeat(last(asked, there), together, axis=0)[:, None]
+    if wanted > 1:
+        cache = network.grown(network.repeated(cache, together), wanted - 1)
+        answered, _ = network.read(cache, tokens[:, prompt:-1], mask[:, prompt:-1])
+        hidden = jnp.concatenate([hidden, answered], axis=1)
+    begun = jnp.pad(mask[:, prompt:-1], ((0, 0), (1, 0)))
+    place = jax.lax.cummax(jnp.where(begun, jnp.arange(wanted), 0), axis=1)
+    hidden = jnp.take_along_axis(hidden, place[..., None], axis=1)
+    return hidden, mask[:, prompt:] & ((place > 0) | jnp.repeat(there.any(1), together)[:, None])
 
 
 def log_probabilities(
@@ -241,15 +275,17 @@ def log_probabilities(
     chunk: int = 0,
     remat: bool = False,
     wanted: int = 0,
+    together: int = 1,
 ) -> tuple[Float[Array, "batch wanted"], Float[Array, "batch wanted"]]:
     """Return, from one pass, the log-probability of each token after those before it, and its distribution's entropy.
 
     Both are 0 for padding and for a row's first token. `chunk`: how many columns become logits at once, 0 for all;
     where the vocabulary is large, logits take more memory than all else. `remat`: as in `Transformer.hidden`. `wanted`:
-    of how many of the last columns, as in `before`; 0 for all.
+    of how many of the last columns, 0 for all, and `together`: how many rows are the same in front of those; both as in
+    `before`.
     """
     mask = jnp.ones(tokens.shape, bool) if mask is None else mask
-    hidden, real = before(network, tokens, mask, remat, wanted)
+    hidden, real = before(network, tokens, mask, remat, wanted, together)
     count = hidden.shape[1]
 
     def scored(pair: tuple[Array, Array]) -> tuple[Array, Array]:

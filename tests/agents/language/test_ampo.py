@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from resuming import check_resumed
-from test_grpo import learned, model
+from test_grpo import grouped, learned, model
 
 from forage.agents.language.ampo import AMPO
 from forage.agents.language.base import Aux
@@ -44,7 +44,7 @@ def worked(path):
 
 def taught_batch(agent, setup, action=None):
     """A group whose first answer is a teacher's, the reference, and one whose answers are all wrong."""
-    seen = jax.tree.map(lambda x: jnp.asarray(x)[None], setup.environment(8).reset(0))
+    seen = jax.tree.map(lambda x: jnp.asarray(x)[None], grouped(setup.environment(8).reset(0), 4))
     reference = seen["reference"]
     action = jnp.where(reference > 0, 7, 0) if action is None else action
     flags, kept = jnp.zeros((1, 8), bool), jnp.zeros(reference.shape)

@@ -1,5 +1,7 @@
 """GRPO: sampler and learner are one distribution, right answers become likelier, and it can be stopped and resumed."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,12 +32,17 @@ def setup_of(environment: str = "text:addition", **options):
     return make_setup("grpo", environment, agent_options=options, steps=64, seeds=[0])
 
 
+def grouped(seen, size: int):
+    """Observations of which all of a group begin as its first, as the starts `groups` have them."""
+    return jax.tree.map(lambda x: np.repeat(np.asarray(x)[::size], size, axis=0), seen)
+
+
 def collected(setup, reward=None, seed: int = 0):
     """A rollout of the policy as it is, with rewards of one's own."""
     learner = setup.learner()
     agent, batch = learner.agent, setup.environment(learner.agent.num_envs)
     state = agent.init(jax.random.key(seed), learner.spec)
-    observation, steps = batch.reset(seed), []
+    observation, steps = grouped(batch.reset(seed), agent.group), []
     for turn in range(agent.rollout_length):
         keys = jax.random.split(jax.random.key(seed + turn), agent.num_envs)
         seen = jax.tree.map(jnp.asarray, observation)
@@ -69,6 +76,35 @@ def test_the_sampler_is_the_policy(sampler):
     assert np.array_equal(rows.sampled != 0, rows.wrote & (np.asarray(rows.sampled) != 0))
     assert (np.asarray(rows.wrote).sum(1) > 0).all()
     assert (np.asarray(rows.tokens) < 512).all()  # what the tokenizer does not know is masked, and not part of it
+
+
+def test_a_prompt_that_a_group_shares_is_read_once_and_nothing_else_changes(monkeypatch):
+    agent, state, batch = collected(setup_of(divergence=0.1, epochs=2, learning_rate=1e-3), reward=[1, 0, 0, 0] * 2)
+    rows = agent.rows(batch)
+    assert agent.together(rows) == 4
+    shared = learned(agent, state, batch)
+    monkeypatch.setattr(GRPO, "together", lambda self, rows: 1)
+    alone = learned(agent, state, batch)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), shared[0].network, alone[0].network)
+    for name in ("policy_loss", "entropy", "divergence", "moved"):
+        np.testing.assert_allclose(shared[1][name], alone[1][name], rtol=1e-4, atol=1e-6)
+    assert shared[1]["first_ratio"] == 0
+
+
+def test_prompts_are_shared_only_where_all_of_a_group_read_one():
+    agent = GRPO(model=model(), num_envs=8, group_size=4)
+    rollout, longer = (Rows(*[np.zeros((count, 3))] * len(Rows._fields)) for count in (8, 12))
+    assert agent.together(rollout) == 4
+    assert agent.together(longer) == 1  # such as older answers behind the rollout's
+    for options in ({"rollout_length": 2}, {"minibatches": 2}):
+        assert dataclasses.replace(agent, **options).together(rollout) == 1
+
+
+def test_the_loop_begins_all_of_a_group_with_one_prompt():
+    """Were one of another prompt among them, the learner would score its answer after words it was not asked."""
+    runner = setup_of().runner()
+    runner.begin()
+    assert runner.advance(2).metrics["sampler_gap"] < 1e-5
 
 
 @pytest.mark.thorough
@@ -117,7 +153,7 @@ def test_nothing_flows_through_tokens_that_others_wrote():
 
 def test_no_gradient_flows_through_what_others_wrote(monkeypatch):
     """Whatever the network says of the tokens of a tool or of padding, the loss is as it was, and its gradient 0."""
-    monkeypatch.setattr(GRPO, "scored", lambda self, network, state, rows: network)
+    monkeypatch.setattr(GRPO, "scored", lambda self, network, state, rows, together: network)
     wrote = jnp.array([[1, 1, 0, 0], [0, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]], bool)
     old = jnp.linspace(-3, -1, 16).reshape(4, 4)
     tokens, ones = jnp.zeros((4, 6), int), jnp.ones((4, 4))
