@@ -1,6 +1,6 @@
 """What each switch of the critics costs: seconds an update of SAC with it, over those of plain SAC, in one run.
 
-    python benchmarks/switches.py              every switch, on Pendulum; about ten minutes of a machine otherwise idle
+    python benchmarks/switches.py              every switch, on Pendulum; about ten minutes of two idle cores
     python benchmarks/switches.py --smoke      a look at whether it works
 
 All programs are compiled first. Then each is run for some updates in turn, round after round, and the ratio is the
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-UPDATES, ROUNDS = 100, 5
+UPDATES, ROUNDS = 50, 5
 PLAIN = "plain SAC"
 SWITCHES: dict[str, tuple[str, dict[str, Any]]] = {
     PLAIN: ("sac", {}),
@@ -42,7 +42,9 @@ SWITCHES: dict[str, tuple[str, dict[str, Any]]] = {
 def measure(updates: int, rounds: int, names: list[str]) -> dict[str, dict[str, float]]:
     """Of each switch: milliseconds an update, the ratio to plain SAC, and seconds to compile."""
     from forage.config.setup import make_setup
+    from forage.runs.training import use_compilation_cache
 
+    use_compilation_cache()
     runners: dict[str, Any] = {}
     found: dict[str, dict[str, float]] = {}
     for name in names:
