@@ -74,7 +74,7 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "td3-bc": ("td3-bc", SMALL),
     "rebrac": ("rebrac", SMALL | {"batch_size": 256, "actor_cloning": 0.1, "critic_cloning": 0.1}),
     "cql": ("cql", STEADY | {"samples": 4}),
-    "cal-ql": ("cal-ql", STEADY | {"samples": 4}),
+    "cal-ql": ("cal-ql", STEADY | {"samples": 4, "value_sizes": (64, 64)}),
     "sac-n": ("sac-n", SMALL | {"critics": 10}),
     "edac": ("edac", SMALL | {"critics": 5}),
     "sac-rnd": ("sac-rnd", SMALL),
