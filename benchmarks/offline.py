@@ -79,7 +79,7 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "edac": ("edac", SMALL | {"critics": 5}),
     "sac-rnd": ("sac-rnd", SMALL),
     "f-dvl": ("f-dvl", SMALL),
-    "o-dice": ("o-dice", SMALL),
+    "o-dice": ("o-dice", SMALL | {"value_sizes": (64, 64)}),
     "cfpi": ("cfpi", SMALL),
     "fql": ("fql", SMALL),
 }
