@@ -181,7 +181,7 @@ class Pool(HostEnvironment):
             return joined([self._ask(lane, "reset", seed) for lane in worker.lanes])
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
-        jax.tree.map(lambda to, new: np.copyto(to, new), self.shared.action, action)
+        jax.tree.map(np.copyto, self.shared.action, action)
         self._lost = None
         self._silent: list[Lane] = []
         for lane in self.lanes:

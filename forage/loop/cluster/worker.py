@@ -28,7 +28,7 @@ DONE, FAILED = "done", "failed"  # and what it answers
 
 TOLD = (
     *("evaluation_episodes", "evaluation_envs", "in_words", "places", "returns", "seeded", "numbered", "difficulty"),
-    *("hints", "written", "frames_per_second", "info_names", "saved"),
+    *("hints", "written", "frames_per_second", "info_names"),
 )
 """What a batch says once of all its environments."""
 
@@ -114,9 +114,9 @@ class Lane:
         mine, environment = self.mine, self.environment
         result = environment.step(jax.tree.map(np.array, mine.action))
         step = result.step
-        jax.tree.map(lambda to, new: np.copyto(to, new), mine.led_to, step.observation)
+        jax.tree.map(np.copyto, mine.led_to, step.observation)
         if result.observation is not step.observation:
-            jax.tree.map(lambda to, new: np.copyto(to, new), mine.observation, result.observation)
+            jax.tree.map(np.copyto, mine.observation, result.observation)
         mine.reward[:], mine.terminated[:], mine.truncated[:] = step.reward, step.terminated, step.truncated
         for name, values in mine.info.items():
             values[:] = step.info[name]
@@ -136,7 +136,7 @@ class Lane:
 
 def description(environment: HostEnvironment) -> dict[str, Any]:
     """Return what a batch says once of all its environments, and its spec."""
-    told = {name: getattr(environment, name) for name in TOLD if name != "saved"}
+    told = {name: getattr(environment, name) for name in TOLD}
     return told | {"spec": environment.spec, "saved": type(environment)._snapshot is not HostEnvironment._snapshot}
 
 
