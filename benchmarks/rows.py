@@ -265,6 +265,29 @@ CROSSQ_PENDULUM = Row(
 )
 
 
+ES_CARTPOLE = Row(
+    name="es-cartpole",
+    title="OpenES, CartPole-v1, 256 members, 64 units",
+    settings={
+        "algorithm": "open-es",
+        "environment": "CartPole-v1",
+        "simulator": "jax",
+        "steps": 100 * 256 * 500,
+        "population": 256,
+        "sigma": 0.05,
+        "learning_rate": 0.02,
+        "hidden": (64,),
+        "activation": "tanh",
+        "evaluation_episodes": 20,
+    },
+    # An update is a generation. Those of evosax play 500 steps a member whatever happens; Forage's end with the last
+    # episode, which after the first few is as long.
+    contestants=(Contestant("forage", "forage"), Contestant("evosax", "evosax")),
+    rate="updates_per_second",
+    smoke={"steps": 4 * 256 * 500},
+)
+
+
 def from_data(algorithm: str, title: str, updates: int) -> Row:
     """Return the row of an agent that learns from 100,000 random transitions of HalfCheetah's shapes."""
     return Row(
@@ -316,7 +339,13 @@ ROWS: dict[str, Row] = {
     row.name: row
     for row in (
         *(PPO_CARTPOLE, PPO_CARTPOLE_SEEDS, SAC_PENDULUM, DQN_CARTPOLE, PPO_HALFCHEETAH, SAC_HALFCHEETAH),
-        *(DROQ_PENDULUM, CROSSQ_PENDULUM, from_data("iql", "IQL", 4000), from_data("td3-bc", "TD3+BC", 4000)),
+        *(
+            DROQ_PENDULUM,
+            CROSSQ_PENDULUM,
+            ES_CARTPOLE,
+            from_data("iql", "IQL", 4000),
+            from_data("td3-bc", "TD3+BC", 4000),
+        ),
         from_data("cql", "CQL", 600),
         of_text("grpo-text", "step", "GRPO, a whole step"),
         of_text("generate-text", "generate", "Generation alone"),

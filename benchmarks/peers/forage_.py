@@ -12,13 +12,15 @@ import numpy as np
 from forage.agents.actor_critic.crossq import CrossQ
 from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.sac import SAC
+from forage.agents.evolution.open_es import OpenES
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.own import Own
 from forage.config.setup import prepare_devices
-from forage.core.ports import Agent, Behaviour
+from forage.core.ports import Agent, Behaviour, Evolver
 from forage.environments import HostFactory, make, spec_of
+from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, vary
 from forage.loop.host.runner import HostRunner
@@ -92,6 +94,18 @@ def dqn(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
     return agent, behaviour
 
 
+def open_es(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
+    agent = OpenES(
+        learning_rate=settings["learning_rate"],
+        sigma=settings["sigma"],
+        weight_decay=0.0,
+        num_envs=settings["population"],
+        hidden_sizes=tuple(settings["hidden"]),
+        activation=settings["activation"],
+    )
+    return agent, Own()
+
+
 def off_policy(settings: dict[str, Any]) -> dict[str, Any]:
     """What SAC and DQN have in common."""
     return {
@@ -106,15 +120,14 @@ def off_policy(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-MAKERS = {"ppo": ppo, "sac": sac, "droq": droq, "crossq": crossq, "dqn": dqn}
+MAKERS = {"ppo": ppo, "sac": sac, "droq": droq, "crossq": crossq, "dqn": dqn, "open-es": open_es}
 
 
 def build(settings: dict[str, Any]) -> tuple[DeviceRunner | HostRunner, int]:
     """Return the runner, and the horizon of an episode."""
-    agent, behaviour = {"ppo": ppo, "sac": sac, "droq": droq, "crossq": crossq, "dqn": dqn}[settings["algorithm"]](
-        settings
-    )
-    memory = LastRollout() if agent.on_policy else UniformReplay(settings["buffer_size"])
+    agent, behaviour = MAKERS[settings["algorithm"]](settings)
+    evolves = isinstance(agent, Evolver)
+    memory = LastRollout() if agent.on_policy or evolves else UniformReplay(settings["buffer_size"])
     simulator, name = settings["simulator"], settings["environment"]
     environment = make(name if simulator == "jax" else f"{simulator}:{name}")
     spec = environment.spec() if isinstance(environment, HostFactory) else spec_of(environment, name)
@@ -126,13 +139,13 @@ def build(settings: dict[str, Any]) -> tuple[DeviceRunner | HostRunner, int]:
     if isinstance(environment, HostFactory):
         return HostRunner([learner] * len(seeds), environment.build, seeds, settings["steps"]), spec.horizon
     prepare_devices(len(seeds))
-    loop = DeviceLoop(learner, environment, Same(), Reset())
+    loop = (EvolutionLoop if evolves else DeviceLoop)(learner, environment, Same(), Reset())
     return DeviceRunner(vary(loop, {}), seeds, settings["steps"]), spec.horizon
 
 
 def main() -> None:
     _, settings = common.arguments()
-    on_policy = settings["algorithm"] == "ppo"
+    evolves, on_policy = settings["algorithm"] == "open-es", settings["algorithm"] in ("ppo", "open-es")
     began = time.perf_counter()
     runner, horizon = build(settings)
     runner.begin()
@@ -161,7 +174,11 @@ def main() -> None:
     ready = time.perf_counter()
     report = runner.advance(iterations - before)
     ended = time.perf_counter()
-    if on_policy:
+    steps = (iterations - before) * runner.steps_per_iteration * settings["num_seeds"]
+    if evolves:  # a generation may be shorter than an iteration, so that several fit into one
+        steps = round(float(np.sum(report.latest["played"])))
+        updates = round(float(np.sum(report.metrics["updates"])))
+    elif on_policy:
         updates = (iterations - before) * settings["epochs"] * settings["num_minibatches"] * settings["num_seeds"]
     else:
         updates = round(float(np.sum(report.metrics["updates"])))
@@ -172,7 +189,7 @@ def main() -> None:
         seconds_compile=compiled,
         seconds_steady=ended - ready,
         seconds_outside=outside + time.perf_counter() - ended,
-        steps=(iterations - before) * runner.steps_per_iteration * settings["num_seeds"],
+        steps=steps,
         updates=updates,
         total_steps=runner.steps,
         final_return=np.mean(returns, axis=1).tolist(),

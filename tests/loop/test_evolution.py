@@ -8,6 +8,7 @@ import small
 
 from forage.config.setup import make_setup
 from forage.core.types import ForageError
+from forage.loop.device.loop import some
 
 small.keep_compiled()
 LONGEST = 8 * 500  # steps of a generation
@@ -78,3 +79,28 @@ def test_there_is_no_rollout_and_no_transition_to_learn_from():
     with pytest.raises(ForageError, match="OpenES learns from whole returns"):
         runner.learner.agent.learn((), None, None, None)
     assert "rollout" not in runner.kept()
+
+
+def test_members_play_on_together_and_count_their_own_steps():
+    def play(limit):
+        def step(carry):
+            turns, own = carry
+            return turns + 1, own + (turns < limit)
+
+        return jax.lax.while_loop(lambda carry: some(carry[0] < limit), step, (jnp.int32(0), jnp.int32(0)))
+
+    limits = jnp.array([[2, 5], [0, 3]])
+    turns, own = jax.jit(jax.vmap(jax.vmap(play)))(limits)
+    assert own.tolist() == limits.tolist() and (turns == 5).all()
+
+    # And so do episodes: those of two seeds in one program are those of each alone.
+    both = runner_of([3, 7])
+    both.begin()
+    played = both.evaluate(3, 60, 1)
+    assert len(set(np.asarray(played.lengths).ravel().tolist())) > 1
+    for row, seed in enumerate((3, 7)):
+        alone = runner_of([seed])
+        alone.begin()
+        found = alone.evaluate(3, 60, 1)
+        assert (np.asarray(found.lengths)[0] == np.asarray(played.lengths)[row]).all()
+        assert (np.asarray(found.returns)[0] == np.asarray(played.returns)[row]).all()

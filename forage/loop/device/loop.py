@@ -419,6 +419,7 @@ class DeviceLoop(Part):
         def step(carry):
             time, *rest = carry
             at, hidden, running, total, length, infos = mesh.split(rest) if split else rest
+            running = running & (time < last)  # others, in the same program, may go on for longer
             keys = jax.random.split(jax.random.fold_in(key, time), episodes)
             at, hidden, brought = jax.vmap(one)(at, hidden, keys, seats)
             hidden = self.learner.paid(state, hidden, brought.reward)
@@ -433,7 +434,7 @@ class DeviceLoop(Part):
         total = jnp.zeros((episodes, objectives) if objectives else (episodes,))
         infos = {name: jnp.full(episodes, jnp.nan) for name in self.learner.spec.info_names}
         carry = (jnp.int32(0), at, hidden, jnp.ones(episodes, bool), total, jnp.zeros(episodes, jnp.int32), infos)
-        carry = jax.lax.while_loop(lambda carry: carry[3].any() & (carry[0] < last), step, carry)
+        carry = jax.lax.while_loop(lambda carry: some(carry[3] & (carry[0] < last)), step, carry)
         total, length, infos = carry[4:]
         if self.opponent is not None:
             results = {"win": total > 0, "draw": total == 0, "loss": total < 0}
@@ -462,6 +463,21 @@ class DeviceLoop(Part):
         key = jax.random.fold_in(key, prng.OPPONENT)
         others, theirs = self.learner.by_agent(act)(hidden.behaviour, observation, key)
         return select(jnp.arange(spec.num_agents) == seat, own, others), Hidden(memory, theirs)
+
+
+@jax.custom_batching.custom_vmap
+def some(flags: Bool[Array, "..."]) -> Bool[Array, ""]:
+    """Return whether any flag is set, in any member of a `vmap`.
+
+    A loop that goes on while `some` are running has one condition for all of them. Where each member had its own, every
+    turn would choose between what all that it carries was and is.
+    """
+    return flags.any()
+
+
+@some.def_vmap
+def some_of_all(size: int, batched: list[bool], flags: Bool[Array, "..."]) -> tuple[Bool[Array, ""], bool]:
+    return some(flags), False
 
 
 def numbers(info: dict[str, Any], names: tuple[str, ...]) -> dict[str, Float[Array, "*env"]]:

@@ -34,8 +34,9 @@ def evolve(
     episodes: int,
     path: Path,
     tell: Callable[[dict[str, Any]], None],
+    chance: int = 0,
 ) -> Schedule:
-    """Train a population, one member for each seed. Return the schedule of the best.
+    """Train a population, one member for each seed. Return the schedule of the best. `chance` seeds its draws.
 
     After each of `PARTS` parts the fifth with the lowest evaluation returns takes over what members of the highest
     fifth, drawn at random, have learned, and their settings, in which each number is then multiplied by 0.8 or 1.2, or
@@ -44,7 +45,7 @@ def evolve(
     Source: Jaderberg, Dalibard, Osindero, Czarnecki, Donahue, Razavi, Vinyals, Green, Dunning, Simonyan, Fernando,
     Kavukcuoglu (2017), "Population Based Training of Neural Networks", arXiv 1711.09846, appendix A.1.
     """
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(chance)
     batch = Batch(setup, [{one.name: draw(one, random) for one in space} for _ in seeds], seeds, episodes)
     history: list[list[dict[str, float]]] = [[] for _ in seeds]
     values, rows = np.zeros(len(seeds)), Rows(path)
