@@ -41,6 +41,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "ppo-gru": ("ppo", "CartPole-masked", PPO | {"memory_size": 4}),
     "ppo-continuous": ("ppo", "Pendulum-v1", PPO | {"normalise_observation": True}),
     "a2c": ("a2c", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)}),
+    "appo": ("appo", "CartPole-v1", PPO),
     "impala": ("impala", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)}),
     "mdpo": ("mdpo", "CartPole-v1", PPO),
     "reinforce": (

@@ -9,6 +9,7 @@ PARTS = {
     "grpo": "language.grpo:GRPO",
     "a2c": "policy_gradient.a2c:A2C",
     "reinforce": "policy_gradient.reinforce:Reinforce",
+    "appo": "policy_gradient.appo:APPO",
     "impala": "policy_gradient.impala:IMPALA",
     "redq": "actor_critic.redq:REDQ",
     "droq": "actor_critic.droq:DroQ",

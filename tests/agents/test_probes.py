@@ -66,6 +66,7 @@ from forage.agents.offline.o_dice import ODICE
 from forage.agents.offline.recoil import ReCOIL
 from forage.agents.offline.trajectory_transformer import TrajectoryTransformer
 from forage.agents.policy_gradient.a2c import A2C
+from forage.agents.policy_gradient.appo import APPO
 from forage.agents.policy_gradient.impala import IMPALA
 from forage.agents.policy_gradient.mdpo import MDPO
 from forage.agents.policy_gradient.ppo import PPO
@@ -240,6 +241,7 @@ AGENTS = {
     "ppo": Trial(ppo(), 12_000),
     "ppo gru": Trial(ppo(memory_size=16), 120_000),
     "a2c": Trial(a2c(), 60_000),
+    "appo behind": Trial(APPO(**PPO_SIZES, discount=DISCOUNT), 40_000, memory=Queue(lag=2)),
     "impala": Trial(impala(), 40_000),
     "impala gru": Trial(impala(memory_size=16), 120_000),
     "impala behind": Trial(impala(), 40_000, memory=Queue(lag=4)),

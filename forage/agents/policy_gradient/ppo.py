@@ -35,7 +35,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import central, check_bounded, present, seen, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
-from forage.nn.distributions import Actions, Categorical, Gaussian
+from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
 from forage.nn.networks import Recall, Style, input_size
 from forage.nn.normalise import Norms, begun, normalised, norms_for, read_after, updated
 from forage.ops.minibatches import shuffled, standardised, weighted_mean
@@ -198,7 +198,12 @@ class PPO(Agent):
             action = policy.from_noise(network.standardised(features, noise))
         else:
             action = policy.sample(key) if explore else policy.mode()
-        return action if network.actions.discrete else network.actions.to_box(action), hidden, before
+        noted = self.noted(before, policy, action)
+        return action if network.actions.discrete else network.actions.to_box(action), hidden, noted
+
+    def noted(self, hidden: PyTree[Array], policy: Distribution, action: PyTree[Array]) -> PyTree[Array]:
+        """Return what a rollout keeps of a step: the memory before it."""
+        return hidden
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
         network = jax.eval_shape(lambda: self.init(prng.key(0), spec)).network
@@ -232,13 +237,13 @@ class PPO(Agent):
         # What acted is what learns, but for the first rollout, of whose numbers nothing was known when it began.
         later = updated(state.norm, split_mask(raw)[0], experience.counts)
         norm = begun(state.norm, later)
-        observation, action, sequence, log_probability, value, next_value = self.read(state.network, norm, experience)
-        advantages = self.advantages(experience, value, next_value, self.gae_lambda)
+        read = self.read(state.network, norm, experience)
+        observation, action, sequence, log_probability, value, _ = read
         by_agent = (experience.source == AGENT).astype(jnp.float32)
         earlier_value = value if self.clip_value else None
         counts = None if present(raw) is None else experience.counts.astype(jnp.float32)
-        advantages = advantages if counts is None else advantages * counts[..., None]
-        advantage, value_target = self.joined(state, advantages), advantages + value
+        advantages, value_target = self.estimates(experience, read)
+        advantage = self.joined(state, advantages)
         outputs = self.old_outputs(state.network, observation, sequence) if self.proximal else None
         targets = Targets(action, log_probability, advantage, by_agent, value_target, earlier_value, counts, outputs)
 
@@ -282,6 +287,15 @@ class PPO(Agent):
         metrics["explained_variance"] = 1 - advantages[..., 0].var() / jnp.maximum(value_target[..., 0].var(), 1e-8)
         state = state._replace(network=carry[0], optimiser=carry[1], norm=later)
         return state, metrics, jnp.abs(advantage).mean(0)
+
+    def estimates(
+        self, experience: Experience, read: Read
+    ) -> tuple[Float[Array, "time env streams"], Float[Array, "time env streams"]]:
+        """Compute the advantages and value targets of each stream; no advantage where one of many agents had left."""
+        advantages = self.advantages(experience, read.value, read.next_value, self.gae_lambda)
+        if present(experience.observation) is not None:
+            advantages = advantages * experience.counts.astype(jnp.float32)[..., None]
+        return advantages, advantages + read.value
 
     def joined(self, state: PPOState, advantages: Float[Array, "time env streams"]) -> Float[Array, "time env"]:
         """Make one advantage of those of all streams."""

@@ -1,0 +1,103 @@
+"""How much does a lag cost? IMPALA and APPO that learn from what their policies did 0, 1 or 4 updates ago, beside PPO.
+
+    python benchmarks/lag.py --list             # cells: task/agent/lag, and which are done
+    python benchmarks/lag.py                    # train all that is missing
+    python benchmarks/lag.py --only Acrobot-v1  # cells whose names begin so
+    python benchmarks/lag.py --table            # results/LAG.md from results/lag.json
+
+Equal steps of the environment for all, five seeds in one process, greedy evaluation in 32 episodes. The lag is that of
+the memory `queue`, which hands out each rollout when so many newer ones have come. Settings are the same for all lags.
+What is running when the process ends is lost; what is done stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import cells
+import numpy as np
+
+import forage
+from forage.evaluation.comparison import welch_difference
+from forage.memory.queue import Queue
+
+RESULTS = Path(__file__).parent / "results" / "lag.json"
+SEEDS = [1000, 1001, 1002, 1003, 1004]
+TASKS = {"CartPole-v1": 100_000, "Acrobot-v1": 200_000, "minatar:Breakout": 150_000}
+SAME: dict[str, Any] = {"num_envs": 8, "rollout_length": 32, "discount": 0.99}
+PROXIMAL = SAME | {"learning_rate": 1e-3, "epochs": 4, "minibatches": 4}
+AGENTS: dict[str, dict[str, Any]] = {"ppo": PROXIMAL, "appo": PROXIMAL, "impala": SAME | {"learning_rate": 6e-3}}
+LAGS = (0, 1, 4)
+CELLS = [f"{task}/{agent}/{lag}" for task in TASKS for agent in AGENTS for lag in (LAGS if agent != "ppo" else (0,))]
+
+
+def train(cell: str) -> dict[str, Any]:
+    """Train an agent with a lag. Return the mean evaluation return of each seed, and the seconds that it took."""
+    task, agent, lag = cell.split("/")
+    with tempfile.TemporaryDirectory() as folder:
+        run = forage.train(
+            agent,
+            task,
+            steps=TASKS[task],
+            seeds=SEEDS,
+            agent_options=AGENTS[agent],
+            memory=None if agent == "ppo" else Queue(int(lag)),
+            evaluation_episodes=32,
+            evaluation_actions="greedy",
+            display="quiet",
+            directory=Path(folder) / "run",
+        )
+        return {"scores": run.evaluation["return"], "seconds": round(run.rows[-1]["seconds"])}
+
+
+def table(found: dict[str, Any]) -> str:
+    """Return the page, with what is done."""
+    steps = ", ".join(f"{count:,} steps of {task}" for task, count in TASKS.items())
+    lines = [
+        "# What a lag costs",
+        "",
+        f"`python benchmarks/lag.py` trains what is missing: {steps}. Greedy returns, means and Student's 95 %",
+        "intervals of five seeds; the difference to PPO with Welch's interval.",
+        "",
+        "| task | agent | lag, in rollouts | return | less PPO's | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for cell in (cell for cell in CELLS if cell in found):
+        task, agent, lag = cell.split("/")
+        scores, beside = np.array(found[cell]["scores"]), found.get(f"{task}/ppo/0")
+        less = verdict = ""
+        if agent != "ppo" and beside is not None:
+            value, low, high = welch_difference(scores, np.array(beside["scores"]))[:3]
+            less = f"{value:+.4g} [{low:.4g}, {high:.4g}]"
+            verdict = "below" if high < 0 else "above" if low > 0 else "no difference seen"
+        lines.append(f"| {task} | {agent} | {lag} | {cells.with_interval(scores)} | {less} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Train what is missing, list it, or make the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="how the names of cells begin")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true", help="only make the page anew")
+    parser.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
+    arguments = parser.parse_args()
+    if arguments.here:
+        print(json.dumps({arguments.here: train(arguments.here)}), flush=True)
+        return
+    found = cells.read(RESULTS)
+    wanted = [cell for cell in CELLS if cell.startswith(arguments.only)]
+    if arguments.list:
+        print(*(f"{cell} {'done' if cell in found else ''}" for cell in wanted), sep="\n")
+        return
+    for cell in () if arguments.table else (cell for cell in wanted if cell not in found):
+        cells.train_one(__file__, RESULTS, cell)
+    RESULTS.with_name("LAG.md").write_text(table(cells.read(RESULTS)))
+
+
+if __name__ == "__main__":
+    main()
