@@ -53,6 +53,12 @@ def apart(one: Any, other: Any) -> float:
     return max(float(np.abs(a.astype(float) - b.astype(float)).max(initial=0.0)) for a, b in pairs)
 
 
+def relatively_apart(one: Any, other: Any) -> float:
+    """Return the largest difference of two trees of the same numbers, of large ones as a share of them."""
+    pairs = [(a.astype(float), b.astype(float)) for a, b in zip(numbers(one), numbers(other), strict=True)]
+    return max(float((np.abs(a - b) / np.maximum(np.abs(b), 1.0)).max(initial=0.0)) for a, b in pairs)
+
+
 def on(tree: Any) -> list[int]:
     """Return how many devices each leaf that has entries lies on, and in how many different parts."""
     leaves = [x for x in jax.tree.leaves(tree) if x.size]
@@ -103,9 +109,30 @@ def trained(agent: str, seeds: int, compared: bool) -> dict[str, Any]:
     return said
 
 
-def in_four(code: str) -> Any:
-    """Return what code prints as JSON in a process with four devices."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
+def moved(agent: str) -> dict[str, Any]:
+    """Train one seed on eight devices, go on with two and then with one, and compare with one all along."""
+    setup = setup_of(agent, 1, num_envs=8, **({} if agent == "ppo" else {"learning_starts": 64}))
+    alone = setup.runner(1)
+    alone.begin()
+    said: dict[str, Any] = {"apart": [], "devices": []}
+    with tempfile.TemporaryDirectory() as folder:
+        file, runner = Path(folder) / "state.npz", None
+        for devices in (8, 2, 1):
+            saved, runner = runner is not None, setup.runner(devices)
+            if saved:
+                runner.load(file)
+            else:
+                runner.begin()
+            runner.advance(ITERATIONS), alone.advance(ITERATIONS)
+            said["apart"].append(relatively_apart(runner.state, alone.state))
+            said["devices"].append(on(runner.state.actors))
+            runner.save(file, {"steps": runner.steps})
+    return said
+
+
+def in_four(code: str, devices: int = 4) -> Any:
+    """Return what code prints as JSON in a process with four devices, or as many as are said."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     environment = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
     places = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
     environment |= {"XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(places)}
@@ -130,6 +157,14 @@ def test_one_seed_on_four_devices_is_that_on_one(agent):
     # No device gathers a rollout or the ring: 32 transitions of 4 numbers, and 128 of 4.
     kinds = {kind for kind, _ in found["collectives"]}
     assert "all-reduce" in kinds and all(size <= 16 for kind, size in found["collectives"] if kind == "all-gather")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("agent", ["ppo", "dqn", "sac"])
+def test_a_run_moves_from_eight_devices_to_two_to_one(agent):
+    found = in_four(f"test_mesh.moved({agent!r})", devices=8)
+    assert found["devices"] == [[[8, 8]], [[2, 2]], [[1, 1]]]
+    assert max(found["apart"]) < 1e-5, found["apart"]
 
 
 @pytest.mark.thorough
