@@ -36,6 +36,7 @@ STEPS, EVERY, EPISODES = 2500, 250, 10
 TASKS = ("maze", "pendulum")
 SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "learning_rate": 1e-3, "batch_size": 256}
 KIT = SMALL | {"critics": 5, "critic_norm": "layer"}
+CALM = offline.STEADY | {"samples": 4, "value_sizes": (64, 64)}
 SOON = {"learning_starts": 256}
 LOW = {"climb": "mean", "target_subset": 2, "updates_per_rollout": 2, "policy_delay": 2}
 
@@ -56,8 +57,8 @@ METHODS: dict[str, Method] = {
     "SAC-N, then WSRL": Method("sac-n", KIT, "wsrl", KIT | LOW | {"learning_starts": 500}),
     "TD3+BC, then TD3": Method("td3-bc", SMALL, "td3", SMALL | SOON),
     "TD3+BC, then TD3 with data": Method("td3-bc", SMALL, "td3", SMALL | SOON, True),
-    "TD3+BC throughout": Method("td3-bc", SMALL, "td3-bc", SMALL | SOON, True),
     "FQL throughout": Method("fql", SMALL, "fql", SMALL | SOON, True),
+    "Cal-QL throughout": Method("cal-ql", CALM, "cal-ql", CALM | SOON, True),
     "E2O": Method("e2o", KIT, "e2o", KIT | SOON, True),
     "RO2O": Method("ro2o", KIT, "ro2o", KIT | SOON, True),
 }

@@ -1,7 +1,7 @@
 """Environments on the host in processes of their own, as one batch: whoever steps it need not know.
 
 A batch is cut into lanes, one for each thread of each worker, which hold neighbouring environments and step them
-together. A step is sent to all lanes and waited for; environments are seeded by their place in the whole batch, so
+together. A step is sent to all workers and waited for; environments are seeded by their place in the whole batch, so
 what comes back is, bit by bit, what one process would have made of those that seed each environment by itself.
 
 A worker that dies is replaced. What its environments were doing is lost, and said to be: the step is no transition
@@ -16,7 +16,7 @@ import os
 import pickle
 import struct
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from forage.core.errors import ForageError
 from forage.core.host import Conversation, HostEnvironment, HostStep
 from forage.core.types import Step
 from forage.loop.cluster.block import Block
-from forage.loop.cluster.worker import CALL, CLOSE, FAILED, OPEN, STEP, Exchange, exchange, main
+from forage.loop.cluster.worker import CALL, CLOSE, FAILED, MAKE, NUMBER, OPEN, Exchange, exchange, main
 
 PER_CORE = 8  # workers that a machine is asked to bear, at most
 MOST_REPLACED = 100  # workers in a run, before it is said that something else is wrong
@@ -39,66 +39,51 @@ class Gone(Exception):
     """A worker's process has ended by itself."""
 
 
-class Lane:
-    """What is known here of a lane: which environments it has, and how it is spoken to."""
-
-    def __init__(self, first: int, num_envs: int):
-        self.first, self.num_envs = first, num_envs
-        self.pipe: Connection | None = None
-
-    @property
-    def rows(self) -> slice:
-        return slice(self.first, self.first + self.num_envs)
-
-    def tell(self, *what: Any) -> None:
-        assert self.pipe is not None
-        try:
-            self.pipe.send(what)
-        except (BrokenPipeError, ConnectionResetError, OSError):
-            raise Gone from None
-
-    def answer(self) -> Any:
-        """Wait for the answer. Raise `ForageError` where the lane failed, and `Gone` where it is no more."""
-        assert self.pipe is not None
-        try:
-            what, said = self.pipe.recv()
-        except (EOFError, ConnectionResetError, OSError):
-            raise Gone from None
-        if what == FAILED:
-            raise ForageError(said)
-        return said
-
-    def ask(self, name: str, *arguments: Any) -> Any:
-        self.tell(CALL, name, *arguments)
-        return self.answer()
-
-
 class Worker:
-    """A process and its lanes."""
+    """A process, its lanes, and the pipe through which both sides speak."""
 
-    def __init__(self, build: Callable[[int], HostEnvironment], lanes: Sequence[Lane]):
-        self.build, self.lanes = build, lanes
+    def __init__(self, build: Callable[[int], HostEnvironment], sizes: Sequence[int], first: int):
+        self.build = build
+        starts = np.cumsum([first, *sizes[:-1]]).tolist()
+        self.lanes = [Lane(self, place, rows) for place, rows in enumerate(zip(starts, sizes, strict=True))]
         self.process: BaseProcess | None = None
+        self.pipe: Connection | None = None
+        self.heard: dict[int, tuple[str, Any]] = {}  # answers of lanes that nobody has asked for yet
 
     def start(self) -> None:
-        """Start the process, without waiting for it."""
+        """Start the process, whose lanes make their environments side by side, without waiting for it."""
         context = multiprocessing.get_context("spawn")  # a fork would copy locks that JAX's threads hold
-        ends = [context.Pipe() for _ in self.lanes]
-        told = [(lane.num_envs, lane.first, far) for lane, (_, far) in zip(self.lanes, ends, strict=True)]
-        self.process = context.Process(target=main, args=(self.build, told), daemon=True)
+        near, far = context.Pipe()
+        told = [(lane.num_envs, lane.first) for lane in self.lanes]
+        self.process = context.Process(target=main, args=(self.build, told, far), daemon=True)
         self.process.start()
-        for lane, (near, far) in zip(self.lanes, ends, strict=True):
-            lane.pipe = near
-            far.close()  # so that the end of the process is the end of the pipe
+        far.close()  # so that the end of the process is the end of the pipe
+        self.pipe, self.heard = near, {}
+        with contextlib.suppress(Gone):  # which is heard when they are asked what they made
+            for lane in reversed(self.lanes):  # the first is made on the thread that hands out the others' work
+                lane.tell(MAKE)
+
+    def tell(self, message: bytes) -> None:
+        assert self.pipe is not None
+        try:
+            self.pipe.send_bytes(message)
+        except OSError:
+            raise Gone from None
+
+    def hear(self) -> bytes:
+        assert self.pipe is not None
+        try:
+            return self.pipe.recv_bytes()
+        except (EOFError, OSError):
+            raise Gone from None
 
     def end(self) -> None:
         """End the process: ask it to, and kill it where it does not listen."""
-        for lane in self.lanes:
-            if lane.pipe is not None:
-                with contextlib.suppress(Gone):
-                    lane.tell(CLOSE)
-                lane.pipe.close()
-                lane.pipe = None
+        if self.pipe is not None:
+            with contextlib.suppress(Gone):
+                self.tell(pickle.dumps((0, CLOSE)))
+            self.pipe.close()
+            self.pipe = None
         if self.process is not None:
             self.process.join(SECONDS_TO_END)
             if self.process.is_alive():
@@ -106,6 +91,36 @@ class Worker:
                 self.process.join()
             self.process.close()
             self.process = None
+
+
+class Lane:
+    """What is known here of a lane: whose it is, at which place, and which environments it has."""
+
+    def __init__(self, worker: Worker, place: int, rows: tuple[int, int]):
+        self.worker, self.place = worker, place
+        self.first, self.num_envs = rows
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.first, self.first + self.num_envs)
+
+    def tell(self, *what: Any) -> None:
+        self.worker.tell(pickle.dumps((self.place, *what)))
+
+    def answer(self) -> Any:
+        """Wait for the answer. Raise `ForageError` where the lane failed, and `Gone` where it is no more."""
+        heard = self.worker.heard
+        while self.place not in heard:
+            place, *answer = pickle.loads(self.worker.hear())
+            heard[place] = tuple(answer)
+        what, said = heard.pop(self.place)
+        if what == FAILED:
+            raise ForageError(said)
+        return said
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        self.tell(CALL, name, *arguments)
+        return self.answer()
 
 
 class Pool(HostEnvironment):
@@ -118,9 +133,10 @@ class Pool(HostEnvironment):
         """
         check(build, num_envs, workers, threads)
         sizes = [len(part) for part in np.array_split(np.arange(num_envs), workers * threads)]
-        starts = np.cumsum([0, *sizes[:-1]]).tolist()
-        self.lanes = [Lane(first, size) for first, size in zip(starts, sizes, strict=True)]
-        self.workers = [Worker(build, self.lanes[i * threads : (i + 1) * threads]) for i in range(workers)]
+        each = [sizes[i * threads : (i + 1) * threads] for i in range(workers)]
+        firsts = np.cumsum([0, *map(sum, each[:-1])]).tolist()
+        self.workers = [Worker(build, *own) for own in zip(each, firsts, strict=True)]
+        self.lanes = [lane for worker in self.workers for lane in worker.lanes]
         self.replaced, self.seed = 0, 0
         self._lost: Bool[np.ndarray, " env"] | None = None
         self.block: Block | None = None
@@ -183,31 +199,29 @@ class Pool(HostEnvironment):
     def _send(self, action: PyTree[np.ndarray]) -> None:
         jax.tree.map(np.copyto, self.shared.action, action)
         self._lost = None
-        self._silent: list[Lane] = []
-        for lane in self.lanes:
+        self._gone: list[Worker] = []
+        for worker in self.workers:
             try:
-                lane.tell(STEP, self._steps + 1)
+                worker.tell(NUMBER.pack(self._steps + 1))
             except Gone:
-                self._silent.append(lane)
+                self._gone.append(worker)
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
-        waiting: dict[Any, Lane] = {lane.pipe: lane for lane in self.lanes if lane not in self._silent}
-        failed: ForageError | None = None
-        while waiting:
-            for pipe in wait(list(waiting)):
-                lane = waiting.pop(pipe)
-                try:
-                    if (number := lane.answer()) != self._steps:
-                        raise ForageError(f"{self.name} answered step {number} in place of {self._steps}.")
-                except Gone:
-                    self._silent.append(lane)
-                except ForageError as error:  # the others are heard first, or they would answer the next step's wait
-                    failed = failed or error
-        if failed is not None:
-            raise failed
+        failed: str | None = None
         for worker in self.workers:
-            if any(lane in self._silent for lane in worker.lanes):
-                self._lose(worker)
+            if worker in self._gone:
+                continue
+            try:
+                said = worker.hear()
+            except Gone:
+                self._gone.append(worker)
+                continue
+            if said != NUMBER.pack(self._steps):  # raised once all have answered
+                failed = failed or pickle.loads(said)
+        if failed is not None:
+            raise ForageError(failed)
+        for worker in self._gone:
+            self._lose(worker)
         return self._result()
 
     def _result(self) -> HostStep:
@@ -229,8 +243,9 @@ class Pool(HostEnvironment):
     def _lose(self, worker: Worker) -> None:
         """Replace a worker that ended in the middle of a step, and begin new episodes in its environments.
 
-        Lanes that had answered keep their step, whose episodes are cut there; that of the others is lost.
+        Lanes that had finished keep their step, whose episodes are cut there; that of the others is lost.
         """
+        silent = [lane for lane in worker.lanes if self.shared.number[lane.first] != self._steps]
         self._replace(worker)
         seed, shared = int(np.random.SeedSequence([self.seed, self.replaced]).generate_state(1)[0] >> 1), self.shared
         lost = np.zeros(self.num_envs, bool) if self._lost is None else self._lost
@@ -241,7 +256,7 @@ class Pool(HostEnvironment):
                 to[rows] = new
 
             jax.tree.map(put, shared.observation, began)
-            if lane in self._silent:
+            if lane in silent:
                 jax.tree.map(put, shared.led_to, began)
                 shared.reward[rows], shared.terminated[rows] = 0, False
                 lost[rows] = True

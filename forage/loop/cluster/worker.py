@@ -1,12 +1,15 @@
 """A process that steps environments: lanes, each a batch of its own on a thread of its own, told what to do by a pipe.
 
-Arrays come and go in shared memory (`Exchange`); a pipe carries a few bytes for each step, whatever else is asked for,
-and, by its end, the news that the process is gone.
+Arrays come and go in shared memory (`Exchange`); the pipe carries a step's number, once for all lanes, and back when
+the last of them has taken it, whatever else is asked for, and, by its end, the news that the process is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import pickle
+import queue
+import struct
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -23,8 +26,11 @@ from forage.core.host import HostEnvironment, array_dtype
 from forage.core.types import Spec
 from forage.loop.cluster.block import Block
 
-STEP, CALL, OPEN, CLOSE = "step", "call", "open", "close"  # what a lane is told
+MAKE, CALL, OPEN, CLOSE = "make", "call", "open", "close"  # what a lane is told
 DONE, FAILED = "done", "failed"  # and what it answers
+
+NUMBER = struct.Struct("<q")
+"""A step's number: alone in a message, it asks a worker for that step, and says that all its lanes have taken it."""
 
 TOLD = (
     *("evaluation_episodes", "evaluation_envs", "in_words", "places", "returns", "seeded", "numbered", "difficulty"),
@@ -44,6 +50,7 @@ class Exchange(NamedTuple):
     truncated: Any
     info: dict[str, Any]
     place: Any
+    number: Any  # of the newest step that was taken
 
 
 def exchange(spec: Spec, num_envs: int) -> Exchange:
@@ -66,38 +73,33 @@ def exchange(spec: Spec, num_envs: int) -> Exchange:
     flag, number = batched((), bool), jax.ShapeDtypeStruct((num_envs,), np.dtype(np.float32))
     info = dict.fromkeys(spec.info_names, number)
     place = jax.ShapeDtypeStruct((num_envs,), np.dtype(np.int32))
-    return Exchange(action, observation, observation, batched(reward, np.float32), flag, flag, info, place)
+    steps = jax.ShapeDtypeStruct((num_envs,), np.dtype(np.int64))
+    return Exchange(action, observation, observation, batched(reward, np.float32), flag, flag, info, place, steps)
 
 
 class Lane:
     """A batch of environments of a worker: rows `first` to `first + num_envs` of the whole."""
 
-    def __init__(self, build: Callable[[int], HostEnvironment], num_envs: int, first: int, pipe: Connection):
-        self.build, self.num_envs, self.first, self.pipe = build, num_envs, first, pipe
+    def __init__(self, build: Callable[[int], HostEnvironment], num_envs: int, first: int):
+        self.build, self.num_envs, self.first = build, num_envs, first
+        self.asked: queue.SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]]] = queue.SimpleQueue()
         self.block: Block | None = None
 
     def work(self) -> None:
-        """Do what the pipe asks for until it closes."""
-        with contextlib.suppress(EOFError, OSError, BrokenPipeError):  # the other side is gone
-            try:
-                self.environment = self.build(self.num_envs)
-            except Exception as error:
-                self.pipe.send((FAILED, sentence(error)))
-                return
-            self.environment.first = self.first
-            self.pipe.send((DONE, description(self.environment)))
-            while (asked := self.pipe.recv())[0] != CLOSE:
-                try:
-                    answer = (DONE, self.answer(*asked))
-                except Exception as error:
-                    answer = (FAILED, sentence(error))
-                self.pipe.send(answer)
+        """Do on this thread what others put into the queue, until it is told to close."""
+        while True:
+            do, told = self.asked.get()
+            if told[:1] == (CLOSE,):
+                break
+            do(self, *told)
         self.close()
 
     def answer(self, what: str, *told: Any) -> Any:
         """Do what was asked for, and return the answer."""
-        if what == STEP:
-            return self.step(*told)
+        if what == MAKE:
+            self.environment = self.build(self.num_envs)
+            self.environment.first = self.first
+            return description(self.environment)
         if what == OPEN:
             shapes, name = told
             self.block = Block(shapes, name)
@@ -109,8 +111,8 @@ class Lane:
         found = getattr(self.environment, name)
         return found(*arguments) if callable(found) else found
 
-    def step(self, number: int) -> int:
-        """Take the actions that lie in the block, and write what came of them. Return the step's number."""
+    def step(self, number: int) -> None:
+        """Take the actions that lie in the block, and write what came of them and, at last, the step's number."""
         mine, environment = self.mine, self.environment
         result = environment.step(jax.tree.map(np.array, mine.action))
         step = result.step
@@ -122,7 +124,7 @@ class Lane:
             values[:] = step.info[name]
         if environment.places is not None:
             mine.place[:] = environment.place
-        return number
+        mine.number[:] = number
 
     def close(self) -> None:
         environment = getattr(self, "environment", None)
@@ -132,6 +134,68 @@ class Lane:
         if self.block is not None:
             self.mine = None  # type: ignore[assignment]
             self.block.close()
+
+
+class Worker:
+    """The lanes of this process, the first on its main thread, and the pipe to whom they work for."""
+
+    def __init__(self, build: Callable[[int], HostEnvironment], lanes: list[tuple[int, int]], pipe: Connection):
+        self.lanes, self.pipe = [Lane(build, *lane) for lane in lanes], pipe
+        self.lock = threading.Lock()
+        self.left, self.failed = 0, ""  # of a step: lanes that have not finished, and what was wrong in one
+
+    def work(self) -> None:
+        """Do what the pipe asks for until it closes."""
+        threads = [threading.Thread(target=lane.work, daemon=True) for lane in self.lanes[1:]]
+        for thread in threads:
+            thread.start()
+        with contextlib.suppress(EOFError, OSError):  # the other side is gone
+            while True:
+                message = self.pipe.recv_bytes()
+                if len(message) == NUMBER.size:
+                    self.left, self.failed = len(self.lanes), ""
+                    for lane in self.lanes[1:]:
+                        lane.asked.put((self.step, NUMBER.unpack(message)))
+                    self.step(self.lanes[0], *NUMBER.unpack(message))
+                    continue
+                place, *asked = pickle.loads(message)
+                if asked[0] == CLOSE:
+                    break
+                if place:
+                    self.lanes[place].asked.put((self.call, tuple(asked)))
+                else:
+                    self.call(self.lanes[0], *asked)
+        for lane in self.lanes[1:]:
+            lane.asked.put((self.call, (CLOSE,)))
+        self.lanes[0].close()
+        for thread in threads:
+            thread.join()
+
+    def step(self, lane: Lane, number: int) -> None:
+        """Take a step in a lane. The last to finish says so, or what went wrong in one of them."""
+        failed = ""
+        try:
+            lane.step(number)
+        except Exception as error:
+            failed = sentence(error)
+        with self.lock:
+            self.left -= 1
+            self.failed = self.failed or failed
+            last = not self.left
+        if last:
+            self.say(pickle.dumps(self.failed) if self.failed else NUMBER.pack(number))
+
+    def call(self, lane: Lane, *asked: Any) -> None:
+        """Answer what a lane is asked for."""
+        try:
+            answer = (self.lanes.index(lane), DONE, lane.answer(*asked))
+        except Exception as error:
+            answer = (self.lanes.index(lane), FAILED, sentence(error))
+        self.say(pickle.dumps(answer))
+
+    def say(self, message: bytes) -> None:
+        with contextlib.suppress(OSError), self.lock:  # nobody may be there any more to hear it
+            self.pipe.send_bytes(message)
 
 
 def description(environment: HostEnvironment) -> dict[str, Any]:
@@ -147,13 +211,7 @@ def sentence(error: Exception) -> str:
     return f"A worker failed with {type(error).__name__}: {str(error) or 'no message'}."
 
 
-def main(build: Callable[[int], HostEnvironment], lanes: list[tuple[int, int, Connection]]) -> None:
-    """Run the lanes of a worker, each `(num_envs, first, pipe)`, until their pipes close."""
+def main(build: Callable[[int], HostEnvironment], lanes: list[tuple[int, int]], pipe: Connection) -> None:
+    """Run the lanes of a worker, each `(num_envs, first)`, until the pipe closes."""
     jax.config.update("jax_platforms", "cpu")  # an accelerator is the learner's
-    made = [Lane(build, *lane) for lane in lanes]
-    threads = [threading.Thread(target=lane.work, daemon=True) for lane in made[1:]]
-    for thread in threads:
-        thread.start()
-    made[0].work()
-    for thread in threads:
-        thread.join()
+    Worker(build, lanes, pipe).work()

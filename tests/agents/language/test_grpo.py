@@ -217,6 +217,7 @@ def test_other_environments_and_starts_are_refused():
         setup_of(model=Transformer(jax.random.key(0), small)).runner()
 
 
+@pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(tmp_path):
     agent = GRPO(model=model(), rollout_length=4, num_envs=8, group_size=4, minibatches=2)
     check_resumed(tmp_path, agent, "text:guess", 64, 128)
