@@ -60,8 +60,9 @@ def table(found: dict[str, Any]) -> str:
     lines = [
         "# What a lag costs",
         "",
-        f"`python benchmarks/lag.py` trains what is missing: {steps}. Greedy returns, means and Student's 95 %",
-        "intervals of five seeds; the difference to PPO with Welch's interval.",
+        "`python benchmarks/lag.py` trains what is missing:",
+        f"{steps}.",
+        "Greedy returns, means and Student's 95 % intervals of five seeds; the difference to PPO with Welch's interval.",
         "",
         "| task | agent | lag, in rollouts | return | less PPO's | |",
         "|---|---|---|---|---|---|",

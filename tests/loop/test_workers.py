@@ -127,6 +127,31 @@ def test_a_worker_that_dies_is_replaced_and_its_step_is_lost() -> None:
         pool.close()
 
 
+@pytest.mark.thorough
+def test_one_that_dies_as_it_begins_is_replaced_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool(CARTPOLE.build, 4, 2, 2)
+    try:
+        pool.reset(0)
+        worker = pool.workers[1]
+        start, deaths = worker.start, [True, True]
+
+        def begin() -> None:
+            start()
+            if deaths and deaths.pop():
+                worker.process.kill()  # type: ignore[union-attr]
+
+        monkeypatch.setattr(worker, "start", begin)
+        worker.process.kill()  # type: ignore[union-attr]
+        worker.process.join()  # type: ignore[union-attr]
+        pool.step(np.zeros(4, np.int32))
+        assert pool.lost is not None and pool.lost.tolist() == [False, False, True, True]
+        assert pool.replaced == 3
+        pool.step(np.zeros(4, np.int32))
+        assert pool.lost is None
+    finally:
+        pool.close()
+
+
 @pytest.mark.parametrize(("workers", "threads"), gated([(2, 2), (3, 1)], [(2, 2)]))
 def test_training_with_workers_is_training_without(tmp_path: Path, workers: int, threads: int) -> None:
     how: dict[str, Any] = {"steps": 512, "seeds": 1, "num_envs": 4, "rollout_length": 32, "display": "quiet"}

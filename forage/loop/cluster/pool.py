@@ -193,8 +193,7 @@ class Pool(HostEnvironment):
         try:
             return joined([lane.ask("reset", seed) for lane in worker.lanes])
         except Gone:
-            self._replace(worker)
-            return joined([self._ask(lane, "reset", seed) for lane in worker.lanes])
+            return joined(self._renewed(worker, seed))
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
         jax.tree.map(np.copyto, self.shared.action, action)
@@ -245,12 +244,11 @@ class Pool(HostEnvironment):
 
         Lanes that had finished keep their step, whose episodes are cut there; that of the others is lost.
         """
-        silent = [lane for lane in worker.lanes if self.shared.number[lane.first] != self._steps]
-        self._replace(worker)
-        seed, shared = int(np.random.SeedSequence([self.seed, self.replaced]).generate_state(1)[0] >> 1), self.shared
+        shared = self.shared
+        silent = [lane for lane in worker.lanes if shared.number[lane.first] != self._steps]
         lost = np.zeros(self.num_envs, bool) if self._lost is None else self._lost
-        for lane in worker.lanes:
-            rows, began = lane.rows, self._ask(lane, "reset", seed)
+        for lane, began in zip(worker.lanes, self._renewed(worker), strict=True):
+            rows = lane.rows
 
             def put(to: np.ndarray, new: np.ndarray, rows: slice = rows) -> None:
                 to[rows] = new
@@ -265,19 +263,26 @@ class Pool(HostEnvironment):
             shared.truncated[rows] = ~shared.terminated[rows]
         self._lost = lost
 
-    def _replace(self, worker: Worker) -> None:
-        """Start a worker anew."""
-        self.replaced += 1
-        if self.replaced > MOST_REPLACED:
-            raise ForageError(
-                f"{MOST_REPLACED} workers of {self.name} have died and been replaced; its environments take their "
-                f"process down, so look at them without workers."
-            )
-        worker.end()
-        worker.start()
-        for lane in worker.lanes:
-            self._begun(lane)
-            self._open(lane)
+    def _renewed(self, worker: Worker, seed: int | None = None) -> list[PyTree[np.ndarray]]:
+        """Replace a worker, again where the new one dies as it begins. Return what its lanes show after a reset.
+
+        Without a seed they begin from one that this replacement has for itself.
+        """
+        while True:
+            self.replaced += 1
+            if self.replaced > MOST_REPLACED:
+                raise ForageError(
+                    f"{MOST_REPLACED} workers of {self.name} have died and been replaced; its environments take their "
+                    f"process down, so look at them without workers."
+                )
+            worker.end()
+            worker.start()
+            own = np.random.SeedSequence([self.seed, self.replaced]).generate_state(1)[0] >> 1
+            with contextlib.suppress(Gone):
+                for lane in worker.lanes:
+                    lane.answer()
+                    self._open(lane)
+                return [lane.ask("reset", int(own) if seed is None else seed) for lane in worker.lanes]
 
     def _ask(self, lane: Lane, name: str, *arguments: Any) -> Any:
         """Ask a lane for what no other could tell, so its worker has to be there."""

@@ -1,0 +1,160 @@
+"""What do kills cost? Workers killed at 100 random moments, and the learner at 10: is anything lost or doubled?
+
+    python benchmarks/faults.py [--kills 100] [--learner 10]    # writes results/FAULTS.md
+
+Workers: each environment answers an action with a number made of it and of the step of its episode. Of every step it is
+checked that each row is either said to be lost, with a new episode begun, or is exactly what that action brings in the
+step after the last. Kills (SIGKILL) come from a thread of their own, up to a tenth of a second after the worker before
+was replaced. The learner: a run of PPO with two workers is killed after random times and resumed until it ends; its
+agent must be, bit by bit, that of a run that nobody killed, and no process and no shared memory may be left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from forage.environments import HostFactory
+from forage.loop.cluster.pool import Pool
+
+RESULTS = Path(__file__).parent / "results" / "FAULTS.md"
+LENGTH, NUM_ENVS = 50, 8
+SHARED = Path("/dev/shm")
+
+
+class Echo(gymnasium.Env):
+    """Pays 100 times the step of its episode and the action, and shows the step."""
+
+    observation_space = gymnasium.spaces.Box(0, LENGTH, (1,))
+    action_space = gymnasium.spaces.Discrete(100)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        """Begin at step 0."""
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        """Pay what tells which step and which action it was."""
+        self.count += 1
+        return np.float32([self.count]), 100.0 * self.count + float(action), self.count == LENGTH, False, {}
+
+
+def resident() -> float:
+    """Return the megabytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def kill_workers(kills: int) -> dict[str, Any]:
+    """Step a pool while its workers are killed. Return what was counted; raise where a row is not what it should be."""
+    chance = random.Random(0)
+    pool = Pool(HostFactory("echo", maker=Echo).build, NUM_ENVS, 2, 2)
+    done = threading.Event()
+
+    def killer() -> None:
+        while not done.is_set():
+            time.sleep(chance.uniform(0, 0.1))
+            worker, replaced = chance.choice(pool.workers), pool.replaced
+            if replaced >= kills:
+                return
+            os.kill(worker.process.pid, signal.SIGKILL)  # type: ignore[union-attr, arg-type]
+            while pool.replaced == replaced and not done.is_set():
+                time.sleep(0.001)
+
+    counted = {"steps": 0, "lost": 0, "memory": []}
+    try:
+        pool.reset(0)
+        thread = threading.Thread(target=killer, daemon=True)
+        thread.start()
+        at, actions = np.zeros(NUM_ENVS), np.random.default_rng(0)
+        while thread.is_alive():
+            action = actions.integers(0, 100, NUM_ENVS).astype(np.int32)
+            result, before = pool.step(action), pool.replaced
+            lost = np.zeros(NUM_ENVS, bool) if pool.lost is None else pool.lost
+            step, at = result.step, at + 1
+            assert (step.reward[~lost] == 100 * at[~lost] + action[~lost]).all(), (step.reward, at, action)
+            assert (step.reward[lost] == 0).all() and step.truncated[lost].all() and not step.terminated[lost].any()
+            ended = step.terminated | step.truncated
+            at[ended] = 0
+            assert (result.observation[:, 0] == at).all(), (result.observation, at)
+            counted["steps"], counted["lost"] = counted["steps"] + NUM_ENVS, counted["lost"] + int(lost.sum())
+            if before >= len(counted["memory"]) * 10:
+                counted["memory"].append(round(resident(), 1))
+    finally:
+        done.set()
+        counted["replaced"] = pool.replaced
+        pool.close()
+    return counted
+
+
+def kill_learner(kills: int) -> dict[str, Any]:
+    """Kill a run and resume it, until it ends. Return how often, and whether its agent is that of a run left alone."""
+    chance, killed, left = random.Random(0), 0, len(list(SHARED.glob("psm_*")))
+    with tempfile.TemporaryDirectory() as folder:
+        how = ["train", "ppo", "gymnasium:CartPole-v1", "--seeds", "1", "--steps", "200k", "--num-envs", "8"]
+        how += ["--workers", "2", "--checkpoint-seconds", "2", "--quiet"]
+        forage = [sys.executable, "-m", "forage"]
+        subprocess.run([*forage, *how, "--directory", f"{folder}/alone"], check=True)
+        process = subprocess.Popen([*forage, *how, "--directory", f"{folder}/killed"])
+        while True:
+            wait = chance.uniform(8, 20) if killed < kills else None
+            try:
+                code = process.wait(wait)
+                if code == 0:
+                    break
+                raise SystemExit(f"the run ended by itself with exit code {code}")
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                killed += 1
+                time.sleep(2)  # so that workers hear that nobody is there
+                process = subprocess.Popen([*forage, "resume", f"{folder}/killed", "--quiet"])
+        one, other = (dict(np.load(f"{folder}/{name}/agent.npz")) for name in ("alone", "killed"))
+        same = all(np.array_equal(one[name], other[name]) for name in one if name != "header")
+    found = subprocess.run(["pgrep", "-f", f"{folder}/"], capture_output=True, text=True).stdout.split()
+    return {"killed": killed, "same": same, "processes": len(found), "shared": len(list(SHARED.glob("psm_*"))) - left}
+
+
+def main() -> None:
+    """Kill, count, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100, help="of workers")
+    parser.add_argument("--learner", type=int, default=10, help="kills of the learner; 0: none")
+    arguments = parser.parse_args()
+    workers = kill_workers(arguments.kills)
+    print(workers, flush=True)
+    lines = [
+        "# Kills",
+        "",
+        "`python benchmarks/faults.py`",
+        "",
+        f"Workers: {workers['replaced']} killed and replaced in {workers['steps']:,} steps of {NUM_ENVS} environments,",
+        f"of which {workers['lost']:,} were said to be lost; every other was what its action brings, none twice.",
+        f"Memory of the main process after every ten, in MB: {', '.join(map(str, workers['memory']))}.",
+    ]
+    if arguments.learner:
+        learner = kill_learner(arguments.learner)
+        print(learner, flush=True)
+        verdict = "bit by bit that" if learner["same"] else "NOT that"
+        lines += [
+            "",
+            f"The learner: killed {learner['killed']} times and resumed; its agent is {verdict} of a run that nobody",
+            f"killed. Left behind: {learner['processes']} processes, {learner['shared']} blocks of shared memory.",
+        ]
+    RESULTS.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
