@@ -62,7 +62,7 @@ def table(found: dict[str, Any]) -> str:
         "",
         "`python benchmarks/lag.py` trains what is missing:",
         f"{steps}.",
-        "Greedy returns, means and Student's 95 % intervals of five seeds; the difference to PPO with Welch's interval.",
+        "Greedy returns, means and Student's 95 % intervals of five seeds; less PPO's, with Welch's interval.",
         "",
         "| task | agent | lag, in rollouts | return | less PPO's | |",
         "|---|---|---|---|---|---|",
