@@ -75,6 +75,8 @@ def test_on_policy_rows_divide_evenly(harness: ModuleType) -> None:
                 elif "new_tokens" in settings:  # of text: no environment steps but answers
                     assert settings["prompt_tokens"] + settings["new_tokens"] <= settings["model"]["length"]
                     assert settings["group"] > 1 and settings["updates"] > 0
+                elif "population" in settings:  # whole generations of 500 steps
+                    assert settings["population"] % 2 == 0 and settings["steps"] % (500 * settings["population"]) == 0
                 elif settings["algorithm"] == "ppo":
                     rollout = settings["num_envs"] * settings["rollout_length"]
                     assert rollout % settings["num_minibatches"] == 0
