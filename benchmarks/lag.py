@@ -54,6 +54,12 @@ def train(cell: str) -> dict[str, Any]:
         return {"scores": run.evaluation["return"], "seconds": round(run.rows[-1]["seconds"])}
 
 
+def difference(scores: np.ndarray, others: list[float]) -> str:
+    """Return a difference of means with its interval, marked where that leaves 0 out."""
+    value, low, high = welch_difference(scores, np.array(others))
+    return f"{value:+.3g} [{low:.3g}, {high:.3g}]" + (" above" if low > 0 else " below" if high < 0 else "")
+
+
 def table(found: dict[str, Any]) -> str:
     """Return the page, with what is done."""
     steps = ", ".join(f"{count:,} steps of {task}" for task, count in TASKS.items())
@@ -62,20 +68,18 @@ def table(found: dict[str, Any]) -> str:
         "",
         "`python benchmarks/lag.py` trains what is missing:",
         f"{steps}.",
-        "Greedy returns, means and Student's 95 % intervals of five seeds; less PPO's, with Welch's interval.",
+        "Greedy returns, means and Student's 95 % intervals of five seeds; differences with Welch's.",
+        "They are not corrected for their number.",
         "",
-        "| task | agent | lag, in rollouts | return | less PPO's | |",
+        "| task | agent | lag, in rollouts | return | less PPO's | less its own at lag 0 |",
         "|---|---|---|---|---|---|",
     ]
     for cell in (cell for cell in CELLS if cell in found):
         task, agent, lag = cell.split("/")
-        scores, beside = np.array(found[cell]["scores"]), found.get(f"{task}/ppo/0")
-        less = verdict = ""
-        if agent != "ppo" and beside is not None:
-            value, low, high = welch_difference(scores, np.array(beside["scores"]))[:3]
-            less = f"{value:+.4g} [{low:.4g}, {high:.4g}]"
-            verdict = "below" if high < 0 else "above" if low > 0 else "no difference seen"
-        lines.append(f"| {task} | {agent} | {lag} | {cells.with_interval(scores)} | {less} | {verdict} |")
+        scores = np.array(found[cell]["scores"])
+        rivals = ["" if agent == "ppo" else f"{task}/ppo/0", "" if lag == "0" else f"{task}/{agent}/0"]
+        less = [difference(scores, found[rival]["scores"]) if rival in found else "" for rival in rivals]
+        lines.append(f"| {task} | {agent} | {lag} | {cells.with_interval(scores)} | {' | '.join(less)} |")
     return "\n".join(lines) + "\n"
 
 
