@@ -4,8 +4,8 @@
 
 Workers: each environment answers an action with a number made of it and of the step of its episode. Of every step it is
 checked that each row is either said to be lost, with a new episode begun, or is exactly what that action brings in the
-step after the last. Kills (SIGKILL) come from a thread of their own, up to a tenth of a second after the worker before
-was replaced. The learner: a run of PPO with two workers is killed after random times and resumed until it ends; its
+step after the last. Kills (SIGKILL) come from a thread of their own, up to a tenth of a second after steps go on, and a
+fifth of them as the worker before is being replaced. The learner: a run of PPO with two workers is killed after random times and resumed until it ends; its
 agent must be, bit by bit, that of a run that nobody killed, and no process and no shared memory may be left.
 """
 
@@ -62,9 +62,14 @@ def kill_workers(kills: int) -> dict[str, Any]:
     chance = random.Random(0)
     pool = Pool(HostFactory("echo", maker=Echo).build, NUM_ENVS, 2, 2)
     done = threading.Event()
+    counted: dict[str, Any] = {"steps": 0, "lost": 0, "memory": []}
 
     def killer() -> None:
         while not done.is_set():
+            before = counted["steps"]
+            patient = chance.random() < 0.8
+            while patient and counted["steps"] == before and not done.is_set():
+                time.sleep(0.001)  # most kills come once steps go on, and some as the new worker begins
             time.sleep(chance.uniform(0, 0.1))
             worker, replaced = chance.choice(pool.workers), pool.replaced
             if replaced >= kills:
@@ -73,7 +78,6 @@ def kill_workers(kills: int) -> dict[str, Any]:
             while pool.replaced == replaced and not done.is_set():
                 time.sleep(0.001)
 
-    counted = {"steps": 0, "lost": 0, "memory": []}
     try:
         pool.reset(0)
         thread = threading.Thread(target=killer, daemon=True)
