@@ -5,8 +5,9 @@
 Workers: each environment answers an action with a number made of it and of the step of its episode. Of every step it is
 checked that each row is either said to be lost, with a new episode begun, or is exactly what that action brings in the
 step after the last. Kills (SIGKILL) come from a thread of their own, up to a tenth of a second after steps go on, and a
-fifth of them as the worker before is being replaced. The learner: a run of PPO with two workers is killed after random times and resumed until it ends; its
-agent must be, bit by bit, that of a run that nobody killed, and no process and no shared memory may be left.
+fifth of them as the worker before is being replaced. The learner: a run of PPO with two workers is killed after random
+times and resumed until it ends; its agent must be, bit by bit, that of a run that nobody killed, and no process and no
+shared memory may be left.
 """
 
 from __future__ import annotations
