@@ -1,6 +1,7 @@
 """What do kills cost? Workers killed at 100 random moments, and the learner at 10: is anything lost or doubled?
 
-    python benchmarks/faults.py [--kills 100] [--learner 10]    # writes results/FAULTS.md
+    python benchmarks/faults.py            # kill what has not been killed yet; results/FAULTS.md, from faults.json
+    python benchmarks/faults.py --again    # all of it
 
 Workers: each environment answers an action with a number made of it and of the step of its episode. Of every step it is
 checked that each row is either said to be lost, with a new episode begun, or is exactly what that action brings in the
@@ -24,13 +25,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import cells
 import gymnasium
 import numpy as np
 
 from forage.environments import HostFactory
 from forage.loop.cluster.pool import Pool
 
-RESULTS = Path(__file__).parent / "results" / "FAULTS.md"
+RESULTS = Path(__file__).parent / "results" / "faults.json"
 LENGTH, NUM_ENVS = 50, 8
 SHARED = Path("/dev/shm")
 
@@ -132,33 +134,38 @@ def kill_learner(kills: int) -> dict[str, Any]:
     return {"killed": killed, "same": same, "processes": len(found), "shared": len(list(SHARED.glob("psm_*"))) - left}
 
 
-def main() -> None:
-    """Kill, count, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100, help="of workers")
-    parser.add_argument("--learner", type=int, default=10, help="kills of the learner; 0: none")
-    arguments = parser.parse_args()
-    workers = kill_workers(arguments.kills)
-    print(workers, flush=True)
-    lines = [
-        "# Kills",
-        "",
-        "`python benchmarks/faults.py`",
-        "",
-        f"Workers: {workers['replaced']} killed and replaced in {workers['steps']:,} steps of {NUM_ENVS} environments,",
-        f"of which {workers['lost']:,} were said to be lost; every other was what its action brings, none twice.",
-        f"Memory of the main process after every ten, in MB: {', '.join(map(str, workers['memory']))}.",
-    ]
-    if arguments.learner:
-        learner = kill_learner(arguments.learner)
-        print(learner, flush=True)
+def page(found: dict[str, Any]) -> str:
+    """Return the page of what was killed."""
+    lines = ["# Kills", "", "`python benchmarks/faults.py`"]
+    if workers := found.get("workers"):
+        lines += [
+            "",
+            f"Workers: {workers['replaced']} killed and replaced in {workers['steps']:,} steps of an environment each,",
+            f"of which {workers['lost']:,} were said to be lost; every other was what its action brings, none twice.",
+            f"Memory of the main process after every ten, in MB: {', '.join(map(str, workers['memory']))}.",
+        ]
+    if learner := found.get("learner"):
         verdict = "bit by bit that" if learner["same"] else "NOT that"
         lines += [
             "",
             f"The learner: killed {learner['killed']} times and resumed; its agent is {verdict} of a run that nobody",
             f"killed. Left behind: {learner['processes']} processes, {learner['shared']} blocks of shared memory.",
         ]
-    RESULTS.write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Kill what has not been killed yet, count, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100, help="of workers")
+    parser.add_argument("--learner", type=int, default=10, help="kills of the learner")
+    parser.add_argument("--again", action="store_true", help="also what was done before")
+    arguments = parser.parse_args()
+    parts = {"workers": (kill_workers, arguments.kills), "learner": (kill_learner, arguments.learner)}
+    for name, (kill, kills) in parts.items():
+        if arguments.again or name not in cells.read(RESULTS):
+            cells.put(RESULTS, name, kill(kills))
+    RESULTS.with_name("FAULTS.md").write_text(page(cells.read(RESULTS)))
 
 
 if __name__ == "__main__":
