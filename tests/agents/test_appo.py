@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from forage.agents.policy_gradient.appo import APPO, Noted
-from forage.agents.policy_gradient.impala import IMPALA
+from forage.agents.policy_gradient.appo import APPO
+from forage.agents.policy_gradient.impala import IMPALA, Noted
 from forage.agents.policy_gradient.impala import Read as ReadByImpala
 from forage.agents.policy_gradient.ppo import PPO
 from forage.core import prng

@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from forage.agents.policy_gradient.impala import Noted, estimate
 from forage.agents.policy_gradient.ppo import PPO, Read
 from forage.core.ports import Metrics
 from forage.core.spaces import present
@@ -34,14 +35,6 @@ from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic
 from forage.nn.distributions import Distribution
 from forage.nn.normalise import Norms
-from forage.ops.returns import vtrace
-
-
-class Noted(NamedTuple):
-    """What the agent notes as it acts."""
-
-    hidden: PyTree[Array]  # before the step; `()` without memory
-    log_probability: Float[Array, ""]  # of its action, by the policy that acted
 
 
 class APPOState(NamedTuple):
@@ -109,7 +102,3 @@ class APPO(PPO):
         learned, metrics, errors = super().learn(state, batch, clock, key)
         metrics["lag"] = (state.updates - jnp.asarray(batch.experience.version)).mean()
         return learned._replace(updates=state.updates + 1), metrics, errors  # type: ignore[attr-defined]
-
-
-estimate = jax.vmap(vtrace, in_axes=(1, 1, 1, 1, 1, 1, None, None, None, None, None), out_axes=1)
-"""V-trace of each environment of a rollout."""
