@@ -187,11 +187,12 @@ class Worker:
 
     def call(self, lane: Lane, *asked: Any) -> None:
         """Answer what a lane is asked for."""
+        place = self.lanes.index(lane)
         try:
-            answer = (self.lanes.index(lane), DONE, lane.answer(*asked))
+            answer = pickle.dumps((place, DONE, lane.answer(*asked)))
         except Exception as error:
-            answer = (self.lanes.index(lane), FAILED, sentence(error))
-        self.say(pickle.dumps(answer))
+            answer = pickle.dumps((place, FAILED, sentence(error)))
+        self.say(answer)
 
     def say(self, message: bytes) -> None:
         with contextlib.suppress(OSError), self.lock:  # nobody may be there any more to hear it
