@@ -60,7 +60,7 @@ class Branches(Starts):
     on_host: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
     heeds: ClassVar[bool] = True
-    ranges: ClassVar[Ranges] = {"size": Range(1), "prefixes": Range(1), "times": Range(1)}
+    ranges: ClassVar[Ranges] = {"size": Range(1), "prefixes": Range(1), "times": Range(1), "after": Range(0)}
 
     size: int = equinox.field(static=True, default=8)  # answers that share a prompt, and then a prefix
     prefixes: int = equinox.field(static=True, default=4)  # steps of a rollout that go on from prefixes; FR3E has 4

@@ -228,6 +228,7 @@ class LDCQ(OfflineAgent):
 
     example: ClassVar[str] = "forage train ldcq Pendulum-v1 --data mixed.npz --candidates 5 --diffusion-steps 20"
     ranges: ClassVar[Ranges] = {
+        "denoiser_sizes": Range(1),
         "horizon": Range(1),
         "followed": Range(1),
         "skill_size": Range(1),
