@@ -6,6 +6,7 @@ map from cells' names to their results.
 
 from __future__ import annotations
 
+import argparse
 import concurrent.futures
 import contextlib
 import hashlib
@@ -15,7 +16,7 @@ import queue
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,43 @@ def alone(path: Path) -> Iterator[None]:
 def fingerprint(told: Any) -> str:
     """Return twelve hexadecimal digits that stand for plain data: what a cell was made from."""
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """Return the options of every script of cells."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--only", default="", help="how the names of cells begin; several with commas between them")
+    made.add_argument("--list", action="store_true")
+    made.add_argument("--table", action="store_true", help="only make the page anew")
+    made.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
+    return made
+
+
+def chosen(names: Iterable[str], only: str) -> list[str]:
+    """Return the cells that `--only` asks for, in its order."""
+    names = list(names)
+    return list(dict.fromkeys(name for start in only.split(",") for name in names if name.startswith(start)))
+
+
+def work(
+    script: str,
+    results: Path,
+    names: Iterable[str],
+    arguments: argparse.Namespace,
+    train: Callable[[str], Any],
+    page: Callable[[dict[str, Any]], None],
+) -> None:
+    """Train what is missing of the cells that were asked for, one by one, or list it; and make the page."""
+    if arguments.here:
+        print(json.dumps({arguments.here: train(arguments.here)}), flush=True)
+        return
+    found, wanted = read(results), chosen(names, arguments.only)
+    if arguments.list:
+        print(*(f"{cell} {'done' if cell in found else ''}" for cell in wanted), sep="\n")
+        return
+    for cell in () if arguments.table else (cell for cell in wanted if cell not in found):
+        train_one(script, results, cell)
+    page(read(results))
 
 
 def train_one(script: str, results: Path, cell: str, **how: Any) -> None:

@@ -12,7 +12,6 @@ for random actions and 100 for the rule. What is running when the process ends i
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -155,25 +154,12 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
 def main() -> None:
     """Train what is missing, list it, or make the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="how the names of cells begin")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--table", action="store_true", help="only make the page anew")
-    parser.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
-    arguments = parser.parse_args()
-    if arguments.here:
-        print(json.dumps({arguments.here: train(arguments.here)}), flush=True)
-        return
-    found = cells.read(RESULTS)
-    wanted = [cell for cell in CELLS if cell.startswith(arguments.only)]
-    if arguments.list:
-        print(*(f"{cell} {'done' if cell in found else ''}" for cell in wanted), sep="\n")
-        return
-    for cell in () if arguments.table else (cell for cell in wanted if cell not in found):
-        cells.train_one(__file__, RESULTS, cell)
-    found = cells.read(RESULTS)
-    draw(found, RESULTS.with_name("handover.png"))
-    RESULTS.with_name("HANDOVER.md").write_text(table(found))
+
+    def page(found: dict[str, Any]) -> None:
+        draw(found, RESULTS.with_name("handover.png"))
+        RESULTS.with_name("HANDOVER.md").write_text(table(found))
+
+    cells.work(__file__, RESULTS, CELLS, cells.parser(__doc__).parse_args(), train, page)
 
 
 if __name__ == "__main__":

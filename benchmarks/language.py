@@ -14,7 +14,6 @@ does not know are listed as missing. What is running when the process ends is lo
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -191,21 +190,16 @@ def table(results: dict[str, Any]) -> str:
 
 def main() -> None:
     """Read the arguments, and train, list or make the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="how the names of cells begin; several with commas between them")
+    parser = cells.parser(__doc__)
     parser.add_argument("--jobs", type=int, default=1, help="how many cells at a time")
     parser.add_argument("--together", action="store_true", help="all seeds of a row in one process")
-    parser.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--table", action="store_true", help="only make the page anew")
     arguments = parser.parse_args()
     if arguments.here:
         row, _, seed = arguments.here.rpartition("/")
         print(json.dumps(train(row, [int(one) for one in seed.split(",")])), flush=True)
         return
     results = cells.read(RESULTS)
-    wanted = [cell for start in arguments.only.split(",") for cell in cells_of() if cell.startswith(start)]
-    wanted = list(dict.fromkeys(wanted))
+    wanted = cells.chosen(cells_of(), arguments.only)
     finished = {f"{row}/{seed}" for row in rows() for seed in done(results, row)}
     if arguments.list:
         print(*(f"{cell} {'done' if cell in finished else ''}".rstrip() for cell in wanted), sep="\n")

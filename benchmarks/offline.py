@@ -14,9 +14,7 @@ What is running when the process ends is lost; what is done stays.
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -159,25 +157,16 @@ def table(found: dict[str, Any]) -> str:
 
 def main() -> None:
     """Train what is missing, list it, or make the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="how the names of cells begin; several with commas between them")
+    parser = cells.parser(__doc__)
     parser.add_argument("--agents", default="", help="names of agents with commas between them; all, if not given")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--table", action="store_true", help="only make the page anew")
-    parser.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
     arguments = parser.parse_args()
-    if arguments.here:
-        print(json.dumps({arguments.here: train(arguments.here)}), flush=True)
-        return
-    found, agents = cells.read(RESULTS), [name for name in arguments.agents.split(",") if name]
-    wanted = list(dict.fromkeys(c for start in arguments.only.split(",") for c in CELLS if c.startswith(start)))
-    wanted = [cell for cell in wanted if not agents or cell.rpartition("/")[2].partition(",")[0] in agents]
-    if arguments.list:
-        print(*(f"{cell} {'done' if cell in found else ''}" for cell in wanted), sep="\n")
-        return
-    for cell in () if arguments.table else (cell for cell in wanted if cell not in found):
-        cells.train_one(__file__, RESULTS, cell)
-    RESULTS.with_name("OFFLINE.md").write_text(table(cells.read(RESULTS)))
+    agents = [name for name in arguments.agents.split(",") if name]
+    wanted = [cell for cell in CELLS if not agents or cell.rpartition("/")[2].partition(",")[0] in agents]
+
+    def page(found: dict[str, Any]) -> None:
+        RESULTS.with_name("OFFLINE.md").write_text(table(found))
+
+    cells.work(__file__, RESULTS, wanted, arguments, train, page)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ same range, and change them as `forage tune --method pbt` does. What is running 
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -123,25 +121,14 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Train what is missing, list it, or make the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--table", action="store_true", help="only make the page anew")
-    parser.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
-    arguments = parser.parse_args()
-    if arguments.here:
-        print(json.dumps({arguments.here: train(arguments.here)}), flush=True)
-        return
-    found = cells.read(RESULTS)
-    if arguments.list:
-        print(*(f"{cell} {'done' if cell in found else ''}" for cell in CELLS), sep="\n")
-        return
-    for cell in () if arguments.table else (cell for cell in CELLS if cell not in found):
-        cells.train_one(__file__, RESULTS, cell)
-    found = cells.read(RESULTS)
-    if all(cell in found for cell in CELLS):
-        draw(found, RESULTS.with_name("populations.png"))
-        RESULTS.with_name("POPULATIONS.md").write_text(table(found))
+    """Train what is missing, list it, or make the page, once all is trained."""
+
+    def page(found: dict[str, Any]) -> None:
+        if all(cell in found for cell in CELLS):
+            draw(found, RESULTS.with_name("populations.png"))
+            RESULTS.with_name("POPULATIONS.md").write_text(table(found))
+
+    cells.work(__file__, RESULTS, CELLS, cells.parser(__doc__).parse_args(), train, page)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ what it has learned in `results/kept`, and the next run of that cell goes on fro
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -152,20 +151,15 @@ def table(results: dict[str, Any]) -> str:
 
 def main() -> None:
     """Read the arguments, and train, list or make the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="how the names of cells begin; several with commas between them")
+    parser = cells.parser(__doc__)
     parser.add_argument("--jobs", type=int, default=1, help="how many cells at a time")
     parser.add_argument("--together", action="store_true", help="all seeds of Forage's cells in one process")
-    parser.add_argument("--here", metavar="CELL", help="train one cell in this process and print it")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--table", action="store_true", help="only make the page anew")
     arguments = parser.parse_args()
     if arguments.here:
         train_here(arguments.here)
         return
     results = cells.read(RESULTS)
-    wanted = [cell for start in arguments.only.split(",") for cell in CELLS if cell.startswith(start)]
-    wanted = list(dict.fromkeys(wanted))
+    wanted = cells.chosen(CELLS, arguments.only)
     if arguments.list:
         print(*(f"{cell} {'done' if cell in results else ''}" for cell in wanted), sep="\n")
         return

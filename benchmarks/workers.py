@@ -59,8 +59,8 @@ ROWS: dict[str, Row] = {
 }
 
 
-def measured(row: Row) -> tuple[float, float]:
-    """Return the median milliseconds of a step in this process, NaN where it takes none, and by two workers."""
+def measured(row: Row) -> list[float]:
+    """Return the median milliseconds of a step in this process, where it takes any, and by two workers."""
     batches = [row.build(row.num_envs)] if row.alone else []
     batches.append(Pool(row.build, row.num_envs, 2, row.threads))
     seconds: list[list[float]] = [[] for _ in batches]
@@ -80,8 +80,7 @@ def measured(row: Row) -> tuple[float, float]:
                 took.append(time.perf_counter() - began)
     for batch in batches:
         batch.close()
-    medians = [1000 * float(np.median(took)) for took in seconds]
-    return (medians[0] if row.alone else float("nan")), medians[-1]
+    return [1000 * float(np.median(took)) for took in seconds]
 
 
 def main() -> None:
@@ -96,10 +95,10 @@ def main() -> None:
         "|---|---|---|---|",
     ]
     for name, row in ROWS.items():
-        alone, spread = measured(row)
+        *alone, spread = measured(row)
         what = f"{name}, {row.num_envs}" + (f", {row.threads} threads each" if row.threads > 1 else "")
-        if row.alone:
-            lines.append(f"| {what} | {alone:.2f} | {spread:.2f} | {alone / spread:.2f}x |")
+        if alone:
+            lines.append(f"| {what} | {alone[0]:.2f} | {spread:.2f} | {alone[0] / spread:.2f}x |")
         else:
             lines.append(f"| {what} | | {spread:.2f} | {100 * 1000 * SLEEP / spread:.0f} % of what is possible |")
         print(lines[-1], flush=True)

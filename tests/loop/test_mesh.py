@@ -130,8 +130,8 @@ def moved(agent: str) -> dict[str, Any]:
     return said
 
 
-def in_four(code: str, devices: int = 4) -> Any:
-    """Return what code prints as JSON in a process with four devices, or as many as are said."""
+def in_process(code: str, devices: int = 4) -> Any:
+    """Return what code prints as JSON in a process with so many devices."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     environment = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
     places = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
@@ -147,7 +147,7 @@ def in_four(code: str, devices: int = 4) -> Any:
 @pytest.mark.thorough
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 def test_one_seed_on_four_devices_is_that_on_one(agent):
-    found = in_four(f"test_mesh.trained({agent!r}, 1, True)")
+    found = in_process(f"test_mesh.trained({agent!r}, 1, True)")
     assert found["shape"] == [1, 4] and found["actors"] == [[4, 4]] and found["agent"] == [[4, 1]]
     assert found["said"] == "on 4 devices, 4 of which share each seed's environments"
     assert found["apart"] < 1e-5 and found["played_apart"] < 1e-5
@@ -162,14 +162,14 @@ def test_one_seed_on_four_devices_is_that_on_one(agent):
 @pytest.mark.thorough
 @pytest.mark.parametrize("agent", ["ppo", "dqn", "sac"])
 def test_a_run_moves_from_eight_devices_to_two_to_one(agent):
-    found = in_four(f"test_mesh.moved({agent!r})", devices=8)
+    found = in_process(f"test_mesh.moved({agent!r})", devices=8)
     assert found["devices"] == [[[8, 8]], [[2, 2]], [[1, 1]]]
     assert max(found["apart"]) < 1e-5, found["apart"]
 
 
 @pytest.mark.thorough
 def test_five_seeds_on_four_devices_are_those_on_one():
-    found = in_four("test_mesh.trained('ppo', 5, True)")
+    found = in_process("test_mesh.trained('ppo', 5, True)")
     assert found["shape"] == [1, 4] and found["actors"] == [[4, 4]] and found["apart"] < 1e-5
 
 
@@ -212,4 +212,4 @@ def test_what_does_not_divide_is_said():
 if __name__ == "__main__":
     for agent in SETTINGS:
         for seeds in SHAPES:
-            print(agent, seeds, in_four(f"test_mesh.trained({agent!r}, {seeds}, True)"), flush=True)
+            print(agent, seeds, in_process(f"test_mesh.trained({agent!r}, {seeds}, True)"), flush=True)

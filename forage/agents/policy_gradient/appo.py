@@ -26,7 +26,7 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.policy_gradient.impala import Noted, estimate
+from forage.agents.policy_gradient.impala import Noted, check_clips, estimate
 from forage.agents.policy_gradient.ppo import PPO, Read
 from forage.core.ports import Metrics
 from forage.core.spaces import present
@@ -63,11 +63,7 @@ class APPO(PPO):
                 "APPO weighs advantages by how much they count, which subtracting their mean would undo; leave "
                 "normalise_advantage at false."
             )
-        if not isinstance(self.clip_c, Array) and self.clip_c > self.clip_rho:
-            raise ForageError(
-                f"V-trace cuts its traces (clip_c, {self.clip_c:g}) at least as low as its errors (clip_rho, "
-                f"{self.clip_rho:g}); take a smaller clip_c."
-            )
+        check_clips(self.clip_rho, self.clip_c)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> APPOState:  # type: ignore[override]
         return APPOState(*super().init(key, spec), jnp.int32(0))

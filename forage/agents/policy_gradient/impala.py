@@ -93,11 +93,7 @@ class IMPALA(Agent):
     # PPO's
 
     def check(self, spec: Spec) -> None:
-        if not isinstance(self.clip_c, Array) and self.clip_c > self.clip_rho:
-            raise ForageError(
-                f"V-trace cuts its traces (clip_c, {self.clip_c:g}) at least as low as its errors (clip_rho, "
-                f"{self.clip_rho:g}); take a smaller clip_c."
-            )
+        check_clips(self.clip_rho, self.clip_c)
         Actions.of(spec.action_space)
         input_size(seen(spec.observation_space))
         norms_for(spec, self.normalise_observation)
@@ -255,6 +251,15 @@ def remembered(
         return memory, memory
 
     return jax.lax.scan(step, hidden.features[0], (inputs, first))[1]
+
+
+def check_clips(rho: float, c: float) -> None:
+    """Raise `ForageError` where V-trace would cut its traces less than its errors."""
+    if not isinstance(c, Array) and c > rho:
+        raise ForageError(
+            f"V-trace cuts its traces (clip_c, {c:g}) at least as low as its errors (clip_rho, {rho:g}); take a "
+            f"smaller clip_c."
+        )
 
 
 estimate = jax.vmap(vtrace, in_axes=(1, 1, 1, 1, 1, 1, None, None, None, None, None), out_axes=1)

@@ -7,6 +7,7 @@ the last of them has taken it, whatever else is asked for, and, by its end, the 
 from __future__ import annotations
 
 import contextlib
+import functools
 import pickle
 import queue
 import struct
@@ -82,16 +83,13 @@ class Lane:
 
     def __init__(self, build: Callable[[int], HostEnvironment], num_envs: int, first: int):
         self.build, self.num_envs, self.first = build, num_envs, first
-        self.asked: queue.SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]]] = queue.SimpleQueue()
+        self.asked: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.block: Block | None = None
 
     def work(self) -> None:
-        """Do on this thread what others put into the queue, until it is told to close."""
-        while True:
-            do, told = self.asked.get()
-            if told[:1] == (CLOSE,):
-                break
-            do(self, *told)
+        """Do on this thread what others put into the queue, until there is nothing more to come: `None`."""
+        while (do := self.asked.get()) is not None:
+            do()
         self.close()
 
     def answer(self, what: str, *told: Any) -> Any:
@@ -153,20 +151,20 @@ class Worker:
             while True:
                 message = self.pipe.recv_bytes()
                 if len(message) == NUMBER.size:
-                    self.left, self.failed = len(self.lanes), ""
+                    (number,), (self.left, self.failed) = NUMBER.unpack(message), (len(self.lanes), "")
                     for lane in self.lanes[1:]:
-                        lane.asked.put((self.step, NUMBER.unpack(message)))
-                    self.step(self.lanes[0], *NUMBER.unpack(message))
+                        lane.asked.put(functools.partial(self.step, lane, number))
+                    self.step(self.lanes[0], number)
                     continue
                 place, *asked = pickle.loads(message)
                 if asked[0] == CLOSE:
                     break
                 if place:
-                    self.lanes[place].asked.put((self.call, tuple(asked)))
+                    self.lanes[place].asked.put(functools.partial(self.call, place, *asked))
                 else:
-                    self.call(self.lanes[0], *asked)
+                    self.call(place, *asked)
         for lane in self.lanes[1:]:
-            lane.asked.put((self.call, (CLOSE,)))
+            lane.asked.put(None)
         self.lanes[0].close()
         for thread in threads:
             thread.join()
@@ -185,11 +183,10 @@ class Worker:
         if last:
             self.say(pickle.dumps(self.failed) if self.failed else NUMBER.pack(number))
 
-    def call(self, lane: Lane, *asked: Any) -> None:
-        """Answer what a lane is asked for."""
-        place = self.lanes.index(lane)
+    def call(self, place: int, *asked: Any) -> None:
+        """Answer what the lane at this place is asked for."""
         try:
-            answer = pickle.dumps((place, DONE, lane.answer(*asked)))
+            answer = pickle.dumps((place, DONE, self.lanes[place].answer(*asked)))
         except Exception as error:
             answer = pickle.dumps((place, FAILED, sentence(error)))
         self.say(answer)

@@ -419,7 +419,6 @@ class DeviceLoop(Part):
         def step(carry):
             time, *rest = carry
             at, hidden, running, total, length, infos = mesh.split(rest) if split else rest
-            running = running & (time < last)  # others, in the same program, may go on for longer
             keys = jax.random.split(jax.random.fold_in(key, time), episodes)
             at, hidden, brought = jax.vmap(one)(at, hidden, keys, seats)
             hidden = self.learner.paid(state, hidden, brought.reward)
@@ -428,13 +427,14 @@ class DeviceLoop(Part):
                 step = step._replace(reward=brought.reward[jnp.arange(episodes), seats])
             total, length = total + select(running, step.reward, 0), length + running
             infos = select(running, numbers(step.info, self.learner.spec.info_names), infos)
-            return time + 1, at, hidden, running & ~(step.terminated | step.truncated), total, length, infos
+            running &= ~(step.terminated | step.truncated) & (time + 1 < last)  # others, in this program, may go on
+            return time + 1, at, hidden, running, total, length, infos
 
         objectives = len(self.learner.spec.reward_names)
         total = jnp.zeros((episodes, objectives) if objectives else (episodes,))
         infos = {name: jnp.full(episodes, jnp.nan) for name in self.learner.spec.info_names}
-        carry = (jnp.int32(0), at, hidden, jnp.ones(episodes, bool), total, jnp.zeros(episodes, jnp.int32), infos)
-        carry = jax.lax.while_loop(lambda carry: some(carry[3] & (carry[0] < last)), step, carry)
+        carry = (jnp.int32(0), at, hidden, jnp.full(episodes, last > 0), total, jnp.zeros(episodes, jnp.int32), infos)
+        carry = jax.lax.while_loop(lambda carry: some(carry[3]), step, carry)
         total, length, infos = carry[4:]
         if self.opponent is not None:
             results = {"win": total > 0, "draw": total == 0, "loss": total < 0}
