@@ -132,6 +132,8 @@ def test_one_that_dies_as_it_begins_is_replaced_as_well(monkeypatch: pytest.Monk
     pool = Pool(CARTPOLE.build, 4, 2, 2)
     try:
         pool.reset(0)
+        pool.step(np.zeros(4, np.int32))
+        pool.reset(0)  # after which the first step is number 1 again, and that of before counts for nothing
         worker = pool.workers[1]
         start, deaths = worker.start, [True, True]
 

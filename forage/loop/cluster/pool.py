@@ -186,6 +186,7 @@ class Pool(HostEnvironment):
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         self.seed, self._lost = seed, None
+        self.shared.number[:] = 0  # steps are counted anew, and no lane has taken the first
         return joined([self._reset_lanes(worker, seed) for worker in self.workers])
 
     def _reset_lanes(self, worker: Worker, seed: int) -> PyTree[np.ndarray]:
