@@ -197,7 +197,7 @@ class PettingZooEnvironment(HostEnvironment):
         self.out_of_time = np.zeros_like(self.gone)
         self.following: Any = None
         limit = horizon(first, self.turns)
-        super().__init__(name, self.spaces(), self.actions.space, num_envs, limit, (), len(self.agents))
+        super().__init__(name, self.observed(), self.actions.space, num_envs, limit, (), len(self.agents))
 
     @classmethod
     def options_of(cls, target: str) -> set[str]:
@@ -219,7 +219,7 @@ class PettingZooEnvironment(HostEnvironment):
             raise unmade(target, error) from error
         return any(MASK in (info or {}) for info in infos.values())
 
-    def spaces(self) -> spaces.Space[Any]:
+    def observed(self) -> spaces.Space[Any]:
         number, seen = len(self.agents), self.view.box
         parts: dict[str, spaces.Space[Any]] = {"observation": seen}
         if number > 1:

@@ -128,13 +128,13 @@ class Residual(ActorCritic):
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         seen, actions = self.look(state, observation), state.actor.actions
-        residual, hidden, aux = super().act(state, hidden, seen, key, explore, noise)  # pyrefly: ignore[missing-attribute]
+        residual, hidden, aux = super().act(state, hidden, seen, key, explore, noise)  # pyrefly: ignore[abstract-method-call]
         return actions.to_box(self.executed(seen, actions.to_unit(residual))), hidden, aux
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        return super().learn(state, self.looked(state, batch), clock, key)  # pyrefly: ignore[missing-attribute]
+        return super().learn(state, self.looked(state, batch), clock, key)  # pyrefly: ignore[abstract-method-call]
 
     def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
         return super().renew(state, self.looked(state, batch), key, spec)

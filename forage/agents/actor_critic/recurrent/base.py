@@ -170,7 +170,7 @@ class Recurrent(ActorCritic):
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         hidden, summary = state.actor.summary.step(hidden, observation)
         inner = state._replace(actor=state.actor.inner)
-        action, _, aux = super().act(inner, (), summary, key, explore, noise)  # pyrefly: ignore[missing-attribute]
+        action, _, aux = super().act(inner, (), summary, key, explore, noise)  # pyrefly: ignore[abstract-method-call]
         return action, hidden, aux
 
     def histories(
