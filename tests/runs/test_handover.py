@@ -8,6 +8,8 @@ import small
 
 import forage
 from forage.core import checkpoint
+from forage.core.types import ForageError
+from forage.memory.mixed import Mixed
 from forage.memory.uniform import UniformReplay
 from forage.runs.handover import fall, handed_over
 from forage.runs.run import Run
@@ -117,3 +119,24 @@ def test_what_only_the_offline_agent_has_stays_behind(offline, tmp_path):
     theirs, ours = (checkpoint.arrays(one.directory / "agent.npz") for one in (cloned, run))
     assert set(theirs) - set(ours) and not set(ours) - set(theirs)
     assert run.evaluations[0]["steps"] == 0 and (run.directory / "handover.json").exists()
+
+
+@pytest.mark.thorough
+def test_implicit_q_learning_goes_on_online_beside_its_data(offline, tmp_path):
+    data = str(offline.directory.parent / "a.npz")
+    words = {"seeds": [3, 7], "evaluation_episodes": 1, "display": "quiet"}
+    options = {"hidden_sizes": (8,), "batch_size": 4}
+    before = forage.train(
+        "iql", "Pendulum-v1", data=data, steps=8, agent_options=options, directory=tmp_path / "before", **words
+    )
+    with pytest.raises(ForageError, match="IQL learns from a data set, and UniformReplay keeps"):
+        forage.train(start_from=before, memory=UniformReplay(64), steps=16, directory=tmp_path / "none", **words)
+    memory = Mixed(data, capacity=64)
+    steady = {"anneal_policy": False}
+    run = forage.train(
+        start_from=before, memory=memory, steps=16, agent_options=steady, directory=tmp_path / "run", **words
+    )
+    assert run.evaluations[0]["steps"] == 0 and (run.directory / "handover.json").exists()
+    first, last = (checkpoint.arrays(one.directory / "agent.npz") for one in (before, run))
+    assert any("policy" in name and not np.array_equal(first[name], last[name]) for name in first)
+    assert run.config["agent"]["anneal_policy"] is False

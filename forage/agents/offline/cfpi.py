@@ -100,6 +100,7 @@ class CFPI(IQL):
     """Closed-form improvement of a cloned behaviour (Li et al., 2023, arXiv 2211.15956), for bounded numbers."""
 
     example: ClassVar[str] = "forage train cfpi Pendulum-v1 --data mixed.npz"
+    fine_tunes: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {
         "components": Range(1),
         "trust": Range(0),

@@ -48,6 +48,7 @@ class FDVL(IQL):
     """
 
     example: ClassVar[str] = "forage train f-dvl Pendulum-v1 --data mixed.npz"
+    fine_tunes: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {"optimism": Range(0, 1), "huber": Range(0, above=True)}
 
     divergence: str = equinox.field(static=True, default="chi-square")  # whose conjugate fits V: chi-square, the

@@ -9,7 +9,8 @@ Q = min_i Q'_i(s, a) of the target critics, each update takes one step down each
 
 and moves the targets Q' a little towards the critics. An expectile above 1/2 makes V lean to the better actions of the
 data: 1/2 values the policy that was recorded, and towards 1 the best one that the data supports. Sizes, rates and the
-cosine by which the policy's learning rate falls to zero are those of the authors' code.
+cosine by which the policy's learning rate falls to zero are those of the authors' code; where it goes on online they
+leave the cosine out (configs/antmaze_finetune_config.py of ikostrikov/implicit_q_learning).
 """
 
 from __future__ import annotations
@@ -58,9 +59,14 @@ class IQLState(NamedTuple):
 
 
 class IQL(OfflineAgent):
-    """Implicit Q-learning (Kostrikov et al., 2021, arXiv 2110.06169), for discrete and bounded continuous actions."""
+    """Implicit Q-learning (Kostrikov et al., 2021, arXiv 2110.06169), for discrete and bounded continuous actions.
+
+    With `--from RUN --memory mixed --memory.data FILE` it goes on online with the same losses, half of each batch from
+    the data.
+    """
 
     example: ClassVar[str] = "forage train iql Pendulum-v1 --data mixed.npz"
+    fine_tunes: ClassVar[bool] = True
 
     learning_rate: float = 3e-4  # step size of Adam, for all networks, as in the paper (appendix B)
     discount: float = 0.99  # worth of a reward one step later, as in the paper (appendix B)
@@ -68,6 +74,10 @@ class IQL(OfflineAgent):
     beta: float = 3.0  # inverse temperature: how far the policy prefers better actions, as for locomotion
     most_weight: float = 100.0  # bound of a transition's weight in the policy's loss, as in the authors' code
     polyak: float = 0.005  # how far each update moves the target critics towards the critics, as in the paper
+    anneal_policy: bool = equinox.field(
+        static=True, default=True
+    )  # let the policy's learning rate fall to zero by half
+    # half a cosine over the run, as the authors do with data alone; they leave that out where it goes on online
     batch_size: int = equinox.field(static=True, default=256)  # transitions of an update, as in the paper
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # layers of each, as in the paper
     value_sizes: tuple[int, ...] = equinox.field(static=True, default=())
@@ -89,8 +99,9 @@ class IQL(OfflineAgent):
         return named(self.optimiser, self.learning_rate)
 
     def policy_optimiser(self, clock: Clock) -> Optimiser:
-        """Return Adam with the policy's learning rate, which falls to zero by half a cosine."""
-        return named(self.optimiser, self.learning_rate * 0.5 * (1 + jnp.cos(math.pi * clock.fraction)))
+        """Return Adam with the policy's learning rate, which falls to zero by half a cosine where it is annealed."""
+        share = 0.5 * (1 + jnp.cos(math.pi * clock.fraction)) if self.anneal_policy else 1.0
+        return named(self.optimiser, self.learning_rate * share)
 
     def learn(
         self, state: IQLState, batch: Batch, clock: Clock, key: Key[Array, ""]
