@@ -22,6 +22,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage check ENVIRONMENT           play an environment, and say what is wrong with it and how to mend that
   forage train [AGENT] ENVIRONMENT   train; without an agent, one that suits
   forage resume RUN                  continue a run as if it had never stopped; longer, with --steps
+  forage join NAME:PORT              share a run that another process or machine leads (train --hosts N)
   forage evaluate RUN                play fresh episodes and print the score with its interval;
                                      also with other numbers, wrappers and tasks (forage evaluate --help)
   forage watch RUN                   make a film of the trained agent, or show what it says
@@ -58,6 +59,7 @@ COMMANDS = (
     "check",
     "train",
     "resume",
+    "join",
     "evaluate",
     "watch",
     "chat",

@@ -13,6 +13,7 @@ Continues from the newest checkpoint, bit for bit as if the run had never stoppe
   --steps N              train longer: the new total for each seed, of a run that is over too
   --anyway               go on although code, versions or devices differ from those the run was made with
   --data FILE            where the run's data set lies now, if it was moved
+  --hosts N --coordinator NAME:PORT   share the run with N - 1 other processes or machines (forage join), from this one
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
 
 With --steps, what is scheduled (learning rates, exploration) follows the new total from then on; the run's history
@@ -31,8 +32,18 @@ def run(positional: list[str], words: options.Words) -> None:
     shown, anyway = display(words), bool(words.pop("anyway", False))
     data = words.pop("data", None)
     steps = options.parse("steps", words.pop("steps"), int) if "steps" in words else None
-    nothing_left(words, "resume", ["steps", "anyway", "data", "quiet", "json", "plain"])
+    hosts = options.parse("hosts", words.pop("hosts"), int) if "hosts" in words else 1
+    coordinator = str(words.pop("coordinator", ""))
+    nothing_left(words, "resume", ["steps", "anyway", "data", "hosts", "coordinator", "quiet", "json", "plain"])
     from forage.runs import training
 
     training.use_compilation_cache()
-    training.resume(directory, steps=steps, display=shown, anyway=anyway, data=None if data is None else str(data))
+    training.resume(
+        directory,
+        steps=steps,
+        display=shown,
+        anyway=anyway,
+        data=None if data is None else str(data),
+        hosts=hosts,
+        coordinator=coordinator,
+    )

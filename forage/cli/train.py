@@ -30,6 +30,7 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --opponent NAME           who plays the other seats in evaluation: random, perfect or the directory of a run
   --devices N            how many devices share the run; all accelerators, and on the CPU one for each seed
   --workers N            processes of each seed that step environments on the host; --worker-threads N of each
+  --hosts N --coordinator NAME:PORT   share the run with N - 1 other processes or machines (forage join), from this one
   --visits                  count where the agent goes on the environment's map, and when it is first paid
   --checkpoint-seconds S    how often to save
   --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
@@ -86,6 +87,8 @@ def run(positional: list[str], words: options.Words) -> None:
         "devices": int,
         "workers": int,
         "worker_threads": int,
+        "hosts": int,
+        "coordinator": str,
         "stop_at": float,
         "keep": str,
         "keep_every": int,
@@ -148,6 +151,8 @@ def run(positional: list[str], words: options.Words) -> None:
             "devices",
             "workers",
             "worker-threads",
+            "hosts",
+            "coordinator",
             "checkpoint-seconds",
             "config",
             "from",

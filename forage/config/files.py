@@ -32,6 +32,8 @@ SETTINGS: dict[str, Any] = {
     "devices": int,
     "workers": int,
     "worker_threads": int,
+    "hosts": int,
+    "coordinator": str,
     "stop_at": float,
     "keep": str,
     "keep_every": int,

@@ -198,16 +198,18 @@ class Setup:
         loop.check()
         return loop
 
-    def runner(self, devices: Devices = None, learns: bool = True, workers: Workers = NO_WORKERS) -> Runner:
+    def runner(
+        self, devices: Devices = None, learns: bool = True, workers: Workers = NO_WORKERS, hosts: int = 1
+    ) -> Runner:
         """Build what runs the loop for every member. Raise `ForageError` where the parts do not fit.
 
         On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
         `XLA_FLAGS=--xla_force_host_platform_device_count=N` asks for N. Without `learns` it only evaluates. `workers`
-        step environments on the host.
+        step environments on the host. Of several `hosts`, which are connected, `devices` are those of all.
         """
         members = self.members
         numbers = {f"learner.agent.{name}": [member[name] for member in members] for name in self.sweep}
-        return self.runner_of([member["seed"] for member in members], numbers, devices, learns, workers)
+        return self.runner_of([member["seed"] for member in members], numbers, devices, learns, workers, hosts)
 
     def runner_of(
         self,
@@ -216,13 +218,18 @@ class Setup:
         devices: Devices = None,
         learns: bool = True,
         workers: Workers = NO_WORKERS,
+        hosts: int = 1,
     ) -> Runner:
         """Build what runs the loop for these seeds, each with its own numbers; see `runner`."""
         if isinstance(self.environment, Environment):
             if workers.count:
                 raise ForageError(f"{self.name} is stepped on the device, where no workers are needed; leave them out.")
-            prepare_devices(size_of(devices) if devices else forced_devices() or len(seeds))
-            return DeviceRunner(vary(self.loop(learns), as_arrays(numbers)), list(seeds), self.steps, devices)
+            if hosts == 1:  # several have settled on theirs
+                prepare_devices(size_of(devices) if devices else forced_devices() or len(seeds))
+            varied = vary(self.loop(learns), as_arrays(numbers))
+            return DeviceRunner(varied, list(seeds), self.steps, devices, hosts > 1)
+        if hosts > 1:
+            raise ForageError(f"{self.name} runs on one host; several share native environments, such as CartPole-v1.")
         if self.offline:
             raise ForageError(
                 f"{self.name} runs on the host, and a run with --data evaluates in a native environment such as "

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from forage.core import prng
+from forage.core.mesh import bits, is_key
 from forage.core.types import ForageError
 
 FORMAT = "forage-checkpoint-2"
@@ -30,10 +31,6 @@ class Bytes:
 def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
     """Return each leaf with its path, such as `.learner.agent.network.actor.weight`."""
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]]
-
-
-def is_key(leaf: Any) -> bool:
-    return jax.numpy.issubdtype(getattr(leaf, "dtype", np.float32), jax.dtypes.prng_key)
 
 
 def generator_of(key: Any) -> Any:
@@ -103,7 +100,7 @@ def save(
 
 def _on_host(leaf: Any) -> np.ndarray:
     """Return the leaf in the host's memory. JAX would keep what it gathers from several devices as long as the leaf."""
-    leaf = jax.random.key_data(leaf) if is_key(leaf) else leaf
+    leaf = bits(leaf)
     if not isinstance(leaf, jax.Array) or leaf.is_fully_replicated:
         return np.asarray(leaf)
     array = np.empty(leaf.shape, leaf.dtype)

@@ -12,10 +12,12 @@ import contextlib
 import math
 import os
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Int, PyTree
 
@@ -71,6 +73,50 @@ def shape_for(seeds: int, num_envs: int, devices: int, doubles: bool = True) -> 
 def make(shape: Shape, devices: list[jax.Device]) -> jax.sharding.Mesh:
     """Return the mesh of this shape of the first of these devices."""
     return jax.sharding.Mesh(np.array(devices[: shape.seed * shape.env]).reshape(shape), (SEED, ENV))
+
+
+def put(tree: PyTree[Array], to: PyTree[NamedSharding]) -> PyTree[Array]:
+    """Lay leaves out on devices, also on those of other processes, which must lay out the same."""
+    if jax.process_count() == 1:
+        return jax.device_put(tree, to)
+
+    def leaf(x: Any, to: NamedSharding) -> Any:
+        if isinstance(x, bool | int | float):  # JAX gives each process a copy, and it takes on its neighbours' type
+            return x
+        found = bits(x)
+        data = np.asarray(found) if found.size else np.empty(found.shape, found.dtype)
+        made = jax.make_array_from_callback(data.shape, to, lambda index: data[index])
+        return jax.random.wrap_key_data(made, impl=jax.random.key_impl(x)) if is_key(x) else made
+
+    if isinstance(to, NamedSharding):
+        return jax.tree.map(lambda x: leaf(x, to), tree)
+    return jax.tree.map(leaf, tree, to)
+
+
+def fetched(tree: PyTree[Array]) -> PyTree[Array]:
+    """Return leaves in the memory of the host, keys as they are; all processes that share the devices must ask."""
+    if jax.process_count() == 1:
+        return jax.device_get(tree)
+
+    def leaf(x: Any) -> Any:
+        whole: Any
+        if not isinstance(x, jax.Array) or x.is_fully_replicated or x.is_fully_addressable:
+            whole = np.asarray(bits(x))
+        else:
+            whole = multihost_utils.process_allgather(bits(x), tiled=True)
+        return jax.random.wrap_key_data(whole, impl=jax.random.key_impl(x)) if is_key(x) else whole
+
+    return jax.tree.map(leaf, tree)
+
+
+def is_key(leaf: Any) -> bool:
+    """Return whether a leaf holds random keys."""
+    return jax.numpy.issubdtype(getattr(leaf, "dtype", np.float32), jax.dtypes.prng_key)
+
+
+def bits(leaf: Any) -> Any:
+    """Return a leaf, or, of random keys, the numbers that they are."""
+    return jax.random.key_data(leaf) if is_key(leaf) else leaf
 
 
 def ways() -> int:

@@ -29,6 +29,7 @@ from forage.runs.callbacks import Callback, check_callbacks
 from forage.runs.capacity import check_memory
 from forage.runs.changes import record_changes
 from forage.runs.extending import extended
+from forage.runs.joining import lead, runner_on
 from forage.runs.keeping import check_keeping, take_kept
 from forage.runs.locking import locked
 from forage.runs.provenance import differences, versions
@@ -69,6 +70,8 @@ def train(
     devices: int | None = None,
     workers: int = 0,
     worker_threads: int = 1,
+    hosts: int = 1,
+    coordinator: str = "",
     checkpoint_seconds: float = 30.0,
     display: Literal["auto", "live", "plain", "json", "notes", "notebook", "quiet"] | progress.Progress = "auto",
     track: Names = (),
@@ -98,6 +101,8 @@ def train(
     each seed. Where they are more than the seeds divide among them, several share the environments of one.
     `workers`: processes of each seed that step its environments, where those are stepped on the host; each may have
     several `worker_threads`, for environments that wait, or compute outside of Python.
+    `hosts`: processes that share the run with all their devices, of a native environment. This one leads; `coordinator`
+    is where it listens (`"machine:4711"`), and `forage join` is called on the others.
     `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
     `track`: trackers that the numbers also go to, such as `"wandb"` or `["csv", MyTracker]` (`extras` is its old name).
     `callbacks` are called once a report, about every second, with a `forage.runs.callbacks.View` of the run, which may
@@ -129,6 +134,7 @@ def train(
         raise ForageError(f"Workers are 1 or more, or 0 for none, not {workers}.")
     if worker_threads != 1 and not workers:
         raise ForageError("Threads are those of workers; give workers as well, or leave worker_threads out.")
+    leading = lead(hosts, coordinator)
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
     trackers = tracker_names([*tracker_names(track), *tracker_names(extras)])
@@ -169,8 +175,8 @@ def train(
         )
     if devices and not setup.native:
         raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
-    runner = setup.runner(devices, workers=Workers(workers, worker_threads))
-    if devices and devices > (here := len(jax.local_devices())):
+    runner = runner_on(leading, setup, devices, Workers(workers, worker_threads))
+    if devices and devices > (here := len(jax.devices())):
         raise ForageError(
             f"A run on {devices} devices needs as many, and JAX has {here} here; ask for {here} or fewer, or, on the "
             f"CPU, before JAX is in use."
@@ -219,6 +225,8 @@ def resume(
     environment: Any = None,
     data: str | os.PathLike[str] | None = None,
     callbacks: Sequence[Callback] = (),
+    hosts: int = 1,
+    coordinator: str = "",
     **parts: Any,
 ) -> Run:
     """Continue a run from its newest whole checkpoint, as if it had never stopped.
@@ -227,10 +235,12 @@ def resume(
     and the run's history keeps both totals. `callbacks`: as in `train`; a run does not remember its own.
     An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
     one (`behaviour=`, ...). What is given otherwise than it was holds from here on: config.json says what is, and
-    history.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. Raise
-    `ForageError` when code or versions differ from those it was made with, unless `anyway`.
+    history.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. `hosts` and
+    `coordinator`: as in `train`; all hosts need to see the run's directory. Raise `ForageError` when code or versions
+    differ from those it was made with, unless `anyway`.
     """
-    check_call(resume, {"directory": directory, "display": display, "anyway": anyway, "data": data})
+    given = {"directory": directory, "display": display, "anyway": anyway, "data": data}
+    check_call(resume, given | {"hosts": hosts, "coordinator": coordinator})
     if others := [name for name in parts if name not in CHANGEABLE]:
         raise ForageError(
             f"forage.resume has no option {others[0]!r}; a run keeps what it was made with, but for steps, environment "
@@ -249,12 +259,14 @@ def resume(
     then = run.config.get("devices")
     split = run.config.get("devices_per_seed", 1)
     shape = Shape(then // split, split) if then else None
-    prepare_devices(then or 1)  # before anything, even a look at the versions, makes JAX settle on its devices
+    leading = lead(hosts, coordinator)
+    if leading is None:  # before anything, even a look at the versions, makes JAX settle on its devices
+        prepare_devices(then or 1)
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
     setup, extension = extended(run, from_config(run.config, environment, data=data, **parts), steps)
     workers = Workers(run.config.get("workers", 0), run.config.get("worker_threads", 1))
-    runner = setup.runner(shape, workers=workers)
+    runner = runner_on(leading, setup, shape, workers)
     if then not in (None, len(runner.devices)):
         differs(f"its members on {then} devices (here {len(runner.devices)})")
     check_memory(runner)

@@ -227,12 +227,21 @@ class DeviceRunner:
     with programs that are each as quick as a single seed's. Programs compile in another thread.
     """
 
-    def __init__(self, varied: Varied, seeds: list[int], total_steps: int, devices: mesh.Devices = None):
+    def __init__(
+        self,
+        varied: Varied,
+        seeds: list[int],
+        total_steps: int,
+        devices: mesh.Devices = None,
+        several_hosts: bool = False,  # the devices are those of all processes, each of which has such a runner
+    ):
         self.seeds = seeds
         self.total_steps = total_steps
         self.steps_per_iteration = varied.steps_per_iteration
-        self.asked, here = devices, jax.local_devices()
-        shape = shape_of(len(seeds), shared(varied.common)[0], here, devices)
+        self.several_hosts = several_hosts
+        self.here = here = jax.devices() if several_hosts else jax.local_devices()
+        self.asked = len(here) if several_hosts and devices is None else devices
+        shape = shape_of(len(seeds), shared(varied.common)[0], here, self.asked)
         self.places = np.arange(-(-len(seeds) // shape.seed) * shape.seed) % len(seeds)  # the seed that runs in each
         self.mesh = mesh.make(shape, here)
         self._placement = NamedSharding(self.mesh, P(mesh.SEED))
@@ -242,7 +251,7 @@ class DeviceRunner:
         self.agents: PyTree[Array] | None = None  # likewise; without the rest of a state, they can only be evaluated
         self.usual_episodes, self.in_words = 32, False
         self.conversations: list[list[Conversation]] = []
-        self._keys = jax.vmap(prng.key)(jnp.array(seeds)[self.places])
+        self._keys = self._spread(jax.vmap(prng.key)(jnp.array(seeds)))
         self._jitted = functools.partial(jitted, kind(varied), self.mesh)
         self._init = self._jitted(init, (True,), True, once=True)
         self._compiling = ThreadPoolExecutor(1)
@@ -251,13 +260,13 @@ class DeviceRunner:
     def placed(self, varied: Varied) -> Varied:
         """Put the loop's numbers on the devices, or they would be sent there anew with every call."""
         everywhere = NamedSharding(self.mesh, P())
-        return Varied(jax.device_put(varied.common, everywhere), self._spread(varied.members))
+        return Varied(mesh.put(varied.common, everywhere), self._spread(varied.members))
 
     def _spread(self, tree: PyTree[Array], to: PyTree[NamedSharding] | None = None) -> PyTree[Array]:
         """Put every seed's row of the leaves in its places on the devices."""
         if len(self.places) > len(self.seeds):
             tree = jax.tree.map(lambda leaf: leaf[self.places], tree)
-        return jax.device_put(tree, to or self._placement)
+        return mesh.put(tree, to or self._placement)
 
     def _placements(self, state: DeviceState) -> PyTree[NamedSharding]:
         """Return where each leaf of a state lies: with its seed, and what counts environments with these."""
@@ -312,7 +321,7 @@ class DeviceRunner:
 
     def _in_place(self, state: DeviceState) -> DeviceState:
         """JAX spreads arrays without entries over devices as it likes, and then will not have them back so."""
-        return jax.tree.map(lambda x, to: x if x.size else jax.device_put(x, to), state, self._placements(state))
+        return jax.tree.map(lambda x, to: x if x.size else mesh.put(x, to), state, self._placements(state))
 
     def prepare(self, episodes: int, max_steps: int) -> None:
         """Begin to compile an evaluation, so that it is there when training ends."""
@@ -323,7 +332,7 @@ class DeviceRunner:
         program = self._loop().result()
         state, _, report = program(self.varied, self.state, self._clock(), np.int32(iterations))
         self.state = self._in_place(state)
-        report = self._seeds(jax.device_get(report))
+        report = self._seeds(mesh.fetched(report))
         self.steps += iterations * self.steps_per_iteration
         return report
 
@@ -331,7 +340,7 @@ class DeviceRunner:
         """Play `episodes` evaluation episodes for every seed, greedily or with `sampled` actions."""
         keys = prng.folded(self._keys, seed)
         program = self._evaluation(episodes, max_steps).result()
-        return self._seeds(jax.device_get(program(self.varied, alone(self._agents()), keys, np.bool_(sampled))))
+        return self._seeds(mesh.fetched(program(self.varied, alone(self._agents()), keys, np.bool_(sampled))))
 
     def evaluate_points(
         self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
@@ -343,7 +352,7 @@ class DeviceRunner:
         """
         keys = prng.folded(self._keys, seed)
         play = self._jitted(evaluate_points, (True, True, False, False), True, settings=(episodes, max_steps))
-        return self._seeds(jax.device_get(play(self.varied, alone(self._agents()), keys, points, np.bool_(sampled))))
+        return self._seeds(mesh.fetched(play(self.varied, alone(self._agents()), keys, points, np.bool_(sampled))))
 
     def sample(self) -> str | None:
         """Return nothing: native environments have no words."""
@@ -372,7 +381,7 @@ class DeviceRunner:
     @property
     def spread(self) -> str:
         """Say how devices share seeds, and why some have nothing to do; empty where a device's seeds are its own."""
-        here = jax.local_devices()
+        here = self.here
         asked = mesh.forced_devices() if here[0].platform == "cpu" and self.asked is None else self.asked
         quiet = here[0].platform == "cpu" and asked is None
         wanted = min(mesh.size_of(asked), len(here)) if asked else len(here)
@@ -394,7 +403,7 @@ class DeviceRunner:
 
     def agent_states(self) -> PyTree[Array]:
         """Return the agents' states, leaves `seed ...`."""
-        return self._seeds(self._agents())
+        return self._seeds(mesh.fetched(self._agents()) if self.several_hosts else self._agents())
 
     def _agents(self) -> PyTree[Array]:
         if self.state is not None:
@@ -420,7 +429,7 @@ class DeviceRunner:
     def inherit(self, agents: PyTree[Array], memory: PyTree[Array] | None, steps: int) -> None:
         """Take, just after `begin`, the agents of another run, and, at the step that it counts, its memory."""
         assert self.state is not None
-        state = self._seeds(jax.device_get(self.state))
+        state = self._seeds(mesh.fetched(self.state))
         learner = state.learner._replace(agent=agents)
         if memory is not None:
             clock = Clock(np.int32(steps), np.float32(self.total_steps))  # type: ignore[arg-type]
@@ -431,14 +440,14 @@ class DeviceRunner:
     def next_rollout(self) -> Experience:
         """Return what the next turn will collect (leaves `seed time env ...`), to look into it."""
         look = self._jitted(next_rollout, (True, False), True, once=True)
-        return self._seeds(jax.device_get(look(self.varied, self.state, self._clock())))
+        return self._seeds(mesh.fetched(look(self.varied, self.state, self._clock())))
 
     @property
     def shown(self) -> PyTree[np.ndarray] | None:
         """Return what every environment shows just now, leaves `seed env ...`; `None` where episodes are not kept."""
         if self.state is None or not self.state.actors:
             return None
-        return self._seeds(jax.device_get(self.state.actors.at.observation))
+        return self._seeds(mesh.fetched(self.state.actors.at.observation))
 
     @property
     def visits(self) -> np.ndarray | None:
@@ -448,7 +457,7 @@ class DeviceRunner:
         measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
         if not isinstance(measured, visits.Visits) or not places:
             return None
-        return np.asarray(measured.counts)[: self.rows].reshape(-1, *places)
+        return mesh.fetched(measured.counts)[: self.rows].reshape(-1, *places)
 
     @property
     def begun(self) -> np.ndarray | None:
@@ -456,7 +465,7 @@ class DeviceRunner:
         measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
         if not isinstance(measured, visits.Visits) or not places:
             return None
-        return np.asarray(measured.begun)[: self.rows].reshape(-1, *places)
+        return mesh.fetched(measured.begun)[: self.rows].reshape(-1, *places)
 
     def shapes(self, placed: bool = False) -> DeviceState:
         """Return the shapes and dtypes of a state to `restore`; when `placed` of `state`, and on which devices
@@ -475,8 +484,13 @@ class DeviceRunner:
         self.steps = steps
 
     def save(self, path: Path, header: dict[str, Any]) -> None:
-        """Write a checkpoint. Raise `NotFinite` where something in it is not finite."""
-        checkpoint.save(path, self.state, header, soundness.check_leaf, self.rows)
+        """Write a checkpoint. Raise `NotFinite` where something in it is not finite.
+
+        Of several hosts the first one writes.
+        """
+        state = mesh.fetched(self.state) if self.several_hosts else self.state
+        if jax.process_index() == 0 or not self.several_hosts:
+            checkpoint.save(path, state, header, soundness.check_leaf, self.rows)
 
     def load(self, path: Path) -> dict[str, Any]:
         """Continue from a checkpoint. Return its header."""
@@ -505,7 +519,10 @@ class DeviceRunner:
 
     def search(self, member: int) -> tuple[str, Bad] | None:
         """Find the part that has learned a number which is not finite, and the number."""
-        return None if self.state is None else soundness.search(self.state.learner, member)
+        if self.state is None:
+            return None
+        learner = self.state.learner
+        return soundness.search(mesh.fetched(learner) if self.several_hosts else learner, member)
 
     def since(self, member: int, before: int) -> int:
         """Return `before`: no more is known until training is repeated."""
@@ -535,9 +552,10 @@ class DeviceRunner:
     def select(self, rows: Sequence[int]) -> DeviceRunner:
         """Return a runner that goes on with these members alone, perhaps on fewer devices."""
         chosen = np.array(rows)
-        members, state = jax.device_get((self._seeds(self.varied.members), self.state))
+        members, state = mesh.fetched((self.varied.members, self.state))
         varied = Varied(self.varied.common, jax.tree.map(lambda leaf: leaf[chosen], members))
-        runner = DeviceRunner(varied, [self.seeds[row] for row in rows], self.total_steps, self.asked)
+        seeds = [self.seeds[row] for row in rows]
+        runner = DeviceRunner(varied, seeds, self.total_steps, self.asked, self.several_hosts)
         runner.restore(jax.tree.map(lambda leaf: leaf[chosen], state), self.steps)
         return runner
 
@@ -547,7 +565,7 @@ class DeviceRunner:
         state, rows = self.state, np.array(source)
         assert state is not None
         if (rows != np.arange(len(rows))).any():
-            learner = jax.tree.map(lambda leaf: leaf[rows], jax.device_get(state.learner))
+            learner = jax.tree.map(lambda leaf: leaf[rows], mesh.fetched(state.learner))
             self.restore(state._replace(learner=learner), self.steps)
         return [""] * len(self.seeds)
 

@@ -1,0 +1,259 @@
+"""Several hosts train one run on all of their devices: the first leads, and the others do as it does.
+
+JAX asks every process to run the same programs in the same order (`jax.distributed`). The first process is the one
+that a person sees: it trains, evaluates, writes and decides. Before it calls its runner it says so to the others, by a
+line of JSON in the store of JAX's coordinator, and each of them calls the same of a runner of its own:
+
+    first     advance(8) -> evaluate(32, 500, 7) -> save("...") -> close()
+    others    hear, call, hear, call, ...
+
+So nothing that depends on a clock, a keyboard or a disk is decided twice, and no code travels, only names and numbers.
+A process that dies takes the others with it, as JAX has it; `forage resume` goes on from the newest checkpoint.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import io
+import json
+import os
+import re
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax._src import distributed  # its store of words has no public name
+from jaxtyping import Array, PyTree
+
+from forage.core.checkpoint import generator_of
+from forage.core.mesh import bits, forced_devices, is_key
+from forage.core.types import ForageError
+from forage.loop.device.runner import DeviceRunner
+
+PATIENCE = 600_000  # milliseconds of one wait; whoever waits longer waits again
+GOODBYE = 20  # seconds that the first process waits for others that do not end
+REMEMBERED = 100  # messages that stay in the store
+CALLS = ("begin", "advance", "prepare", "evaluate", "next_rollout", "save", "agent_states", "search", "attempt",
+    "attempt_evaluation", "adopt", "retire")  # fmt: skip
+"""Methods of a runner that run programs on all devices, or fetch what lies on them, and take plain numbers."""
+SEEN = ("shown", "visits", "begun")
+"""Properties that fetch what lies on all devices."""
+
+
+class Hosts(NamedTuple):
+    """How many processes train a run, which of them this one is, and where the first one listens."""
+
+    count: int
+    address: str  # of the first one, such as machine:4711
+    number: int = 0
+
+
+def connect(hosts: Hosts) -> None:
+    """Join the other processes. Raise `ForageError` where that cannot be; must precede JAX's first use."""
+    found = re.fullmatch(r"([\w.-]+|\[[\w:.]+\]):(\d+)", hosts.address)
+    if not found or not 0 < int(found[2]) < 65536:
+        raise ForageError(f"The first host listens at NAME:PORT, such as localhost:4711, not at {hosts.address!r}.")
+    if not 0 <= hosts.number < hosts.count:
+        raise ForageError(f"Of {hosts.count} hosts the others are number 1 to {hosts.count - 1}, not {hosts.number}.")
+    if hosts.number == 0:
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind(("", int(found[2])))
+            except OSError as error:
+                raise ForageError(
+                    f"Port {found[2]} cannot be listened at ({error.strerror}); name another one with --coordinator."
+                ) from None
+    if forced := forced_devices():
+        raise ForageError(f"On the CPU a host has one device, and XLA_FLAGS makes {forced} of it; leave that out.")
+    try:
+        jax.config.update("jax_num_cpu_devices", 1)  # Gloo mixes up what several of a process send
+        jax.distributed.initialize(hosts.address, hosts.count, hosts.number, shutdown_timeout_seconds=GOODBYE)
+    except RuntimeError as error:
+        if "before" in str(error):
+            raise ForageError("Hosts find each other before JAX is used; begin such a run in a new process.") from None
+        what = "the others did not come" if hosts.number == 0 else f"nobody leads a run at {hosts.address}"
+        raise ForageError(f"The hosts did not find each other: {what} ({str(error).splitlines()[0]}).") from None
+    jax.devices()  # which all hosts have to ask for at once
+
+
+class Channel:
+    """What the first process says and the others hear, in order."""
+
+    def __init__(self) -> None:
+        self.client: Any = distributed.global_state.client
+        self.said = 0
+        self.ended, self.lost = False, False
+        if distributed.global_state.process_id == 0:  # JAX's own goodbye, registered earlier, comes later
+            atexit.register(self.leave)
+
+    def missing(self, error: jax.errors.JaxRuntimeError) -> ForageError:
+        """Return what to say of an error that another process's end has brought about."""
+        self.lost = True
+        return ForageError(
+            f"Another host is gone ({str(error).splitlines()[0]}); start the others again, and go on with forage "
+            f"resume --hosts"
+        )
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Say one thing to all others."""
+        self.client.key_value_set(f"forage/{self.said}", json.dumps([name, *arguments]))
+        self.said += 1
+        if self.said > REMEMBERED:
+            self.client.key_value_delete(f"forage/{self.said - REMEMBERED - 1}")
+
+    def end(self) -> None:
+        """Let the others go."""
+        if not self.ended and not self.lost:
+            self.ended = True
+            self.tell("close")
+
+    def leave(self) -> None:
+        """End this process: at once where another is lost, as JAX would wait for it to say goodbye, and abort."""
+        if self.lost:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(2)
+        self.end()
+
+    def hear(self) -> tuple[str, list[Any]]:
+        """Wait for what is said next."""
+        while True:
+            try:
+                text = self.client.blocking_key_value_get(f"forage/{self.said}", PATIENCE)
+            except jax.errors.JaxRuntimeError as error:
+                if "DEADLINE_EXCEEDED" in str(error):
+                    continue
+                raise
+            self.said += 1
+            name, *arguments = json.loads(text)
+            return name, arguments
+
+    def answer(self, number: int, text: str) -> None:
+        """Tell the first process something about what was heard last."""
+        self.client.key_value_set(f"forage/{self.said - 1}/{number}", text)
+
+    def answers(self, count: int) -> list[str]:
+        """Wait for what all others answer to what was said last."""
+        return [
+            self.client.blocking_key_value_get(f"forage/{self.said - 1}/{number}", PATIENCE)
+            for number in range(1, count)
+        ]
+
+
+class LeadingRunner:
+    """The first process's runner: it says what it is about to do, and does it. Everything else it just is."""
+
+    def __init__(self, runner: DeviceRunner, channel: Channel):
+        self.runner, self.channel = runner, channel
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SEEN:
+            self.channel.tell("look", name)
+        found = getattr(self.runner, name)
+        if name not in CALLS:
+            return found
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.channel.tell("call", name, plain(arguments), plain(named))
+            try:
+                return found(*arguments, **named)
+            except jax.errors.JaxRuntimeError as error:
+                if is_of_another(error):
+                    raise self.channel.missing(error) from error
+                raise
+
+        return call
+
+    def load(self, path: Path) -> dict[str, Any]:
+        """Continue from a checkpoint that all hosts see."""
+        self.channel.tell("see", str(path))
+        hosts = self.channel.answers(jax.process_count())
+        if blind := [str(number) for number, seen in enumerate(hosts, 1) if not seen]:
+            raise ForageError(f"Host {', '.join(blind)} cannot see {path}; all hosts need the same folder of runs.")
+        self.channel.tell("call", "load", [str(path)], {})
+        return self.runner.load(path)
+
+    def inherit(self, agents: PyTree[Array], memory: PyTree[Array] | None, steps: int) -> None:
+        """Take what another run has learned, and send it to the others."""
+        self.channel.tell("inherit", packed(agents), None if memory is None else packed(memory), steps)
+        self.runner.inherit(agents, memory, steps)
+
+    def select(self, rows: Sequence[int]) -> LeadingRunner:
+        """Return a runner that goes on with these members alone."""
+        self.channel.tell("select", plain(rows))
+        return LeadingRunner(self.runner.select(rows), self.channel)
+
+    def close(self) -> None:
+        """Free everything, and let the others go."""
+        self.channel.end()
+        self.runner.close()
+
+
+def follow(runner: DeviceRunner, channel: Channel, number: int, note: Callable[[str], None]) -> None:
+    """Do as the first process does, until it closes its runner."""
+    while True:
+        name, arguments = channel.hear()
+        try:
+            if name == "close":
+                runner.close()
+                return
+            if name == "look":
+                getattr(runner, arguments[0])
+            elif name == "see":
+                channel.answer(number, "yes" if Path(arguments[0]).exists() else "")
+            elif name == "inherit":
+                agents, memory, steps = arguments
+                like = runner.shapes().learner
+                runner.inherit(
+                    unpacked(agents, like.agent), None if memory is None else unpacked(memory, like.memory), steps
+                )
+            elif name == "select":
+                runner = runner.select(arguments[0])
+            else:
+                method, given, named = arguments
+                if method in ("save", "load"):
+                    given[0] = Path(given[0])
+                getattr(runner, method)(*given, **named)
+        except ForageError as error:  # the first process meets the same, and decides what follows
+            note(str(error))
+
+
+def is_of_another(error: jax.errors.JaxRuntimeError) -> bool:
+    """Return whether an error is about what processes tell each other."""
+    return any(word in str(error) for word in ("Gloo", "NCCL", "UNAVAILABLE", "coordination"))
+
+
+def plain(value: Any) -> Any:
+    """Return arguments as JSON has them."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value) if isinstance(value, Path) else value
+
+
+def packed(tree: PyTree[Array]) -> str:
+    """Return the numbers of a tree as text."""
+    buffer = io.BytesIO()
+    np.savez(buffer, *(np.asarray(bits(leaf)) for leaf in jax.tree.leaves(tree)))
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def unpacked(text: str, like: PyTree[Any]) -> PyTree[Array]:
+    """Return the tree whose numbers were `packed`; `like`: its shapes."""
+    leaves, treedef = jax.tree.flatten(like)
+    with np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False) as found:
+        arrays = [found[f"arr_{i}"] for i in range(len(leaves))]
+    keyed = [
+        jax.random.wrap_key_data(array, impl=generator_of(leaf)) if is_key(leaf) else array
+        for array, leaf in zip(arrays, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(treedef, keyed)

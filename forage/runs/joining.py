@@ -1,0 +1,66 @@
+"""Lead a run on several hosts, or join one that another host leads (`loop/cluster/hosts.py`)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import cast
+
+import jax
+
+from forage.config.setup import Setup, from_config
+from forage.core.mesh import Devices, Shape
+from forage.core.types import ForageError
+from forage.loop.cluster.hosts import Channel, Hosts, LeadingRunner, connect, follow, plain
+from forage.loop.cluster.pool import NO_WORKERS, Workers
+from forage.loop.device.runner import DeviceRunner
+from forage.loop.runner import Runner
+from forage.runs.display import Progress
+
+
+def lead(count: int, address: str) -> Channel | None:
+    """Wait for the other hosts, if there are to be any. Must precede JAX's first use."""
+    if count < 1:
+        raise ForageError(f"A run is on 1 host or more, not {count}.")
+    if count == 1:
+        if address:
+            raise ForageError("A coordinator is where several hosts meet; say how many with --hosts N.")
+        return None
+    if not address:
+        raise ForageError(f"{count} hosts need a place to meet; name this one's with --coordinator NAME:PORT.")
+    connect(Hosts(count, address))
+    return Channel()
+
+
+def runner_on(channel: Channel | None, setup: Setup, devices: Devices, workers: Workers = NO_WORKERS) -> Runner:
+    """Build what runs the loop, here alone or on all hosts."""
+    if channel is None:
+        return setup.runner(devices, workers=workers)
+    config = setup.config()
+    if setup.native and "id" not in config["environment"]:
+        raise ForageError("Other hosts make the environment from its name, and this one is a Python object.")
+    runner = setup.runner(devices, workers=workers, hosts=jax.process_count())
+    channel.tell("run", config, plain(devices), isinstance(devices, Shape), os.getcwd())
+    return cast(Runner, LeadingRunner(cast(DeviceRunner, runner), channel))
+
+
+def join(address: str, number: int, count: int, display: Progress) -> None:
+    """Do as the first host does, until its run is over."""
+    if count < 2:
+        raise ForageError(f"Several hosts are 2 or more, not {count}.")
+    if number == 0:
+        raise ForageError("Host 0 leads, with forage train or forage resume; the others are number 1 and up.")
+    connect(Hosts(count, address, number))
+    channel = Channel()
+    heard, told = channel.hear()
+    if heard != "run":
+        display.note("The first host ended before it began to train.")
+        return
+    config, shape, is_shape, folder = told
+    with contextlib.suppress(OSError):  # where machines differ, what a run names by a path of its own is not found
+        os.chdir(folder)
+    setup = from_config(config)
+    display.note(f"Host {number} of {count} trains {setup.name} with the first, at {address}.")
+    runner = setup.runner(Shape(*shape) if is_shape else shape, hosts=count)
+    follow(cast(DeviceRunner, runner), channel, number, display.note)
+    display.note("The first host's run is over.")

@@ -1,0 +1,145 @@
+"""Several hosts that share a run: two processes of this machine train as one, stop as one, and say what is wrong."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import small
+
+from forage.config.setup import make_setup
+from forage.core.types import ForageError
+from forage.loop.cluster.hosts import Hosts, connect, packed, plain, unpacked
+from forage.runs.joining import join, lead
+
+PPO = ["ppo", "CartPole-v1", "--seeds", "1", "--num-envs", "8", "--rollout-length", "16", "--hidden-sizes", "8"]
+SAC = ["sac", "Pendulum-v1", "--seeds", "3", "--num-envs", "4", "--learning-starts", "64", "--hidden-sizes", "8"]
+PATIENCE = 240  # seconds; hosts that wait for each other would wait for ever
+FEW = ["--evaluation-episodes", "2", "--plain"]
+
+
+def free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("localhost", 0))
+        return trial.getsockname()[1]
+
+
+@contextlib.contextmanager
+def both(*words: str):
+    """Begin a command of two hosts and the other host's; yield both processes, and leave none behind."""
+    where = f"localhost:{free_port()}"
+    first = small.start(*words, "--hosts", "2", "--coordinator", where)
+    begun = [first, small.start("join", where, "--number", "1", "--hosts", "2", "--plain")]
+    try:
+        yield begun
+    finally:
+        for process in begun:
+            process.kill()
+            process.communicate()
+
+
+def said_by(process: subprocess.Popen[str]) -> str:
+    """Return what a process prints until it ends."""
+    return "".join(process.communicate(timeout=PATIENCE))
+
+
+def finish(*words: str) -> list[str]:
+    """Run a command on two hosts to its end. Return what each printed."""
+    with both(*words) as begun:
+        said = [said_by(process) for process in begun]
+        assert [process.returncode for process in begun] == [0, 0], said
+    return said
+
+
+def learned(directory: Path) -> dict[str, np.ndarray]:
+    with np.load(directory / "agent.npz") as saved:
+        return {name: saved[name] for name in saved.files if name not in ("header", "names")}
+
+
+def apart(one: Path, other: Path) -> float:
+    pairs = [(array.astype(float), learned(other)[name].astype(float)) for name, array in learned(one).items()]
+    return max(float(np.abs(a - b).max(initial=0.0)) for a, b in pairs)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("words", "steps"), [(PPO, 1024), (SAC, 320)], ids=["ppo", "sac"])
+def test_two_hosts_train_as_one(words, steps, tmp_path):
+    words = [*words, *FEW, "--steps", str(steps)]
+    said = finish("train", *words, "--directory", str(tmp_path / "two"), "--evaluation-every", str(steps))
+    assert "on 2 devices" in said[0] and "Host 1 of 2 trains" in said[1] and "run is over" in said[1]
+    small.forage("train", *words, "--directory", str(tmp_path / "one"), "--devices", "1")
+    assert apart(tmp_path / "two", tmp_path / "one") < 1e-5
+    # What one of them learned is handed on, and both go on from it alike.
+    more = ["train", "--from", str(tmp_path / "two"), "--steps", "128", *FEW]
+    finish(*more, "--directory", str(tmp_path / "more-two"))
+    small.forage(*more, "--directory", str(tmp_path / "more-one"), "--devices", "1")
+    assert apart(tmp_path / "more-two", tmp_path / "more-one") < 1e-5
+
+
+LONG = ["train", *PPO, *FEW, "--steps", "4096", "--checkpoint-seconds", "0"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Train on two hosts from the beginning to the end."""
+    directory = tmp_path_factory.mktemp("hosts") / "whole"
+    finish(*LONG, "--directory", str(directory))
+    return directory
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("killed", [0, 1, None])
+def test_a_run_that_lost_a_host_or_was_stopped_goes_on_bit_for_bit(whole, killed, tmp_path):
+    with both(*LONG, "--directory", str(tmp_path / "run")) as begun:
+        until = time.monotonic() + PATIENCE
+        while len(list((tmp_path / "run" / "checkpoints").glob("*.npz"))) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        begun[killed or 0].send_signal(signal.SIGINT if killed is None else signal.SIGKILL)
+        said = [said_by(process) for process in begun]
+        codes = [process.returncode for process in begun]
+    if killed is None:
+        assert codes == [130, 0] and "Continue with: forage resume" in said[0]
+    if killed == 1:
+        assert codes[0] == 2 and "Another host is gone" in said[0] and "is kept as of step" in said[0]
+    assert all(codes[i] != 0 for i in range(2) if i == killed or killed == 0)
+    assert len(list((tmp_path / "run" / "checkpoints").glob("00000000[0-3]*.npz"))) == 2  # it was not over
+    finish("resume", str(tmp_path / "run"), "--plain")
+    assert apart(tmp_path / "run", whole) == 0
+
+
+def test_what_hosts_cannot_do_is_said_in_a_sentence():
+    def refused(words: str, call, *arguments) -> None:
+        with pytest.raises(ForageError, match=words):
+            call(*arguments)
+
+    refused("on 1 host or more, not 0", lead, 0, "")
+    refused("say how many with --hosts", lead, 1, "localhost:4711")
+    refused("name this one's with --coordinator", lead, 2, "")
+    refused("listens at NAME:PORT, such as localhost:4711, not at 'localhost'", lead, 2, "localhost")
+    refused("not at 'localhost:99999'", lead, 2, "localhost:99999")
+    refused("Several hosts are 2 or more, not 1", join, "localhost:4711", 1, 1, None)
+    refused("Host 0 leads", join, "localhost:4711", 0, 2, None)
+    refused("the others are number 1 to 1, not 2", join, "localhost:4711", 2, 2, None)
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        where = f"localhost:{taken.getsockname()[1]}"
+        refused("Port .* cannot be listened at .*name another one", lead, 2, where)
+    jax.devices()  # nobody waits for anybody any more
+    refused("before JAX is used; begin such a run in a new process", connect, Hosts(2, f"localhost:{free_port()}"))
+
+
+def test_numbers_and_trees_travel_as_they_are():
+    _, environment, options = small.AGENTS["dqn"]
+    runner = make_setup("dqn", environment, seeds=1, steps=100, agent_options=options).runner()
+    runner.begin()
+    state = runner.state.learner
+    again = unpacked(packed(state), state)
+    assert small.differing(state, again) == []
+    given = {"path": Path("a"), "rows": (np.int64(1), 2.5), "none": None}
+    assert plain(given) == {"path": "a", "rows": [1, 2.5], "none": None}
