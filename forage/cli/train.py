@@ -29,7 +29,8 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --evaluation-actions auto | greedy | sampled   auto: what did better in episodes of their own
   --opponent NAME           who plays the other seats in evaluation: random, perfect or the directory of a run
   --devices N            how many devices share the run; all accelerators, and on the CPU one for each seed
-  --workers N            processes of each seed that step environments on the host; --worker-threads N of each
+  --workers N            processes of each seed that step environments on the host; --worker-threads N of each;
+                         ray:N for actors of a Ray cluster
   --hosts N --coordinator NAME:PORT   share the run with N - 1 other processes or machines (forage join), from this one
   --visits                  count where the agent goes on the environment's map, and when it is first paid
   --checkpoint-seconds S    how often to save
@@ -85,7 +86,7 @@ def run(positional: list[str], words: options.Words) -> None:
         "evaluation_actions": str,
         "opponent": str,
         "devices": int,
-        "workers": int,
+        "workers": str,
         "worker_threads": int,
         "hosts": int,
         "coordinator": str,

@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
     "track": str | Sequence[str],
     "extras": str | Sequence[str],  # as it was called before
     "devices": int,
-    "workers": int,
+    "workers": int | str,
     "worker_threads": int,
     "hosts": int,
     "coordinator": str,

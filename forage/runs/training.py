@@ -68,7 +68,7 @@ def train(
     evaluation_every: int | str | None = None,
     directory: str | os.PathLike[str] | None = None,
     devices: int | None = None,
-    workers: int = 0,
+    workers: int | str = 0,
     worker_threads: int = 1,
     hosts: int = 1,
     coordinator: str = "",
@@ -100,7 +100,8 @@ def train(
     `devices`: how many share the run, of a native environment; unless said all accelerators, and on the CPU one for
     each seed. Where they are more than the seeds divide among them, several share the environments of one.
     `workers`: processes of each seed that step its environments, where those are stepped on the host; each may have
-    several `worker_threads`, for environments that wait, or compute outside of Python.
+    several `worker_threads`, for environments that wait, or compute outside of Python. `"ray:4"`: actors of a Ray
+    cluster, which may be on other machines.
     `hosts`: processes that share the run with all their devices, of a native environment. This one leads; `coordinator`
     is where it listens (`"machine:4711"`), and `forage join` is called on the others.
     `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
@@ -130,10 +131,7 @@ def train(
         raise ForageError(f"Steps from one evaluation to the next are 1 or more, not {evaluation_every:,}.")
     if devices is not None and devices < 1:
         raise ForageError(f"A run is on 1 device or more, not {devices}.")
-    if workers < 0:
-        raise ForageError(f"Workers are 1 or more, or 0 for none, not {workers}.")
-    if worker_threads != 1 and not workers:
-        raise ForageError("Threads are those of workers; give workers as well, or leave worker_threads out.")
+    around = Workers.of(workers, worker_threads)
     leading = lead(hosts, coordinator)
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
@@ -175,7 +173,7 @@ def train(
         )
     if devices and not setup.native:
         raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
-    runner = runner_on(leading, setup, devices, Workers(workers, worker_threads))
+    runner = runner_on(leading, setup, devices, around)
     if devices and devices > (here := len(jax.devices())):
         raise ForageError(
             f"A run on {devices} devices needs as many, and JAX has {here} here; ask for {here} or fewer, or, on the "
@@ -197,7 +195,7 @@ def train(
         "devices": len(runner.devices),
         "devices_per_seed": runner.shape.env,
     }
-    if workers:
+    if around.count:
         settings |= {"workers": workers, "worker_threads": worker_threads}
     if inheritance is not None:
         settings["parent"] = inheritance.record()
@@ -265,7 +263,7 @@ def resume(
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
     setup, extension = extended(run, from_config(run.config, environment, data=data, **parts), steps)
-    workers = Workers(run.config.get("workers", 0), run.config.get("worker_threads", 1))
+    workers = Workers.of(run.config.get("workers", 0), run.config.get("worker_threads", 1))
     runner = runner_on(leading, setup, shape, workers)
     if then not in (None, len(runner.devices)):
         differs(f"its members on {then} devices (here {len(runner.devices)})")

@@ -18,7 +18,7 @@ from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.core.types import GONE
 from forage.environments import HostFactory
-from forage.loop.cluster.pool import Pool, Workers
+from forage.loop.cluster.pool import MOST_REPLACED, WITHIN, Pool, Workers
 from tests.tiers import gated
 
 CARTPOLE = HostFactory("gymnasium:CartPole-v1")
@@ -150,6 +150,16 @@ def test_one_that_dies_as_it_begins_is_replaced_as_well(monkeypatch: pytest.Monk
         assert pool.replaced == 3
         pool.step(np.zeros(4, np.int32))
         assert pool.lost is None
+        pool.deaths.extend([pool.taken] * MOST_REPLACED)
+        pool.taken += WITHIN  # since when as many steps were taken
+        worker.process.kill()  # type: ignore[union-attr]
+        worker.process.join()  # type: ignore[union-attr]
+        pool.step(np.zeros(4, np.int32))
+        pool.deaths.extend([pool.taken] * MOST_REPLACED)
+        worker.process.kill()  # type: ignore[union-attr]
+        worker.process.join()  # type: ignore[union-attr]
+        with pytest.raises(ForageError, match=r"100 workers of .* have died within 1,000 steps"):
+            pool.step(np.zeros(4, np.int32))
     finally:
         pool.close()
 
@@ -227,5 +237,8 @@ def test_what_workers_cannot_do_is_said() -> None:
         Pool(HostFactory("inside", maker=inside).build, 2, 2)
     with pytest.raises(ForageError, match="CartPole-v1 is stepped on the device, where no workers are needed"):
         forage.train("ppo", "CartPole-v1", steps=64, workers=2, display="quiet")
+    for asked in (-1, "ray:0", "dask:2", "two"):
+        with pytest.raises(ForageError, match=f"or actors of a cluster, ray:4; not {asked}"):
+            forage.train("ppo", "gymnasium:CartPole-v1", steps=64, workers=asked, display="quiet")
     with pytest.raises(ForageError, match="Threads are those of workers"):
         forage.train("ppo", "gymnasium:CartPole-v1", steps=64, worker_threads=2, display="quiet")

@@ -11,13 +11,11 @@ A worker that dies is replaced. What its environments were doing is lost, and sa
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import pickle
 import struct
+from collections import deque
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
 import jax
@@ -27,117 +25,35 @@ from jaxtyping import Bool, Float, Int, PyTree, UInt8
 from forage.core.errors import ForageError
 from forage.core.host import Conversation, HostEnvironment, HostStep
 from forage.core.types import Step
+from forage.loop.cluster.actors import RayWorker, check_ray
 from forage.loop.cluster.block import Block
-from forage.loop.cluster.worker import CALL, CLOSE, FAILED, MAKE, NUMBER, OPEN, Exchange, exchange, main
+from forage.loop.cluster.process import Gone, Lane, Process, Worker
+from forage.loop.cluster.worker import OPEN, Exchange, exchange
 
 PER_CORE = 8  # workers that a machine is asked to bear, at most
-MOST_REPLACED = 100  # workers in a run, before it is said that something else is wrong
-SECONDS_TO_END = 5.0  # that a worker is given when all is over
-
-
-class Gone(Exception):
-    """A worker's process has ended by itself."""
-
-
-class Worker:
-    """A process, its lanes, and the pipe through which both sides speak."""
-
-    def __init__(self, build: Callable[[int], HostEnvironment], sizes: Sequence[int], first: int):
-        self.build = build
-        starts = np.cumsum([first, *sizes[:-1]]).tolist()
-        self.lanes = [Lane(self, place, rows) for place, rows in enumerate(zip(starts, sizes, strict=True))]
-        self.process: BaseProcess | None = None
-        self.pipe: Connection | None = None
-        self.heard: dict[int, tuple[str, Any]] = {}  # answers of lanes that nobody has asked for yet
-
-    def start(self) -> None:
-        """Start the process, whose lanes make their environments side by side, without waiting for it."""
-        context = multiprocessing.get_context("spawn")  # a fork would copy locks that JAX's threads hold
-        near, far = context.Pipe()
-        told = [(lane.num_envs, lane.first) for lane in self.lanes]
-        self.process = context.Process(target=main, args=(self.build, told, far), daemon=True)
-        self.process.start()
-        far.close()  # so that the end of the process is the end of the pipe
-        self.pipe, self.heard = near, {}
-        with contextlib.suppress(Gone):  # which is heard when they are asked what they made
-            for lane in reversed(self.lanes):  # the first is made on the thread that hands out the others' work
-                lane.tell(MAKE)
-
-    def tell(self, message: bytes) -> None:
-        assert self.pipe is not None
-        try:
-            self.pipe.send_bytes(message)
-        except OSError:
-            raise Gone from None
-
-    def hear(self) -> bytes:
-        assert self.pipe is not None
-        try:
-            return self.pipe.recv_bytes()
-        except (EOFError, OSError):
-            raise Gone from None
-
-    def end(self) -> None:
-        """End the process: ask it to, and kill it where it does not listen."""
-        if self.pipe is not None:
-            with contextlib.suppress(Gone):
-                self.tell(pickle.dumps((0, CLOSE)))
-            self.pipe.close()
-            self.pipe = None
-        if self.process is not None:
-            self.process.join(SECONDS_TO_END)
-            if self.process.is_alive():
-                self.process.kill()
-                self.process.join()
-            self.process.close()
-            self.process = None
-
-
-class Lane:
-    """What is known here of a lane: whose it is, at which place, and which environments it has."""
-
-    def __init__(self, worker: Worker, place: int, rows: tuple[int, int]):
-        self.worker, self.place = worker, place
-        self.first, self.num_envs = rows
-
-    @property
-    def rows(self) -> slice:
-        return slice(self.first, self.first + self.num_envs)
-
-    def tell(self, *what: Any) -> None:
-        self.worker.tell(pickle.dumps((self.place, *what)))
-
-    def answer(self) -> Any:
-        """Wait for the answer. Raise `ForageError` where the lane failed, and `Gone` where it is no more."""
-        heard = self.worker.heard
-        while self.place not in heard:
-            place, *answer = pickle.loads(self.worker.hear())
-            heard[place] = tuple(answer)
-        what, said = heard.pop(self.place)
-        if what == FAILED:
-            raise ForageError(said)
-        return said
-
-    def ask(self, name: str, *arguments: Any) -> Any:
-        self.tell(CALL, name, *arguments)
-        return self.answer()
+MOST_REPLACED, WITHIN = 100, 1000  # workers, and steps within which so many deaths mean that something else is wrong
 
 
 class Pool(HostEnvironment):
     """A batch of environments that workers step."""
 
-    def __init__(self, build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int = 1):
+    def __init__(
+        self, build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int = 1, ray: bool = False
+    ):
         """Start `workers` processes with `threads` lanes each. `build` makes a batch; it is sent to the processes.
 
-        Raise `ForageError` where there are more lanes than environments, and where `build` cannot be sent.
+        `ray`: they are actors of a Ray cluster, which may be on other machines. Raise `ForageError` where there are
+        more lanes than environments, and where `build` cannot be sent.
         """
-        check(build, num_envs, workers, threads)
+        check(build, num_envs, workers, threads, ray)
         sizes = [len(part) for part in np.array_split(np.arange(num_envs), workers * threads)]
         each = [sizes[i * threads : (i + 1) * threads] for i in range(workers)]
         firsts = np.cumsum([0, *map(sum, each[:-1])]).tolist()
-        self.workers = [Worker(build, *own) for own in zip(each, firsts, strict=True)]
+        kind = RayWorker if ray else Process
+        self.workers: list[Worker] = [kind(build, *own) for own in zip(each, firsts, strict=True)]
         self.lanes = [lane for worker in self.workers for lane in worker.lanes]
-        self.replaced, self.seed = 0, 0
+        self.replaced, self.seed, self.taken = 0, 0, 0
+        self.deaths: deque[int] = deque(maxlen=MOST_REPLACED)  # the steps in which the newest were
         self._lost: Bool[np.ndarray, " env"] | None = None
         self.block: Block | None = None
         try:
@@ -181,7 +97,7 @@ class Pool(HostEnvironment):
 
     def _open(self, lane: Lane) -> None:
         assert self.block is not None
-        lane.tell(OPEN, self.shapes, self.block.name)
+        lane.tell(OPEN, self.shapes, self.block.name if lane.worker.shares_memory else None)
         lane.answer()
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
@@ -199,26 +115,24 @@ class Pool(HostEnvironment):
     def _send(self, action: PyTree[np.ndarray]) -> None:
         jax.tree.map(np.copyto, self.shared.action, action)
         self._lost = None
+        self.taken += 1
         self._gone: list[Worker] = []
         for worker in self.workers:
             try:
-                worker.tell(NUMBER.pack(self._steps + 1))
+                worker.begin_step(self._steps + 1, self.shared)
             except Gone:
                 self._gone.append(worker)
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
-        failed: str | None = None
+        failed = ""
         for worker in self.workers:
             if worker in self._gone:
                 continue
             try:
-                said = worker.hear()
+                failed = worker.end_step(self._steps, self.shared) or failed
             except Gone:
                 self._gone.append(worker)
-                continue
-            if said != NUMBER.pack(self._steps):  # raised once all have answered
-                failed = failed or pickle.loads(said)
-        if failed is not None:
+        if failed:  # raised once all have answered
             raise ForageError(failed)
         for worker in self._gone:
             self._lose(worker)
@@ -270,12 +184,13 @@ class Pool(HostEnvironment):
         Without a seed they begin from one that this replacement has for itself.
         """
         while True:
-            self.replaced += 1
-            if self.replaced > MOST_REPLACED:
+            if len(self.deaths) == MOST_REPLACED and self.taken - self.deaths[0] < WITHIN:
                 raise ForageError(
-                    f"{MOST_REPLACED} workers of {self.name} have died and been replaced; its environments take their "
-                    f"process down, so look at them without workers."
+                    f"{MOST_REPLACED} workers of {self.name} have died within {WITHIN:,} steps and been replaced; its "
+                    f"environments take their process down, so look at them without workers."
                 )
+            self.replaced += 1
+            self.deaths.append(self.taken)
             worker.end()
             worker.start()
             own = np.random.SeedSequence([self.seed, self.replaced]).generate_state(1)[0] >> 1
@@ -414,6 +329,17 @@ class Workers(NamedTuple):
 
     count: int = 0  # processes of each seed; 0: this one steps them
     threads: int = 1  # of each, which step environments side by side, where those wait or compute outside of Python
+    ray: bool = False  # they are actors of a Ray cluster, and not processes of this machine
+
+    @classmethod
+    def of(cls, asked: int | str, threads: int = 1) -> Workers:
+        """Return the workers that are asked for: `4`, or `ray:4`. Raise `ForageError` for anything else."""
+        kind, _, count = str(asked).rpartition(":")
+        if kind not in ("", "ray") or not count.isdigit() or (kind and not int(count)):
+            raise ForageError(f"Workers are so many processes, such as 4, or actors of a cluster, ray:4; not {asked}.")
+        if threads != 1 and not int(count):
+            raise ForageError("Threads are those of workers; give workers as well, or leave worker_threads out.")
+        return cls(int(count), threads, kind == "ray")
 
     def around(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
         """Return what builds a batch that these workers step."""
@@ -428,7 +354,9 @@ def joined(parts: Sequence[PyTree[np.ndarray]]) -> PyTree[np.ndarray]:
     return jax.tree.map(lambda *x: np.concatenate(x), *parts)
 
 
-def check(build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int) -> None:
+def check(
+    build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int, ray: bool = False
+) -> None:
     """Raise `ForageError` for more workers than there is work, or than the machine bears, and what cannot be sent."""
     lanes = workers * threads
     if workers < 1 or threads < 1:
@@ -438,8 +366,10 @@ def check(build: Callable[[int], HostEnvironment], num_envs: int, workers: int, 
             f"{workers} workers with {threads} threads each need {lanes} environments or more, and the agent has "
             f"{num_envs}; give fewer workers, or --num-envs {lanes}."
         )
+    if ray:
+        check_ray()
     cores = os.cpu_count() or 1
-    if workers > PER_CORE * cores:
+    if not ray and workers > PER_CORE * cores:
         raise ForageError(
             f"{workers} workers are more than a machine of {cores} cores bears; {PER_CORE * cores} or fewer work, and "
             f"environments that wait may have threads of a worker, with --worker-threads."

@@ -13,6 +13,7 @@ import queue
 import struct
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -99,15 +100,21 @@ class Lane:
             self.environment.first = self.first
             return description(self.environment)
         if what == OPEN:
-            shapes, name = told
-            self.block = Block(shapes, name)
-            rows = slice(self.first, self.first + self.num_envs)
-            self.mine: Exchange = jax.tree.map(lambda x: x[rows], self.block.arrays)
+            self.open(*told)
             return None
         assert what == CALL
         name, *arguments = told
         found = getattr(self.environment, name)
         return found(*arguments) if callable(found) else found
+
+    def open(self, shapes: Exchange, name: str | None) -> None:
+        """Take the lane's rows of the block of this name; without one, arrays of its own."""
+        if name is None:
+            self.mine: Exchange = jax.tree.map(lambda x: np.zeros((self.num_envs, *x.shape[1:]), x.dtype), shapes)
+            return
+        self.block = Block(shapes, name)
+        rows = slice(self.first, self.first + self.num_envs)
+        self.mine = jax.tree.map(lambda x: x[rows], self.block.arrays)
 
     def step(self, number: int) -> None:
         """Take the actions that lie in the block, and write what came of them and, at last, the step's number."""
@@ -194,6 +201,44 @@ class Worker:
     def say(self, message: bytes) -> None:
         with contextlib.suppress(OSError), self.lock:  # nobody may be there any more to hear it
             self.pipe.send_bytes(message)
+
+
+class Actor:
+    """The lanes of a worker that is called from another machine: arrays come with each call, and go with its answer."""
+
+    def __init__(self, build: bytes, lanes: list[tuple[int, int]]):
+        jax.config.update("jax_platforms", "cpu")
+        self.lanes = [Lane(pickle.loads(build), *lane) for lane in lanes]
+        self.threads = [ThreadPoolExecutor(1) for _ in lanes]  # an environment may want to stay on its thread
+
+    def call(self, message: bytes) -> bytes:
+        """Answer what a lane is asked for, as a worker's process does."""
+        place, *asked = pickle.loads(message)
+        try:
+            said = self.threads[place].submit(self.lanes[place].answer, *asked).result()
+            return pickle.dumps((place, DONE, said))
+        except Exception as error:
+            return pickle.dumps((place, FAILED, sentence(error)))
+
+    def step(self, number: int, action: PyTree[np.ndarray]) -> tuple[str, Exchange]:
+        """Take a step in all lanes. Return what went wrong in one of them, or nothing, and what came of the step."""
+        first, failed = self.lanes[0].first, ""
+
+        def take(lane: Lane) -> None:
+            rows = slice(lane.first - first, lane.first - first + lane.num_envs)
+            jax.tree.map(lambda to, new: np.copyto(to, new[rows]), lane.mine.action, action)
+            lane.step(number)
+
+        for step in [thread.submit(take, lane) for thread, lane in zip(self.threads, self.lanes, strict=True)]:
+            try:
+                step.result()
+            except Exception as error:
+                failed = failed or sentence(error)
+        return failed, jax.tree.map(lambda *x: np.concatenate(x), *(lane.mine for lane in self.lanes))
+
+    def close(self) -> None:
+        for thread, lane in zip(self.threads, self.lanes, strict=True):
+            thread.submit(lane.close).result()
 
 
 def description(environment: HostEnvironment) -> dict[str, Any]:
