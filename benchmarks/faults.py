@@ -8,12 +8,15 @@ checked that each row is either said to be lost, with a new episode begun, or is
 step after the last. Kills (SIGKILL) come from a thread of their own, up to a tenth of a second after steps go on, and a
 fifth of them as the worker before is being replaced. The learner: a run of PPO with two workers is killed after random
 times and resumed until it ends; its agent must be, bit by bit, that of a run that nobody killed, and no shared memory
-may be left. Whether its workers ended is not looked at.
+and no worker may be left. Memory: a run of PPO with two workers, of which one is killed every so often, goes on for
+twenty minutes; what its process holds is looked at every ten seconds.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import os
 import random
 import signal
@@ -55,9 +58,9 @@ class Echo(gymnasium.Env):
         return np.float32([self.count]), 100.0 * self.count + float(action), self.count == LENGTH, False, {}
 
 
-def resident() -> float:
-    """Return the megabytes of memory that this process has."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+def resident(process: int | str = "self") -> float:
+    """Return the megabytes of memory that a process has."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def kill_workers(kills: int) -> dict[str, Any]:
@@ -106,9 +109,60 @@ def kill_workers(kills: int) -> dict[str, Any]:
     return counted
 
 
+def workers_of(process: int) -> list[int]:
+    """Return the worker processes of a run, and not the one that keeps count of what is shared."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):  # it may end meanwhile
+            if entry.name.isdigit() and f"PPid:\t{process}\n" in (entry / "status").read_text():
+                found += [int(entry.name)] if b"spawn_main" in (entry / "cmdline").read_bytes() else []
+    return found
+
+
+def alive(processes: list[int], seconds: float = 10.0) -> int:
+    """Return how many of these still run after so many seconds at most."""
+    until = time.monotonic() + seconds
+    while left := [one for one in processes if Path(f"/proc/{one}").exists()]:
+        if time.monotonic() > until:
+            break
+        time.sleep(0.1)
+    return len(left)
+
+
+def endure(minutes: float) -> dict[str, Any]:
+    """Kill a hundred workers of a run that goes on for so long. Return what its process held and what was left."""
+    chance, held, left = random.Random(0), [], len(list(SHARED.glob("psm_*")))
+    with tempfile.TemporaryDirectory() as folder:
+        how = ["train", "ppo", "gymnasium:CartPole-v1", "--seeds", "1", "--steps", "30M", "--num-envs", "8"]
+        how += ["--workers", "2", "--checkpoint-seconds", "10", "--quiet", "--directory", f"{folder}/run"]
+        process = subprocess.Popen([sys.executable, "-m", "forage", *how])
+        began, killed, seen = time.monotonic(), 0, set()
+        next_kill, next_look, each = 60.0, 60.0, (60 * minutes - 60) / 100
+        while (now := time.monotonic() - began) < 60 * minutes:
+            assert process.poll() is None, "the run ended by itself"
+            if now >= next_look:
+                held.append(round(resident(process.pid), 1))
+                next_look += 10
+            if now >= next_kill:
+                if workers := workers_of(process.pid):
+                    seen |= set(workers)
+                    os.kill(chance.choice(workers), signal.SIGKILL)
+                    killed += 1
+                next_kill += chance.uniform(0, 2 * each)
+            time.sleep(0.05)
+        seen |= set(workers_of(process.pid))
+        process.send_signal(signal.SIGINT)
+        code = process.wait(60)
+        rows = [json.loads(line) for line in (Path(folder) / "run" / "metrics.jsonl").read_text().splitlines()]
+        steps, replaced = rows[-1]["steps"], rows[-1]["workers_replaced"][0]
+    told = {"minutes": minutes, "killed": killed, "replaced": replaced, "steps": steps, "held": held, "code": code}
+    return told | {"workers": alive(sorted(seen)), "shared": len(list(SHARED.glob("psm_*"))) - left}
+
+
 def kill_learner(kills: int) -> dict[str, Any]:
     """Kill a run and resume it, until it ends. Return how often, and whether its agent is that of a run left alone."""
     chance, killed, left = random.Random(0), 0, len(list(SHARED.glob("psm_*")))
+    orphans = 0
     with tempfile.TemporaryDirectory() as folder:
         how = ["train", "ppo", "gymnasium:CartPole-v1", "--seeds", "1", "--steps", "200k", "--num-envs", "8"]
         how += ["--workers", "2", "--checkpoint-seconds", "2", "--quiet"]
@@ -123,14 +177,14 @@ def kill_learner(kills: int) -> dict[str, Any]:
                     break
                 raise SystemExit(f"the run ended by itself with exit code {code}")
             except subprocess.TimeoutExpired:
+                workers = workers_of(process.pid)
                 process.kill()
                 process.wait()
-                killed += 1
-                time.sleep(2)  # so that workers hear that nobody is there
+                killed, orphans = killed + 1, orphans + alive(workers)
                 process = subprocess.Popen([*forage, "resume", f"{folder}/killed", "--quiet"])
         one, other = (dict(np.load(f"{folder}/{name}/agent.npz")) for name in ("alone", "killed"))
         same = all(np.array_equal(one[name], other[name]) for name in one if name != "header")
-    return {"killed": killed, "same": same, "shared": len(list(SHARED.glob("psm_*"))) - left}
+    return {"killed": killed, "same": same, "workers": orphans, "shared": len(list(SHARED.glob("psm_*"))) - left}
 
 
 def page(found: dict[str, Any]) -> str:
@@ -148,7 +202,17 @@ def page(found: dict[str, Any]) -> str:
         lines += [
             "",
             f"The learner: killed {learner['killed']} times and resumed; its agent is {verdict} of a run that nobody",
-            f"killed. Blocks of shared memory left behind: {learner['shared']}.",
+            f"killed. Left behind: {learner['shared']} blocks of shared memory, {learner['workers']} workers.",
+        ]
+    if memory := found.get("memory"):
+        held = memory["held"]
+        late = held[len(held) // 10 :]
+        lines += [
+            "",
+            f"Memory: a run of {memory['minutes']:g} minutes and {memory['steps']:,} steps, of whose workers",
+            f"{memory['killed']} were killed and {memory['replaced']:.0f} replaced. Its process held {held[0]} MB after",
+            f"a minute, {held[len(held) // 2]} half-way and {held[-1]} at the end, from {min(late)} to {max(late)}",
+            f"after the first tenth. Left behind: {memory['shared']} blocks of shared memory, {memory['workers']} workers.",
         ]
     return "\n".join(lines) + "\n"
 
@@ -158,10 +222,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100, help="of workers")
     parser.add_argument("--learner", type=int, default=10, help="kills of the learner")
+    parser.add_argument("--minutes", type=float, default=20, help="of the run whose memory is looked at")
+    parser.add_argument("--only", default="workers,learner,memory", help="which of these")
     parser.add_argument("--again", action="store_true", help="also what was done before")
     arguments = parser.parse_args()
-    parts = {"workers": (kill_workers, arguments.kills), "learner": (kill_learner, arguments.learner)}
-    for name, (kill, kills) in parts.items():
+    parts: dict[str, tuple[Any, float]] = {
+        "workers": (kill_workers, arguments.kills),
+        "learner": (kill_learner, arguments.learner),
+    }
+    parts |= {"memory": (endure, arguments.minutes)}
+    for name in arguments.only.split(","):
+        kill, kills = parts[name]
         if arguments.again or name not in cells.read(RESULTS):
             cells.put(RESULTS, name, kill(kills))
     RESULTS.with_name("FAULTS.md").write_text(page(cells.read(RESULTS)))

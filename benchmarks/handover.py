@@ -38,6 +38,7 @@ EPISODES = {"maze": 50, "pendulum": 10}  # of an evaluation, by task
 SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "learning_rate": 1e-3, "batch_size": 256}
 KIT = SMALL | {"critics": 5, "critic_norm": "layer"}
 CALM = offline.STEADY | {"samples": 4, "value_sizes": (64, 64)}
+FLOWS = KIT | {"candidates": 4, "edited": 4, "flow_steps": 5, "updates_per_rollout": 2, "policy_delay": 2}
 GENTLY = {"learning_rate": 3e-4}
 SOON = GENTLY | {"learning_starts": 256}
 LOW = {"climb": "mean", "target_subset": 2, "updates_per_rollout": 2, "policy_delay": 2}
@@ -68,6 +69,7 @@ METHODS: dict[str, Method] = {
     "IQL, then residual TD3": Method(
         "iql", SMALL, "residual-td3", SMALL | SOON | {"updates_per_rollout": 2, "critic_warmup": 1000}, True, True
     ),
+    "EXPO throughout": Method("expo", FLOWS, "expo", FLOWS | SOON, True),
     "E2O": Method("e2o", KIT, "e2o", KIT | SOON, True),
     "RO2O": Method("ro2o", KIT, "ro2o", KIT | SOON, True),
 }
