@@ -210,9 +210,10 @@ def page(found: dict[str, Any]) -> str:
         lines += [
             "",
             f"Memory: a run of {memory['minutes']:g} minutes and {memory['steps']:,} steps, of whose workers",
-            f"{memory['killed']} were killed and {memory['replaced']:.0f} replaced. Its process held {held[0]} MB after",
-            f"a minute, {held[len(held) // 2]} half-way and {held[-1]} at the end, from {min(late)} to {max(late)}",
-            f"after the first tenth. Left behind: {memory['shared']} blocks of shared memory, {memory['workers']} workers.",
+            f"{memory['killed']} were killed and {memory['replaced']:.0f} replaced. Its process held {held[0]} MB",
+            f"after a minute, {held[len(held) // 2]} half-way and {held[-1]} at the end; from {min(late)} to",
+            f"{max(late)} after the first tenth. Left behind: {memory['shared']} blocks of shared memory and",
+            f"{memory['workers']} workers.",
         ]
     return "\n".join(lines) + "\n"
 

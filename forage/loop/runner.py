@@ -50,6 +50,8 @@ class Runner(Protocol):
     @property
     def steps(self) -> int: ...  # that each member has taken
     @property
+    def spent(self) -> dict[str, float]: ...  # seconds of training, by what they were spent on (`loop/watch.py`)
+    @property
     def exact(self) -> bool: ...  # a resumed run goes on as if it had never stopped
     @property
     def replays(self) -> bool: ...  # training from a checkpoint again gives the same, bit for bit

@@ -18,6 +18,7 @@ from forage.core.types import ForageError
 from forage.loop.learner import Report
 from forage.loop.runner import Runner
 from forage.loop.soundness import NotFinite, Unsound
+from forage.loop.watch import Watch, together
 from forage.runs import capacity
 from forage.runs import display as progress
 from forage.runs.bounds import Bounds
@@ -62,12 +63,15 @@ class Session:
         self.points: list[dict[str, Any]] = []  # of the curve, so far
         self.earlier = 0.0  # seconds of earlier sittings
         self.started: float | None = None  # when this one's loop began
+        self.sat_down = time.monotonic()  # likewise, by a clock that never stands still
         self.interrupted: str | None = None
         self.stopped = ""  # why training ends before its last step
         self.said: list[str] = []  # more for the introduction
         self.begun: Callable[[], None] = lambda: None  # called after a beginning that is not a resumption
         self.newest: dict[str, Any] | None = None  # evaluation of this sitting
         self.asked = 0  # evaluations that callbacks asked for
+        self.watch = Watch()  # of what is beside training
+        self.before: dict[str, float] = {}  # what the runner had spent when compiling was over
         self.missed: set[str] = set()  # names of the environment's own that it does not say
         self.checkpoints = Checkpoints(directory, runner, display)
         self.finite = Finite(setup, runner, self.checkpoints, display)
@@ -99,11 +103,11 @@ class Session:
                     f"Note: {self.setup.name}'s state cannot be checkpointed; on resume, unfinished episodes restart."
                 )
             self.loop()
-            seconds = self.seconds
+            seconds, spent = self.seconds, self.spent()
             self.runner.retire()
             evaluation = score_agents(self.runner, self.setup, self.settings["evaluation_episodes"])
             self.keep_texts()
-            result, lines = conclude(self.directory, self.setup, self.runner, evaluation, seconds, self.stopped)
+            result, lines = conclude(self.directory, self.setup, self.runner, evaluation, seconds, spent, self.stopped)
             self.track_evaluation(evaluation)
             for tracker in self.trackers:
                 tracker.finish(result)
@@ -141,6 +145,7 @@ class Session:
         return self.setup.rewards.score(returns, self.setup.spec)
 
     def loop(self) -> None:
+        self.sat_down = time.monotonic()
         spi = self.runner.steps_per_iteration
         done = self.runner.steps // spi
         row_from, compiled_at, batch = done, None, 1
@@ -161,6 +166,7 @@ class Session:
             now = time.monotonic()
             done += count
             if compiled_at is None:  # the first call compiles, which says nothing about speed
+                self.watch.spent["compile"], self.before = now - start, self.runner.spent
                 compiled_at, learning, last_row, row_from = done, now, now, done
             else:
                 # A report about every second, and never one whose length depends on the clock alone in its results.
@@ -201,12 +207,19 @@ class Session:
                 )
         self.earlier, self.started = self.seconds, None
 
+    def spent(self) -> dict[str, float]:
+        """Return the seconds of this sitting, by what they were spent on."""
+        training = {name: seconds - self.before.get(name, 0.0) for name, seconds in self.runner.spent.items()}
+        found = together([self.watch.spent, training])
+        return found | {"rest": max(0.0, time.monotonic() - self.sat_down - sum(found.values()))}
+
     def evaluate(self, number: int) -> float:
         """Play episodes apart from training, others at each point, and write what they brought. Return seconds.
 
         Greedily unless the run was told to sample: what suits the policy is only asked of the one that is scored.
         """
         began = time.monotonic()
+        self.watch.start()
         actions = "sampled" if self.setup.evaluation_actions == "sampled" else "greedy"
         episodes, seed = self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
         found = evaluate_agents(self.runner, self.setup, episodes, seed, actions)
@@ -219,6 +232,7 @@ class Session:
         self.display.note(f"  {self.runner.steps:>12,} steps   evaluated: {shown}{cut}")
         if self.settings.get("parent", {}).get("offline"):
             self.compare_with_handover()
+        self.watch.lap("evaluate")
         return time.monotonic() - began
 
     def keep_texts(self) -> None:
@@ -323,6 +337,7 @@ class Session:
     def save(self, quietly: bool = False) -> None:
         """Write a checkpoint and the agents. A full disk does not stop the run while it can go on and try again."""
         steps = self.runner.steps
+        self.watch.start()
         try:
             for rows in (self.rows, self.evaluations, self.texts):
                 rows.flush(durable=True)  # a checkpoint never knows of points that the curve lacks
@@ -335,6 +350,8 @@ class Session:
                 self.display.note(f"{error} Training goes on and will try again.")
                 return
             raise
+        finally:
+            self.watch.lap("save")
 
     def restore(self, run: Run) -> None:
         """Load the newest whole checkpoint, and drop points of the curve after it.

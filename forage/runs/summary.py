@@ -12,6 +12,7 @@ from forage.config.setup import Setup
 from forage.core.ports import Environment
 from forage.evaluation.maps import heat_map
 from forage.loop.runner import Runner
+from forage.loop.watch import said
 from forage.runs.changes import record
 from forage.runs.display import duration
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, scored, write_json
@@ -19,15 +20,23 @@ from forage.runs.scoring import how_scored, normalised_words
 
 
 def conclude(
-    directory: Path, setup: Setup, runner: Runner, evaluation: dict[str, Any], seconds: float, stopped: str = ""
+    directory: Path,
+    setup: Setup,
+    runner: Runner,
+    evaluation: dict[str, Any],
+    seconds: float,
+    spent: dict[str, float],
+    stopped: str = "",
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show.
 
-    `stopped`: why training ended before its last step; that is recorded.
+    `spent`: seconds of this sitting, by what they were spent on. `stopped`: why training ended before its last step;
+    that is recorded.
     """
     if stopped:
         record(Run(directory), "stopped", runner.steps, {"reason": stopped})
     write_json(directory / "evaluation.json", evaluation)
+    write_json(directory / "time.json", {name: round(took, 3) for name, took in spent.items()})
     picture, settings = draw_curve(Run(directory)), draw_sweep(Run(directory))
     where = write_visits(directory, setup, runner)
     scores = by_setting(setup.members, evaluation["return"])
@@ -42,6 +51,7 @@ def conclude(
         *(f"  {line}" for line in how_scored(evaluation)),
         *([f"  stopped after {runner.steps:,} of {setup.steps:,} {unit}: {stopped}"] if stopped else []),
         f"  {runner.steps:,} {unit} a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)",
+        *([f"  time: {said(spent)}"] if spent else []),
         f"  curve {picture}"
         + (f", score by value {settings}" if settings else "")
         + (f", visits {where}" if where else ""),

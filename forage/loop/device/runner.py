@@ -28,6 +28,7 @@ from forage.loop.device.loop import DeviceLoop, DeviceState
 from forage.loop.learner import Learner, LearnerState, Report, Tally
 from forage.loop.runner import Numbers, Played, with_numbers
 from forage.loop.soundness import Bad, sound
+from forage.loop.watch import Watch
 
 
 def advance(
@@ -251,6 +252,7 @@ class DeviceRunner:
         self.agents: PyTree[Array] | None = None  # likewise; without the rest of a state, they can only be evaluated
         self.usual_episodes, self.in_words = 32, False
         self.conversations: list[list[Conversation]] = []
+        self.watch = Watch()
         self._keys = self._spread(jax.vmap(prng.key)(jnp.array(seeds)))
         self._jitted = functools.partial(jitted, kind(varied), self.mesh)
         self._init = self._jitted(init, (True,), True, once=True)
@@ -330,9 +332,11 @@ class DeviceRunner:
     def advance(self, iterations: int) -> Report:
         """Take `iterations` turns of the loop. Return the report of every seed (leaves `seed ...`)."""
         program = self._loop().result()
+        self.watch.start()
         state, _, report = program(self.varied, self.state, self._clock(), np.int32(iterations))
         self.state = self._in_place(state)
         report = self._seeds(mesh.fetched(report))
+        self.watch.lap("loop")
         self.steps += iterations * self.steps_per_iteration
         return report
 
@@ -395,6 +399,11 @@ class DeviceRunner:
     def exact(self) -> bool:
         """Return whether a resumed run continues as if never stopped."""
         return True
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Return the seconds of training, by what they were spent on."""
+        return dict(self.watch.spent)
 
     @property
     def replays(self) -> bool:

@@ -28,6 +28,7 @@ from forage.loop.host.starts import Hosted, HostStarts, HostStartsState
 from forage.loop.learner import Episodes, Learner, LearnerState, Report, select
 from forage.loop.soundness import Unsound, learned_sentence, search, sound
 from forage.loop.visits import Visits
+from forage.loop.watch import Watch
 
 
 class HostState(NamedTuple):
@@ -167,6 +168,7 @@ class HostLoop:
         self.total_steps = total_steps
         self.steps = 0
         self.episodes = 0  # that ended here, in this sitting
+        self.watch = Watch()
         self.overlap = not learner.agent.on_policy
         self.first_hidden = learner.hidden()
         self.observation: PyTree[np.ndarray] = None
@@ -228,6 +230,7 @@ class HostLoop:
         self.infos = {name: np.zeros(2) for name in self.environment.info_names}
         learned: list[Measured | None] = []
         began = self.steps
+        self.watch.start()
         for _ in range(iterations):
             try:
                 learned.append(self.iterate())
@@ -236,6 +239,7 @@ class HostLoop:
             except ForageError as error:
                 raise self.blamed(error) from error
         found: list[Measured | None] = jax.device_get(learned)
+        self.watch.lap("learn")
         unwell = [number for number, m in enumerate(found) if m and not np.isfinite(m.values).all()]
         each = self.rollout_length * self.environment.num_envs
         # Only tells where to look, once something was found not to be finite.
@@ -253,11 +257,13 @@ class HostLoop:
         if self.onlooker is not None:
             latest |= self.onlooker.measured()
         latest |= self.environment.measured()
+        healthy = np.asarray(sound(self.state))
+        self.watch.lap("keep")
         return Report(
             Episodes(np.float32(self.count), np.asarray(self.total, np.float32), np.float32(self.length)),  # type: ignore[arg-type]
             means | {"updates": np.float32(updates)},  # type: ignore[operator]
             np.bool_(True),  # type: ignore[arg-type]  # every step was checked as it came
-            np.asarray(sound(self.state)),  # type: ignore[arg-type]
+            healthy,  # type: ignore[arg-type]
             latest,  # type: ignore[arg-type]
             {name: (total, count) for name, (total, count) in self.infos.items()},  # type: ignore[arg-type]
         )
@@ -272,7 +278,7 @@ class HostLoop:
 
     def iterate(self) -> Measured | None:
         """Collect one rollout and learn; with overlap, from the rollout before. Return the metrics."""
-        agent, environment, spec = self.agent, self.environment, self.spec
+        agent, environment, spec, watch = self.agent, self.environment, self.spec, self.watch
         if agent.whole_episodes and self.episode_length.any():
             self.begin_episodes()
         clock, fresh = self.clock(self.steps), self.episode_length == 0
@@ -285,10 +291,15 @@ class HostLoop:
         for time in range(self.rollout_length):
             now = self.clock(self.steps + time * environment.num_envs)
             observation = self.observation
-            if seen is None:
+            watch.lap("keep")
+            if seen is None:  # actions wait for the learner either way, and so it is known how long
+                jax.block_until_ready(self.flat.leaves)
+                watch.lap("learn")
                 seen, version = self.actor(), self.version()
             self.key, executed, decision = self.act(seen, self.hidden, self.ended, observation, now, self.key)
             self.hidden = decision.hidden
+            jax.block_until_ready(executed)
+            watch.lap("act")
             executed, action, aux, source, memo = on_host(
                 (executed, decision.action, decision.aux, decision.source, decision.memo)
             )
@@ -297,12 +308,15 @@ class HostLoop:
                     observation, executed, action, source, self.ended, now, aux, lambda: self.state.agent
                 )
                 self.hidden = self.acted(seen, self.hidden, action)
+            watch.lap("transfer")
             environment.send(executed)
+            watch.lap("step")
             if self.pending is not None:
                 earlier = self.clock(self.steps - self.rollout_length * environment.num_envs)
                 metrics = self.learn(self.pending, earlier)
                 self.pending = seen = None  # what acts next has learned more
             result = environment.receive()
+            watch.lap("step")
             lost = environment.lost
             if lost is not None:
                 source = np.where(self.for_agents(lost), GONE, np.asarray(source)).astype(np.int32)
@@ -352,7 +366,9 @@ class HostLoop:
         return self.learn(rollout, clock)
 
     def learn(self, rollout: Experience, clock: Clock) -> Measured:
+        self.watch.lap("keep")
         self.key, self.flat, metrics = self.learned(self.numbers, self.flat, rollout, clock, self.key)
+        self.watch.lap("learn")
         return metrics
 
     def account(self, step: Any, lost: Bool[np.ndarray, " env"] | None = None) -> None:

@@ -23,6 +23,7 @@ from forage.loop.learner import Learner, LearnerState, Report
 from forage.loop.runner import Numbers, Played, with_numbers
 from forage.loop.soundness import Bad
 from forage.loop.visits import Visits
+from forage.loop.watch import together
 
 
 class HostRunner:
@@ -84,6 +85,11 @@ class HostRunner:
     def spread(self) -> str:
         """Return nothing: one device learns."""
         return ""
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Return the seconds of training, by what they were spent on."""
+        return together([loop.watch.spent for loop in self.loops])
 
     @property
     def replays(self) -> bool:

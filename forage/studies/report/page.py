@@ -16,6 +16,7 @@ from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.evaluation.statistics import name_of_mean, score
 from forage.evaluation.thresholds import first_reached, median_time
+from forage.loop.watch import MEANINGS
 from forage.runs.changes import flattened, sentences
 from forage.runs.display import duration
 from forage.runs.run import read_json
@@ -66,6 +67,7 @@ def report(
         section("Texts", texts(runs)),
         section("Films", films([one for one in runs if not one.run.texts], film)),
         section("As a paper would print it", "".join(f"<blockquote>{escape(s)}</blockquote>" for s in printed(runs))),
+        section("Where the time went", times(runs)),
         section("Made with", table(*made_with(runs))),
     ]
     text = (
@@ -228,6 +230,25 @@ def printed(runs: Sequence[Compared]) -> list[str]:
             f"{made['forage']}, jax {made['jax']})."
         )
     return lines
+
+
+def times(runs: Sequence[Compared]) -> str:
+    """Return the seconds of each run's last sitting, by what they were spent on."""
+    files = [one.run.directory / "time.json" for one in runs]
+    found = [read_json(file) if file.exists() else {} for file in files]
+    if not any(found):
+        return ""
+    totals = [sum(spent.values()) for spent in found]
+
+    def cell(spent: dict[str, float], name: str, total: float) -> str:
+        return f"{spent[name]:.1f} s, {spent[name] / total:.0%}" if name in spent and total else ""
+
+    rows = [
+        [f"{name}: {meaning}", *(cell(spent, name, total) for spent, total in zip(found, totals, strict=True))]
+        for name, meaning in MEANINGS.items()
+        if any(name in spent for spent in found)
+    ]
+    return table(["", *(one.label for one in runs)], rows)
 
 
 def made_with(runs: Sequence[Compared]) -> tuple[list[str], list[list[str]]]:
