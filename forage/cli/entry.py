@@ -28,6 +28,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage watch RUN                   make a film of the trained agent, or show what it says
   forage chat RUN                    talk to a language policy, or to the base model: forage chat forage
   forage compare RUN RUN ...         one picture of all curves, and which is better
+  forage plan AGENT ENVIRONMENT      how fast a run would be on so many cores, from pieces that are measured here
   forage tune AGENT ENVIRONMENT      search hyper-parameters, and judge the best on seeds that it has not seen
   forage data make ENVIRONMENT       make named data sets, to learn from without an environment; forage data record
                                      RUN writes a trained run's transitions, forage data convert IN OUT what others
@@ -64,6 +65,7 @@ COMMANDS = (
     "watch",
     "chat",
     "compare",
+    "plan",
     "tune",
     "data",
     "select",

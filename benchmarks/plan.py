@@ -1,0 +1,142 @@
+"""Does `forage plan` predict what runs then do? Speeds at one core and two, predicted and measured in turn.
+
+    python benchmarks/plan.py            # results/PLAN.md and plan.png, from results/plan.json
+    python benchmarks/plan.py --table    # the page alone
+
+Each number is the median of three, of processes of their own that alternate: `forage plan` on all cores of this
+machine, a run without workers kept to one core, and a run with two workers on two cores. The machine should have
+nothing else to do. The curve goes on to 10,000 cores, from the same pieces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import cells
+import matplotlib.pyplot as plt
+
+RESULTS = Path(__file__).parent / "results" / "plan.json"
+REPEATS, SECONDS = 3, 6.0
+CORES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 10_000]
+CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "ppo, HalfCheetah, 16 environments": ("ppo", "gymnasium:HalfCheetah-v5", {"num_envs": 16}),
+    "ppo, CartPole, 8": ("ppo", "gymnasium:CartPole-v1", {"num_envs": 8}),
+    "ppo, Humanoid, 16": ("ppo", "gymnasium:Humanoid-v5", {"num_envs": 16}),
+}
+
+
+def predicted(case: str) -> dict[str, Any]:
+    """Return the speed that is predicted for each number of cores."""
+    from forage.studies.plan import plan
+
+    agent, environment, options = CASES[case]
+    return {str(one.cores): [one.speed, one.shares] for one in plan(agent, environment, CORES, options)}
+
+
+def measured(case: str, workers: int) -> float:
+    """Return the steps a second of a run once it is compiled."""
+    from forage.config.setup import make_setup
+    from forage.loop.cluster.pool import Workers
+
+    agent, environment, options = CASES[case]
+    setup = make_setup(agent, environment, steps=1_000_000_000, seeds=1, agent_options=options)
+    runner = setup.runner(workers=Workers(workers))
+    try:
+        runner.begin()
+        runner.advance(2)
+        began, before = time.perf_counter(), runner.steps
+        while (passed := time.perf_counter() - began) < SECONDS:
+            runner.advance(1)
+        return (runner.steps - before) / passed
+    finally:
+        runner.close()
+
+
+def apart(what: str, case: str, cores: int) -> Any:
+    """Return what a process of its own, kept to so many cores, prints."""
+    if hasattr(os, "sched_setaffinity"):
+        some = set(sorted(os.sched_getaffinity(0))[:cores])
+        keep = lambda: os.sched_setaffinity(0, some)  # noqa: E731
+    else:
+        keep = None
+    done = subprocess.run([sys.executable, __file__, "--here", what, "--case", case], capture_output=True, text=True,
+                          check=True, preexec_fn=keep)  # fmt: skip
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def page(found: dict[str, Any]) -> str:
+    """Return the page of what was predicted and measured."""
+    lines = [
+        "# What `forage plan` predicts",
+        "",
+        "`python benchmarks/plan.py`. Steps of environments a second, medians of three.",
+        "",
+        "| run | cores | predicted | measured | predicted / measured |",
+        "|---|---|---|---|---|",
+    ]
+    for case, row in found.items():
+        for cores in ("1", "2"):
+            told, seen = row["predicted"][cores][0], row["measured"][cores]
+            lines.append(f"| {case} | {cores} | {told:,.0f} | {seen:,.0f} | {told / seen:.2f} |")
+    lines += ["", "![predicted steps a second to 10,000 cores](plan.png)", ""]
+    lines += ["| run | cores | predicted | what a turn's time goes to |", "|---|---|---|---|"]
+    for case, row in found.items():
+        for cores in ("16", "128", "1024", "10000"):
+            speed, shares = row["predicted"][cores]
+            said = ", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda s: -s[1]))
+            lines.append(f"| {case} | {int(cores):,} | {speed:,.0f} | {said} |")
+    return "\n".join(lines) + "\n"
+
+
+def draw(found: dict[str, Any], path: Path) -> None:
+    """Draw the predicted curves, and what was measured on them."""
+    figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    for number, (case, row) in enumerate(found.items()):
+        speeds = [row["predicted"][str(cores)][0] for cores in CORES]
+        axis.plot(CORES, speeds, color=f"C{number}", label=case)
+        axis.plot([1, 2], [row["measured"][cores] for cores in ("1", "2")], "o", color=f"C{number}")
+    axis.set(xscale="log", yscale="log", xlabel="cores", ylabel="steps of environments a second")
+    axis.set_title("predicted (lines) and measured (points)")
+    axis.legend(frameon=False)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Predict and measure in turn, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", action="store_true", help="only make the page anew")
+    parser.add_argument("--here", help="predicted, or a number of workers to measure with, in this process")
+    parser.add_argument("--case")
+    arguments = parser.parse_args()
+    if arguments.here:
+        case = arguments.case
+        print(json.dumps(predicted(case) if arguments.here == "predicted" else measured(case, int(arguments.here))))
+        return
+    for case in () if arguments.table else CASES:
+        told: list[dict[str, Any]] = []
+        seen: dict[str, list[float]] = {"1": [], "2": []}
+        for _ in range(REPEATS):
+            told.append(apart("predicted", case, 64))
+            seen["1"].append(apart("0", case, 1))
+            seen["2"].append(apart("2", case, 2))
+        middle = {
+            cores: sorted((one[cores] for one in told), key=lambda pair: pair[0])[len(told) // 2] for cores in told[0]
+        }
+        row = {"predicted": middle, "measured": {cores: statistics.median(speeds) for cores, speeds in seen.items()}}
+        cells.put(RESULTS, case, row)
+        print(case, {cores: round(middle[cores][0] / row["measured"][cores], 2) for cores in seen}, flush=True)
+    found = cells.read(RESULTS)
+    draw(found, RESULTS.with_name("plan.png"))
+    RESULTS.with_name("PLAN.md").write_text(page(found))
+
+
+if __name__ == "__main__":
+    main()

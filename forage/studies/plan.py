@@ -1,0 +1,287 @@
+"""How fast would a run be on so many cores? Its pieces are measured here, and the rest is reckoned from them.
+
+A run whose environments are stepped on the host takes turns. In each turn actions are chosen for all environments, each
+worker is sent a message, steps its environments one after the other, and is heard; after `rollout_length` turns the
+agent learns. The first process is a queue in front of which workers wait: it sends and hears one after the other, so a
+turn is
+
+    act + max over workers w of (sent_w + wait + steps of w's environments + heard after w) + keep
+
+whose steps are drawn from those that were measured, as the slowest of many draws is what a turn waits for. On one core
+there are no workers, and everything follows everything. A run of native environments is one program for each seed, and
+a seed has a core. Nothing is fitted: what is predicted for this machine's cores is put beside measurements by
+`benchmarks/plan.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from forage.config.setup import Setup, make_setup
+from forage.core import prng, spaces
+from forage.core.errors import ForageError
+from forage.core.host import HostEnvironment
+from forage.loop.cluster.pool import Pool
+from forage.loop.device.runner import DeviceRunner
+from forage.loop.host.runner import HostRunner
+
+TURNS = 400  # that are drawn for each prediction
+SECONDS = 2.0  # that each piece is measured for
+LONG = 2_000_000_000  # steps of a run that never ends
+
+
+class Pieces(NamedTuple):
+    """What a run on the host takes, in seconds."""
+
+    num_envs: int  # of the run as it was asked for
+    rollout_length: int
+    act: tuple[float, float]  # of one turn: fixed, and for each environment
+    keep: tuple[float, float]  # likewise, with what brings actions to the host
+    learn: tuple[float, float]  # after a rollout, by environments likewise
+    overlaps: bool  # it learns while environments step
+    steps: Float[np.ndarray, " step"]  # of one environment, as they were measured
+    beside: float  # what a batch adds to an environment's own step, for each
+    message: float  # that the first process needs to send to and hear from one worker
+    wait: float  # until a worker that is told has begun, and is heard when it is done
+
+
+class Predicted(NamedTuple):
+    """The speed on so many cores, and what a turn's time goes to."""
+
+    cores: int
+    workers: int  # 0: the first process steps
+    num_envs: int
+    speed: float  # steps of environments a second
+    shares: dict[str, float]
+
+
+def plan(
+    agent: str,
+    environment: Any,
+    cores: list[int],
+    agent_options: dict[str, Any] | None = None,
+    environment_options: dict[str, Any] | None = None,
+    seeds: int = 1,
+) -> list[Predicted]:
+    """Predict the speed of a run on each number of cores. On the host its environments are at least as many as cores.
+
+    Raise `ForageError` for fewer cores than one.
+    """
+    if not cores or min(cores) < 1:
+        raise ForageError(f"A run is on 1 core or more, not {min(cores, default=0)}.")
+    options = dict(agent_options or {})
+    setup = make_setup(
+        agent, environment, steps=LONG, seeds=seeds, agent_options=options, environment_options=environment_options
+    )
+    if setup.native:
+        alone = native_speed(setup)
+        return [of_seeds(alone, seeds, each) for each in cores]
+    pieces = measure(setup, lambda num_envs: with_envs(agent, environment, options, environment_options, num_envs))
+    return [predict(pieces, each) for each in cores]
+
+
+def check_gpus(asked: int | None) -> None:
+    """Raise `ForageError` for other GPUs than those that are here."""
+    here = sum(device.platform == "gpu" for device in jax.devices())
+    if asked is not None and asked != here:
+        have = f"{here} are here" if here else "none is here"
+        raise ForageError(
+            f"What a GPU takes has to be measured on it, and {have}, not {asked}; call forage plan where the run is to "
+            f"be, or leave out gpus."
+        )
+
+
+def with_envs(agent: str, environment: Any, options: Any, environment_options: Any, num_envs: int) -> Setup:
+    """Return a run of one seed in so many environments, which learns from its first rollouts on."""
+    more = {"num_envs": num_envs}
+    made = make_setup(agent, environment, steps=LONG, seeds=1, agent_options=options | more,
+                      environment_options=environment_options)  # fmt: skip
+    if made.agent.on_policy or not made.agent.learning_starts:
+        return made
+    more["learning_starts"] = made.agent.batch_size * made.agent.segment
+    return make_setup(agent, environment, steps=LONG, seeds=1, agent_options=options | more,
+                      environment_options=environment_options)  # fmt: skip
+
+
+def native_speed(setup: Setup) -> float:
+    """Measure steps a second of one seed in a native environment, on one device."""
+    one = setup.runner_of([setup.seeds[0]], {}, 1)
+    assert isinstance(one, DeviceRunner)
+    one.begin()
+    one.advance(1)
+    count, taken, began = 1, 0, time.perf_counter()
+    while (passed := time.perf_counter() - began) < SECONDS:
+        one.advance(count)
+        taken, count = taken + count, min(2 * count, 1 << 16)
+    return taken * one.steps_per_iteration / passed
+
+
+def of_seeds(alone: float, seeds: int, cores: int) -> Predicted:
+    """Return the speed of all seeds, each of which has a core as long as there are any."""
+    at_once = min(seeds, cores)
+    waves = math.ceil(seeds / at_once)
+    return Predicted(cores, 0, 0, alone * seeds / waves, {"loop": 1.0})
+
+
+def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
+    """Measure the pieces of a run on the host, of which `make` gives one in so many environments."""
+    agent = setup.agent
+    few = agent.num_envs
+    turns = {count: turn(make(count)) for count in (few, 4 * few)}
+    act, keep, learn = (line({count: found[i] for count, found in turns.items()}) for i in range(3))
+    assert not setup.native
+    build: Callable[[int], HostEnvironment] = setup.environment  # type: ignore[assignment]
+    own, batch = stepped(build, 1), stepped(build, few)
+    message, wait = messages(build, float(own.mean()))
+    beside = max(0.0, float(np.median(batch)) / few - float(np.median(own)))
+    return Pieces(few, agent.rollout_length, act, keep, learn, not agent.on_policy, own, beside, message, wait)
+
+
+def line(points: dict[int, float]) -> tuple[float, float]:
+    """Return the line through two points as its height at zero and its slope, neither below zero."""
+    (x, low), (y, high) = sorted(points.items())
+    slope = max(0.0, (high - low) / (y - x))
+    return max(0.0, low - slope * x), slope
+
+
+def turn(setup: Setup) -> tuple[float, float, float]:
+    """Measure a run without workers: seconds of acting and of keeping in a turn, and of learning after a rollout."""
+    runner = setup.runner()
+    assert isinstance(runner, HostRunner)
+    try:
+        runner.begin()
+        loop = runner.loops[0]
+        while loop.steps <= setup.agent.learning_starts + 2 * runner.steps_per_iteration:  # all is compiled
+            runner.advance(1)
+        before, began, rollouts, learned = dict(runner.spent), time.perf_counter(), 0, []
+        while time.perf_counter() - began < SECONDS or rollouts < 3:
+            runner.advance(1)
+            rollouts += 1
+        spent = {name: seconds - before.get(name, 0.0) for name, seconds in runner.spent.items()}
+        if loop.pending is not None:  # what learning takes by itself, and not what is left of it after a step
+            for _ in range(5):
+                start = time.perf_counter()
+                loop.learn(loop.pending, loop.clock(loop.steps))
+                jax.block_until_ready(loop.flat.leaves)
+                learned.append(time.perf_counter() - start)
+        turns = rollouts * setup.agent.rollout_length
+        learn = statistics.median(learned) if learned else spent["learn"] / rollouts
+        return spent["act"] / turns, (spent["keep"] + spent.get("transfer", 0.0)) / turns, learn
+    finally:
+        runner.close()
+
+
+def actions_of(environment: HostEnvironment) -> Callable[[], Any]:
+    """Return what draws actions for a batch."""
+    draw = jax.jit(lambda key: jax.vmap(lambda k: spaces.sample(environment.spec.action_space, k))(
+        jax.random.split(key, environment.num_envs)))  # fmt: skip
+    few = [jax.tree.map(np.asarray, draw(prng.key(number))) for number in range(16)]
+    count = iter(range(1 << 62))
+    return lambda: few[next(count) % len(few)]
+
+
+def stepped(build: Callable[[int], HostEnvironment], num_envs: int) -> Float[np.ndarray, " step"]:
+    """Measure steps of a batch in this process."""
+    environment, took = build(num_envs), []
+    try:
+        environment.reset(0)
+        draw, began = actions_of(environment), time.perf_counter()
+        while (start := time.perf_counter()) - began < SECONDS / 2 or len(took) < 20:
+            environment.step(draw())
+            took.append(time.perf_counter() - start)
+    finally:
+        environment.close()
+    return np.array(took[len(took) // 10 :])
+
+
+def messages(build: Callable[[int], HostEnvironment], step: float) -> tuple[float, float]:
+    """Measure what speaking with a worker takes the first process, and how much longer a worker's step is with it."""
+    said, took = [], []
+    for workers in (1, 2):
+        pool = Pool(build, workers, workers)
+        try:
+            pool.reset(0)
+            draw, began = actions_of(pool), time.perf_counter()
+            while time.perf_counter() - began < SECONDS / 2 or len(took) < 20:
+                action = draw()
+                start = time.perf_counter()
+                pool.send(action)
+                sent = time.perf_counter()
+                if workers == 2:
+                    time.sleep(4 * step + 1e-3)  # both are done, so that hearing does not wait
+                heard = time.perf_counter()
+                pool.receive()
+                done = time.perf_counter()
+                if workers == 2:
+                    said.append((sent - start + done - heard) / 2)
+                else:
+                    took.append(done - start)
+        finally:
+            pool.close()
+    message = float(np.median(said))
+    return message, max(0.0, float(np.median(took)) - message - step)
+
+
+def predict(pieces: Pieces, cores: int) -> Predicted:
+    """Draw turns of a run on so many cores, one of which the first process has, and say how fast it is."""
+    num_envs = max(pieces.num_envs, cores)
+    workers = 0 if cores == 1 else min(cores, num_envs)
+    act, keep, learn = (fixed + each * num_envs for fixed, each in (pieces.act, pieces.keep, pieces.learn))
+    chance = np.random.default_rng(0)
+    if workers:
+        stepping = worked(pieces, num_envs, workers, chance)
+    else:
+        drawn = chance.choice(pieces.steps, (TURNS, num_envs)) + pieces.beside
+        stepping = drawn.sum(1)
+    mean = float(stepping.mean())
+    learning = learn / pieces.rollout_length  # of each turn
+    if pieces.overlaps and cores > 1:
+        first = max(0.0, learn - mean)  # what is left of it when the first turn's steps are taken
+        learning = first / pieces.rollout_length
+    speaking = min(mean, workers * pieces.message)
+    total = act + keep + mean + learning
+    parts = {"act": act, "keep": keep, "step": mean - speaking, "messages": speaking, "learn": learning}
+    shares = {name: seconds / total for name, seconds in parts.items()}
+    return Predicted(cores, workers, num_envs, num_envs / total, shares)
+
+
+def worked(pieces: Pieces, num_envs: int, workers: int, chance: np.random.Generator) -> Float[np.ndarray, " turn"]:
+    """Draw how long turns of workers take: all are told in turn, step, and are heard in the same order."""
+    sizes = np.array([len(part) for part in np.array_split(np.arange(num_envs), workers)])
+    half = pieces.message / 2
+    turns = max(20, min(TURNS, 2_000_000 // num_envs))
+    own = np.zeros((turns, workers))
+    for size in np.unique(sizes):
+        which = sizes == size
+        drawn = chance.choice(pieces.steps, (turns, int(which.sum()), int(size))).sum(2)
+        own[:, which] = drawn + size * pieces.beside
+    place = np.arange(1, workers + 1)
+    done = half * place + pieces.wait + own
+    return (done + half * (workers - place + 1)).max(1)
+
+
+def lines(found: list[Predicted]) -> list[str]:
+    """Return predictions as a table of text."""
+    native = not any(one.num_envs for one in found)
+    rows = [("cores", "steps/s") if native else ("cores", "workers", "environments", "steps/s", "a turn's time")]
+    for one in found:
+        shares = sorted(((share, name) for name, share in one.shares.items() if share >= 0.01), reverse=True)
+        told = ", ".join(f"{name} {share:.0%}" for share, name in shares)
+        speed = f"{one.speed:,.0f}"
+        rows.append((f"{one.cores:,}", speed) if native else
+                    (f"{one.cores:,}", f"{one.workers:,}", f"{one.num_envs:,}", speed, told))  # fmt: skip
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+
+    def shown(row: tuple[str, ...]) -> str:
+        cells = [text.rjust(width) for text, width in zip(row[:4], widths, strict=False)]
+        return "  ".join([*cells, *row[4:]])
+
+    return [shown(row) for row in rows]
