@@ -164,7 +164,7 @@ def kill_learner(kills: int) -> dict[str, Any]:
     chance, killed, left = random.Random(0), 0, len(list(SHARED.glob("psm_*")))
     orphans = 0
     with tempfile.TemporaryDirectory() as folder:
-        how = ["train", "ppo", "gymnasium:CartPole-v1", "--seeds", "1", "--steps", "200k", "--num-envs", "8"]
+        how = ["train", "ppo", "gymnasium:CartPole-v1", "--seeds", "1", "--steps", "600k", "--num-envs", "8"]
         how += ["--workers", "2", "--checkpoint-seconds", "2", "--quiet"]
         forage = [sys.executable, "-m", "forage"]
         subprocess.run([*forage, *how, "--directory", f"{folder}/alone"], check=True)

@@ -207,6 +207,31 @@ PPO_HALFCHEETAH = Row(
     smoke={"steps": 2 * 2048, "evaluation_episodes": 1},
 )
 
+PPO_WORKERS = Row(
+    name="ppo-workers",
+    title="PPO, HalfCheetah (MuJoCo), 16 environments, stepped by two workers where a library has them",
+    # Sample Factory's own settings for MuJoCo: its four batches of 1024 transitions, two epochs, here from 16
+    # environments. It cuts them into segments of 64 steps, and has version 4 of the environment, with Gymnasium 0.29.
+    settings={
+        **PPO_HALFCHEETAH.settings,
+        "steps": 40 * 4096,
+        "num_envs": 16,
+        "rollout_length": 256,
+        "segment": 64,
+        "epochs": 2,
+        "num_minibatches": 4,
+        "workers": 2,
+    },
+    contestants=(
+        Contestant("forage", "forage"),
+        Contestant("forage (no workers)", "forage", {"workers": 0}),
+        Contestant("sample factory", "sample_factory"),
+        Contestant("sb3", "sb3", ONE_THREAD | {"steps": 8 * 4096}),
+    ),
+    rate="steps_per_second",
+    smoke={"steps": 4 * 4096, "evaluation_episodes": 1},
+)
+
 SAC_HALFCHEETAH = Row(
     name="sac-halfcheetah",
     title="SAC, HalfCheetah-v5 (MuJoCo), 1 environment, 1 update a step",
@@ -339,6 +364,7 @@ ROWS: dict[str, Row] = {
     row.name: row
     for row in (
         *(PPO_CARTPOLE, PPO_CARTPOLE_SEEDS, SAC_PENDULUM, DQN_CARTPOLE, PPO_HALFCHEETAH, SAC_HALFCHEETAH),
+        PPO_WORKERS,
         *(
             DROQ_PENDULUM,
             CROSSQ_PENDULUM,

@@ -20,6 +20,7 @@ from forage.behaviours.own import Own
 from forage.config.setup import prepare_devices
 from forage.core.ports import Agent, Behaviour, Evolver
 from forage.environments import HostFactory, make, spec_of
+from forage.loop.cluster.pool import Workers
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, vary
@@ -137,7 +138,9 @@ def build(settings: dict[str, Any]) -> tuple[DeviceRunner | HostRunner, int]:
         raise SystemExit(f"{name} has no horizon, so its evaluation might never end.")
     seeds = [settings["seed"] + 1000 * number for number in range(settings["num_seeds"])]
     if isinstance(environment, HostFactory):
-        return HostRunner([learner] * len(seeds), environment.build, seeds, settings["steps"]), spec.horizon
+        workers = Workers(settings.get("workers", 0))
+        host = HostRunner([learner] * len(seeds), environment.build, seeds, settings["steps"], workers=workers)
+        return host, spec.horizon
     prepare_devices(len(seeds))
     loop = (EvolutionLoop if evolves else DeviceLoop)(learner, environment, Same(), Reset())
     return DeviceRunner(vary(loop, {}), seeds, settings["steps"]), spec.horizon
