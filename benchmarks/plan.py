@@ -35,8 +35,10 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 def predicted(case: str) -> dict[str, Any]:
     """Return the speed that is predicted for each number of cores."""
+    from forage.runs.training import use_compilation_cache
     from forage.studies.plan import plan
 
+    use_compilation_cache()
     agent, environment, options = CASES[case]
     return {str(one.cores): [one.speed, one.shares] for one in plan(agent, environment, CORES, options)}
 
@@ -45,7 +47,9 @@ def measured(case: str, workers: int) -> float:
     """Return the steps a second of a run once it is compiled."""
     from forage.config.setup import make_setup
     from forage.loop.cluster.pool import Workers
+    from forage.runs.training import use_compilation_cache
 
+    use_compilation_cache()
     agent, environment, options = CASES[case]
     setup = make_setup(agent, environment, steps=1_000_000_000, seeds=1, agent_options=options)
     runner = setup.runner(workers=Workers(workers))

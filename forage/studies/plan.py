@@ -15,10 +15,12 @@ a seed has a core. Nothing is fitted: what is predicted for this machine's cores
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -46,6 +48,7 @@ class Pieces(NamedTuple):
     act: tuple[float, float]  # of one turn: fixed, and for each environment
     keep: tuple[float, float]  # likewise, with what brings actions to the host
     learn: tuple[float, float]  # after a rollout, by environments likewise
+    alone: tuple[float, float, float]  # acting, keeping and learning with `num_envs` where all share one core
     overlaps: bool  # it learns while environments step
     steps: Float[np.ndarray, " step"]  # of one environment, as they were measured
     beside: float  # what a batch adds to an environment's own step, for each
@@ -136,13 +139,35 @@ def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
     agent = setup.agent
     few = agent.num_envs
     turns = {count: turn(make(count)) for count in (few, 4 * few)}
+    with one_core():
+        alone = turn(make(few))
     act, keep, learn = (line({count: found[i] for count, found in turns.items()}) for i in range(3))
     assert not setup.native
     build: Callable[[int], HostEnvironment] = setup.environment  # type: ignore[assignment]
     own, batch = stepped(build, 1), stepped(build, few)
     message, wait = messages(build, float(own.mean()))
     beside = max(0.0, float(np.median(batch)) / few - float(np.median(own)))
-    return Pieces(few, agent.rollout_length, act, keep, learn, not agent.on_policy, own, beside, message, wait)
+    return Pieces(few, agent.rollout_length, act, keep, learn, alone, not agent.on_policy, own, beside, message, wait)
+
+
+@contextlib.contextmanager
+def one_core() -> Iterator[None]:
+    """Keep all threads of this process to one core meanwhile, where the system can do so."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+
+    def keep_to(cores: set[int]) -> None:
+        for thread in os.listdir("/proc/self/task"):
+            with contextlib.suppress(OSError):  # it may be over
+                os.sched_setaffinity(int(thread), cores)
+
+    keep_to({min(allowed)})
+    try:
+        yield
+    finally:
+        keep_to(allowed)
 
 
 def line(points: dict[int, float]) -> tuple[float, float]:
@@ -235,6 +260,8 @@ def predict(pieces: Pieces, cores: int) -> Predicted:
     num_envs = max(pieces.num_envs, cores)
     workers = 0 if cores == 1 else min(cores, num_envs)
     act, keep, learn = (fixed + each * num_envs for fixed, each in (pieces.act, pieces.keep, pieces.learn))
+    if cores == 1:
+        act, keep, learn = pieces.alone
     chance = np.random.default_rng(0)
     if workers:
         stepping = worked(pieces, num_envs, workers, chance)

@@ -12,6 +12,7 @@ PIECES = plan.Pieces(
     act=(1.0, 0.0),
     keep=(0.0, 0.0),
     learn=(10.0, 0.0),
+    alone=(1.0, 0.0, 10.0),
     overlaps=False,
     steps=np.array([2.0]),
     beside=0.0,
@@ -37,6 +38,8 @@ def test_turns_worked_by_hand():
     overlapping = PIECES._replace(overlaps=True)
     assert plan.predict(overlapping, 2).speed == pytest.approx(4 / (1 + 4 + 0.6))
     assert plan.predict(overlapping, 1).speed == pytest.approx(one.speed)
+    # What computes on several cores is slower where there is one.
+    assert plan.predict(PIECES._replace(alone=(2.0, 1.0, 20.0)), 1).speed == pytest.approx(4 / (2 + 1 + 8 + 2))
 
 
 def test_more_cores_have_more_environments_and_wait_for_the_slowest():
