@@ -151,16 +151,18 @@ def table(found: dict[str, Any]) -> str:
 def draw(found: dict[str, Any], path: Path) -> None:
     """Draw the curves of each task, a thin line for each seed behind the mean."""
     figure, axes = plt.subplots(1, len(EPISODES), figsize=(12, 4.5), sharey=True, layout="constrained")
+    lines: dict[str, Any] = {}
     for axis, task in zip(axes, EPISODES, strict=True):
         for number, label in enumerate(METHODS):
             if (row := found.get(f"{task}/{label}")) is None:
                 continue
             scores = np.array(row["scores"])
-            axis.plot(row["steps"], scores, color=f"C{number}", alpha=0.15, linewidth=0.8)
-            axis.plot(row["steps"], scores.mean(1), color=f"C{number}", label=label)
+            colour = plt.colormaps["tab20"](number)
+            axis.plot(row["steps"], scores, color=colour, alpha=0.15, linewidth=0.8)
+            (lines[label],) = axis.plot(row["steps"], scores.mean(1), color=colour)
         axis.set(title=task, xlabel="steps of the environment after the hand-over")
     axes[0].set_ylabel("normalised score")
-    axes[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    figure.legend(lines.values(), lines.keys(), loc="outside right center", frameon=False)
     figure.savefig(path, dpi=110)
 
 
